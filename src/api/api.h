@@ -1,0 +1,187 @@
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+struct arena;
+struct kind;
+struct kinds;
+struct object;
+
+/* api: the one way to read and change the cluster.
+ *
+ * Two backends: the embedded store (src/store), called in process, and HTTP to a Kubernetes API
+ * server (src/kube). Controllers, scheduler, node agent and our own HTTP server hold a `struct api
+ * *` and never know which they have.
+ *
+ * Everything is asynchronous: api_call() returns at once and `done` is called later, from the loop,
+ * exactly once, never from inside api_call() itself. A write is done when it is durable. Strings in
+ * the request need to live only until api_call() returns; the result and what it points to live
+ * until `done` returns (take a reference on objects that are kept).
+ *
+ * Semantics are Kubernetes': creates fail with 409 AlreadyExists, updates and patches that carry a
+ * resourceVersion fail with 409 Conflict, deletes honour finalizers, grace periods and
+ * preconditions, a write through the main resource leaves status alone where the kind has a status
+ * subresource, metadata.generation moves when the spec does. */
+enum api_verb {
+    API_GET,
+    API_LIST,
+    API_CREATE,
+    API_UPDATE,
+    API_PATCH,
+    API_DELETE,
+    API_DELETE_COLLECTION,
+};
+
+enum api_patch {
+    API_PATCH_MERGE,
+    API_PATCH_JSON,
+    API_PATCH_STRATEGIC,
+    API_PATCH_APPLY,
+};
+
+struct api_request {
+    enum api_verb verb;
+    const struct kind *kind;
+    struct str ns;          /* empty: cluster-scoped, or all namespaces for lists */
+    struct str name;        /* empty for create, list, delete collection */
+    struct str subresource; /* "", "status", "scale", "binding", "eviction" */
+    struct str body;        /* JSON: an object, a patch, or DeleteOptions */
+    enum api_patch patch;
+    struct str label_selector;
+    struct str field_selector;
+    uint64_t limit; /* 0: all */
+    struct str continue_token;
+    struct str field_manager;
+    bool force;         /* server-side apply takes fields over */
+    bool dry_run;       /* everything but the write */
+    bool strict_fields; /* unknown or duplicate fields are errors, not dropped */
+    /* Preconditions of a delete or patch made by our own code, instead of a body that says so. */
+    struct str uid;
+};
+
+struct api_cause {
+    struct str field;
+    struct str reason; /* FieldValueInvalid, FieldValueRequired, ... */
+    struct str message;
+};
+
+struct api_result {
+    int code;                       /* 0 or a negative errno */
+    const struct err *err;          /* words and HTTP status of a failure; NULL when code is 0 */
+    struct str reason;              /* Kubernetes' word for it: NotFound, Conflict, Invalid, ... */
+    const struct api_cause *causes; /* 422: one per field */
+    size_t cause_count;
+    bool created;                      /* a 201 rather than a 200 */
+    const struct object *object;       /* get, create, update, patch, delete */
+    const struct object *const *items; /* list */
+    size_t item_count;
+    uint64_t revision; /* of the list */
+    struct str continue_token;
+    uint64_t remaining_count;
+    struct str warnings; /* one a line: text for `Warning:` headers */
+};
+
+typedef void api_done_fn(void *user, const struct api_result *result);
+
+/* One pod of a gang to be bound. All bindings of one api_bind() call are one transaction embedded
+ * (all or none, and no watcher sees a part); on a cluster they are completed or undone one by one.
+ */
+struct api_binding {
+    struct str ns;
+    struct str pod;
+    struct str uid; /* the pod that was scheduled, not a later one of that name */
+    struct str node;
+    struct str annotations; /* JSON object merged into metadata.annotations, or empty */
+};
+
+enum api_event {
+    API_ADDED,
+    API_MODIFIED,
+    API_DELETED,
+    API_SYNCED,   /* everything that existed at the start has been told; object is NULL */
+    API_BOOKMARK, /* nothing of yours happened up to `revision`; object is NULL */
+    API_CLOSED,   /* the watch is over (410: ask again from the state); object is NULL */
+};
+
+struct api_change {
+    enum api_event event;
+    const struct object *object;   /* DELETED: its last state, with the revision of the deletion */
+    const struct object *previous; /* MODIFIED: what it was before, where known */
+    uint64_t revision;
+    const struct err *err; /* CLOSED */
+};
+
+typedef void api_watch_fn(void *user, const struct api_change *change);
+
+struct api_watch_request {
+    const struct kind *kind;
+    struct str ns;             /* empty: all */
+    struct str label_selector; /* an object that starts or stops matching is ADDED or DELETED */
+    struct str field_selector;
+    /* 0: first ADDED for everything there is, then SYNCED, then changes, for ever: what an informer
+     * wants; such a watch heals itself after connection loss and never sends CLOSED. N: changes
+     * after N, or CLOSED with 410 when they are no longer known. */
+    uint64_t from_revision;
+    bool bookmarks;
+};
+
+struct api_watch;
+
+struct api_ops {
+    void (*call)(struct api *api, const struct api_request *request, api_done_fn *done, void *user);
+    void (*bind)(struct api *api,
+                 const struct api_binding *bindings,
+                 size_t count,
+                 api_done_fn *done,
+                 void *user);
+    struct api_watch *(*watch)(struct api *api,
+                               const struct api_watch_request *request,
+                               api_watch_fn *fn,
+                               void *user);
+    void (*watch_stop)(struct api *api, struct api_watch *watch);
+};
+
+/* A backend embeds this as its first member. */
+struct api {
+    const struct api_ops *ops;
+    struct kinds *kinds; /* what can be asked for; grows with CRDs */
+};
+
+static inline void api_call(struct api *api,
+                            const struct api_request *request,
+                            api_done_fn *done,
+                            void *user)
+{
+    api->ops->call(api, request, done, user);
+}
+
+static inline void api_bind(struct api *api,
+                            const struct api_binding *bindings,
+                            size_t count,
+                            api_done_fn *done,
+                            void *user)
+{
+    api->ops->bind(api, bindings, count, done, user);
+}
+
+/* Events arrive from the loop, never from inside api_watch(), in the order of their revisions. */
+static inline struct api_watch *api_watch(struct api *api,
+                                          const struct api_watch_request *request,
+                                          api_watch_fn *fn,
+                                          void *user)
+{
+    return api->ops->watch(api, request, fn, user);
+}
+
+/* No event arrives after this. NULL is fine. */
+static inline void api_watch_stop(struct api *api, struct api_watch *watch)
+{
+    if (watch)
+        api->ops->watch_stop(api, watch);
+}

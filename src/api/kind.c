@@ -1,0 +1,113 @@
+#include "api/kind.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KIND_DEFINE(symbol_, group_, version_, name_, plural_, singular_, short_, categories_, \
+                    namespaced_, status_, custom_)                                             \
+    const struct kind kind_##symbol_ = {                                                       \
+        .group = (group_),                                                                     \
+        .version = (version_),                                                                 \
+        .name = (name_),                                                                       \
+        .plural = (plural_),                                                                   \
+        .singular = (singular_),                                                               \
+        .short_names = (short_),                                                               \
+        .categories = (categories_),                                                           \
+        .namespaced = (namespaced_),                                                           \
+        .status = (status_),                                                                   \
+        .strategic = !(custom_),                                                               \
+        .custom = (custom_),                                                                   \
+    };
+KINDS(KIND_DEFINE)
+#undef KIND_DEFINE
+
+#define KIND_ADDRESS(symbol, ...) &kind_##symbol,
+static const struct kind *const known[] = {KINDS(KIND_ADDRESS)};
+#undef KIND_ADDRESS
+
+struct kinds {
+    VEC(const struct kind *) list;
+};
+
+struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES])
+{
+    int len = kind->group[0]
+                  ? snprintf(out, KIND_API_VERSION_BYTES, "%s/%s", kind->group, kind->version)
+                  : snprintf(out, KIND_API_VERSION_BYTES, "%s", kind->version);
+
+    return (struct str){out,
+                        len < KIND_API_VERSION_BYTES ? (size_t)len : KIND_API_VERSION_BYTES - 1};
+}
+
+struct kinds *kinds_new(void)
+{
+    struct kinds *kinds = MEM_NEW(struct kinds);
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        kinds_add(kinds, known[i]);
+    return kinds;
+}
+
+void kinds_free(struct kinds *kinds)
+{
+    if (!kinds)
+        return;
+    VEC_DONE(&kinds->list);
+    mem_free(kinds);
+}
+
+const struct kind *kinds_by_plural(const struct kinds *kinds,
+                                   struct str group,
+                                   struct str version,
+                                   struct str plural)
+{
+    for (size_t i = 0; i < kinds->list.count; i++) {
+        const struct kind *kind = kinds->list.items[i];
+
+        if (str_is(plural, kind->plural) && str_is(group, kind->group) &&
+            str_is(version, kind->version))
+            return kind;
+    }
+    return NULL;
+}
+
+const struct kind *kinds_by_name(const struct kinds *kinds, struct str api_version, struct str kind)
+{
+    for (size_t i = 0; i < kinds->list.count; i++) {
+        char text[KIND_API_VERSION_BYTES];
+
+        if (str_is(kind, kinds->list.items[i]->name) &&
+            str_eq(api_version, kind_api_version(kinds->list.items[i], text)))
+            return kinds->list.items[i];
+    }
+    return NULL;
+}
+
+void kinds_add(struct kinds *kinds, const struct kind *kind)
+{
+    for (size_t i = 0; i < kinds->list.count; i++) {
+        const struct kind *old = kinds->list.items[i];
+
+        if (strcmp(old->group, kind->group) == 0 && strcmp(old->version, kind->version) == 0 &&
+            strcmp(old->plural, kind->plural) == 0) {
+            kinds->list.items[i] = kind;
+            return;
+        }
+    }
+    VEC_PUSH(NULL, &kinds->list, kind);
+}
+
+size_t kinds_count(const struct kinds *kinds)
+{
+    return kinds->list.count;
+}
+
+const struct kind *kinds_at(const struct kinds *kinds, size_t index)
+{
+    return kinds->list.items[index];
+}

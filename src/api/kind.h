@@ -1,0 +1,102 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* kind: what can be stored and served.
+ *
+ * The kinds that our own code names are constants here (&kind_pod); kinds that arrive as
+ * CustomResourceDefinitions are made at run time and join the same registry (struct kinds, below).
+ * A kind lives as long as the process, so `const struct kind *` is its identity: compare pointers.
+ */
+struct kind_column {
+    const char *name;
+    const char *type;        /* string, integer, date, ... as in a CRD's printer column */
+    const char *path;        /* ".status.phase"; subset of JSONPath, see api/column.h */
+    const char *description; /* may be NULL */
+    int priority;            /* > 0: only with -o wide */
+};
+
+struct kind {
+    const char *group; /* "" is the core group */
+    const char *version;
+    const char *name; /* "Pod" */
+    const char *plural;
+    const char *singular;
+    const char *short_names; /* "po", or "tj,trj"; "" if none */
+    const char *categories;  /* "all", or "" */
+    bool namespaced;
+    bool status; /* has a status subresource: main writes leave status alone and the other way round
+                  */
+    bool strategic;                    /* built in: strategic merge patches are understood */
+    bool custom;                       /* defined by a CRD: schema validates, defaults and prunes */
+    const struct kind_column *columns; /* server-side table; NULL: name and age, or special code */
+    size_t column_count;
+    const void *schema; /* struct schema * of a custom kind, NULL for built-in ones */
+};
+
+/* KINDS(X): every kind our code refers to by name.
+ * X(symbol, group, version, Kind, plural, singular, short, categories, namespaced, status, custom)
+ */
+#define KINDS(X)                                                                                  \
+    X(namespace, "", "v1", "Namespace", "namespaces", "namespace", "ns", "", false, true, false)  \
+    X(node, "", "v1", "Node", "nodes", "node", "no", "", false, true, false)                      \
+    X(pod, "", "v1", "Pod", "pods", "pod", "po", "all", true, true, false)                        \
+    X(service, "", "v1", "Service", "services", "service", "svc", "all", true, true, false)       \
+    X(endpoints, "", "v1", "Endpoints", "endpoints", "endpoints", "ep", "", true, false, false)   \
+    X(configmap, "", "v1", "ConfigMap", "configmaps", "configmap", "cm", "", true, false, false)  \
+    X(secret, "", "v1", "Secret", "secrets", "secret", "", "", true, false, false)                \
+    X(serviceaccount, "", "v1", "ServiceAccount", "serviceaccounts", "serviceaccount", "sa", "",  \
+      true, false, false)                                                                         \
+    X(pvc, "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim",  \
+      "pvc", "", true, true, false)                                                               \
+    X(pv, "", "v1", "PersistentVolume", "persistentvolumes", "persistentvolume", "pv", "", false, \
+      true, false)                                                                                \
+    X(event, "", "v1", "Event", "events", "event", "ev", "", true, false, false)                  \
+    X(lease, "coordination.k8s.io", "v1", "Lease", "leases", "lease", "", "", true, false, false) \
+    X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",               \
+      "priorityclass", "pc", "", false, false, false)                                             \
+    X(storageclass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", "storageclass",     \
+      "sc", "", false, false, false)                                                              \
+    X(crd, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", \
+      "customresourcedefinition", "crd,crds", "api-extensions", false, true, false)               \
+    X(pdb, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget",  \
+      "pdb", "", true, true, false)                                                               \
+    X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                     \
+    X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                \
+      "torchrunqueue", "trq", "", true, true, true)                                               \
+    X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",       \
+      "tj,trj", "all", true, true, true)                                                          \
+    X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)    \
+    X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",   \
+      true, true, true)
+
+#define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
+KINDS(KIND_DECLARE)
+#undef KIND_DECLARE
+
+/* "v1" or "group/version", in `out`. */
+#define KIND_API_VERSION_BYTES 320
+struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES]);
+
+/* The registry: built-in kinds plus those added from CRDs. */
+struct kinds;
+struct kinds *kinds_new(void);
+void kinds_free(struct kinds *kinds);
+/* By URL: group and version exactly, and the plural name. NULL when unknown. */
+const struct kind *kinds_by_plural(const struct kinds *kinds,
+                                   struct str group,
+                                   struct str version,
+                                   struct str plural);
+/* By apiVersion ("v1", "torchrun.ai/v1alpha1") and kind. */
+const struct kind *kinds_by_name(const struct kinds *kinds,
+                                 struct str api_version,
+                                 struct str kind);
+/* Add or replace by group/version/plural; the registry keeps the pointer, the caller keeps it alive
+ * for the life of the process. */
+void kinds_add(struct kinds *kinds, const struct kind *kind);
+/* All of them, in the order they were added. */
+size_t kinds_count(const struct kinds *kinds);
+const struct kind *kinds_at(const struct kinds *kinds, size_t index);

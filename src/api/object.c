@@ -1,0 +1,204 @@
+#include "api/object.h"
+
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/time.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* An object is one heap block: the struct, its arrays, and behind them all the text. */
+
+/* Strings of the tree point into the text that was parsed, except those with escapes, which live in
+ * the parse arena; both are moved into the block behind the raw text. */
+struct build {
+    char *at;
+    char *end;
+    const char *text_old;
+    const char *text_new;
+    size_t text_len;
+};
+
+static struct str move(struct build *build, struct str s)
+{
+    if (!s.p)
+        return STR_NONE;
+    if (s.p >= build->text_old && s.p <= build->text_old + build->text_len)
+        return (struct str){build->text_new + (s.p - build->text_old), s.len};
+    assert(s.len <= (size_t)(build->end - build->at));
+    memcpy(build->at, s.p, s.len);
+    struct str moved = {build->at, s.len};
+    build->at += s.len;
+    return moved;
+}
+
+static size_t labels_fill(struct build *build, const struct json *map, struct object_label *out)
+{
+    size_t count = 0;
+
+    JSON_FOREACH(map, member) {
+        if (!json_is(member, JSON_STRING))
+            continue;
+        out[count++] = (struct object_label){.key = move(build, json_key(member)),
+                                             .value = move(build, json_str(member))};
+    }
+    return count;
+}
+
+static size_t owners_fill(struct build *build, const struct json *list, struct object_owner *out)
+{
+    size_t count = 0;
+
+    JSON_FOREACH(list, item)
+        out[count++] = (struct object_owner){
+            .api_version = move(build, json_str(json_get(item, "apiVersion"))),
+            .kind = move(build, json_str(json_get(item, "kind"))),
+            .name = move(build, json_str(json_get(item, "name"))),
+            .uid = move(build, json_str(json_get(item, "uid"))),
+            .controller = json_bool_or(json_get(item, "controller"), false),
+        };
+    return count;
+}
+
+static int64_t moment(const struct json *meta, const char *key)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(json_str(json_get(meta, key)), &ms);
+    return ms;
+}
+
+int object_new(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+
+    int r = json_parse(&arena, raw, &root, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", kind->name);
+    const struct json *meta = json_get(root, "metadata");
+    struct str name = json_str(json_get(meta, "name"));
+    if (!name.len)
+        return err_set(err, -EINVAL, "%s: metadata.name is required", kind->name);
+
+    const struct json *labels = json_get(meta, "labels");
+    const struct json *annotations = json_get(meta, "annotations");
+    const struct json *owners = json_get(meta, "ownerReferences");
+    size_t label_bytes =
+        (json_count(labels) + json_count(annotations)) * sizeof(struct object_label);
+    size_t owner_bytes = json_count(owners) * sizeof(struct object_owner);
+    /* Strings with escapes are no longer than their text, so a second raw.len holds them all. */
+    size_t moved_bytes = memchr(raw.p, '\\', raw.len) ? raw.len : 0;
+    struct object *object =
+        mem_alloc(sizeof(*object) + label_bytes + owner_bytes + raw.len + 1 + moved_bytes);
+
+    struct object_label *label_at = (struct object_label *)(void *)(object + 1);
+    struct object_label *annotation_at = label_at + json_count(labels);
+    struct object_owner *owner_at =
+        (struct object_owner *)(void *)(annotation_at + json_count(annotations));
+    char *text = (char *)(owner_at + json_count(owners));
+    memcpy(text, raw.p, raw.len);
+    struct build build = {.at = text + raw.len + 1,
+                          .end = text + raw.len + 1 + moved_bytes,
+                          .text_old = raw.p,
+                          .text_new = text,
+                          .text_len = raw.len};
+
+    *object = (struct object){
+        .refs = 1,
+        .kind = kind,
+        .ns = kind->namespaced ? move(&build, json_str(json_get(meta, "namespace"))) : STR(""),
+        .name = move(&build, name),
+        .uid = move(&build, json_str(json_get(meta, "uid"))),
+        .generation = json_i64_or(json_get(meta, "generation"), 0),
+        .created_ms = moment(meta, "creationTimestamp"),
+        .deleted_ms = moment(meta, "deletionTimestamp"),
+        .labels = label_at,
+        .annotations = annotation_at,
+        .owners = owner_at,
+        .raw = {text, raw.len},
+    };
+    object->label_count = labels_fill(&build, labels, label_at);
+    object->annotation_count = labels_fill(&build, annotations, annotation_at);
+    object->owner_count = owners_fill(&build, owners, owner_at);
+    (void)str_to_u64(json_str(json_get(meta, "resourceVersion")), &object->revision);
+    *ret = object;
+    return 0;
+}
+
+struct object *object_ref(const struct object *object)
+{
+    /* The count is the one part of an object that changes. */
+    struct object *shared = (struct object *)(uintptr_t)object;
+
+    if (shared)
+        shared->refs++;
+    return shared;
+}
+
+void object_unref(const struct object *object)
+{
+    struct object *shared = (struct object *)(uintptr_t)object;
+
+    if (!shared)
+        return;
+    assert(shared->refs > 0);
+    if (--shared->refs == 0)
+        mem_free(shared);
+}
+
+void object_unrefp(struct object **object)
+{
+    object_unref(*object);
+}
+
+void object_release(void *object)
+{
+    object_unref(object);
+}
+
+struct json *object_json(const struct object *object, struct arena *arena)
+{
+    struct json *root = NULL;
+    int r = json_parse(arena, object->raw, &root, NULL);
+
+    /* object_new() parsed the same bytes. */
+    assert(r == 0);
+    (void)r;
+    return root;
+}
+
+static struct str find(const struct object_label *labels, size_t count, const char *key)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_is(labels[i].key, key))
+            return labels[i].value;
+    return STR_NONE;
+}
+
+struct str object_label(const struct object *object, const char *key)
+{
+    return find(object->labels, object->label_count, key);
+}
+
+struct str object_annotation(const struct object *object, const char *key)
+{
+    return find(object->annotations, object->annotation_count, key);
+}
+
+const struct object_owner *object_controller(const struct object *object)
+{
+    for (size_t i = 0; i < object->owner_count; i++)
+        if (object->owners[i].controller)
+            return &object->owners[i];
+    return NULL;
+}

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* podio: the bytes of running pods (logs, exec, ports), which the API server hands through and the
+ * node agent provides. Wired together in src/cmd, so that neither shell knows the other. On a
+ * cluster the kubelets do this and nobody calls it. */
+struct podio;
+struct podio_stream; /* one log, exec or port stream; the agent's to define */
+
+struct podio_log_request {
+    struct str ns;
+    struct str pod;
+    struct str container; /* empty: the only one */
+    bool follow;          /* until the container ends */
+    bool previous;        /* of the last instance that ended */
+    bool timestamps;
+    int64_t tail_lines;  /* -1: all */
+    int64_t since_ms;    /* 0: from the beginning */
+    int64_t limit_bytes; /* -1: all */
+};
+
+struct podio_exec_request {
+    struct str ns;
+    struct str pod;
+    struct str container;
+    const struct str *command; /* argv; attach: none */
+    size_t command_count;
+    bool attach;
+    bool tty;
+    bool stdin_open;
+};
+
+/* What the stream tells its reader, from the loop. `data` takes all it is given; a reader that
+ * cannot keep up calls podio_pause() and podio_resume(). `end` comes exactly once and last: err
+ * NULL and the exit code (exec), or why the stream failed. No call comes after podio_close(). */
+struct podio_reader {
+    void (*data)(void *user, int channel, struct str bytes); /* 1 stdout (and logs), 2 stderr */
+    void (*end)(void *user, int exit_code, const struct err *err);
+    void *user;
+};
+
+struct podio_ops {
+    struct podio_stream *(*logs)(struct podio *podio,
+                                 const struct podio_log_request *request,
+                                 const struct podio_reader *reader);
+    struct podio_stream *(*exec)(struct podio *podio,
+                                 const struct podio_exec_request *request,
+                                 const struct podio_reader *reader);
+    /* To the process: stdin bytes (an empty str closes stdin), terminal size. */
+    void (*write)(struct podio_stream *stream, struct str bytes);
+    void (*resize)(struct podio_stream *stream, uint16_t columns, uint16_t rows);
+    void (*pause)(struct podio_stream *stream, bool paused);
+    void (*close)(struct podio_stream *stream);
+    /* A connected, non-blocking socket to a port inside the pod, or -errno with words. */
+    int (*dial)(struct podio *podio, struct str ns, struct str pod, uint16_t port, struct err *err);
+};
+
+/* A provider embeds this as its first member. */
+struct podio {
+    const struct podio_ops *ops;
+};

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* buf: bytes that grow, up to a stated maximum.
+ *
+ * Zero-initialise and set bytes_max (0 = BUF_BYTES_MAX). An addition that would pass the maximum is
+ * dropped whole and sets `overflow`, so a writer checks once at the end instead of after every
+ * call. Owns heap memory: release with buf_done() (or _cleanup_(buf_done)). */
+#define BUF_BYTES_MAX ((size_t)1 << 30)
+
+struct buf {
+    char *p; /* NUL-terminated once anything was added; NULL before */
+    size_t len;
+    size_t capacity;
+    size_t bytes_max;
+    bool overflow;
+};
+
+void buf_add(struct buf *buf, struct str s);
+void buf_addc(struct buf *buf, char c);
+void buf_addf(struct buf *buf, const char *fmt, ...) _printf_(2, 3);
+/* Room for `bytes` more behind len, or NULL past the maximum. The caller writes and then adds to
+ * len what it wrote. */
+char *buf_room(struct buf *buf, size_t bytes);
+/* Drop the first `bytes`; what is behind moves to the front. */
+void buf_consume(struct buf *buf, size_t bytes);
+void buf_clear(struct buf *buf);
+void buf_done(struct buf *buf);
+
+static inline struct str buf_str(const struct buf *buf)
+{
+    return (struct str){buf->p ? buf->p : "", buf->len};
+}

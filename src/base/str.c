@@ -1,0 +1,145 @@
+#include "base/str.h"
+
+#include "base/arena.h"
+
+#define XXH_INLINE_ALL
+#include <assert.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+bool str_starts(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && str_eq(str_sub(s, 0, prefix.len), prefix);
+}
+
+bool str_ends(struct str s, struct str suffix)
+{
+    return s.len >= suffix.len && str_eq(str_sub(s, s.len - suffix.len, suffix.len), suffix);
+}
+
+int str_cmp(struct str a, struct str b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len ? memcmp(a.p, b.p, len) : 0;
+
+    if (order)
+        return order < 0 ? -1 : 1;
+    return a.len == b.len ? 0 : a.len < b.len ? -1 : 1;
+}
+
+size_t str_find(struct str s, char c)
+{
+    const char *hit = s.len ? memchr(s.p, c, s.len) : NULL;
+
+    return hit ? (size_t)(hit - s.p) : s.len;
+}
+
+bool str_contains(struct str s, struct str needle)
+{
+    return needle.len == 0 || (s.len && memmem(s.p, s.len, needle.p, needle.len));
+}
+
+struct str str_sub(struct str s, size_t start, size_t count)
+{
+    if (start > s.len)
+        start = s.len;
+    if (count > s.len - start)
+        count = s.len - start;
+    return (struct str){s.p ? s.p + start : NULL, count};
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+struct str str_trim(struct str s)
+{
+    while (s.len && is_space(s.p[0]))
+        s = str_sub(s, 1, s.len);
+    while (s.len && is_space(s.p[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+bool str_cut(struct str *rest, char sep, struct str *ret_part)
+{
+    if (!rest->p)
+        return false;
+
+    size_t at = str_find(*rest, sep);
+    *ret_part = str_sub(*rest, 0, at);
+    *rest = at == rest->len ? STR_NONE : str_sub(*rest, at + 1, rest->len);
+    return true;
+}
+
+struct str str_dup(struct arena *arena, struct str s)
+{
+    return (struct str){str_c(arena, s), s.len};
+}
+
+char *str_c(struct arena *arena, struct str s)
+{
+    char *copy = ARENA_ARRAY(arena, char, s.len + 1);
+
+    if (s.len)
+        memcpy(copy, s.p, s.len);
+    return copy;
+}
+
+struct str str_printf(struct arena *arena, const char *fmt, ...)
+{
+    va_list args;
+    va_list again;
+
+    va_start(args, fmt);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    assert(len >= 0);
+
+    char *text = ARENA_ARRAY(arena, char, (size_t)len + 1);
+    (void)vsnprintf(text, (size_t)len + 1, fmt, again);
+    va_end(again);
+    return (struct str){text, (size_t)len};
+}
+
+bool str_to_u64(struct str s, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    if (s.len == 0)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10U, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(s.p[i] - '0'), &value))
+            return false;
+    }
+    *ret = value;
+    return true;
+}
+
+bool str_to_i64(struct str s, int64_t *ret)
+{
+    bool negative = s.len && s.p[0] == '-';
+    uint64_t magnitude = 0;
+
+    if (s.len && (s.p[0] == '-' || s.p[0] == '+'))
+        s = str_sub(s, 1, s.len);
+    if (!str_to_u64(s, &magnitude) || magnitude > (uint64_t)INT64_MAX + (negative ? 1 : 0))
+        return false;
+    *ret = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return true;
+}
+
+uint64_t str_hash(struct str s, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(s.p ? s.p : "", s.len, seed);
+}

@@ -1,0 +1,43 @@
+#include "base/vec.h"
+
+#include "base/arena.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPACITY_MIN ((size_t)8)
+
+void *vec_grow(struct arena *arena,
+               void *items,
+               size_t *capacity,
+               size_t needed,
+               size_t size,
+               size_t align)
+{
+    size_t wanted = *capacity ? *capacity * 2 : CAPACITY_MIN;
+
+    if (wanted < needed)
+        wanted = needed;
+    if (wanted > SIZE_MAX / 2 / size)
+        abort();
+
+    void *grown = NULL;
+    if (arena) {
+        grown = arena_alloc(arena, wanted, size, align);
+        if (*capacity)
+            memcpy(grown, items, *capacity * size);
+    } else {
+        grown = realloc(items, wanted * size);
+        if (!grown)
+            abort();
+    }
+    *capacity = wanted;
+    return grown;
+}
+
+void vec_free(void *items)
+{
+    free(items);
+}

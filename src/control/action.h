@@ -1,0 +1,60 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdint.h>
+
+struct arena;
+struct json;
+struct kind;
+struct object;
+
+/* action: what a controller wants done. Controllers return lists of these; src/exec applies them
+ * through struct api, in order, each after the one before it succeeded. A failure ends the list and
+ * the key is looked at again, so every list must be safe to repeat from the start: names are
+ * deterministic, creates tolerate "already exists", deletes carry the uid. */
+enum action_type {
+    ACTION_CREATE,       /* body: the object. "Already exists" counts as done. */
+    ACTION_PATCH,        /* body: a JSON merge patch of kind/ns/name */
+    ACTION_PATCH_STATUS, /* body: a JSON merge patch, {"status": {...}} */
+    ACTION_DELETE,       /* kind/ns/name/uid; "not found" counts as done */
+    ACTION_EVENT,        /* a Kubernetes Event about kind/ns/name/uid */
+    ACTION_LOOK_AGAIN,   /* reconcile this key again at at_ms, without waiting for a change */
+};
+
+struct action {
+    enum action_type type;
+    const struct kind *kind;
+    struct str ns;
+    struct str name;
+    struct str uid;        /* delete: precondition; patch: precondition when set; event: subject */
+    uint64_t revision;     /* patch: 409 unless the object still has this resourceVersion; 0: any */
+    struct json *body;     /* create, patch, patch status */
+    int64_t grace_seconds; /* delete: -1 the object's own, 0 at once (force) */
+    int64_t at_ms;         /* look again */
+    struct str reason;     /* event: CamelCase */
+    struct str message;    /* event: a sentence */
+    bool warning;          /* event: Warning rather than Normal */
+};
+
+/* All memory behind the list comes from `arena`. */
+struct actions {
+    struct arena *arena;
+    VEC(struct action) list;
+};
+
+void action_create(struct actions *actions, const struct kind *kind, struct json *body);
+void action_patch(struct actions *actions, const struct object *object, struct json *patch);
+void action_patch_status(struct actions *actions, const struct object *object, struct json *patch);
+void action_delete(struct actions *actions, const struct object *object);
+void action_delete_now(struct actions *actions, const struct object *object);
+void action_event(struct actions *actions,
+                  const struct object *about,
+                  const char *reason,
+                  struct str message);
+void action_warn(struct actions *actions,
+                 const struct object *about,
+                 const char *reason,
+                 struct str message);
+void action_look_again(struct actions *actions, int64_t at_ms);

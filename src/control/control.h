@@ -1,0 +1,57 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct actions;
+struct arena;
+struct cache;
+struct kind;
+struct object;
+
+/* control: a controller is a pure function from what it observes to a list of actions.
+ *
+ * It says which kinds it watches, to which keys a change of one of them matters, and what to do
+ * about a key. src/exec runs it: feeds the cache, collects dirty keys, calls reconcile with one
+ * `now` a turn, applies the actions. Reconcile is level-triggered: it looks at the whole state of
+ * its key, whatever the event was, and repeating it is harmless. A key whose last actions are still
+ * under way is not reconciled until they have come back, so a reconcile sees its own writes. */
+struct control_key {
+    struct str ns;
+    struct str name;
+};
+struct control_keys {
+    struct arena *arena;
+    VEC(struct control_key) list;
+};
+
+struct control_config {
+    struct str scheduler_name;  /* kai-scheduler */
+    struct str queue_label_key; /* kai.scheduler/queue */
+    struct str default_queue;   /* default-queue */
+    struct str cluster_domain;  /* cluster.local */
+};
+
+struct control_input {
+    const struct cache *cache;
+    const struct control_config *config;
+    int64_t now_ms;
+};
+
+struct controller {
+    const char *name;                  /* as in --controllers=-name */
+    const struct kind *const *watches; /* NULL-terminated */
+    /* The keys that a change of `object` touches: usually the object itself or its owner. */
+    void (*keys)(const struct cache *cache, const struct object *object, struct control_keys *ret);
+    void (*reconcile)(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions);
+};
+
+void control_keys_add(struct control_keys *keys, struct str ns, struct str name);
+
+/* Every controller there is, in the order they are started; NULL-terminated. */
+extern const struct controller *const controllers[];

@@ -1,0 +1,2 @@
+/* The first real file replaces this one. */
+extern int control_placeholder_;

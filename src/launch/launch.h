@@ -1,0 +1,35 @@
+#pragma once
+
+/* launch: the contract between the job engine (src/control), which writes pod specs, and
+ * muster-launch, which runs inside the pods. It is plain environment, so that `kubectl describe
+ * pod` shows all of it.
+ *
+ * The binary is at LAUNCH_PATH in every pod that uses it: bound there by the node agent, or put
+ * there by an init container from our image on a cluster. (Where the agent has no mount namespace
+ * it replaces the path in argv[0] by the real one.)
+ *
+ *   LAUNCH_PATH worker   PID 1 of a training container: fetch the workspace from
+ * LAUNCH_ENV_SYNC_URL into LAUNCH_ENV_APP_DIR, run the setup command, exec torchrun around the
+ * command, forward signals, reap, write the first error to /dev/termination-log, exit with the
+ * job's status (a signal becomes 128 + n). LAUNCH_PATH sync     the job's sync pod: keeps the
+ * workspace volume, takes uploads and serves workers over HTTP on LAUNCH_SYNC_PORT.
+ */
+#define LAUNCH_DIR       "/.muster"
+#define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"
+#define LAUNCH_SYNC_PORT 7077
+
+#define LAUNCH_ENV_JOB           "MUSTER_JOB"           /* namespace/name, for messages */
+#define LAUNCH_ENV_GENERATION    "MUSTER_GENERATION"    /* 0, 1, ...: whole-gang restarts so far */
+#define LAUNCH_ENV_COMMAND       "MUSTER_COMMAND"       /* the user's command, shell syntax */
+#define LAUNCH_ENV_SETUP         "MUSTER_SETUP"         /* run first, same shell; may be unset */
+#define LAUNCH_ENV_NNODES        "MUSTER_NNODES"        /* "2", or "2:4" when elastic */
+#define LAUNCH_ENV_NPROC         "MUSTER_NPROC"         /* ranks in this pod */
+#define LAUNCH_ENV_NODE_RANK     "MUSTER_NODE_RANK"     /* index of this pod */
+#define LAUNCH_ENV_RDZV_BACKEND  "MUSTER_RDZV_BACKEND"  /* standalone, static, c10d, etcd-v2 */
+#define LAUNCH_ENV_RDZV_ENDPOINT "MUSTER_RDZV_ENDPOINT" /* host:port */
+#define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"       /* new with every generation */
+#define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS"  /* torchrun's own; 0 for fixed gangs */
+#define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"      /* http://host:port; unset: no workspace */
+#define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"       /* working directory of the command: /app */
+#define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR" /* sync pod: where the volume is mounted \
+                                                         */
