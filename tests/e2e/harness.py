@@ -1,0 +1,205 @@
+"""Starts a real `muster up` for a test and talks to it with the real kubectl and kubectl-torchrun.
+
+Nothing here sleeps for a fixed time: wait_for() polls a condition up to a limit and says what it was
+waiting for when the limit passes. Every process a test starts is ended by its pid.
+
+    with Muster(nodes=2, gpus_per_node=4) as m:
+        m.apply(QUEUE)
+        m.kubectl("get", "pods")
+        m.torchrun("submit", "--queue", "q", "--gpus", "4", "python train.py", cwd=folder)
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", os.path.join(ROOT, "build")))
+EXAMPLES = os.path.join(ROOT, "examples")
+# A slow machine, or a sanitizer build, multiplies every limit.
+PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here; the reason is printed and counted apart."""
+
+
+class Failure(AssertionError):
+    pass
+
+
+def binary(name):
+    return os.path.join(BUILD, name)
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def wait_for(condition, what, limit=30):
+    """The first true value of condition(); Failure once `limit` seconds have passed."""
+    deadline = time.monotonic() + limit * PATIENCE
+    pause = 0.01
+    last = None
+    while True:
+        try:
+            last = condition()
+            if last:
+                return last
+        except (subprocess.CalledProcessError, OSError, ValueError, KeyError) as e:
+            last = e
+        if time.monotonic() > deadline:
+            raise Failure(f"waited {limit * PATIENCE:.0f} s for {what}; last seen: {last!r}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.25)
+
+
+def run(argv, *, input=None, cwd=None, env=None, limit=120, ok=True):
+    """Run a command to its end; Failure with its output unless it exits 0 (ok=False: any status)."""
+    done = subprocess.run(argv, input=input, cwd=cwd, env=env, text=True, timeout=limit * PATIENCE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if ok and done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, argv))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def torch_pythons():
+    """Every Python on this machine that can import torch: (version, folder of its programs)."""
+    found = []
+    candidates = [shutil.which("python3"), "/usr/bin/python3"]
+    candidates += os.environ.get("MUSTER_TEST_PYTHONS", "").split(":")
+    for python in candidates:
+        if not python or not os.path.exists(python) or any(python == p for p, _ in found):
+            continue
+        probe = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if probe.returncode == 0:
+            found.append((python, probe.stdout.strip()))
+    return found
+
+
+class Muster:
+    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
+        self.folder = tempfile.mkdtemp(prefix="muster-test-")
+        self.data = os.path.join(self.folder, "data")
+        self.kubeconfig = os.path.join(self.folder, "kubeconfig")
+        self.log = os.path.join(self.folder, "muster.log")
+        self.flags = ["--nodes", str(nodes), "--gpus-per-node", str(gpus_per_node), *flags]
+        self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
+        self.env.update(env or {})
+        if path_first:
+            self.env["PATH"] = path_first + ":" + self.env["PATH"]
+        self.env["PATH"] = BUILD + ":" + self.env["PATH"]
+        self.listen = "127.0.0.1:0"
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if value is not None and not isinstance(value, Skip):
+            self.dump()
+        self.stop()
+        if os.environ.get("MUSTER_TEST_KEEP"):
+            print(f"kept: {self.folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def dump(self):
+        """What a person would look at first when a test failed."""
+        for argv in (["get", "pods,torchrunjobs,podgroups,queues", "-A", "-o", "wide"],
+                     ["get", "events", "-A"]):
+            done = self.kubectl(*argv, ok=False, limit=20)
+            print(f"--- kubectl {' '.join(argv)}\n{done.stdout}{done.stderr}", file=sys.stderr)
+        with open(self.log, errors="replace") as f:
+            print("--- muster up\n" + "".join(f.readlines()[-60:]), file=sys.stderr)
+
+    def start(self):
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                [binary("muster"), "up", "--data-dir", self.data, "--listen", self.listen,
+                 "--kubeconfig-out", self.kubeconfig, *self.flags],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env,
+                start_new_session=True)
+        def ready():
+            if self.process.poll() is not None:
+                with open(self.log) as f:
+                    raise Failure(f"muster up ended with {self.process.returncode}:\n{f.read()[-3000:]}")
+            return self.kubectl("get", "--raw", "/readyz", ok=False).returncode == 0
+        wait_for(lambda: os.path.exists(self.kubeconfig) and ready(), "muster up to be ready", 30)
+        # A restart keeps the address, so that clients and pods find the server again.
+        server = self.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}").stdout
+        self.listen = server.split("//")[1]
+
+    def kill(self):
+        """kill -9, as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        """Delete every pod, so that nothing outlives the test, then SIGTERM."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.kubectl("delete", "torchrunjobs", "--all", "-A", "--wait=false", ok=False, limit=30)
+            self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0",
+                         "--wait=false", ok=False, limit=30)
+            try:
+                wait_for(lambda: self.kubectl("get", "pods", "-A", "-o", "name").stdout == "",
+                         "the pods of the test to end", 20)
+            except Failure as e:
+                print(e, file=sys.stderr)
+            self.process.terminate()
+            try:
+                self.process.wait(20 * PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise Failure("muster up did not end within 20 s of SIGTERM")
+        self.process = None
+
+    def kubectl(self, *argv, ok=True, input=None, limit=60, kubectl="kubectl"):
+        return run([kubectl, *argv], env=self.env, ok=ok, input=input, limit=limit)
+
+    def torchrun(self, *argv, ok=True, cwd=None, limit=180):
+        return run([binary("kubectl-torchrun"), *argv], env=self.env, ok=ok, cwd=cwd or self.folder,
+                   limit=limit)
+
+    def spawn_torchrun(self, *argv, cwd=None):
+        return subprocess.Popen([binary("kubectl-torchrun"), *argv], env=self.env, text=True,
+                                cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def apply(self, manifest):
+        return self.kubectl("apply", "-f", "-", input=manifest)
+
+    def get(self, resource, name=None, ns="default", ok=True):
+        """An object, or the items of a list, as Python data; None when it does not exist."""
+        argv = ["get", resource] + ([name] if name else []) + ["-n", ns, "-o", "json"]
+        done = self.kubectl(*argv, ok=False)
+        if done.returncode != 0:
+            if "NotFound" in done.stderr:
+                return None
+            if not ok:
+                return None
+            raise Failure(f"kubectl {' '.join(argv)}: {done.stderr}")
+        data = json.loads(done.stdout)
+        return data if name else data["items"]
+
+    def phase(self, job, ns="default"):
+        found = self.get("torchrunjob", job, ns)
+        return found and found.get("status", {}).get("phase")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]

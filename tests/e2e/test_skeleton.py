@@ -1,0 +1,154 @@
+"""One real job through the whole path: submit, gather, train with real torchrun and PyTorch, end."""
+
+import os
+import re
+import shutil
+import tempfile
+
+from harness import EXAMPLES, Muster, Skip, binary, check, run, torch_pythons, wait_for
+
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: demo}
+spec:
+  nodeResources: {gpus: 2, cpus: 2, memory: 4Gi}
+"""
+
+
+def need_torch():
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+
+
+def project(m):
+    """A user's project folder, with the training script in it."""
+    folder = os.path.join(m.folder, "project")
+    shutil.copytree(os.path.join(EXAMPLES, "train"), folder)
+    return folder
+
+
+def losses(text):
+    return [float(x) for x in re.findall(r"step \d+/\d+ loss ([0-9.]+)", text)]
+
+
+def check_trained(text, ranks, steps):
+    for rank in range(ranks):
+        check(f"rank {rank} of {ranks}: all_reduce" in text, f"rank {rank} of {ranks} did not report:\n{text}")
+    check(f"done: {steps} steps" in text, f"the training did not end:\n{text}")
+    seen = losses(text)
+    check(len(seen) >= 2 and seen[-1] < seen[0] / 10, f"the loss did not fall: {seen}\n{text}")
+
+
+def test_submit_trains_on_two_pods_and_returns_success():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4) as m:
+        m.apply(QUEUE)
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "first",
+                          "python train.py --steps 60", cwd=project(m))
+        check_trained(done.stdout, ranks=4, steps=60)
+        check(m.phase("first") == "Succeeded", f"phase is {m.phase('first')}")
+        workers = [p["metadata"]["name"] for p in m.get("pods")
+                   if p["metadata"]["name"].startswith("first-worker-")]
+        check(len(workers) == 2, f"expected 2 worker pods, found {workers}")
+        check("first" in m.torchrun("list").stdout, "list does not show the job")
+        check_trained(m.torchrun("logs", "first").stdout, ranks=4, steps=60)
+        m.torchrun("delete", "first")
+        wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "the job's objects to go")
+
+
+def test_failing_command_gives_its_exit_status():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4) as m:
+        m.apply(QUEUE)
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "broken",
+                          "python -c 'import sys; print(\"giving up\"); sys.exit(7)'",
+                          cwd=project(m), ok=False)
+        check(done.returncode == 7, f"exit status {done.returncode}, expected 7:\n{done.stdout}{done.stderr}")
+        check(m.phase("broken") == "Failed", f"phase is {m.phase('broken')}")
+
+
+def test_muster_killed_in_the_middle_of_training_loses_nothing():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4) as m:
+        m.apply(QUEUE)
+        m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "survivor", "--detach",
+                   "python train.py --steps 80 --step-seconds 0.1", cwd=project(m))
+        wait_for(lambda: "step 10/80" in m.kubectl("logs", "survivor-worker-0").stdout,
+                 "the training to be under way", 90)
+        m.kill()
+        m.start()
+        wait_for(lambda: m.phase("survivor") in ("Succeeded", "Failed"), "the job to end", 120)
+        check(m.phase("survivor") == "Succeeded", f"phase is {m.phase('survivor')}")
+        text = m.torchrun("logs", "survivor").stdout
+        check_trained(text, ranks=4, steps=80)
+        for step in [1, *range(10, 81, 10)]:
+            check(f"step {step}/80" in text, f"step {step} is missing from the log:\n{text}")
+
+
+def test_second_job_waits_whole_says_why_and_starts_whole():
+    with Muster(nodes=2, gpus_per_node=4) as m:
+        m.apply(QUEUE.replace("gpus: 2", "gpus: 4"))
+        for name in ("one", "two"):
+            m.apply(f"""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: {name}}}
+spec:
+  jobQueue: demo
+  numGPUs: 8
+  command: "sleep 600"
+""")
+            if name == "one":
+                wait_for(lambda: m.phase("one") == "Running", "the first job to run", 60)
+        def waiting():
+            status = (m.get("torchrunjob", "two") or {}).get("status", {})
+            text = status.get("message", "") + " ".join(
+                c.get("message", "") for c in status.get("conditions", []))
+            return status.get("phase") == "Queued" and "GPU" in text and text
+        text = wait_for(waiting, "the second job to be queued with a reason that names GPUs", 30)
+        bound = [p["metadata"]["name"] for p in m.get("pods")
+                 if p["metadata"]["name"].startswith("two-worker-") and p["spec"].get("nodeName")]
+        check(not bound, f"part of the waiting gang is bound: {bound} ({text})")
+        m.torchrun("delete", "one")
+        wait_for(lambda: m.phase("two") == "Running", "the second job to run", 60)
+        nodes = [p["spec"].get("nodeName") for p in m.get("pods")
+                 if p["metadata"]["name"].startswith("two-worker-")]
+        check(len(nodes) == 2 and all(nodes) and len(set(nodes)) == 2, f"bound to {nodes}")
+
+
+def test_every_torchrun_on_this_machine_works():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Muster(nodes=2, gpus_per_node=2, path_first=os.path.dirname(python)) as m:
+            m.apply(QUEUE)
+            done = m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "any",
+                              "python train.py --steps 30", cwd=project(m))
+            check_trained(done.stdout, ranks=4, steps=30)
+        print(f"  torch {version} ({python}): trained", flush=True)
+
+
+def one_line(done, *words):
+    text = (done.stdout + done.stderr).strip()
+    check(done.returncode != 0, f"it should have failed: {text}")
+    check(len(text.splitlines()) == 1, f"expected one line, got:\n{text}")
+    for word in words:
+        check(word in text, f"the line does not mention {word!r}: {text}")
+
+
+def test_mistakes_get_one_clear_line():
+    muster = binary("muster")
+    with Muster(nodes=1, gpus_per_node=1) as m:
+        m.apply(QUEUE)
+        one_line(m.torchrun("submit", "--queue", "nope", "--gpus", "1", "true", ok=False), "nope")
+        one_line(m.torchrun("submit", "--queue", "demo", "--gpus", "many", "true", ok=False), "--gpus", "many")
+        one_line(m.torchrun("submit", "--quue", "demo", "--gpus", "1", "true", ok=False), "--quue")
+        other = tempfile.mkdtemp(dir=m.folder)
+        one_line(run([muster, "up", "--data-dir", other, "--listen", m.listen], ok=False), m.listen.split(":")[1])
+        one_line(run([muster, "up", "--data-dir", m.data, "--listen", "127.0.0.1:0"], ok=False), m.data)
+        one_line(run([muster, "up", "--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"], ok=False),
+                 "/proc/nowhere")
+        one_line(run([muster, "up", "--nodes", "none"], ok=False), "--nodes", "none")
+        one_line(run([muster, "upp"], ok=False), "upp")
