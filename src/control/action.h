@@ -50,11 +50,11 @@ void action_patch_status(struct actions *actions, const struct object *object, s
 void action_delete(struct actions *actions, const struct object *object);
 void action_delete_now(struct actions *actions, const struct object *object);
 void action_event(struct actions *actions,
-                  const struct object *about,
+                  const struct object *subject,
                   const char *reason,
                   struct str message);
 void action_warn(struct actions *actions,
-                 const struct object *about,
+                 const struct object *subject,
                  const char *reason,
                  struct str message);
 void action_look_again(struct actions *actions, int64_t at_ms);

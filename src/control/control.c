@@ -1,0 +1,14 @@
+#include "control/control.h"
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stddef.h>
+
+void control_keys_add(struct control_keys *keys, struct str ns, struct str name)
+{
+    VEC_PUSH(keys->arena, &keys->list,
+             (struct control_key){str_dup(keys->arena, ns), str_dup(keys->arena, name)});
+}
+
+const struct controller *const controllers[] = {NULL};
