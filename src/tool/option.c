@@ -1,0 +1,449 @@
+#include "tool/option.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Values are applied weakest first: fallbacks, config file, environment, flags. A list that a
+ * stronger source gives replaces the weaker one's whole. */
+enum source {
+    SOURCE_NONE,
+    SOURCE_FALLBACK,
+    SOURCE_CONFIG,
+    SOURCE_ENVIRONMENT,
+    SOURCE_FLAG,
+};
+
+struct reader {
+    const struct command *command;
+    struct invocation *into;
+    enum source *set_by; /* for each option, who set it last */
+    VEC(const char *) args;
+    char where[96]; /* "--nodes", "MUSTER_NODES": starts every message */
+};
+
+static void *variable(const struct reader *reader, const struct option *option)
+{
+    return (char *)reader->into->values + option->offset;
+}
+
+static int bad(const struct reader *reader, struct err *err, const char *text, const char *problem)
+{
+    return err_set(err, -EINVAL, "%s: \"%.80s\" %s", reader->where, text, problem);
+}
+
+static int check_range(const struct reader *reader,
+                       const struct option *option,
+                       const char *text,
+                       int64_t value,
+                       struct err *err)
+{
+    if ((option->min == 0 && option->max == 0) || (value >= option->min && value <= option->max))
+        return 0;
+    if (option->type == OPTION_DURATION)
+        return err_set(err, -ERANGE, "%s: \"%.80s\" is not between %lldms and %lldms",
+                       reader->where, text, (long long)option->min, (long long)option->max);
+    return err_set(err, -ERANGE, "%s: %.80s is not between %lld and %lld", reader->where, text,
+                   (long long)option->min, (long long)option->max);
+}
+
+static int set_number(const struct reader *reader,
+                      const struct option *option,
+                      const char *text,
+                      struct err *err)
+{
+    bool duration = option->type == OPTION_DURATION;
+    int64_t value = 0;
+
+    if (duration ? !time_parse_duration(str_from(text), &value)
+                 : !str_to_i64(str_from(text), &value))
+        return bad(reader, err, text,
+                   duration ? "is not a duration such as 90s or 1h30m" : "is not a number");
+    int r = check_range(reader, option, text, value, err);
+    if (r == 0)
+        *(int64_t *)variable(reader, option) = value;
+    return r;
+}
+
+static int set_bool(const struct reader *reader,
+                    const struct option *option,
+                    const char *text,
+                    struct err *err)
+{
+    static const char *const yes[] = {"true", "1", "yes", "on"};
+    static const char *const no[] = {"false", "0", "no", "off", ""};
+    bool *value = variable(reader, option);
+
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+        if (strcmp(text, yes[i]) == 0) {
+            *value = true;
+            return 0;
+        }
+    }
+    for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+        if (strcmp(text, no[i]) == 0) {
+            *value = false;
+            return 0;
+        }
+    }
+    return bad(reader, err, text, "is neither true nor false");
+}
+
+static int set_choice(const struct reader *reader,
+                      const struct option *option,
+                      const char *text,
+                      struct err *err)
+{
+    char all[120] = "";
+    size_t len = 0;
+
+    for (int i = 0; option->choices[i]; i++) {
+        if (strcmp(option->choices[i], text) == 0) {
+            *(int *)variable(reader, option) = i;
+            return 0;
+        }
+        int n = snprintf(all + len, sizeof(all) - len, "%s%s", i ? ", " : "", option->choices[i]);
+        len = n > 0 && (size_t)n < sizeof(all) - len ? len + (size_t)n : len;
+    }
+    return err_set(err, -EINVAL, "%s: \"%.80s\" is not one of %s", reader->where, text, all);
+}
+
+static int set_list(struct reader *reader,
+                    const struct option *option,
+                    const char *text,
+                    struct err *err)
+{
+    struct option_list *list = variable(reader, option);
+
+    if (list->count >= OPTION_LIST_MAX)
+        return err_set(err, -E2BIG, "%s: given more than %d times", reader->where, OPTION_LIST_MAX);
+    VEC_PUSH(reader->into->arena, list, text);
+    return 0;
+}
+
+/* `text` must live as long as the invocation. */
+static int set(struct reader *reader,
+               const struct option *option,
+               const char *text,
+               enum source source,
+               struct err *err)
+{
+    enum source *set_by = &reader->set_by[option - reader->command->options];
+
+    if (option->type == OPTION_LIST && *set_by != source)
+        *(struct option_list *)variable(reader, option) = (struct option_list){0};
+    *set_by = source;
+    switch (option->type) {
+    case OPTION_BOOL: return set_bool(reader, option, text, err);
+    case OPTION_I64:
+    case OPTION_DURATION: return set_number(reader, option, text, err);
+    case OPTION_CHOICE: return set_choice(reader, option, text, err);
+    case OPTION_LIST: return set_list(reader, option, text, err);
+    case OPTION_STR: *(const char **)variable(reader, option) = text; return 0;
+    }
+    return -EINVAL;
+}
+
+static void set_where(struct reader *reader, const char *prefix, const char *name)
+{
+    (void)snprintf(reader->where, sizeof(reader->where), "%s%s", prefix, name);
+}
+
+static int apply_fallbacks(struct reader *reader, struct err *err)
+{
+    for (const struct option *option = reader->command->options; option && option->name; option++) {
+        if (!option->fallback)
+            continue;
+        set_where(reader, "default of --", option->name);
+        int r = set(reader, option, option->fallback, SOURCE_FALLBACK, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* "gpus-per-node" is MUSTER_GPUS_PER_NODE. */
+static void environment_name(const struct option *option, char *ret, size_t bytes)
+{
+    (void)snprintf(ret, bytes, "MUSTER_%s", option->name);
+    for (char *c = ret; *c; c++)
+        *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+}
+
+static int apply_environment(struct reader *reader, char *envp[], struct err *err)
+{
+    for (const struct option *option = reader->command->options; option && option->name; option++) {
+        char name[64];
+
+        if (option->flag_only || !envp)
+            continue;
+        environment_name(option, name, sizeof(name));
+        size_t len = strlen(name);
+        for (size_t i = 0; envp[i]; i++) {
+            if (strncmp(envp[i], name, len) != 0 || envp[i][len] != '=')
+                continue;
+            set_where(reader, "", name);
+            int r = set(reader, option, envp[i] + len + 1, SOURCE_ENVIRONMENT, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+static const struct option *find_long(const struct command *command, struct str name)
+{
+    for (const struct option *option = command->options; option && option->name; option++)
+        if (str_is(name, option->name))
+            return option;
+    return NULL;
+}
+
+static const struct option *find_letter(const struct command *command, char letter)
+{
+    for (const struct option *option = command->options; option && option->name; option++)
+        if (option->letter == letter)
+            return option;
+    return NULL;
+}
+
+/* Longest common prefix of at least 2 bytes, or a swap or slip of one character: good enough to
+ * name the flag that was meant. */
+static const char *suggestion(const struct command *command, struct str name)
+{
+    const char *best = NULL;
+    size_t best_common = 1;
+
+    for (const struct option *option = command->options; option && option->name; option++) {
+        size_t common = 0;
+
+        while (common < name.len && option->name[common] == name.p[common])
+            common++;
+        if (common > best_common) {
+            best_common = common;
+            best = option->name;
+        }
+    }
+    return best;
+}
+
+static int unknown_flag(const struct reader *reader, struct str name, struct err *err)
+{
+    const char *near = suggestion(reader->command, name);
+
+    if (near)
+        return err_set(err, -EINVAL, "--" STR_FMT ": no such flag; did you mean --%s?",
+                       STR_ARG(str_sub(name, 0, 60)), near);
+    return err_set(err, -EINVAL, "--" STR_FMT ": no such flag; --help lists them",
+                   STR_ARG(str_sub(name, 0, 60)));
+}
+
+/* One word that starts with "--". Returns how many words were used, or an error. */
+static int read_long(struct reader *reader, const char *const *argv, struct err *err)
+{
+    struct str word = str_from(argv[0] + 2);
+    size_t equals = str_find(word, '=');
+    struct str name = str_sub(word, 0, equals);
+    const struct option *option = find_long(reader->command, name);
+    const char *text = equals < word.len ? word.p + equals + 1 : NULL;
+    int used = 1;
+
+    if (!option)
+        return unknown_flag(reader, name, err);
+    set_where(reader, "--", option->name);
+    if (!text && option->type == OPTION_BOOL)
+        text = "true";
+    if (!text) {
+        text = argv[1];
+        used = 2;
+    }
+    if (!text)
+        return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
+                       option->value ? option->value : "VALUE");
+    int r = set(reader, option, text, SOURCE_FLAG, err);
+    return r < 0 ? r : used;
+}
+
+/* One word of letters, "-xvf FILE". */
+static int read_letters(struct reader *reader, const char *const *argv, struct err *err)
+{
+    for (const char *at = argv[0] + 1; *at; at++) {
+        const struct option *option = find_letter(reader->command, *at);
+        const char letter[2] = {*at, '\0'};
+
+        if (!option)
+            return err_set(err, -EINVAL, "-%s: no such flag; --help lists them", letter);
+        set_where(reader, "-", letter);
+        if (option->type == OPTION_BOOL) {
+            int r = set(reader, option, "true", SOURCE_FLAG, err);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        const char *text = at[1] == '=' ? at + 2 : at[1] ? at + 1 : argv[1];
+        if (!text)
+            return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
+                           option->value ? option->value : "VALUE");
+        int r = set(reader, option, text, SOURCE_FLAG, err);
+        return r < 0 ? r : at[1] ? 1 : 2;
+    }
+    return 1;
+}
+
+static int read_flags(struct reader *reader, const char *const *argv, struct err *err)
+{
+    while (*argv) {
+        const char *word = *argv;
+        int used = 1;
+
+        if (strcmp(word, "--") == 0) {
+            for (argv++; *argv; argv++) {
+                VEC_PUSH(reader->into->arena, &reader->args, *argv);
+                reader->into->dash_count++;
+            }
+            return 0;
+        }
+        if (word[0] != '-' || word[1] == '\0')
+            VEC_PUSH(reader->into->arena, &reader->args, word);
+        else
+            used = word[1] == '-' ? read_long(reader, argv, err) : read_letters(reader, argv, err);
+        if (used < 0)
+            return used;
+        argv += used;
+    }
+    return 0;
+}
+
+static int check_args(const struct reader *reader, const struct program *program, struct err *err)
+{
+    const struct command *command = reader->command;
+    const char *name = command == program->only ? "" : command->name;
+    const char *usage = command->usage ? command->usage : "";
+    size_t count = reader->args.count;
+
+    if (count < command->args_min)
+        return err_set(err, -EINVAL, "an argument is missing: %s%s%s [flags] %s", program->name,
+                       *name ? " " : "", name, usage);
+    if (count > command->args_max)
+        return err_set(err, -EINVAL, "unexpected argument \"%.80s\": %s%s%s [flags] %s",
+                       reader->args.items[command->args_max], program->name, *name ? " " : "", name,
+                       usage);
+    return 0;
+}
+
+static size_t option_count(const struct command *command)
+{
+    size_t count = 0;
+
+    while (command->options && command->options[count].name)
+        count++;
+    return count;
+}
+
+int option_parse(const struct program *program,
+                 const struct command *command,
+                 const char *const *argv,
+                 char *envp[],
+                 struct invocation *ret,
+                 struct err *err)
+{
+    struct reader reader = {.command = command, .into = ret};
+    size_t count = option_count(command);
+    int r;
+
+    ret->command = command;
+    ret->dash_count = 0;
+    ret->values = arena_alloc(ret->arena, 1, command->values_size ? command->values_size : 1,
+                              _Alignof(max_align_t));
+    reader.set_by = ARENA_ARRAY(ret->arena, enum source, count + 1);
+    if ((r = apply_fallbacks(&reader, err)) < 0 ||
+        (r = apply_environment(&reader, envp, err)) < 0 ||
+        (r = read_flags(&reader, argv, err)) < 0 || (r = check_args(&reader, program, err)) < 0)
+        return r;
+    ret->arg_count = reader.args.count;
+    VEC_PUSH(ret->arena, &reader.args, NULL);
+    ret->args = reader.args.items;
+    return 0;
+}
+
+static bool wants_help(const char *const *argv)
+{
+    for (; *argv && strcmp(*argv, "--") != 0; argv++)
+        if (strcmp(*argv, "--help") == 0 || strcmp(*argv, "-h") == 0)
+            return true;
+    return false;
+}
+
+static int run_command(const struct program *program,
+                       const struct command *command,
+                       const char *const *argv,
+                       char *envp[])
+{
+    struct arena arena = {0};
+    struct invocation invocation = {.arena = &arena};
+    struct err err = {0};
+    int status = EXIT_USAGE;
+
+    if (wants_help(argv)) {
+        option_help(stdout, program, command);
+        return EXIT_SUCCESS;
+    }
+    if (option_parse(program, command, argv, envp, &invocation, &err) < 0)
+        (void)fprintf(stderr, "%s%s%s: %s\n", program->name, command == program->only ? "" : " ",
+                      command == program->only ? "" : command->name, err.text);
+    else
+        status = command->run(&invocation);
+    arena_done(&arena);
+    return status;
+}
+
+static const struct command *find_command(const struct program *program, const char *name)
+{
+    for (size_t i = 0; program->commands && program->commands[i]; i++)
+        if (strcmp(program->commands[i]->name, name) == 0)
+            return program->commands[i];
+    return NULL;
+}
+
+int program_main(const struct program *program, int argc, char *argv[], char *envp[])
+{
+    const char *const *words = (const char *const *)argv + (argc > 0);
+
+    if (*words && (strcmp(*words, "version") == 0 || strcmp(*words, "--version") == 0)) {
+        printf("%s %s\n", program->name, MUSTER_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (program->only)
+        return run_command(program, program->only, words, envp);
+    if (!*words) {
+        program_help(stderr, program);
+        return EXIT_USAGE;
+    }
+    bool help = strcmp(*words, "help") == 0;
+    if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0 || (help && !words[1])) {
+        program_help(stdout, program);
+        return EXIT_SUCCESS;
+    }
+    const struct command *command = find_command(program, words[help ? 1 : 0]);
+    if (!command) {
+        (void)fprintf(stderr, "%s: no command \"%s\"; %s --help lists them\n", program->name,
+                      words[help ? 1 : 0], program->name);
+        return EXIT_USAGE;
+    }
+    if (help) {
+        option_help(stdout, program, command);
+        return EXIT_SUCCESS;
+    }
+    return run_command(program, command, words + 1, envp);
+}
