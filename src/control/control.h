@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,7 +43,9 @@ struct control_input {
 };
 
 struct controller {
-    const char *name;                  /* as in --controllers=-name */
+    const char *name; /* as in --controllers=-name */
+    /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
+    bool at_start;
     const struct kind *const *watches; /* NULL-terminated */
     /* The keys that a change of `object` touches: usually the object itself or its owner. */
     void (*keys)(const struct cache *cache, const struct object *object, struct control_keys *ret);

@@ -1,0 +1,219 @@
+#include "exec/executor.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "control/action.h"
+#include "exec/event.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct execution {
+    struct executor_call call;
+    const struct actions *actions; /* NULL once forgotten */
+    size_t next;                   /* index of the first action not sent */
+    size_t under_way;
+    int code;
+    bool stale;
+    struct err err;
+    VEC(struct executor_write) writes;
+};
+
+/* One call under way, so that its answer knows what was asked. */
+struct step {
+    struct execution *execution;
+    enum action_type type;
+};
+
+static void advance(struct execution *execution);
+
+static void execution_free(struct execution *execution)
+{
+    VEC_DONE(&execution->writes);
+    mem_free(execution);
+}
+
+static void remember_write(struct execution *execution, const struct object *object)
+{
+    for (size_t i = 0; i < execution->writes.count; i++) {
+        struct executor_write *write = &execution->writes.items[i];
+
+        if (write->kind != object->kind)
+            continue;
+        if (write->revision < object->revision)
+            write->revision = object->revision;
+        return;
+    }
+    VEC_PUSH(NULL, &execution->writes, (struct executor_write){object->kind, object->revision});
+}
+
+/* What a failed call means: nothing (the wish is fulfilled already), that our view is old, or a
+ * failure. */
+static bool is_done_anyway(enum action_type type, const struct api_result *result)
+{
+    int status = result->err ? result->err->http_status : 0;
+
+    if (type == ACTION_CREATE)
+        return str_is(result->reason, "AlreadyExists");
+    if (type == ACTION_DELETE)
+        /* A conflict is a uid that no longer matches: the one that was meant is gone. */
+        return status == 404 || status == 409 || result->code == -ENOENT;
+    return false;
+}
+
+static bool is_stale(enum action_type type, const struct api_result *result)
+{
+    int status = result->err ? result->err->http_status : 0;
+
+    return type != ACTION_CREATE && (status == 404 || status == 409);
+}
+
+static void on_answer(void *user, const struct api_result *result)
+{
+    struct step *step = user;
+    struct execution *execution = step->execution;
+
+    execution->under_way--;
+    if (!result->code) {
+        if (result->object && step->type != ACTION_DELETE)
+            remember_write(execution, result->object);
+    } else if (!is_done_anyway(step->type, result) && !execution->code) {
+        execution->code = result->code;
+        execution->stale = is_stale(step->type, result);
+        if (result->err)
+            execution->err = *result->err;
+    }
+    mem_free(step);
+    if (!execution->under_way)
+        advance(execution);
+}
+
+static struct api_request request_for(struct arena *arena, const struct action *action)
+{
+    struct api_request request = {
+        .kind = action->kind, .ns = action->ns, .name = action->name, .uid = action->uid};
+
+    switch (action->type) {
+    case ACTION_CREATE:
+        request.verb = API_CREATE;
+        request.name = STR_NONE;
+        request.uid = STR_NONE;
+        request.body = json_text(arena, action->body);
+        break;
+    case ACTION_PATCH_STATUS: request.subresource = STR("status"); __attribute__((fallthrough));
+    case ACTION_PATCH:
+        request.verb = API_PATCH;
+        request.patch = API_PATCH_MERGE;
+        if (action->revision)
+            json_add_str(arena, json_make_path(arena, action->body, "metadata"), "resourceVersion",
+                         str_printf(arena, "%llu", (unsigned long long)action->revision));
+        request.body = json_text(arena, action->body);
+        break;
+    case ACTION_DELETE:
+        request.verb = API_DELETE;
+        if (action->grace_seconds >= 0)
+            request.body = str_printf(arena,
+                                      "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
+                                      "\"gracePeriodSeconds\":%lld}",
+                                      (long long)action->grace_seconds);
+        break;
+    case ACTION_EVENT:
+    case ACTION_LOOK_AGAIN: assert(!"not a request"); break;
+    }
+    return request;
+}
+
+static void send_action(struct execution *execution, const struct action *action)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct step *step = MEM_NEW(struct step);
+
+    *step = (struct step){execution, action->type};
+    execution->under_way++;
+    struct api_request request = request_for(&arena, action);
+    api_call(execution->call.api, &request, on_answer, step);
+}
+
+static void tell(const struct execution *execution, const struct action *action)
+{
+    event_send(execution->call.api, &(struct event){.kind = action->kind,
+                                                    .ns = action->ns,
+                                                    .name = action->name,
+                                                    .uid = action->uid,
+                                                    .reason = action->reason,
+                                                    .message = action->message,
+                                                    .warning = action->warning,
+                                                    .component = execution->call.component,
+                                                    .now_ms = execution->call.now_ms});
+}
+
+/* Send the next wave: one action, or a run of creates or of deletes. */
+static void send_wave(struct execution *execution)
+{
+    const struct actions *actions = execution->actions;
+    enum action_type type = ACTION_LOOK_AGAIN;
+
+    for (; execution->next < actions->list.count; execution->next++) {
+        const struct action *action = &actions->list.items[execution->next];
+
+        if (action->type == ACTION_LOOK_AGAIN)
+            continue;
+        if (action->type == ACTION_EVENT) {
+            tell(execution, action);
+            continue;
+        }
+        bool together = action->type == type && (type == ACTION_CREATE || type == ACTION_DELETE);
+        if (execution->under_way && (!together || execution->under_way >= EXECUTOR_WAVE_MAX))
+            return;
+        type = action->type;
+        send_action(execution, action);
+    }
+}
+
+static void advance(struct execution *execution)
+{
+    if (execution->actions && !execution->code)
+        send_wave(execution);
+    if (execution->under_way)
+        return;
+    if (execution->actions)
+        execution->call.done(execution->call.user,
+                             &(struct executor_result){
+                                 .code = execution->code,
+                                 .err = execution->code ? &execution->err : NULL,
+                                 .stale = execution->stale,
+                                 .writes = execution->writes.items,
+                                 .write_count = execution->writes.count,
+                             });
+    execution_free(execution);
+}
+
+struct execution *executor_run(const struct executor_call *call, const struct actions *actions)
+{
+    struct execution *execution = MEM_NEW(struct execution);
+
+    execution->call = *call;
+    execution->actions = actions;
+    send_wave(execution);
+    if (execution->under_way)
+        return execution;
+    execution_free(execution);
+    return NULL;
+}
+
+void execution_forget(struct execution *execution)
+{
+    if (execution)
+        execution->actions = NULL;
+}

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct actions;
+struct api;
+struct err;
+struct kind;
+
+/* executor: applies one list of actions through struct api.
+ *
+ * Actions are applied in order. Neighbouring creates, and neighbouring deletes, do not depend on
+ * each other and are sent together, so that a gang of pods is one commit of the store and not
+ * many; everything else waits for what comes before it. The first failure ends the list after the
+ * calls under way have come back. Events about objects are sent and forgotten: a lost one harms
+ * nobody. What needs a time (look again) is the caller's business and skipped here. */
+#define EXECUTOR_WAVE_MAX 256 /* calls of one list under way at once */
+
+struct execution;
+
+struct executor_write {
+    const struct kind *kind;
+    uint64_t revision;
+};
+
+struct executor_result {
+    int code; /* 0, or of the first action that failed */
+    const struct err *err;
+    bool stale; /* failed because the state we decided on has changed: look again, no back-off */
+    const struct executor_write *writes; /* the newest revision written of each kind */
+    size_t write_count;
+};
+
+typedef void executor_done_fn(void *user, const struct executor_result *result);
+
+struct executor_call {
+    struct api *api;
+    const char *component; /* source.component of events */
+    int64_t now_ms;
+    executor_done_fn *done; /* from the loop, once; not after execution_forget() */
+    void *user;
+};
+
+/* `actions` and its arena must live until `done`. Returns NULL, and never calls done, when there is
+ * nothing to wait for. */
+struct execution *executor_run(const struct executor_call *call, const struct actions *actions);
+/* Nothing more is sent and done is not called: the actions may be freed at once. */
+void execution_forget(struct execution *execution);

@@ -1,0 +1,507 @@
+#include "exec/runner.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/action.h"
+#include "control/control.h"
+#include "exec/executor.h"
+#include "tool/clock.h"
+#include "tool/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <uv.h>
+
+/* Flow: on_change() puts an object into the cache and marks keys dirty; the loop's timer brings
+ * runner_turn(), which reconciles dirty keys that are not busy; on_done() makes a key idle again.
+ *
+ * Invariants: a work is in its unit's map from the first event until it is idle, and in the dirty
+ * queue at most once (work->queued); nothing reconciles before every watch has synced. */
+struct watch {
+    struct runner *runner;
+    const struct kind *kind;
+    struct api_watch *watch;
+    uint64_t seen; /* newest revision told */
+    bool synced;
+};
+
+/* A controller in use. */
+struct unit {
+    struct runner *runner;
+    const struct controller *controller;
+    struct map works; /* work->text -> work */
+};
+
+struct await {
+    const struct watch *watch;
+    uint64_t revision;
+};
+
+struct work {
+    struct unit *unit;
+    struct execution *execution; /* under way; NULL: idle */
+    struct arena arena;          /* of the actions under way */
+    struct actions actions;
+    VEC(struct await) awaits; /* own writes the cache has not seen yet */
+    int64_t await_until_ms;   /* and how long we wait for them */
+    int64_t due_ms;           /* look again, or end of back-off; 0: none */
+    int64_t not_before_ms;    /* back-off: dirty or not, not before this */
+    uint32_t failures;
+    bool dirty;
+    bool queued; /* in the dirty queue */
+    size_t ns_len;
+    size_t text_len;
+    char text[]; /* "namespace/name" */
+};
+
+struct runner {
+    uv_loop_t *loop;
+    uv_timer_t *timer; /* lives until the loop has closed it */
+    struct api *api;
+    struct control_config config;
+    struct cache *cache;
+    const struct log *log;
+    int64_t (*now)(void *user);
+    void *now_user;
+    VEC(struct watch *) watches;
+    VEC(struct unit *) units;
+    VEC(struct work *) queue;
+    size_t watches_synced;
+    size_t under_way;
+    int64_t next_due_ms; /* no work is due before this */
+    bool started;        /* everything known: reconciling */
+};
+
+static int64_t clock_of(const struct runner *runner)
+{
+    return runner->now ? runner->now(runner->now_user) : clock_now_ms();
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    runner_turn(timer->data);
+}
+
+/* A turn no later than `at_ms`. */
+static void arm(struct runner *runner, int64_t at_ms)
+{
+    if (!runner->loop)
+        return;
+    int64_t delay = at_ms == 0 ? 0 : at_ms - clock_of(runner);
+    if (delay < 0)
+        delay = 0;
+    if (delay > RUNNER_LOOK_AGAIN_MAX)
+        delay = RUNNER_LOOK_AGAIN_MAX;
+    if (uv_is_active((const uv_handle_t *)runner->timer) &&
+        uv_timer_get_due_in(runner->timer) <= (uint64_t)delay)
+        return;
+    uv_timer_start(runner->timer, on_timer, (uint64_t)delay, 0);
+}
+
+static struct str work_ns(const struct work *work)
+{
+    return (struct str){work->text, work->ns_len};
+}
+
+static struct str work_name(const struct work *work)
+{
+    return (struct str){work->text + work->ns_len + 1, work->text_len - work->ns_len - 1};
+}
+
+static struct work *work_make(struct unit *unit, struct str ns, struct str name)
+{
+    size_t len = ns.len + 1 + name.len;
+    struct work *work = mem_alloc(sizeof(*work) + len);
+
+    work->unit = unit;
+    work->ns_len = ns.len;
+    work->text_len = len;
+    if (ns.len)
+        memcpy(work->text, ns.p, ns.len);
+    work->text[ns.len] = '/';
+    if (name.len)
+        memcpy(work->text + ns.len + 1, name.p, name.len);
+    struct work *old = map_get(&unit->works, (struct str){work->text, len});
+    if (old) {
+        mem_free(work);
+        return old;
+    }
+    map_set(&unit->works, (struct str){work->text, len}, work);
+    return work;
+}
+
+static void work_free(struct work *work)
+{
+    execution_forget(work->execution);
+    arena_done(&work->arena);
+    VEC_DONE(&work->awaits);
+    mem_free(work);
+}
+
+static void work_drop_if_idle(struct work *work)
+{
+    if (work->dirty || work->queued || work->execution || work->due_ms || work->failures)
+        return;
+    map_remove(&work->unit->works, (struct str){work->text, work->text_len});
+    work_free(work);
+}
+
+static void enqueue(struct work *work)
+{
+    struct runner *runner = work->unit->runner;
+
+    work->dirty = true;
+    if (!work->queued && !work->execution) {
+        work->queued = true;
+        VEC_PUSH(NULL, &runner->queue, work);
+    }
+    arm(runner, 0);
+}
+
+static void due_at(struct work *work, int64_t at_ms)
+{
+    struct runner *runner = work->unit->runner;
+
+    if (work->due_ms && work->due_ms <= at_ms)
+        return;
+    work->due_ms = at_ms;
+    if (at_ms < runner->next_due_ms)
+        runner->next_due_ms = at_ms;
+    arm(runner, at_ms);
+}
+
+static bool watches_kind(const struct controller *controller, const struct kind *kind)
+{
+    for (size_t i = 0; controller->watches[i]; i++)
+        if (controller->watches[i] == kind)
+            return true;
+    return false;
+}
+
+static void mark(struct runner *runner, const struct kind *kind, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    for (size_t u = 0; u < runner->units.count; u++) {
+        struct unit *unit = runner->units.items[u];
+        struct control_keys keys = {.arena = &arena};
+
+        if (!watches_kind(unit->controller, kind))
+            continue;
+        unit->controller->keys(runner->cache, object, &keys);
+        for (size_t i = 0; i < keys.list.count; i++)
+            enqueue(work_make(unit, keys.list.items[i].ns, keys.list.items[i].name));
+    }
+}
+
+static void start(struct runner *runner)
+{
+    runner->started = true;
+    for (size_t i = 0; i < runner->units.count; i++)
+        if (runner->units.items[i]->controller->at_start)
+            enqueue(work_make(runner->units.items[i], STR(""), STR("")));
+    arm(runner, 0);
+    log_info(runner->log, "runner.synced", LOG_I64("kinds", (int64_t)runner->watches.count),
+             LOG_I64("controllers", (int64_t)runner->units.count));
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    struct watch *watch = user;
+    struct runner *runner = watch->runner;
+
+    if (change->revision > watch->seen)
+        watch->seen = change->revision;
+    switch (change->event) {
+    case API_ADDED:
+    case API_MODIFIED:
+        cache_put(runner->cache, change->object);
+        if (change->previous)
+            mark(runner, watch->kind, change->previous);
+        mark(runner, watch->kind, change->object);
+        break;
+    case API_DELETED:
+        cache_drop(runner->cache, change->object);
+        mark(runner, watch->kind, change->object);
+        break;
+    case API_SYNCED:
+        if (!watch->synced && ++runner->watches_synced == runner->watches.count)
+            start(runner);
+        watch->synced = true;
+        break;
+    case API_BOOKMARK: arm(runner, 0); break;
+    case API_CLOSED: break;
+    }
+}
+
+static struct watch *watch_of(struct runner *runner, const struct kind *kind)
+{
+    for (size_t i = 0; i < runner->watches.count; i++)
+        if (runner->watches.items[i]->kind == kind)
+            return runner->watches.items[i];
+    return NULL;
+}
+
+static bool sees_own_writes(struct work *work, int64_t now_ms)
+{
+    for (size_t i = work->awaits.count; i-- > 0;)
+        if (work->awaits.items[i].watch->seen >= work->awaits.items[i].revision)
+            VEC_REMOVE_SWAP(&work->awaits, i);
+    if (now_ms >= work->await_until_ms)
+        work->awaits.count = 0;
+    return work->awaits.count == 0;
+}
+
+static void back_off(struct work *work, const struct executor_result *result)
+{
+    const struct runner *runner = work->unit->runner;
+    int64_t delay = RUNNER_BACKOFF_MIN_MS;
+
+    for (uint32_t i = 0; i < work->failures && delay < RUNNER_BACKOFF_MAX_MS; i++)
+        delay *= 2;
+    if (delay > RUNNER_BACKOFF_MAX_MS)
+        delay = RUNNER_BACKOFF_MAX_MS;
+    work->failures++;
+    work->dirty = true;
+    work->not_before_ms = clock_of(runner) + delay;
+    due_at(work, work->not_before_ms);
+    log_warn(runner->log, "reconcile.failed", LOG_C("controller", work->unit->controller->name),
+             LOG_STR("key", ((struct str){work->text, work->text_len})), LOG_I64("again_ms", delay),
+             LOG_ERR(result->err));
+}
+
+static void on_done(void *user, const struct executor_result *result)
+{
+    struct work *work = user;
+    struct runner *runner = work->unit->runner;
+
+    work->execution = NULL;
+    runner->under_way--;
+    arena_reset(&work->arena);
+    work->awaits.count = 0;
+    work->await_until_ms = clock_of(runner) + RUNNER_OWN_WRITE_MS;
+    for (size_t i = 0; i < result->write_count; i++) {
+        struct watch *watch = watch_of(runner, result->writes[i].kind);
+
+        if (watch)
+            VEC_PUSH(NULL, &work->awaits, (struct await){watch, result->writes[i].revision});
+    }
+    if (!result->code)
+        work->failures = 0;
+    else if (result->stale && work->failures++ == 0)
+        due_at(work, clock_of(runner) + RUNNER_BACKOFF_MIN_MS);
+    else
+        back_off(work, result);
+    if (work->dirty)
+        enqueue(work);
+    else
+        work_drop_if_idle(work);
+    arm(runner, 0);
+}
+
+static void reconcile(struct work *work, int64_t now_ms)
+{
+    struct runner *runner = work->unit->runner;
+    struct control_key key = {work_ns(work), work_name(work)};
+    struct control_input input = {
+        .cache = runner->cache, .config = &runner->config, .now_ms = now_ms};
+
+    work->dirty = false;
+    work->due_ms = 0;
+    work->not_before_ms = 0;
+    arena_reset(&work->arena);
+    work->actions = (struct actions){.arena = &work->arena};
+    work->unit->controller->reconcile(&input, &key, &work->actions);
+    for (size_t i = 0; i < work->actions.list.count; i++)
+        if (work->actions.list.items[i].type == ACTION_LOOK_AGAIN)
+            due_at(work, work->actions.list.items[i].at_ms);
+    work->execution = executor_run(&(struct executor_call){.api = runner->api,
+                                                           .component = "muster",
+                                                           .now_ms = now_ms,
+                                                           .done = on_done,
+                                                           .user = work},
+                                   &work->actions);
+    if (work->execution) {
+        runner->under_way++;
+        return;
+    }
+    arena_done(&work->arena);
+    work->failures = 0;
+    work_drop_if_idle(work);
+}
+
+/* Whose moment has come becomes dirty; finds the next one. */
+static void collect_due(struct runner *runner, int64_t now_ms)
+{
+    if (now_ms < runner->next_due_ms)
+        return;
+    runner->next_due_ms = INT64_MAX;
+    for (size_t u = 0; u < runner->units.count; u++)
+        MAP_FOREACH(&runner->units.items[u]->works, entry) {
+            struct work *work = entry->value;
+
+            if (!work->due_ms)
+                continue;
+            if (work->due_ms <= now_ms) {
+                work->due_ms = 0;
+                enqueue(work);
+            } else if (work->due_ms < runner->next_due_ms) {
+                runner->next_due_ms = work->due_ms;
+            }
+        }
+}
+
+int64_t runner_turn(struct runner *runner)
+{
+    int64_t now_ms = clock_of(runner);
+
+    if (!runner->started)
+        return INT64_MAX;
+    collect_due(runner, now_ms);
+
+    /* What cannot be looked at yet stays in the queue, in its order. */
+    size_t count = runner->queue.count;
+    size_t kept = 0;
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct work *work = runner->queue.items[i];
+
+        if (work->not_before_ms > now_ms) {
+            work->queued = false; /* its timer brings it back */
+            continue;
+        }
+        if (done >= RUNNER_TURN_KEYS_MAX || runner->under_way >= RUNNER_UNDER_WAY_MAX ||
+            !sees_own_writes(work, now_ms)) {
+            runner->queue.items[kept++] = work;
+            continue;
+        }
+        work->queued = false;
+        done++;
+        reconcile(work, now_ms);
+    }
+    /* Reconciling queues nothing at once: answers come from the loop. */
+    runner->queue.count = kept;
+
+    bool more = kept && runner->under_way < RUNNER_UNDER_WAY_MAX;
+    int64_t next = more && done >= RUNNER_TURN_KEYS_MAX ? 0 : runner->next_due_ms;
+    if (more && next > now_ms + RUNNER_OWN_WRITE_MS)
+        next = now_ms + RUNNER_OWN_WRITE_MS;
+    if (next != INT64_MAX)
+        arm(runner, next);
+    return next;
+}
+
+static void config_defaults(struct control_config *config)
+{
+    if (!config->scheduler_name.len)
+        config->scheduler_name = STR("kai-scheduler");
+    if (!config->queue_label_key.len)
+        config->queue_label_key = STR("kai.scheduler/queue");
+    if (!config->default_queue.len)
+        config->default_queue = STR("default-queue");
+    if (!config->cluster_domain.len)
+        config->cluster_domain = STR("cluster.local");
+}
+
+static bool is_without(const struct runner_options *options, const char *name)
+{
+    for (size_t i = 0; options->without && options->without[i]; i++)
+        if (strcmp(options->without[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void unit_add(struct runner *runner, const struct controller *controller, uint64_t seed)
+{
+    struct unit *unit = MEM_NEW(struct unit);
+
+    *unit = (struct unit){.runner = runner, .controller = controller, .works = {.seed = seed}};
+    VEC_PUSH(NULL, &runner->units, unit);
+    for (size_t i = 0; controller->watches[i]; i++) {
+        if (watch_of(runner, controller->watches[i]))
+            continue;
+        struct watch *watch = MEM_NEW(struct watch);
+        *watch = (struct watch){.runner = runner, .kind = controller->watches[i]};
+        VEC_PUSH(NULL, &runner->watches, watch);
+    }
+}
+
+int runner_start(uv_loop_t *loop,
+                 struct api *api,
+                 const struct runner_options *options,
+                 struct runner **ret,
+                 struct err *err)
+{
+    struct runner *runner = MEM_NEW(struct runner);
+
+    *runner = (struct runner){.loop = loop,
+                              .api = api,
+                              .config = options->config,
+                              .cache = cache_new(options->seed),
+                              .log = options->log,
+                              .now = options->now,
+                              .now_user = options->now_user,
+                              .next_due_ms = INT64_MAX};
+    config_defaults(&runner->config);
+    if (loop) {
+        runner->timer = MEM_NEW(uv_timer_t);
+        int r = uv_timer_init(loop, runner->timer);
+        if (r < 0) {
+            mem_free(TAKE_PTR(runner->timer));
+            runner_stop(runner);
+            return err_set(err, r, "controllers: cannot make a timer: %s", uv_strerror(r));
+        }
+        runner->timer->data = runner;
+    }
+    for (size_t i = 0; controllers[i]; i++)
+        if (!is_without(options, controllers[i]->name))
+            unit_add(runner, controllers[i], options->seed);
+    for (size_t i = 0; i < runner->watches.count; i++) {
+        struct watch *watch = runner->watches.items[i];
+
+        watch->watch =
+            api_watch(api, &(struct api_watch_request){.kind = watch->kind, .bookmarks = true},
+                      on_change, watch);
+    }
+    *ret = runner;
+    return 0;
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+void runner_stop(struct runner *runner)
+{
+    if (!runner)
+        return;
+    for (size_t i = 0; i < runner->watches.count; i++) {
+        api_watch_stop(runner->api, runner->watches.items[i]->watch);
+        mem_free(runner->watches.items[i]);
+    }
+    for (size_t i = 0; i < runner->units.count; i++) {
+        MAP_FOREACH(&runner->units.items[i]->works, entry)
+            work_free(entry->value);
+        map_done(&runner->units.items[i]->works);
+        mem_free(runner->units.items[i]);
+    }
+    VEC_DONE(&runner->watches);
+    VEC_DONE(&runner->units);
+    VEC_DONE(&runner->queue);
+    cache_free(runner->cache);
+    if (runner->timer)
+        uv_close((uv_handle_t *)runner->timer, timer_closed);
+    mem_free(runner);
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "control/control.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct err;
+struct log;
+
+/* runner: runs every controller of src/control on one struct api.
+ *
+ * It watches what the controllers watch, feeds one cache, and collects the keys that changes touch.
+ * Once everything that existed at the start is known, each turn of the loop takes one moment and
+ * reconciles the dirty keys; the actions go through exec/executor.h. A key is looked at again only
+ * when its last actions have come back and the cache has seen what they wrote. Failures back off
+ * per key from RUNNER_BACKOFF_MIN_MS to RUNNER_BACKOFF_MAX_MS; a conflict is looked at again as
+ * soon as the cache moves. "Look again at T" is a timer. */
+#define RUNNER_BACKOFF_MIN_MS 50
+#define RUNNER_BACKOFF_MAX_MS 30000
+#define RUNNER_UNDER_WAY_MAX  512  /* keys whose actions are under way; the rest waits its turn */
+#define RUNNER_TURN_KEYS_MAX  1024 /* reconciles of one turn, so that others get the loop */
+#define RUNNER_OWN_WRITE_MS   5000 /* longest wait for the cache to see a write of ours */
+#define RUNNER_LOOK_AGAIN_MAX ((int64_t)24 * 3600 * 1000) /* a timer further away is set again */
+
+struct runner;
+
+struct runner_options {
+    struct control_config config; /* empty fields get their defaults; strings must outlive it */
+    const struct log *log;        /* may be NULL */
+    const char *const *without;   /* names of controllers that stay off; NULL-terminated, or NULL */
+    uint64_t seed;                /* of hash tables */
+    /* The clock; NULL: the wall clock. The simulator hands in its own. */
+    int64_t (*now)(void *user);
+    void *now_user;
+};
+
+/* `loop` NULL: no timers; the caller turns the runner by hand (the simulator does). */
+int runner_start(uv_loop_t *loop,
+                 struct api *api,
+                 const struct runner_options *options,
+                 struct runner **ret,
+                 struct err *err);
+/* One turn. Returns the moment at which the next one is due without any event: INT64_MAX for
+ * never, the past for "there is more to do now". */
+int64_t runner_turn(struct runner *runner);
+/* Stops watching and frees it; calls under way are not waited for. NULL is fine. */
+void runner_stop(struct runner *runner);
