@@ -1,0 +1,48 @@
+#pragma once
+
+#include "base/str.h"
+
+struct arena;
+struct err;
+struct json;
+struct kind;
+
+/* patch: the three ways of saying a change to a JSON document. (The fourth, server-side apply,
+ * needs to know who owns what: api/apply.h.)
+ *
+ * Each changes `target` in place, takes new nodes from `arena`, shares nothing with the patch, and
+ * returns the new root, which may be another node. After a failure the target is in between:
+ * throw it away. */
+#define PATCH_OPERATIONS_MAX 10000
+/* What copies and adds of one JSON patch may make the document grow by. */
+#define PATCH_NODES_MAX 100000
+
+/* RFC 7386: null removes. */
+struct json *patch_merge(struct arena *arena, struct json *target, const struct json *patch);
+
+/* RFC 6902. -EINVAL: not a patch; -ENOENT: a path is not there; -EILSEQ: a test failed. */
+int patch_json(struct arena *arena,
+               struct json *target,
+               const struct json *operations,
+               struct json **ret,
+               struct err *err);
+
+/* Kubernetes' strategic merge: like merge, but lists whose items have a key (containers by name,
+ * ports by containerPort, ...) are merged item by item, lists of texts that are sets are united,
+ * and the directives $patch, $retainKeys, $setElementOrder/x and $deleteFromPrimitiveList/x are
+ * obeyed. Which lists: strategic_list(). */
+int patch_strategic(struct arena *arena,
+                    const struct kind *kind,
+                    struct json *target,
+                    const struct json *patch,
+                    struct err *err);
+
+/* How a list of a built-in kind is merged. */
+enum strategic {
+    STRATEGIC_REPLACE, /* as a whole */
+    STRATEGIC_KEYED,   /* item by item, by *ret_key */
+    STRATEGIC_SET,     /* united */
+};
+/* `path`: member names from the root joined by dots, list items left out:
+ * "spec.containers.env". */
+enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key);

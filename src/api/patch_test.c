@@ -1,0 +1,188 @@
+#include "api/kind.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+static struct json *tree(struct arena *arena, const char *text)
+{
+    struct json *value = NULL;
+
+    EXPECT(json_parse(arena, str_from(text), &value, NULL) == 0);
+    return value;
+}
+
+TEST(merge_patch_follows_rfc_7386)
+{
+    static const struct {
+        const char *target;
+        const char *patch;
+        const char *result;
+    } rows[] = {
+        {"{\"a\":\"b\"}", "{\"a\":\"c\"}", "{\"a\":\"c\"}"},
+        {"{\"a\":\"b\"}", "{\"b\":\"c\"}", "{\"a\":\"b\",\"b\":\"c\"}"},
+        {"{\"a\":\"b\"}", "{\"a\":null}", "{}"},
+        {"{\"a\":\"b\",\"b\":\"c\"}", "{\"a\":null}", "{\"b\":\"c\"}"},
+        {"{\"a\":[\"b\"]}", "{\"a\":\"c\"}", "{\"a\":\"c\"}"},
+        {"{\"a\":\"c\"}", "{\"a\":[\"b\"]}", "{\"a\":[\"b\"]}"},
+        {"{\"a\":{\"b\":\"c\"}}", "{\"a\":{\"b\":\"d\",\"c\":null}}", "{\"a\":{\"b\":\"d\"}}"},
+        {"{\"a\":[{\"b\":\"c\"}]}", "{\"a\":[1]}", "{\"a\":[1]}"},
+        {"{}", "{\"a\":{\"bb\":{\"ccc\":null}}}", "{\"a\":{\"bb\":{}}}"},
+        {"[1,2]", "{\"a\":\"b\",\"c\":null}", "{\"a\":\"b\"}"},
+        {"{\"a\":1}", "[2]", "[2]"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].patch);
+        struct json *result =
+            patch_merge(&arena, tree(&arena, rows[i].target), tree(&arena, rows[i].patch));
+        EXPECT(str_is(json_text(&arena, result), rows[i].result));
+    }
+}
+
+TEST(json_patch_follows_rfc_6902)
+{
+    static const struct {
+        const char *target;
+        const char *patch;
+        const char *result; /* NULL: fails with code */
+        int code;
+    } rows[] = {
+        {"{}", "[{\"op\":\"add\",\"path\":\"/a\",\"value\":1}]", "{\"a\":1}", 0},
+        {"{\"a\":[1,3]}", "[{\"op\":\"add\",\"path\":\"/a/1\",\"value\":2}]", "{\"a\":[1,2,3]}", 0},
+        {"{\"a\":[1]}", "[{\"op\":\"add\",\"path\":\"/a/-\",\"value\":2}]", "{\"a\":[1,2]}", 0},
+        {"{\"a\":1,\"b\":2}", "[{\"op\":\"remove\",\"path\":\"/a\"}]", "{\"b\":2}", 0},
+        {"{\"a\":[1,2]}", "[{\"op\":\"remove\",\"path\":\"/a/0\"}]", "{\"a\":[2]}", 0},
+        {"{\"a\":[1,2]}", "[{\"op\":\"replace\",\"path\":\"/a/0\",\"value\":7}]", "{\"a\":[7,2]}",
+         0},
+        {"{\"a\":1}", "[{\"op\":\"move\",\"from\":\"/a\",\"path\":\"/b\"}]", "{\"b\":1}", 0},
+        {"{\"a\":1}", "[{\"op\":\"copy\",\"from\":\"/a\",\"path\":\"/b\"}]", "{\"a\":1,\"b\":1}",
+         0},
+        {"{\"a/b\":1,\"c~\":2}",
+         "[{\"op\":\"remove\",\"path\":\"/a~1b\"},{\"op\":\"remove\",\"path\":\"/c~0\"}]", "{}", 0},
+        {"{\"a\":1}", "[{\"op\":\"test\",\"path\":\"/a\",\"value\":1.0}]", "{\"a\":1}", 0},
+        {"{\"a\":1}", "[{\"op\":\"add\",\"path\":\"\",\"value\":[]}]", "[]", 0},
+        {"{\"\":1}", "[{\"op\":\"remove\",\"path\":\"/\"}]", "{}", 0},
+        {"{\"a\":1}", "[{\"op\":\"test\",\"path\":\"/a\",\"value\":2}]", NULL, -EILSEQ},
+        {"{}", "[{\"op\":\"remove\",\"path\":\"/a\"}]", NULL, -ENOENT},
+        {"{}", "[{\"op\":\"replace\",\"path\":\"/a\",\"value\":1}]", NULL, -ENOENT},
+        {"{\"a\":[]}", "[{\"op\":\"add\",\"path\":\"/a/1\",\"value\":1}]", NULL, -ENOENT},
+        {"{\"a\":[1]}", "[{\"op\":\"add\",\"path\":\"/a/00\",\"value\":1}]", NULL, -ENOENT},
+        {"{}", "[{\"op\":\"add\",\"path\":\"/a/b\",\"value\":1}]", NULL, -ENOENT},
+        {"{}", "[{\"op\":\"add\",\"path\":\"a\",\"value\":1}]", NULL, -EINVAL},
+        {"{}", "[{\"op\":\"grow\",\"path\":\"/a\",\"value\":1}]", NULL, -EINVAL},
+        {"{\"a\":{}}", "[{\"op\":\"move\",\"from\":\"/a\",\"path\":\"/a/b\"}]", NULL, -EINVAL},
+        {"{}", "{\"op\":\"add\"}", NULL, -EINVAL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *result = NULL;
+        struct err err = {0};
+
+        test_case(rows[i].patch);
+        int r = patch_json(&arena, tree(&arena, rows[i].target), tree(&arena, rows[i].patch),
+                           &result, &err);
+        EXPECT(r == rows[i].code);
+        if (rows[i].result)
+            EXPECT(str_is(json_text(&arena, result), rows[i].result));
+        else
+            EXPECT(err.text[0]);
+    }
+}
+
+/* Copying a list into itself twice doubles it: 30 times would be a billion values. */
+TEST(json_patch_growth_is_bounded)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *patch = json_new_array(&arena);
+    struct json *result = NULL;
+
+    for (int i = 0; i < 40; i++)
+        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"\",\"path\":\"/a\"}"));
+    for (int i = 0; i < 40; i++)
+        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"/a\",\"path\":\"/a/b\"}"));
+    EXPECT(patch_json(&arena, tree(&arena, "{\"b\":{}}"), patch, &result, NULL) <= 0);
+    patch = json_new_array(&arena);
+    for (int i = 0; i < 60; i++) {
+        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"/l\",\"path\":\"/l/-\"}"));
+    }
+    EXPECT(patch_json(&arena, tree(&arena, "{\"l\":[0]}"), patch, &result, NULL) == -E2BIG);
+}
+
+TEST(strategic_merge_follows_merge_keys_and_directives)
+{
+    static const struct {
+        const char *why;
+        const char *target;
+        const char *patch;
+        const char *result;
+    } rows[] = {
+        {"containers merge by name",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"1\"},{\"name\":\"b\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"2\"},{\"name\":\"c\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"2\"},{\"name\":\"b\"},{\"name\":"
+         "\"c\"}]}}"},
+        {"an item is deleted by directive",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\"},{\"name\":\"b\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"$patch\":\"delete\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"b\"}]}}"},
+        {"lists without a key are replaced", "{\"spec\":{\"tolerations\":[{\"key\":\"x\"}]}}",
+         "{\"spec\":{\"tolerations\":[{\"key\":\"y\"}]}}",
+         "{\"spec\":{\"tolerations\":[{\"key\":\"y\"}]}}"},
+        {"finalizers are a set", "{\"metadata\":{\"finalizers\":[\"a\"]}}",
+         "{\"metadata\":{\"finalizers\":[\"b\",\"a\"]}}",
+         "{\"metadata\":{\"finalizers\":[\"a\",\"b\"]}}"},
+        {"a value leaves a set", "{\"metadata\":{\"finalizers\":[\"a\",\"b\"]}}",
+         "{\"metadata\":{\"$deleteFromPrimitiveList/finalizers\":[\"a\"]}}",
+         "{\"metadata\":{\"finalizers\":[\"b\"]}}"},
+        {"null removes", "{\"spec\":{\"unschedulable\":true,\"x\":1}}",
+         "{\"spec\":{\"unschedulable\":null}}", "{\"spec\":{\"x\":1}}"},
+        {"replace directive", "{\"spec\":{\"a\":1}}", "{\"spec\":{\"$patch\":\"replace\",\"b\":2}}",
+         "{\"spec\":{\"b\":2}}"},
+        {"retain keys", "{\"spec\":{\"volumes\":[{\"name\":\"v\",\"emptyDir\":{}}]}}",
+         "{\"spec\":{\"volumes\":[{\"name\":\"v\",\"$retainKeys\":[\"name\",\"hostPath\"],"
+         "\"hostPath\":{}}]}}",
+         "{\"spec\":{\"volumes\":[{\"name\":\"v\",\"hostPath\":{}}]}}"},
+        {"order",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\"},{\"name\":\"live\"},{\"name\":\"b\"}]}}",
+         "{\"spec\":{\"$setElementOrder/"
+         "containers\":[{\"name\":\"b\"},{\"name\":\"a\"}],\"containers\":[{\"name\":\"b\",\"x\":"
+         "1}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"b\",\"x\":1},{\"name\":\"live\"},{\"name\":"
+         "\"a\"}]}}"},
+        {"nested env",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"X\",\"value\":\"1\"}]}]}"
+         "}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"Y\",\"value\":\"2\"}]}]}"
+         "}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"X\",\"value\":\"1\"},{"
+         "\"name\":\"Y\",\"value\":\"2\"}]}]}}"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *target = tree(&arena, rows[i].target);
+
+        test_case(rows[i].why);
+        EXPECT(patch_strategic(&arena, &kind_pod, target, tree(&arena, rows[i].patch), NULL) == 0);
+        EXPECT(str_is(json_text(&arena, target), rows[i].result));
+    }
+}
+
+TEST(strategic_merge_refuses_an_item_without_its_key)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct err err = {0};
+
+    EXPECT(patch_strategic(&arena, &kind_pod, tree(&arena, "{\"spec\":{\"containers\":[]}}"),
+                           tree(&arena, "{\"spec\":{\"containers\":[{\"image\":\"x\"}]}}"),
+                           &err) == -EINVAL);
+    EXPECT(strstr(err.text, "name"));
+}
