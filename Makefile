@@ -1,0 +1,44 @@
+# make            packages by name, then a release build in build/
+# make demo       one real training job through the whole path
+# make test       everything; ends with "N passed, N failed"
+# make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
+# make install    PREFIX=/usr/local DESTDIR=
+# make clean
+PREFIX ?= /usr/local
+DESTDIR ?=
+# A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
+export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
+SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
+
+.PHONY: all demo test asan tsan install clean
+all:
+	@tools/deps.sh build
+	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
+	@ninja -C build $(if $(V),-v,--quiet)
+
+demo: all
+	@tools/deps.sh demo
+	@tools/demo.sh
+
+test: all
+	@tools/deps.sh test
+	@tests/run.py
+
+asan:
+	@tools/deps.sh test
+	@[ -e build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined $(SANITIZE) > /dev/null
+	@ninja -C build-asan --quiet
+	@tests/run.py --only build-asan
+
+tsan:
+	@tools/deps.sh test
+	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
+	@ninja -C build-tsan --quiet
+	@tests/run.py --only build-tsan
+
+install: all
+	@meson configure build -Dprefix=$(PREFIX) > /dev/null
+	@DESTDIR=$(DESTDIR) meson install -C build --quiet
+
+clean:
+	rm -rf build build-* dist

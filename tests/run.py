@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""run.py [--only BUILD]: run every suite and end with `N passed, N failed`.
+
+Everything that meson knows as a test runs in build/; what is fast (the suites `unit` and `fast`) runs again
+in build-asan/, under AddressSanitizer and UBSan. A suite that ends with `N passed, N failed` counts as
+its tests, another one as one test. Each suite has the time limit meson.build gives it, times
+MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown when the suite fails.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
+OUTPUT_LINES_MAX = 60  # of a failed suite
+
+
+def build_asan():
+    """Configure and compile build-asan/; False, with the reason printed, when that fails."""
+    commands = [["ninja", "-C", "build-asan", "--quiet"]]
+    if not os.path.exists(os.path.join(ROOT, "build-asan", "build.ninja")):
+        commands.insert(0, ["meson", "setup", "build-asan", "-Db_sanitize=address,undefined"] + SANITIZE)
+    for command in commands:
+        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            print("\n".join(done.stdout.splitlines()[-OUTPUT_LINES_MAX:]))
+            return False
+    return True
+
+
+def suites(build, again):
+    """(name, test) of what runs in a build folder; `again`: only what runs twice."""
+    text = subprocess.run(["meson", "introspect", "--tests", build], cwd=ROOT, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+    for test in sorted(json.loads(text), key=lambda t: -t["priority"]):
+        labels = {s.split(":")[-1] for s in test["suite"]} | {test["name"]}
+        if not again or labels & {"unit", "fast"}:
+            yield test
+
+
+def run_suite(build, test):
+    """Run one suite; (passed, failed, seconds, output)."""
+    patience = float(os.environ.get("MUSTER_TEST_PATIENCE", "1")) * (3 if "san" in build else 1)
+    env = dict(os.environ, **test["env"])
+    env["MUSTER_BUILD"] = os.path.join(ROOT, build)
+    env["MUSTER_TEST_PATIENCE"] = str(patience)
+    env.setdefault("ASAN_OPTIONS", "abort_on_error=1:detect_stack_use_after_return=1")
+    env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
+    log = os.path.join(ROOT, build, "logs", test["name"].replace("/", "-") + ".log")
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    start = time.monotonic()
+    late = False
+    with open(log, "w", encoding="utf-8", errors="replace") as out:
+        process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or ROOT, env=env, stdout=out,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            process.wait(timeout=(test["timeout"] or 3600) * patience)
+        except subprocess.TimeoutExpired:
+            late = True
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    with open(log, encoding="utf-8", errors="replace") as file:
+        output = file.read()
+    seconds = time.monotonic() - start
+    counts = re.findall(r"^(\d+) passed, (\d+) failed", output, re.MULTILINE)
+    passed, failed = (int(n) for n in counts[-1]) if counts else (0, 0)
+    if late:
+        output += f"\nended after its limit of {test['timeout'] * patience:.0f} s"
+    if process.returncode != 0 or late:
+        failed = max(failed, 1)
+    elif not counts:
+        passed = 1
+    return passed, failed, seconds, output
+
+
+def main(argv):
+    only = argv[argv.index("--only") + 1] if "--only" in argv else None
+    plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
+    passed, failed = 0, 0
+    start = time.monotonic()
+    for build, again in plan:
+        if build == "build-asan" and not only and not build_asan():
+            print("build-asan: does not build")
+            failed += 1
+            continue
+        for test in suites(build, again):
+            p, f, seconds, output = run_suite(build, test)
+            passed, failed = passed + p, failed + f
+            if f:
+                print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
+            print(f"{build}/{test['name']}: {p} passed, {f} failed ({seconds:.1f} s)", flush=True)
+    print(f"{time.monotonic() - start:.0f} s")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

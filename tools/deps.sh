@@ -1,0 +1,117 @@
+#!/bin/sh
+# deps.sh [--dry-run] [build|demo|test]: install what is missing for building (default), for `make demo`, or
+# for `make test`, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
+# packages, one a line, and installs nothing. On other systems it says what to install.
+set -eu
+cd "$(dirname "$0")/.."
+limit_s=900 # for one run of the package manager or of pip
+
+build='gcc make meson ninja-build pkg-config libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev
+    libsqlite3-dev libuv1-dev libxxhash-dev libyaml-dev libzstd-dev'
+test='binutils clang-14 clang-format-14 libjansson-dev python3'
+# Used when the distribution has them; what needs them says so when they are missing.
+optional='clang-14 clang-format-14'
+
+dry_run=
+group=build
+for word; do
+    case $word in
+    --dry-run) dry_run=1 ;;
+    build | demo | test) group=$word ;;
+    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test]" >&2; exit 2 ;;
+    esac
+done
+say() { echo "deps: $*" >&2; }
+
+has_torch() {
+    for python in .venv/bin/python3 python3 /usr/bin/python3; do
+        command -v "$python" > /dev/null && "$python" -c 'import torch' > /dev/null 2>&1 && return 0
+    done
+    return 1
+}
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
+# A library that came from somewhere else than its package is as good.
+present() {
+    installed "$1" && return 0
+    case $1 in
+    libcurl4-gnutls-dev) pkg-config --exists libcurl 2> /dev/null ;;
+    gcc | make | meson | python3) command -v "$1" > /dev/null ;;
+    *) return 1 ;;
+    esac
+}
+
+wanted=$build
+[ $group != test ] || wanted="$build $test"
+if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
+    command -v meson > /dev/null && pkg-config --exists libuv libmicrohttpd gnutls libcurl sqlite3 libzstd \
+        yaml-0.1 2> /dev/null && exit 0
+    say "this system has no apt-get; install what these Debian packages contain:" $wanted
+    exit 1
+fi
+
+missing=
+for package in $wanted; do
+    present "$package" || missing="$missing $package"
+done
+if [ $group != build ]; then
+    command -v kubectl > /dev/null || missing="$missing kubernetes-client"
+fi
+torch=
+[ $group = build ] || has_torch || torch=1
+if [ -n "$dry_run" ]; then
+    for package in $missing; do echo "$package"; done
+    [ -z "$torch" ] || echo "python3-venv python3-torch" | tr ' ' '\n'
+    exit 0
+fi
+[ -n "$missing$torch" ] || exit 0
+
+root=
+[ "$(id -u)" = 0 ] || root=sudo
+if [ -n "$root" ] && ! { command -v sudo > /dev/null && sudo -n true 2> /dev/null; } && [ ! -t 0 ]; then
+    say "not root; run: apt-get install$missing${torch:+ python3-torch}"
+    exit 1
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+    $root env DEBIAN_FRONTEND=noninteractive timeout $limit_s apt-get -qq -y -o Acquire::Retries=3 \
+        -o DPkg::Lock::Timeout=120 "$@" > "$log" 2>&1
+}
+candidate() { apt-cache policy "$1" 2> /dev/null | grep -q 'Candidate: [^(]'; }
+install() {
+    apt install --no-install-recommends "$@" || { tail -n 20 "$log" >&2; return 1; }
+}
+
+apt update || say "the package lists could not be refreshed; going on with what is there"
+chosen=
+for package in $missing; do
+    if candidate "$package"; then
+        chosen="$chosen $package"
+    elif case " $optional kubernetes-client " in *" $package "*) true ;; *) false ;; esac; then
+        say "$package is not in this distribution; what needs it is skipped"
+    else
+        say "$package is not in this distribution; Debian 12 or Ubuntu 24.04 or later have it"
+        exit 1
+    fi
+done
+if [ -n "$chosen" ]; then
+    say "installing$chosen"
+    install $chosen
+fi
+[ -n "$torch" ] || exit 0
+
+# PyTorch. pip has a CPU build for arm64; for x86-64 only where pip is pointed at an index with one
+# (MUSTER_TORCH_INDEX), because the plain one brings gigabytes of CUDA. Else the distribution's.
+from_pip() {
+    candidate python3-venv && install python3-venv &&
+        python3 -m venv .venv > "$log" 2>&1 &&
+        timeout $limit_s .venv/bin/pip install --quiet --disable-pip-version-check \
+            ${MUSTER_TORCH_INDEX:+--index-url "$MUSTER_TORCH_INDEX"} torch numpy > "$log" 2>&1 &&
+        .venv/bin/python3 -c 'import torch' > "$log" 2>&1 || { rm -rf .venv; return 1; }
+}
+say "installing PyTorch"
+if [ "$(uname -m)" = aarch64 ] || [ -n "${MUSTER_TORCH_INDEX:-}" ]; then
+    from_pip || install python3-torch
+else
+    { candidate python3-torch && install python3-torch; } || from_pip
+fi || { tail -n 5 "$log" >&2; say "PyTorch could not be installed; install it for python3"; exit 1; }
