@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# binaries.sh [PROGRAM...]: print a folder that holds the programs of a real Kubernetes.
+# That is $KUBEBUILDER_ASSETS when it is set, else a cache folder (MUSTER_KUBE_CACHE, or muster/kubernetes-VERSION
+# in $XDG_CACHE_HOME or ~/.cache) into which what is missing is built from pinned Go modules. Words go to
+# stderr; exit 3 means "cannot be had here", for callers that skip.
+#
+# k8s.io/kubernetes names its staging modules as v0.0.0 with `replace` lines, which count only in the main module.
+# So the main module is a generated one that replaces each by its published twin (v1.X.Y <-> v0.X.Y).
+set -euo pipefail
+kubernetes=v1.33.13
+etcd=v3.5.21
+control_plane=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl)
+wanted=("$@")
+[ ${#wanted[@]} -gt 0 ] || wanted=("${control_plane[@]}")
+
+say() { echo "binaries.sh: $*" >&2; }
+
+if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+    for program in "${wanted[@]}"; do
+        [ -x "$KUBEBUILDER_ASSETS/$program" ] && continue
+        command -v "$program" >/dev/null && continue
+        say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS has no $program"
+        exit 3
+    done
+    echo "$KUBEBUILDER_ASSETS"
+    exit 0
+fi
+
+cache=${MUSTER_KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/muster/kubernetes-$kubernetes}
+bin=$cache/bin
+missing=()
+for program in "${wanted[@]}"; do
+    [ -x "$bin/$program" ] || missing+=("$program")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    echo "$bin"
+    exit 0
+fi
+if [ "${MUSTER_KUBE_BUILD:-1}" = 0 ]; then
+    say "missing ${missing[*]} in $bin, and MUSTER_KUBE_BUILD=0 forbids to build them"
+    exit 3
+fi
+PATH=$PATH:/usr/local/go/bin
+if ! command -v go >/dev/null; then
+    say "missing ${missing[*]}: set KUBEBUILDER_ASSETS, or install Go 1.24 or newer to build them"
+    exit 3
+fi
+
+mkdir -p "$bin"
+exec 9>"$cache/lock"
+flock 9 # two callers must not build the same thing twice
+export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0 GOTOOLCHAIN=${GOTOOLCHAIN:-local}
+jobs=${MUSTER_KUBE_JOBS:-$(nproc)}
+
+kubernetes_module() {
+    local folder=$cache/kubernetes source name
+    mkdir -p "$folder"
+    source=$(cd "$folder" && go mod download -json "k8s.io/kubernetes@$kubernetes" |
+        sed -n 's/^\t"GoMod": "\(.*\)",\?$/\1/p')
+    [ -n "$source" ] || { say "cannot download k8s.io/kubernetes $kubernetes"; exit 3; }
+    {
+        echo "module binaries"
+        sed -n '/^go /p; /^godebug/p' "$source"
+        sed -n '/^require (/,/^)/p' "$source" | sed '/ v0\.0\.0$/d; / v0\.0\.0 /d'
+        echo "require k8s.io/kubernetes $kubernetes"
+        sed -n 's|^\t\(k8s.io/[^ ]*\) => ./staging/.*|\1|p' "$source" | while read -r name; do
+            echo "require $name v0.0.0"
+            echo "replace $name => $name v0.${kubernetes#v1.}"
+        done
+    } > "$folder/go.mod"
+    (cd "$folder" && "$@")
+}
+
+etcd_module() {
+    local folder=$cache/etcd
+    mkdir -p "$folder"
+    printf 'module binaries\n\ngo 1.23\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$etcd" > "$folder/go.mod"
+    (cd "$folder" && "$@")
+}
+
+build() { # program package [ldflags]
+    say "building $1 (a few minutes)"
+    go build -p "$jobs" -trimpath -ldflags "-s -w ${3:-}" -o "$bin/.$1" "$2" >&2
+    mv "$bin/.$1" "$bin/$1"
+}
+
+version="-X k8s.io/component-base/version.gitVersion=$kubernetes"
+version+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=33"
+version+=" -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
+for program in "${missing[@]}"; do
+    [ -x "$bin/$program" ] && continue
+    case $program in
+    etcd) etcd_module build etcd go.etcd.io/etcd/server/v3 || exit 3 ;;
+    helm) say "helm is not built here"; exit 3 ;;
+    *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;
+    esac
+done
+echo "$bin"
