@@ -1,0 +1,218 @@
+#include "tool/term.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define COLUMNS_DEFAULT 80
+#define COLUMN_GAP      3 /* blanks between the columns of a table */
+#define BAR_CELLS       30
+
+static const char *environment(char *envp[], const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; envp && envp[i]; i++)
+        if (strncmp(envp[i], name, len) == 0 && envp[i][len] == '=')
+            return envp[i] + len + 1;
+    return "";
+}
+
+struct term term_open(int fd, char *envp[])
+{
+    struct term term = {.fd = fd, .columns = COLUMNS_DEFAULT};
+    struct winsize size = {0};
+
+    term.live = isatty(fd) == 1 && strcmp(environment(envp, "TERM"), "dumb") != 0;
+    term.coloured = term.live && *environment(envp, "NO_COLOR") == '\0';
+    if (term.live && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+        term.columns = size.ws_col;
+    return term;
+}
+
+const char *term_colour(const struct term *term, enum term_colour colour)
+{
+    static const char *const sequences[] = {
+        [COLOUR_NONE] = "\033[0m",  [COLOUR_BOLD] = "\033[1m",   [COLOUR_DIM] = "\033[2m",
+        [COLOUR_RED] = "\033[31m",  [COLOUR_GREEN] = "\033[32m", [COLOUR_YELLOW] = "\033[33m",
+        [COLOUR_BLUE] = "\033[34m",
+    };
+
+    return term->coloured ? sequences[colour] : "";
+}
+
+size_t term_width(struct str text)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        width += ((unsigned char)text.p[i] & 0xc0) != 0x80;
+    return width;
+}
+
+void term_write(const struct term *term, struct str text)
+{
+    while (text.len) {
+        ssize_t n = write(term->fd, text.p, text.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        text = str_sub(text, (size_t)n, text.len);
+    }
+}
+
+void table_init(struct table *table, struct arena *arena, const char *const *headers)
+{
+    *table = (struct table){.arena = arena};
+    for (; headers[table->column_count]; table->column_count++)
+        VEC_PUSH(arena, &table->cells, str_from(headers[table->column_count]));
+    assert(table->column_count);
+}
+
+void table_add(struct table *table, struct str cell)
+{
+    VEC_PUSH(table->arena, &table->cells, cell);
+}
+
+static size_t column_width(const struct table *table, size_t column, bool with_headers)
+{
+    size_t widest = 0;
+
+    for (size_t i = with_headers ? column : column + table->column_count; i < table->cells.count;
+         i += table->column_count) {
+        size_t width = term_width(table->cells.items[i]);
+
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+void table_write(struct buf *buf, const struct table *table, bool with_headers)
+{
+    size_t *widths = ARENA_ARRAY(table->arena, size_t, table->column_count);
+
+    for (size_t column = 0; column < table->column_count; column++)
+        widths[column] = column_width(table, column, with_headers);
+    for (size_t i = with_headers ? 0 : table->column_count; i < table->cells.count; i++) {
+        size_t column = i % table->column_count;
+        bool last = column + 1 == table->column_count || i + 1 == table->cells.count;
+
+        buf_add(buf, table->cells.items[i]);
+        for (size_t blanks = widths[column] + COLUMN_GAP - term_width(table->cells.items[i]);
+             !last && blanks; blanks--)
+            buf_addc(buf, ' ');
+        if (last)
+            buf_addc(buf, '\n');
+    }
+}
+
+const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    uint64_t scale = 1;
+    size_t unit = 0;
+
+    for (; unit + 1 < sizeof(units) / sizeof(units[0]) && bytes / scale >= 1024; unit++)
+        scale *= 1024;
+    if (unit == 0)
+        (void)snprintf(out, TERM_BYTES_TEXT, "%llu B", (unsigned long long)bytes);
+    else
+        (void)snprintf(out, TERM_BYTES_TEXT, "%llu.%llu %s", (unsigned long long)(bytes / scale),
+                       (unsigned long long)(bytes % scale / (scale / 1024) * 10 / 1024),
+                       units[unit]);
+    return out;
+}
+
+void progress_update(struct progress *progress, uint64_t done, int64_t now_ms)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+    char done_text[TERM_BYTES_TEXT];
+    char total_text[TERM_BYTES_TEXT];
+
+    if (!progress->term->live ||
+        (progress->drawn_ms && now_ms - progress->drawn_ms < PROGRESS_EVERY_MS &&
+         done < progress->total))
+        return;
+    progress->drawn_ms = now_ms;
+    uint64_t total = progress->total ? progress->total : 1;
+    uint64_t cells = done >= total ? BAR_CELLS : (uint64_t)((__uint128_t)done * BAR_CELLS / total);
+    buf_addf(&buf, "\r%s [", progress->what);
+    for (uint64_t i = 0; i < BAR_CELLS; i++)
+        buf_addc(&buf, i < cells ? '#' : '.');
+    buf_addf(&buf, "] %s of %s\033[K", term_bytes(done, done_text),
+             term_bytes(progress->total, total_text));
+    term_write(progress->term, buf_str(&buf));
+}
+
+void progress_done(struct progress *progress)
+{
+    if (progress->drawn_ms)
+        term_write(progress->term, STR("\r\033[K"));
+    progress->drawn_ms = 0;
+}
+
+static bool has_line(struct str block, struct str line)
+{
+    struct str other;
+
+    while (str_cut(&block, '\n', &other))
+        if (str_eq(other, line))
+            return true;
+    return false;
+}
+
+/* Lines longer than the terminal would wrap and break the count of lines: they are cut. */
+static struct str cut_to_width(const struct term *term, struct str line)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < line.len; i++) {
+        width += ((unsigned char)line.p[i] & 0xc0) != 0x80;
+        if (width > term->columns - 1)
+            return str_sub(line, 0, i);
+    }
+    return line;
+}
+
+void live_show(struct live *live, struct str text)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct str rest =
+        text.len && text.p[text.len - 1] == '\n' ? str_sub(text, 0, text.len - 1) : text;
+    struct str line;
+    size_t lines = 0;
+
+    if (live->term->live && live->shown_lines)
+        buf_addf(&out, "\033[%zuA\r\033[J", live->shown_lines);
+    while (lines < LIVE_LINES_MAX && text.len && str_cut(&rest, '\n', &line)) {
+        lines++;
+        if (!live->term->live && has_line(buf_str(&live->shown), line))
+            continue;
+        buf_add(&out, live->term->live ? cut_to_width(live->term, line) : line);
+        buf_addc(&out, '\n');
+    }
+    term_write(live->term, buf_str(&out));
+    buf_clear(&live->shown);
+    buf_add(&live->shown, text);
+    live->shown_lines = lines;
+}
+
+void live_done(struct live *live)
+{
+    buf_done(&live->shown);
+    live->shown_lines = 0;
+}
