@@ -1,15 +1,33 @@
 #include "tool/file.h"
 
-#include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)64 << 10)
+
+static void close_fd(const int *fd)
+{
+    if (*fd > STDERR_FILENO)
+        (void)close(*fd);
+}
+
+static int fail(struct err *err, int code, const char *path)
+{
+    return err_set(err, -code, "%s: %s", path, strerrordesc_np(code));
+}
 
 static int read_all(int fd, struct buf *buf)
 {
@@ -31,15 +49,47 @@ static int read_all(int fd, struct buf *buf)
 int file_read(struct arena *arena, const char *path, struct str *ret, struct err *err)
 {
     _cleanup_(buf_done) struct buf buf = {.bytes_max = FILE_BYTES_MAX};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int r;
+    _cleanup_(close_fd) int fd =
+        strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
     if (fd < 0)
-        return err_set(err, -errno, "%s: %s", path, strerrordesc_np(errno));
-    r = read_all(fd, &buf);
-    (void)close(fd);
+        return fail(err, errno, path);
+    int r = read_all(fd, &buf);
     if (r < 0)
-        return err_set(err, r, "%s: %s", path, strerrordesc_np(-r));
+        return fail(err, -r, path);
     *ret = str_dup(arena, buf_str(&buf));
+    return 0;
+}
+
+static int write_all(int fd, struct str content)
+{
+    while (content.len) {
+        ssize_t put = write(fd, content.p, content.len);
+
+        if (put < 0 && errno != EINTR)
+            return -1;
+        if (put > 0)
+            content = str_sub(content, (size_t)put, content.len);
+    }
+    return 0;
+}
+
+int file_replace(const char *path, struct str content, mode_t mode, struct err *err)
+{
+    char beside[PATH_MAX];
+    int len = snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
+
+    if (len < 0 || (size_t)len >= sizeof(beside))
+        return err_set(err, -ENAMETOOLONG, "%.80s...: the name is too long", path);
+    _cleanup_(close_fd) int fd = mkostemp(beside, O_CLOEXEC);
+    if (fd < 0)
+        return fail(err, errno, path);
+    if (write_all(fd, content) < 0 || fchmod(fd, mode) < 0 || fsync(fd) < 0 ||
+        rename(beside, path) < 0) {
+        int code = errno;
+
+        (void)unlink(beside);
+        return fail(err, code, path);
+    }
     return 0;
 }

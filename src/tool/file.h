@@ -3,13 +3,18 @@
 #include "base/str.h"
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct arena;
 struct err;
 
-/* file: whole small files, for shells. */
+/* file: whole small files, for shells: config, kubeconfig, manifests, tokens. Errors name the path.
+ */
 #define FILE_BYTES_MAX ((size_t)16 << 20)
 
-/* The whole content, NUL-terminated behind its length. -ENOENT, ... or -EFBIG; errors name the
- * path. */
+/* The whole content, NUL-terminated behind its length. -ENOENT, ... or -EFBIG. "-" is standard
+ * input. */
 int file_read(struct arena *arena, const char *path, struct str *ret, struct err *err);
+/* Replace the file so that a reader sees the old or the new content whole, and a crash leaves one
+ * of them. The file gets `mode` exactly. */
+int file_replace(const char *path, struct str content, mode_t mode, struct err *err);

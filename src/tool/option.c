@@ -2,9 +2,12 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "base/yaml.h"
+#include "tool/file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -173,23 +176,23 @@ static int apply_fallbacks(struct reader *reader, struct err *err)
     return 0;
 }
 
-/* "gpus-per-node" is MUSTER_GPUS_PER_NODE. */
-static void environment_name(const struct option *option, char *ret, size_t bytes)
+const char *option_environment(const struct option *option,
+                               char out[static OPTION_ENVIRONMENT_BYTES])
 {
-    (void)snprintf(ret, bytes, "MUSTER_%s", option->name);
-    for (char *c = ret; *c; c++)
+    (void)snprintf(out, OPTION_ENVIRONMENT_BYTES, "MUSTER_%s", option->name);
+    for (char *c = out; *c; c++)
         *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+    return out;
 }
 
 static int apply_environment(struct reader *reader, char *envp[], struct err *err)
 {
     for (const struct option *option = reader->command->options; option && option->name; option++) {
-        char name[64];
+        char name[OPTION_ENVIRONMENT_BYTES];
 
         if (option->flag_only || !envp)
             continue;
-        environment_name(option, name, sizeof(name));
-        size_t len = strlen(name);
+        size_t len = strlen(option_environment(option, name));
         for (size_t i = 0; envp[i]; i++) {
             if (strncmp(envp[i], name, len) != 0 || envp[i][len] != '=')
                 continue;
@@ -270,7 +273,7 @@ static int read_long(struct reader *reader, const char *const *argv, struct err 
     }
     if (!text)
         return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
-                       option->value ? option->value : "VALUE");
+                       option_placeholder(option));
     int r = set(reader, option, text, SOURCE_FLAG, err);
     return r < 0 ? r : used;
 }
@@ -294,7 +297,7 @@ static int read_letters(struct reader *reader, const char *const *argv, struct e
         const char *text = at[1] == '=' ? at + 2 : at[1] ? at + 1 : argv[1];
         if (!text)
             return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
-                           option->value ? option->value : "VALUE");
+                           option_placeholder(option));
         int r = set(reader, option, text, SOURCE_FLAG, err);
         return r < 0 ? r : at[1] ? 1 : 2;
     }
@@ -322,6 +325,71 @@ static int read_flags(struct reader *reader, const char *const *argv, struct err
             return used;
         argv += used;
     }
+    return 0;
+}
+
+/* Text of a value in the config file, NULL for a list or mapping. */
+static const char *config_text(struct arena *arena, const struct json *value)
+{
+    if (json_is(value, JSON_ARRAY) || json_is(value, JSON_OBJECT))
+        return NULL;
+    if (json_is(value, JSON_STRING))
+        return str_c(arena, json_str(value));
+    return json_is_null(value) ? "" : str_c(arena, json_text(arena, value));
+}
+
+static int apply_config_value(struct reader *reader,
+                              const struct option *option,
+                              const struct json *value,
+                              struct err *err)
+{
+    const char *text = config_text(reader->into->arena, value);
+
+    if (!text)
+        return err_set(err, -EINVAL, "%s: must be a single value", reader->where);
+    return set(reader, option, text, SOURCE_CONFIG, err);
+}
+
+static int apply_config_member(struct reader *reader, const struct json *member, struct err *err)
+{
+    const struct option *option = find_long(reader->command, json_key(member));
+
+    if (!option || option->flag_only)
+        return err_set(err, -EINVAL, STR_FMT ": no such option; --help lists them",
+                       STR_ARG(str_sub(json_key(member), 0, 60)));
+    if (reader->set_by[option - reader->command->options] > SOURCE_CONFIG)
+        return 0;
+    set_where(reader, "", option->name);
+    if (option->type != OPTION_LIST || !json_is(member, JSON_ARRAY))
+        return apply_config_value(reader, option, member, err);
+    JSON_FOREACH(member, item) {
+        int r = apply_config_value(reader, option, item, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int apply_config(struct reader *reader, struct err *err)
+{
+    const struct option *option = find_long(reader->command, STR("config"));
+    const char *path = option ? *(const char **)variable(reader, option) : NULL;
+    struct str text = STR_NONE;
+    struct json *config = NULL;
+    int r;
+
+    if (!path)
+        return 0;
+    if ((r = file_read(reader->into->arena, path, &text, err)) < 0)
+        return err_wrap(err, r, "--config");
+    if ((r = yaml_parse(reader->into->arena, text, &config, err)) < 0)
+        return err_wrap(err, r, "--config: %s", path);
+    if (!json_is_null(config) && !json_is(config, JSON_OBJECT))
+        return err_set(err, -EINVAL, "--config: %s: must be a mapping of option names", path);
+    JSON_FOREACH(config, member)
+        if ((r = apply_config_member(reader, member, err)) < 0)
+            return err_wrap(err, r, "--config: %s", path);
     return 0;
 }
 
@@ -369,7 +437,8 @@ int option_parse(const struct program *program,
     reader.set_by = ARENA_ARRAY(ret->arena, enum source, count + 1);
     if ((r = apply_fallbacks(&reader, err)) < 0 ||
         (r = apply_environment(&reader, envp, err)) < 0 ||
-        (r = read_flags(&reader, argv, err)) < 0 || (r = check_args(&reader, program, err)) < 0)
+        (r = read_flags(&reader, argv, err)) < 0 || (r = apply_config(&reader, err)) < 0 ||
+        (r = check_args(&reader, program, err)) < 0)
         return r;
     ret->arg_count = reader.args.count;
     VEC_PUSH(ret->arena, &reader.args, NULL);
@@ -416,14 +485,33 @@ static const struct command *find_command(const struct program *program, const c
     return NULL;
 }
 
+/* What every program answers by itself. Returns the exit status, or -1 for "not one of these". */
+static int run_builtin(const struct program *program, const char *const *words)
+{
+    if (strcmp(words[0], "version") == 0 || strcmp(words[0], "--version") == 0) {
+        printf("%s %s\n", program->name, MUSTER_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(words[0], "man") == 0 && !words[1]) {
+        program_man(stdout, program);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(words[0], "completion") != 0)
+        return -1;
+    if (words[1] && !words[2] && program_completion(stdout, program, words[1]))
+        return EXIT_SUCCESS;
+    (void)fprintf(stderr, "%s completion: say bash, zsh or fish\n", program->name);
+    return EXIT_USAGE;
+}
+
 int program_main(const struct program *program, int argc, char *argv[], char *envp[])
 {
     const char *const *words = (const char *const *)argv + (argc > 0);
 
-    if (*words && (strcmp(*words, "version") == 0 || strcmp(*words, "--version") == 0)) {
-        printf("%s %s\n", program->name, MUSTER_VERSION);
-        return EXIT_SUCCESS;
-    }
+    int status = *words ? run_builtin(program, words) : -1;
+
+    if (status >= 0)
+        return status;
     if (program->only)
         return run_command(program, program->only, words, envp);
     if (!*words) {

@@ -23,7 +23,8 @@ struct err;
  *         .options = up_options, .values_size = sizeof(struct up_values), .run = up_run};
  *
  * The option "nodes" is set, strongest first, by --nodes 4 (or --nodes=4, -n 4, -n4), by
- * MUSTER_NODES=4 in the environment, and by its fallback. A bool is set by --insecure or
+ * MUSTER_NODES=4 in the environment, by `nodes: 4` in the YAML file that --config names (where the
+ * command has an option "config"), and by its fallback. A bool is set by --insecure or
  * --insecure=false. Flags and arguments may be mixed; everything behind "--" is an argument. Values
  * borrow from argv, the environment and the arena of the invocation. */
 enum option_type {
@@ -91,12 +92,12 @@ struct program {
 #define EXIT_USAGE 2
 
 /* The whole main(): choose the command, read its options, run it. Also answers `--help`, `help
- * [COMMAND]`, `version` and `--version`. Wrong usage is one line on stderr,
- * `muster up: --nodes: "x" is not a number`, and EXIT_USAGE. */
+ * [COMMAND]`, `version`, `--version`, `completion bash|zsh|fish` and `man`. Wrong usage is one line
+ * on stderr, `muster up: --nodes: "x" is not a number`, and EXIT_USAGE. */
 int program_main(const struct program *program, int argc, char *argv[], char *envp[]);
 
 /* The parts, for tests. `program` gives the name in messages. Reads the config file if one is
- * named. */
+ * named. Reads the config file if one is named. */
 int option_parse(const struct program *program,
                  const struct command *command,
                  const char *const *argv,
@@ -105,3 +106,13 @@ int option_parse(const struct program *program,
                  struct err *err);
 void option_help(FILE *out, const struct program *program, const struct command *command);
 void program_help(FILE *out, const struct program *program);
+/* A manual page in man(7) macros, for section 1. */
+void program_man(FILE *out, const struct program *program);
+/* A completion script; false for a shell other than bash, zsh and fish. */
+bool program_completion(FILE *out, const struct program *program, const char *shell);
+/* The variable that sets an option: "gpus-per-node" is MUSTER_GPUS_PER_NODE. */
+#define OPTION_ENVIRONMENT_BYTES 64
+const char *option_environment(const struct option *option,
+                               char out[static OPTION_ENVIRONMENT_BYTES]);
+/* What stands for the value in help: "FILE". */
+const char *option_placeholder(const struct option *option);

@@ -7,7 +7,7 @@
 
 #define FLAG_COLUMN 30 /* where the help of a flag starts */
 
-static const char *placeholder(const struct option *option)
+const char *option_placeholder(const struct option *option)
 {
     if (option->value)
         return option->value;
@@ -31,7 +31,7 @@ static int print_flag(FILE *out, const struct option *option)
         for (size_t i = 0; option->choices[i]; i++)
             width += fprintf(out, "%s%s", i ? "|" : " ", option->choices[i]);
     } else if (option->type != OPTION_BOOL) {
-        width += fprintf(out, " %s", placeholder(option));
+        width += fprintf(out, " %s", option_placeholder(option));
     }
     return width;
 }
@@ -71,7 +71,7 @@ void option_help(FILE *out, const struct program *program, const struct command 
 
 void program_help(FILE *out, const struct program *program)
 {
-    size_t widest = strlen("version");
+    size_t widest = strlen("completion");
 
     for (size_t i = 0; program->commands && program->commands[i]; i++) {
         size_t len = strlen(program->commands[i]->name);
@@ -87,5 +87,7 @@ void program_help(FILE *out, const struct program *program)
             (void)fprintf(out, "  %-*s  %s\n", (int)widest, command->name, command->summary);
     }
     (void)fprintf(out, "  %-*s  %s\n", (int)widest, "version", "print the version");
+    (void)fprintf(out, "  %-*s  %s\n", (int)widest, "completion",
+                  "completion script for bash, zsh or fish");
     (void)fprintf(out, "\n%s COMMAND --help says more about a command.\n", program->name);
 }

@@ -131,9 +131,8 @@ const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])
     if (unit == 0)
         (void)snprintf(out, TERM_BYTES_TEXT, "%llu B", (unsigned long long)bytes);
     else
-        (void)snprintf(out, TERM_BYTES_TEXT, "%llu.%llu %s", (unsigned long long)(bytes / scale),
-                       (unsigned long long)(bytes % scale / (scale / 1024) * 10 / 1024),
-                       units[unit]);
+        (void)snprintf(out, TERM_BYTES_TEXT, "%u.%u %s", (unsigned)(bytes / scale) % 1024,
+                       (unsigned)(bytes % scale / (scale / 1024) * 10 / 1024) % 10, units[unit]);
     return out;
 }
 

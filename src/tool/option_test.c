@@ -1,0 +1,216 @@
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "test.h"
+#include "tool/file.h"
+#include "tool/option.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct values {
+    int64_t nodes;
+    int64_t wait_ms;
+    bool insecure;
+    const char *data;
+    const char *config;
+    int output;
+    struct option_list env;
+};
+
+static const char *const outputs[] = {"table", "json", "yaml", NULL};
+static const struct option options[] = {
+    {"nodes", 'n', OPTION_I64, offsetof(struct values, nodes), .fallback = "1", .min = 1, .max = 64,
+     .help = "virtual nodes"},
+    {"wait-for", 0, OPTION_DURATION, offsetof(struct values, wait_ms), .fallback = "5s",
+     .help = "how long"},
+    {"insecure", 'k', OPTION_BOOL, offsetof(struct values, insecure), .help = "no TLS"},
+    {"data", 0, OPTION_STR, offsetof(struct values, data), .value = "FOLDER", .help = "where"},
+    {"config", 0, OPTION_STR, offsetof(struct values, config), .value = "FILE", .help = "options",
+     .flag_only = true},
+    {"output", 'o', OPTION_CHOICE, offsetof(struct values, output), .choices = outputs,
+     .help = "it's a form"},
+    {"env", 'e', OPTION_LIST, offsetof(struct values, env), .help = "may be repeated"},
+    {0},
+};
+static int run_nothing(struct invocation *invocation)
+{
+    (void)invocation;
+    return 0;
+}
+static const struct command up = {.name = "up",
+                                  .summary = "run it",
+                                  .usage = "[NAME]",
+                                  .options = options,
+                                  .values_size = sizeof(struct values),
+                                  .args_max = 2,
+                                  .run = run_nothing};
+static const struct command *const commands[] = {&up, NULL};
+static const struct program program = {.name = "muster", .summary = "jobs", .commands = commands};
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+/* Parses and returns the values; the error's words go to *err. */
+static const struct values *parse(struct arena *arena,
+                                  const char *const *argv,
+                                  char *envp[],
+                                  struct err *err)
+{
+    struct invocation invocation = {.arena = arena};
+
+    *err = (struct err){0};
+    return option_parse(&program, &up, argv, envp, &invocation, err) == 0 ? invocation.values
+                                                                          : NULL;
+}
+
+TEST(option_forms_of_a_flag_are_the_same)
+{
+    static const struct {
+        const char *argv[4];
+        const char *why;
+    } rows[] = {
+        {{"--nodes", "4"}, "two words"}, {{"--nodes=4"}, "equals sign"},
+        {{"-n", "4"}, "letter"},         {{"-n4"}, "letter and value in one word"},
+        {{"-kn4"}, "letters together"},  {{"--nodes", "3", "--nodes", "4"}, "the last counts"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct arena arena = {0};
+        struct err err;
+        const char *argv[5] = {0};
+
+        memcpy(argv, rows[i].argv, sizeof(rows[i].argv));
+        const struct values *values = parse(&arena, argv, NULL, &err);
+        test_case(rows[i].why);
+        EXPECT(values && values->nodes == 4);
+        arena_done(&arena);
+    }
+}
+
+TEST(option_mistakes_say_which_flag_and_what_to_do)
+{
+    static const struct {
+        const char *argv[3];
+        const char *text;
+    } rows[] = {
+        {{"--nodes", "x"}, "--nodes: \"x\" is not a number"},
+        {{"--nodes", ""}, "--nodes: \"\" is not a number"},
+        {{"--nodes", "0"}, "--nodes: 0 is not between 1 and 64"},
+        {{"--nodes", "99999999999999999999"}, "--nodes: \"99999999999999999999\" is not a number"},
+        {{"--nodes"}, "--nodes: needs a value (N)"},
+        {{"--node"}, "--node: no such flag; did you mean --nodes?"},
+        {{"--zzz"}, "--zzz: no such flag; --help lists them"},
+        {{"-z"}, "-z: no such flag; --help lists them"},
+        {{"--wait-for", "5"}, "--wait-for: \"5\" is not a duration such as 90s or 1h30m"},
+        {{"--insecure=maybe"}, "--insecure: \"maybe\" is neither true nor false"},
+        {{"-o", "xml"}, "-o: \"xml\" is not one of table, json, yaml"},
+        {{"a", "b", "c"}, "unexpected argument \"c\": muster up [flags] [NAME]"},
+        {{"--config", "/nonexistent/x"}, "--config: /nonexistent/x: No such file or directory"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct arena arena = {0};
+        struct err err;
+        const char *argv[4] = {0};
+
+        memcpy(argv, rows[i].argv, sizeof(rows[i].argv));
+        test_case(rows[i].text);
+        EXPECT(!parse(&arena, argv, NULL, &err));
+        EXPECT(strcmp(err.text, rows[i].text) == 0);
+        arena_done(&arena);
+    }
+}
+
+TEST(option_flag_beats_environment_beats_config_beats_fallback)
+{
+    char path[] = "/tmp/muster-config-XXXXXX";
+    int fd = mkstemp(path);
+    char nodes[] = "MUSTER_NODES=3";
+    char wait[] = "MUSTER_WAIT_FOR=1m";
+    char *envp[] = {nodes, wait, NULL};
+    struct arena arena = {0};
+    struct err err;
+
+    EXPECT(fd >= 0 && close(fd) == 0);
+    EXPECT(file_replace(path, STR("nodes: 2\nwait-for: 2m\ninsecure: yes\nenv: [A=1, B=2]\n"), 0600,
+                        NULL) == 0);
+    const struct values *values =
+        parse(&arena, WORDS("--config", path, "--nodes", "4", "-e", "C=3"), envp, &err);
+    EXPECT(values && values->nodes == 4 && values->wait_ms == 60000 && values->insecure);
+    EXPECT(values && values->env.count == 1 && strcmp(values->env.items[0], "C=3") == 0);
+    EXPECT(values && values->output == 0 && !values->data);
+
+    values = parse(&arena, WORDS("--config", path), NULL, &err);
+    EXPECT(values && values->nodes == 2 && values->env.count == 2);
+    values = parse(&arena, WORDS(), envp, &err);
+    EXPECT(values && values->nodes == 3 && !values->insecure);
+
+    nodes[sizeof(nodes) - 2] = 'x';
+    EXPECT(!parse(&arena, WORDS(), envp, &err));
+    EXPECT(strcmp(err.text, "MUSTER_NODES: \"x\" is not a number") == 0);
+
+    EXPECT(file_replace(path, STR("nodes: 2\nnoodles: 3\n"), 0600, NULL) == 0);
+    EXPECT(!parse(&arena, WORDS("--config", path), NULL, &err));
+    EXPECT(strstr(err.text, "noodles: no such option"));
+    EXPECT(file_replace(path, STR("config: x\n"), 0600, NULL) == 0);
+    EXPECT(!parse(&arena, WORDS("--config", path), NULL, &err)); /* flag only */
+    EXPECT(unlink(path) == 0);
+    arena_done(&arena);
+}
+
+TEST(option_arguments_may_stand_between_flags_and_behind_dashes)
+{
+    struct arena arena = {0};
+    struct invocation invocation = {.arena = &arena};
+
+    EXPECT(option_parse(&program, &up, WORDS("a", "-k", "--", "--nodes"), NULL, &invocation,
+                        NULL) == 0);
+    EXPECT(invocation.arg_count == 2 && invocation.dash_count == 1);
+    EXPECT(strcmp(invocation.args[0], "a") == 0 && strcmp(invocation.args[1], "--nodes") == 0);
+    EXPECT(!invocation.args[2]);
+    arena_done(&arena);
+}
+
+/* Everything that describes the program names every option. */
+TEST(option_help_manual_and_completion_name_every_option)
+{
+    static const char *const kinds[] = {"help", "man", "bash", "zsh", "fish"};
+
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+
+        test_case(kinds[k]);
+        if (k == 0)
+            option_help(out, &program, &up);
+        else if (k == 1)
+            program_man(out, &program);
+        else
+            EXPECT(program_completion(out, &program, kinds[k]));
+        EXPECT(fclose(out) == 0);
+        for (const struct option *option = options; option->name; option++) {
+            char escaped[32] = {0}; /* the manual writes \- for - */
+            for (size_t i = 0, n = 0; option->name[i]; i++) {
+                if (k == 1 && option->name[i] == '-')
+                    escaped[n++] = '\\';
+                escaped[n++] = option->name[i];
+            }
+            EXPECT(strstr(text, escaped));
+        }
+        free(text);
+    }
+    EXPECT(!program_completion(stderr, &program, "tcsh"));
+}
+
+TEST(option_environment_name_is_the_option_in_capitals)
+{
+    char name[OPTION_ENVIRONMENT_BYTES];
+
+    EXPECT(strcmp(option_environment(&options[1], name), "MUSTER_WAIT_FOR") == 0);
+}

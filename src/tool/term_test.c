@@ -1,0 +1,105 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "test.h"
+#include "tool/term.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was written to a pipe so far. */
+static const char *written(int fd, char *text, size_t bytes)
+{
+    ssize_t n = read(fd, text, bytes - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+TEST(term_table_aligns_columns_and_ends_lines_without_blanks)
+{
+    static const char *const headers[] = {"NAME", "STATUS", "AGE", NULL};
+    struct arena arena = {0};
+    _cleanup_(buf_done) struct buf buf = {0};
+    struct table table;
+
+    table_init(&table, &arena, headers);
+    table_add(&table, STR("a"));
+    table_add(&table, STR("Running"));
+    table_add(&table, STR("5s"));
+    table_add(&table, STR("l\xc3\xa4nger"));
+    table_add(&table, STR(""));
+    table_add(&table, STR("1d"));
+    table_write(&buf, &table, true);
+    EXPECT(str_is(buf_str(&buf), "NAME     STATUS    AGE\n"
+                                 "a        Running   5s\n"
+                                 "l\xc3\xa4nger             1d\n"));
+    buf_clear(&buf);
+    table_write(&buf, &table, false);
+    EXPECT(str_starts(buf_str(&buf), STR("a        Running   5s\n")));
+    arena_done(&arena);
+}
+
+TEST(term_without_a_terminal_writes_no_escapes)
+{
+    int ends[2];
+    char text[512];
+
+    EXPECT(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    struct term term = term_open(ends[1], NULL);
+    EXPECT(!term.live && !term.coloured);
+    EXPECT(strcmp(term_colour(&term, COLOUR_RED), "") == 0);
+
+    struct progress progress = {.term = &term, .what = "uploading", .total = 100};
+    progress_update(&progress, 50, 1000);
+    progress_done(&progress);
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "") == 0);
+
+    struct live live = {.term = &term};
+    live_show(&live, STR("a waits\nb runs\n"));
+    live_show(&live, STR("a runs\nb runs\n"));
+    live_done(&live);
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "a waits\nb runs\na runs\n") == 0);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+TEST(term_on_a_terminal_draws_over_what_it_drew)
+{
+    int ends[2];
+    char text[1024];
+
+    EXPECT(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    struct term term = {.fd = ends[1], .live = true, .coloured = true, .columns = 20};
+    struct live live = {.term = &term};
+    live_show(&live, STR("one\na line that is far too long for it\n"));
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "one\na line that is far \n") == 0);
+    live_show(&live, STR("two\n"));
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "\033[2A\r\033[Jtwo\n") == 0);
+    live_done(&live);
+
+    struct progress progress = {.term = &term, .what = "up", .total = 2048};
+    progress_update(&progress, 1024, 1000);
+    EXPECT(strstr(written(ends[0], text, sizeof(text)),
+                  "\rup [###############...............] 1.0 KiB of 2.0 KiB"));
+    progress_update(&progress, 1100, 1000 + PROGRESS_EVERY_MS - 1);
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "") == 0); /* too soon */
+    progress_done(&progress);
+    EXPECT(strcmp(written(ends[0], text, sizeof(text)), "\r\033[K") == 0);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+TEST(term_bytes_are_readable_up_to_the_largest_number)
+{
+    char text[TERM_BYTES_TEXT];
+
+    EXPECT(strcmp(term_bytes(0, text), "0 B") == 0);
+    EXPECT(strcmp(term_bytes(1023, text), "1023 B") == 0);
+    EXPECT(strcmp(term_bytes(1536, text), "1.5 KiB") == 0);
+    EXPECT(strcmp(term_bytes(UINT64_MAX, text), "15.9 EiB") == 0);
+}
