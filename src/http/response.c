@@ -1,0 +1,115 @@
+#include "http/response.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "http/parse.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+
+static int parse_header(struct http_response *response, struct str line, struct err *err)
+{
+    size_t colon = str_find(line, ':');
+
+    if (colon == line.len || !colon || response->header_count == HTTP_HEADERS_MAX)
+        return err_set(err, -EBADMSG, "malformed header in the answer");
+    struct http_header header = {.name = str_sub(line, 0, colon),
+                                 .value = str_trim(str_sub(line, colon + 1, line.len))};
+    if (http_equal_nocase(header.name, STR("Transfer-Encoding")))
+        response->chunked = http_token_in(header.value, "chunked");
+    if (http_equal_nocase(header.name, STR("Content-Length")) &&
+        (!str_to_i64(header.value, &response->left) || response->left < 0))
+        return err_set(err, -EBADMSG, "malformed Content-Length in the answer");
+    response->headers[response->header_count++] = header;
+    return 0;
+}
+
+static int parse_head(struct http_response *response, struct str head, struct err *err)
+{
+    struct str line;
+    int64_t status = 0;
+
+    (void)str_cut(&head, '\n', &line);
+    line = str_trim(line);
+    if (!str_starts(line, STR("HTTP/1.")) || !str_to_i64(str_sub(line, 9, 3), &status) ||
+        status < 100 || status > 599)
+        return err_set(err, -EBADMSG, "malformed status line in the answer");
+    response->status = (int)status;
+    response->left = -1;
+    while (str_cut(&head, '\n', &line)) {
+        line = str_trim(line);
+        if (!line.len)
+            break;
+        int r = parse_header(response, line, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int read_head(struct http_response *response,
+                     struct arena *arena,
+                     struct buf *in,
+                     struct err *err)
+{
+    struct str bytes = buf_str(in);
+    const char *end = memmem(bytes.p, bytes.len, "\r\n\r\n", 4);
+
+    if (!end) {
+        if (response->eof || bytes.len > HTTP_HEAD_BYTES_MAX)
+            return err_set(err, -EBADMSG,
+                           response->eof ? "connection closed before the answer"
+                                         : "answer head too large");
+        return 0;
+    }
+    size_t size = (size_t)(end - bytes.p) + 4;
+    *response = (struct http_response){.no_body = response->no_body, .eof = response->eof};
+    int r = parse_head(response, str_dup(arena, str_sub(bytes, 0, size)), err);
+    if (r < 0)
+        return r;
+    buf_consume(in, size);
+    /* 1xx announce the real answer, which follows. */
+    response->head_done = response->status >= 200;
+    return response->head_done ? 0 : read_head(response, arena, in, err);
+}
+
+int http_response_read(struct http_response *response,
+                       struct arena *arena,
+                       struct buf *in,
+                       struct buf *body,
+                       struct err *err)
+{
+    if (!response->head_done) {
+        int r = read_head(response, arena, in, err);
+        if (r < 0 || !response->head_done)
+            return r;
+    }
+    if (response->no_body || response->status == 204 || response->status == 304) {
+        response->done = true;
+        return 0;
+    }
+    if (response->chunked) {
+        ssize_t used = http_chunked_read(&response->chunks, buf_str(in), body, &response->done);
+        if (used < 0)
+            return err_set(err, -EBADMSG, "malformed chunk in the answer");
+        buf_consume(in, (size_t)used);
+    } else {
+        struct str bytes = buf_str(in);
+        if (response->left >= 0)
+            bytes = str_sub(bytes, 0, (size_t)response->left);
+        buf_add(body, bytes);
+        buf_consume(in, bytes.len);
+        if (response->left >= 0)
+            response->left -= (int64_t)bytes.len;
+        response->done = response->left == 0 || (response->left < 0 && response->eof);
+    }
+    if (response->eof && !response->done)
+        return err_set(err, -EBADMSG, "connection closed in the middle of the answer");
+    return 0;
+}

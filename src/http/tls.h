@@ -1,0 +1,41 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <gnutls/gnutls.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+/* tls: who we are on a TLS connection, and the certificates made at first start. */
+struct tls_identity;
+
+/* Certificate and key in PEM; `ca` (may be empty) is what client certificates must be signed by. */
+int tls_identity_new(struct str certificate,
+                     struct str key,
+                     struct str ca,
+                     struct tls_identity **ret,
+                     struct err *err);
+void tls_identity_free(struct tls_identity *identity);
+/* A server session on a non-blocking socket. */
+int tls_session_new(const struct tls_identity *identity, int fd, gnutls_session_t *ret);
+
+/* What tls_make() makes, all PEM. */
+struct tls_made {
+    struct buf *ca_certificate;
+    struct buf *ca_key;
+    struct buf *certificate;
+    struct buf *key;
+};
+
+/* A certificate authority of our own, valid for ten years, and a server certificate signed by it
+ * for localhost, the loopback addresses, the names under which pods know the API server, and
+ * `address` when it is another one. */
+int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err);
+
+/* Base64 of `bytes` appended to `out`. */
+void tls_base64(struct buf *out, struct str bytes);
+/* `count` random bytes as lower-case hexadecimal digits. */
+int tls_random_hex(struct buf *out, size_t count, struct err *err);

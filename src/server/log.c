@@ -1,0 +1,133 @@
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "http/parse.h"
+#include "http/server.h"
+#include "server/request.h"
+#include "tool/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* pods/log: the agent's log stream as a chunked text. The head goes out with the first bytes, so
+ * that a failure before them is a proper error. */
+
+#define PENDING_BYTES_MAX ((size_t)1 << 20)
+
+struct log_stream {
+    struct request *request;
+    struct podio_stream *podio;
+    bool begun;
+    bool paused;
+    bool over;
+};
+
+static void begin(struct log_stream *log)
+{
+    if (log->begun)
+        return;
+    log->begun = true;
+    http_begin(log->request->x, 200, "text/plain");
+}
+
+static void on_data(void *user, int channel, struct str bytes)
+{
+    struct log_stream *log = user;
+    struct podio *podio = log->request->server->podio;
+
+    (void)channel;
+    begin(log);
+    http_write(log->request->x, bytes);
+    if (!log->paused && log->podio && http_pending(log->request->x) > PENDING_BYTES_MAX) {
+        log->paused = true;
+        podio->ops->pause(log->podio, true);
+    }
+}
+
+static void finish(struct log_stream *log)
+{
+    if (log->over)
+        return;
+    log->over = true;
+    if (log->podio)
+        log->request->server->podio->ops->close(log->podio);
+}
+
+static void on_end(void *user, int exit_code, const struct err *err)
+{
+    struct log_stream *log = user;
+    struct request *request = log->request;
+
+    (void)exit_code;
+    finish(log);
+    if (err && !log->begun) {
+        int code = err->http_status ? err->http_status : 400;
+        request_fail(request, code, status_reason(code), "%s", err->text);
+        return;
+    }
+    begin(log);
+    if (err)
+        http_abort(request->x);
+    else
+        http_end(request->x);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct log_stream *log = ((struct request *)x->user)->stream;
+
+    if (log->paused && !log->over) {
+        log->paused = false;
+        log->request->server->podio->ops->pause(log->podio, false);
+    }
+}
+
+static void on_close(struct http_exchange *x)
+{
+    finish(((struct request *)x->user)->stream);
+}
+
+static int64_t number_or(struct request *request, const char *key, int64_t otherwise)
+{
+    int64_t value = otherwise;
+
+    (void)str_to_i64(http_query(request_arena(request), request->x->head.query, key), &value);
+    return value;
+}
+
+void pod_log(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct podio *podio = request->server->podio;
+    struct podio_log_request log_request = {
+        .ns = request->route.ns,
+        .pod = request->route.name,
+        .container = http_query(arena, query, "container"),
+        .follow = http_query_bool(query, "follow"),
+        .previous = http_query_bool(query, "previous"),
+        .timestamps = http_query_bool(query, "timestamps"),
+        .tail_lines = number_or(request, "tailLines", -1),
+        .limit_bytes = number_or(request, "limitBytes", -1),
+    };
+    int64_t seconds = number_or(request, "sinceSeconds", -1);
+
+    if (!podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    if (seconds >= 0)
+        log_request.since_ms = clock_now_ms() - seconds * 1000;
+    else
+        (void)time_parse(http_query(arena, query, "sinceTime"), &log_request.since_ms);
+    struct log_stream *log = ARENA_NEW(arena, struct log_stream);
+    log->request = request;
+    request->stream = log;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    log->podio = podio->ops->logs(
+        podio, &log_request, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
+}

@@ -1,0 +1,412 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/parse.h"
+#include "http/response.h"
+#include "http/server.h"
+#include "server/request.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* pods/NAME:PORT/proxy/... and services/NAME:PORT/proxy/...: the request goes to the pod's port as
+ * it came, less what concerns our connection, and the answer comes back the same way. Both
+ * directions are streams with a bound on what waits. One connection to the pod a request. */
+
+#define WAITING_BYTES_MAX ((size_t)1 << 20)
+#define READ_BYTES        ((size_t)64 << 10)
+
+struct proxy {
+    struct request *request;
+    struct http_exchange *x; /* held until the socket is closed */
+    uv_poll_t poll;
+    int fd;
+    int events;
+    struct buf out; /* towards the pod */
+    size_t out_sent;
+    bool body_over;
+    bool reading_paused; /* our client reads too slowly */
+    bool closing;
+    struct http_response response;
+    struct buf in;
+};
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct proxy *proxy = handle->data;
+    struct http_exchange *x = proxy->x;
+
+    (void)close(proxy->fd);
+    buf_done(&proxy->out);
+    buf_done(&proxy->in);
+    http_unref(x);
+}
+
+static void proxy_close(struct proxy *proxy)
+{
+    if (proxy->closing)
+        return;
+    proxy->closing = true;
+    if (proxy->fd < 0)
+        return;
+    (void)uv_poll_stop(&proxy->poll);
+    uv_close((uv_handle_t *)&proxy->poll, on_closed);
+}
+
+static void fail(struct proxy *proxy, const char *what)
+{
+    bool begun = proxy->response.head_done;
+
+    proxy_close(proxy);
+    if (begun)
+        http_abort(proxy->x);
+    else
+        request_fail(proxy->request, 502, "ServiceUnavailable",
+                     "error trying to reach pod " STR_FMT "/" STR_FMT ": %s",
+                     STR_ARG(proxy->request->route.ns), STR_ARG(proxy->request->route.name), what);
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events);
+
+static void poll_update(struct proxy *proxy)
+{
+    int events = 0;
+
+    if (proxy->closing || proxy->fd < 0)
+        return;
+    if (!proxy->reading_paused)
+        events |= UV_READABLE;
+    if (proxy->out_sent < proxy->out.len)
+        events |= UV_WRITABLE;
+    if (events == proxy->events)
+        return;
+    proxy->events = events;
+    if (events)
+        (void)uv_poll_start(&proxy->poll, events, on_poll);
+    else
+        (void)uv_poll_stop(&proxy->poll);
+}
+
+static void send_some(struct proxy *proxy)
+{
+    while (!proxy->closing && proxy->out_sent < proxy->out.len) {
+        ssize_t sent = send(proxy->fd, proxy->out.p + proxy->out_sent,
+                            proxy->out.len - proxy->out_sent, MSG_NOSIGNAL);
+        if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (sent < 0) {
+            /* The pod may have answered and closed before reading everything. */
+            buf_clear(&proxy->out);
+            proxy->out_sent = 0;
+            break;
+        }
+        proxy->out_sent += (size_t)sent;
+    }
+    if (proxy->out_sent == proxy->out.len) {
+        buf_clear(&proxy->out);
+        proxy->out_sent = 0;
+    }
+    if (proxy->out.len - proxy->out_sent < WAITING_BYTES_MAX / 2)
+        http_pause(proxy->x, false);
+}
+
+static void send_head(struct proxy *proxy)
+{
+    const struct http_head *head = &proxy->x->head;
+    const struct route *route = &proxy->request->route;
+
+    buf_addf(&proxy->out, STR_FMT " " STR_FMT "%s" STR_FMT " HTTP/1.1\r\n", STR_ARG(head->method),
+             STR_ARG(route->rest.len ? route->rest : STR("/")), head->query.len ? "?" : "",
+             STR_ARG(head->query));
+    for (size_t i = 0; i < head->header_count; i++) {
+        struct str name = head->headers[i].name;
+
+        /* Our own connection, and a token the pod must not see. */
+        if (http_token_in(STR("Connection,Keep-Alive,Authorization,TE,Trailer,Upgrade,"
+                              "Proxy-Authorization,Proxy-Connection,Expect"),
+                          str_c(request_arena(proxy->request), name)))
+            continue;
+        buf_addf(&proxy->out, STR_FMT ": " STR_FMT "\r\n", STR_ARG(name),
+                 STR_ARG(head->headers[i].value));
+    }
+    buf_add(&proxy->out, STR("Connection: close\r\n\r\n"));
+}
+
+static void on_body(struct http_exchange *x, struct str bytes, bool last)
+{
+    struct proxy *proxy = ((struct request *)x->user)->stream;
+
+    if (proxy->closing)
+        return;
+    if (x->head.chunked) {
+        if (bytes.len) {
+            buf_addf(&proxy->out, "%zx\r\n", bytes.len);
+            buf_add(&proxy->out, bytes);
+            buf_add(&proxy->out, STR("\r\n"));
+        }
+        if (last)
+            buf_add(&proxy->out, STR("0\r\n\r\n"));
+    } else {
+        buf_add(&proxy->out, bytes);
+    }
+    proxy->body_over = last;
+    if (proxy->fd >= 0)
+        send_some(proxy);
+    if (proxy->out.len - proxy->out_sent > WAITING_BYTES_MAX)
+        http_pause(x, true);
+    poll_update(proxy);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct proxy *proxy = ((struct request *)x->user)->stream;
+
+    proxy->reading_paused = false;
+    poll_update(proxy);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    proxy_close(((struct request *)x->user)->stream);
+}
+
+static void start_answer(struct proxy *proxy)
+{
+    const struct http_response *response = &proxy->response;
+    struct arena *arena = request_arena(proxy->request);
+    const char *type = NULL;
+
+    for (size_t i = 0; i < response->header_count; i++) {
+        const char *name = str_c(arena, response->headers[i].name);
+
+        if (http_equal_nocase(response->headers[i].name, STR("Content-Type")))
+            type = str_c(arena, response->headers[i].value);
+        else if (!http_token_in(STR("Connection,Keep-Alive,Transfer-Encoding,Content-Length,"
+                                    "Trailer,Upgrade"),
+                                name))
+            http_header(proxy->x, name, response->headers[i].value);
+    }
+    http_begin(proxy->x, response->status, type);
+}
+
+/* What the pod sent so far, handed on. False when the answer is over. */
+static bool take_answer(struct proxy *proxy, bool eof)
+{
+    _cleanup_(buf_done) struct buf body = {0};
+    bool had_head = proxy->response.head_done;
+    struct err err = {0};
+
+    proxy->response.eof = eof;
+    proxy->response.no_body = str_is(proxy->x->head.method, "HEAD");
+    int r = http_response_read(&proxy->response, request_arena(proxy->request), &proxy->in, &body,
+                               &err);
+    if (r < 0) {
+        fail(proxy, err.text);
+        return false;
+    }
+    if (!had_head && proxy->response.head_done)
+        start_answer(proxy);
+    http_write(proxy->x, buf_str(&body));
+    if (!proxy->response.done)
+        return true;
+    proxy_close(proxy);
+    http_end(proxy->x);
+    return false;
+}
+
+static void receive(struct proxy *proxy)
+{
+    char bytes[READ_BYTES];
+    ssize_t count = recv(proxy->fd, bytes, sizeof(bytes), 0);
+
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (count < 0) {
+        fail(proxy, uv_strerror(-errno));
+        return;
+    }
+    buf_add(&proxy->in, (struct str){bytes, (size_t)count});
+    if (take_answer(proxy, count == 0) && http_pending(proxy->x) > WAITING_BYTES_MAX)
+        proxy->reading_paused = true;
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct proxy *proxy = handle->data;
+
+    if (proxy->closing)
+        return;
+    if (status < 0) {
+        fail(proxy, uv_strerror(status));
+        return;
+    }
+    if (events & UV_WRITABLE)
+        send_some(proxy);
+    if ((events & UV_READABLE) && !proxy->reading_paused)
+        receive(proxy);
+    poll_update(proxy);
+}
+
+static void dial(struct proxy *proxy, struct str pod, uint16_t port)
+{
+    struct request *request = proxy->request;
+    struct podio *podio = request->server->podio;
+    struct err err = {0};
+    int fd = podio->ops->dial(podio, request->route.ns, pod, port, &err);
+
+    if (fd < 0) {
+        int code = err.http_status ? err.http_status : 503;
+        proxy->closing = true;
+        request_fail(request, code, status_reason(code), "pod " STR_FMT "/" STR_FMT ":%u: %s",
+                     STR_ARG(request->route.ns), STR_ARG(pod), (unsigned)port, err.text);
+        return;
+    }
+    proxy->fd = fd;
+    proxy->poll.data = proxy;
+    (void)uv_poll_init_socket(request->server->loop, &proxy->poll, fd);
+    (void)http_ref(proxy->x);
+    send_some(proxy);
+    poll_update(proxy);
+}
+
+/* ---- services: the first ready endpoint ---- */
+static bool port_matches(const struct json *port, struct str wanted)
+{
+    struct str number = json_number_text(json_get(port, "port"));
+
+    return !wanted.len || str_eq(wanted, json_str(json_get(port, "name"))) ||
+           str_eq(wanted, number);
+}
+
+static bool find_endpoint(const struct json *root,
+                          struct str port,
+                          struct str *ret_pod,
+                          uint16_t *ret_port)
+{
+    JSON_FOREACH(json_get(root, "subsets"), subset) {
+        const struct json *address = json_index(json_get(subset, "addresses"), 0);
+        struct str pod = json_str(json_at(address, "targetRef.name"));
+
+        if (!pod.len)
+            continue;
+        JSON_FOREACH(json_get(subset, "ports"), item) {
+            int64_t number = json_i64_or(json_get(item, "port"), 0);
+
+            if (!port_matches(item, port) || number <= 0 || number > UINT16_MAX)
+                continue;
+            *ret_pod = pod;
+            *ret_port = (uint16_t)number;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct service_lookup {
+    struct proxy *proxy;
+    struct str port;
+};
+
+static void on_endpoints(void *user, const struct api_result *result)
+{
+    struct service_lookup *lookup = user;
+    struct proxy *proxy = lookup->proxy;
+    struct str pod = STR_NONE;
+    uint16_t port = 0;
+
+    if (!proxy->closing && http_is_open(proxy->x)) {
+        if (result->code < 0) {
+            proxy->closing = true;
+            request_fail_result(proxy->request, result);
+        } else if (!find_endpoint(object_json(result->object, request_arena(proxy->request)),
+                                  lookup->port, &pod, &port)) {
+            proxy->closing = true;
+            request_fail(proxy->request, 503, "ServiceUnavailable",
+                         "no endpoints available for service \"" STR_FMT "\"",
+                         STR_ARG(proxy->request->route.name));
+        } else {
+            dial(proxy, str_dup(request_arena(proxy->request), pod), port);
+        }
+    }
+    http_unref(proxy->x);
+}
+
+/* "NAME", "NAME:PORT", "http:NAME:PORT". */
+static void split_name(struct str text, struct str *ret_name, struct str *ret_port)
+{
+    struct str first = STR("");
+    struct str second = STR("");
+
+    (void)str_cut(&text, ':', &first);
+    if (!str_cut(&text, ':', &second)) {
+        *ret_name = first;
+        *ret_port = STR("");
+    } else if (text.p) {
+        *ret_name = second;
+        *ret_port = text;
+    } else {
+        *ret_name = first;
+        *ret_port = second;
+    }
+}
+
+void proxy_begin(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    bool service = request->kind == &kind_service;
+    struct str port_text;
+    uint64_t port = 80;
+
+    if (request->kind != &kind_pod && !service) {
+        request_not_found(request);
+        return;
+    }
+    if (!request->server->podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    split_name(request->route.name, &request->route.name, &port_text);
+    if (!service && port_text.len &&
+        (!str_to_u64(port_text, &port) || port == 0 || port > UINT16_MAX)) {
+        request_fail(request, 400, "BadRequest", "port: \"" STR_FMT "\" is not a port number",
+                     STR_ARG(port_text));
+        return;
+    }
+    struct proxy *proxy = ARENA_NEW(arena, struct proxy);
+    proxy->request = request;
+    proxy->x = request->x;
+    proxy->fd = -1;
+    request->stream = proxy;
+    request->x->on_body = on_body;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    send_head(proxy);
+    if (!service) {
+        dial(proxy, request->route.name, (uint16_t)port);
+        return;
+    }
+    struct service_lookup *lookup = ARENA_NEW(arena, struct service_lookup);
+    *lookup = (struct service_lookup){.proxy = proxy, .port = port_text};
+    (void)http_ref(request->x);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_endpoints,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_endpoints, lookup);
+}

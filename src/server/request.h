@@ -1,0 +1,120 @@
+#pragma once
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "http/server.h"
+#include "server/route.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct http_exchange;
+struct kind;
+struct object;
+struct podio;
+
+/* request: one API request inside src/server, from its head to its answer. Lives in the exchange's
+ * arena and as long as that. */
+#define SERVER_GROUPS_MAX 16
+
+struct server {
+    struct http_server *http;
+    uv_loop_t *loop;
+    struct api *api;
+    struct podio *podio;
+    const struct log *log;
+    struct buf token;
+    struct buf token_key;
+};
+
+struct user {
+    struct str name;
+    struct str uid;
+    struct str groups[SERVER_GROUPS_MAX];
+    size_t group_count;
+    bool owner; /* may do everything */
+};
+
+/* What the client's Accept header asks an object or list to be turned into. */
+enum view {
+    VIEW_OBJECT,
+    VIEW_TABLE,
+    VIEW_METADATA, /* PartialObjectMetadata */
+};
+
+enum include {
+    INCLUDE_METADATA, /* the table's rows carry metadata */
+    INCLUDE_OBJECT,
+    INCLUDE_NONE,
+};
+
+struct request {
+    struct server *server;
+    struct http_exchange *x;
+    struct route route;
+    const struct kind *kind;
+    struct user user;
+    enum view view;
+    enum include include;
+    struct api_request call;
+    void *stream; /* of the file that answers in pieces */
+};
+
+static inline struct arena *request_arena(const struct request *request)
+{
+    return &request->x->arena;
+}
+
+/* ---- status.c: answers that are not objects ---- */
+struct status {
+    int code;
+    const char *reason;
+    struct str message;
+    const struct kind *kind; /* details; may be NULL */
+    struct str name;
+    struct str uid;
+    const struct api_cause *causes;
+    size_t cause_count;
+    int64_t retry_after_s; /* 0: not said */
+};
+
+/* {"kind":"Status",...} */
+void status_write(struct buf *buf, const struct status *status);
+void status_reply(struct request *request, const struct status *status);
+/* The common failures in one line. */
+void request_fail(struct request *request, int code, const char *reason, const char *fmt, ...)
+    _printf_(4, 5);
+void request_not_found(struct request *request);
+/* The failure of a struct api call. */
+void request_fail_result(struct request *request, const struct api_result *result);
+/* Kubernetes' reason for an HTTP status. */
+const char *status_reason(int code);
+
+/* ---- the parts, one file each; every one of them answers the request ---- */
+void discovery_api(struct request *request);
+void discovery_apis(struct request *request);
+void discovery_group(struct request *request);
+void discovery_group_version(struct request *request);
+void version_get(struct request *request);
+void openapi_v2(struct request *request);
+void openapi_v3(struct request *request);
+void openapi_document(struct request *request);
+void resource_handle(struct request *request);
+void watch_begin(struct request *request);
+void pod_log(struct request *request);
+
+/* Streams its body, so it is called when the head is there. */
+void proxy_begin(struct request *request);
+
+/* view.c: the answer for an object or list in the form the client asked for. */
+void view_accept(struct request *request);
+void view_object(struct request *request, int code, const struct object *object);
+void view_list(struct request *request, const struct api_result *result);
+/* One object as the view shows it, for watches. `first` tells a table to name its columns. */
+void view_write(struct request *request, struct buf *buf, const struct object *object, bool first);
+
+/* auth.c: who is asking. False when nobody known; then 401 is the answer. */
+bool auth_identify(struct request *request);

@@ -1,0 +1,236 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "http/parse.h"
+#include "http/server.h"
+#include "server/request.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Objects: an HTTP request becomes one struct api call, and its result the answer. */
+
+static void reply_warnings(struct request *request, struct str warnings)
+{
+    struct str line;
+
+    while (str_cut(&warnings, '\n', &line)) {
+        if (!line.len)
+            continue;
+        struct buf quoted = {0};
+        buf_add(&quoted, STR("299 - "));
+        json_write_string(&quoted, line);
+        http_header(request->x, "Warning", buf_str(&quoted));
+        buf_done(&quoted);
+    }
+}
+
+static void answer(struct request *request, const struct api_result *result)
+{
+    reply_warnings(request, result->warnings);
+    if (result->code < 0) {
+        request_fail_result(request, result);
+        return;
+    }
+    switch (request->call.verb) {
+    case API_LIST: view_list(request, result); return;
+    case API_GET:
+    case API_CREATE:
+    case API_UPDATE:
+    case API_PATCH:
+    case API_DELETE:
+    case API_DELETE_COLLECTION: break;
+    }
+    int code = result->created ? 201 : 200;
+    if (result->object) {
+        view_object(request, code, result->object);
+        return;
+    }
+    status_reply(request, &(struct status){
+                              .code = code, .kind = request->kind, .name = request->route.name});
+}
+
+static void on_done(void *user, const struct api_result *result)
+{
+    struct request *request = user;
+
+    if (http_is_open(request->x))
+        answer(request, result);
+    http_unref(request->x);
+}
+
+static void call(struct request *request)
+{
+    (void)http_ref(request->x);
+    api_call(request->server->api, &request->call, on_done, request);
+}
+
+/* The request's body as JSON: YAML is converted, protobuf decoded. False when answered. */
+static bool take_body(struct request *request)
+{
+    struct str type = http_head_get(&request->x->head, "Content-Type");
+    struct str media = str_trim(str_sub(type, 0, str_find(type, ';')));
+    struct arena *arena = request_arena(request);
+    struct err err = {0};
+
+    request->call.body = request->x->body;
+    if (!media.len || http_equal_nocase(media, STR("application/json")))
+        return true;
+    if (http_equal_nocase(media, STR("application/yaml")) ||
+        http_equal_nocase(media, STR("application/apply-patch+yaml"))) {
+        struct str text = str_trim(request->x->body);
+        struct json *root = NULL;
+
+        if (text.len && text.p[0] == '{') /* JSON is YAML, and all that kubectl ever sends */
+            return true;
+        if (yaml_parse(arena, text, &root, &err) < 0) {
+            request_fail(request, 400, "BadRequest", "error parsing YAML: %s", err.text);
+            return false;
+        }
+        request->call.body = json_text(arena, root);
+        return true;
+    }
+    request_fail(request, 415, "UnsupportedMediaType",
+                 "the body of the request was in an unknown format (" STR_FMT
+                 "); accepted media types include: application/json, application/yaml",
+                 STR_ARG(str_sub(media, 0, 128)));
+    return false;
+}
+
+static bool take_patch(struct request *request)
+{
+    static const struct {
+        const char *media;
+        enum api_patch patch;
+    } types[] = {
+        {"application/merge-patch+json", API_PATCH_MERGE},
+        {"application/json-patch+json", API_PATCH_JSON},
+        {"application/strategic-merge-patch+json", API_PATCH_STRATEGIC},
+        {"application/apply-patch+yaml", API_PATCH_APPLY},
+    };
+    struct str type = http_head_get(&request->x->head, "Content-Type");
+    struct str media = str_trim(str_sub(type, 0, str_find(type, ';')));
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (!http_equal_nocase(media, str_from(types[i].media)))
+            continue;
+        request->call.patch = types[i].patch;
+        if (types[i].patch == API_PATCH_APPLY)
+            return take_body(request);
+        request->call.body = request->x->body;
+        return true;
+    }
+    request_fail(request, 415, "UnsupportedMediaType",
+                 "the body of the request was in an unknown format (" STR_FMT
+                 "); accepted media types include: application/json-patch+json, "
+                 "application/merge-patch+json, application/apply-patch+yaml%s",
+                 STR_ARG(str_sub(media, 0, 128)),
+                 request->kind->strategic ? ", application/strategic-merge-patch+json" : "");
+    return false;
+}
+
+static void fill_call(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str validation = http_query(arena, query, "fieldValidation");
+
+    request->call = (struct api_request){
+        .kind = request->kind,
+        .ns = request->route.ns,
+        .name = request->route.name,
+        .subresource = request->route.subresource,
+        .label_selector = http_query(arena, query, "labelSelector"),
+        .field_selector = http_query(arena, query, "fieldSelector"),
+        .continue_token = http_query(arena, query, "continue"),
+        .field_manager = http_query(arena, query, "fieldManager"),
+        .force = http_query_bool(query, "force"),
+        .dry_run = http_query(arena, query, "dryRun").len > 0,
+        .strict_fields = str_is(validation, "Strict"),
+    };
+    struct str limit = http_query(arena, query, "limit");
+    if (limit.len)
+        (void)str_to_u64(limit, &request->call.limit);
+}
+
+static void method_not_allowed(struct request *request)
+{
+    request_fail(request, 405, "MethodNotAllowed",
+                 "the server does not allow this method on the requested resource");
+}
+
+static void read_resource(struct request *request)
+{
+    struct str query = request->x->head.query;
+
+    view_accept(request);
+    if (!request->route.name.len || http_query_bool(query, "watch")) {
+        if (http_query_bool(query, "watch")) {
+            watch_begin(request);
+            return;
+        }
+        request->call.verb = API_LIST;
+    } else {
+        request->call.verb = API_GET;
+    }
+    call(request);
+}
+
+/* Names are checked against the path below struct api; here only what the path itself implies. */
+static void write_resource(struct request *request)
+{
+    struct str method = request->x->head.method;
+    bool named = request->route.name.len > 0;
+
+    view_accept(request);
+    if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
+        request->call.verb = API_CREATE;
+        if (take_body(request))
+            call(request);
+    } else if (str_is(method, "PUT") && named) {
+        request->call.verb = API_UPDATE;
+        if (take_body(request))
+            call(request);
+    } else if (str_is(method, "PATCH") && named) {
+        request->call.verb = API_PATCH;
+        if (take_patch(request))
+            call(request);
+    } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
+        request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
+        if (take_body(request))
+            call(request);
+    } else {
+        method_not_allowed(request);
+    }
+}
+
+void resource_handle(struct request *request)
+{
+    const struct kind *kind = request->kind;
+    struct str sub = request->route.subresource;
+
+    if (!kind || (request->route.ns.len && !kind->namespaced)) {
+        request_not_found(request);
+        return;
+    }
+    if (kind->namespaced && !request->route.ns.len && request->route.name.len) {
+        request_not_found(request);
+        return;
+    }
+    fill_call(request);
+    bool reads = str_is(request->x->head.method, "GET") || str_is(request->x->head.method, "HEAD");
+    if (kind == &kind_pod && str_is(sub, "log") && reads)
+        pod_log(request);
+    else if (reads)
+        read_resource(request);
+    else
+        write_resource(request);
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct err;
+struct log;
+struct podio;
+struct server;
+struct tls_identity;
+
+/* server: the Kubernetes API over HTTP, on top of struct api.
+ *
+ * Only HTTP lives here: routes, discovery, OpenAPI, tables, authentication, watch streams, and the
+ * bytes of pods (log, proxy, exec) through struct podio. What an object may be and what a write
+ * means is decided below struct api, so that in-process callers and HTTP clients get the same. */
+struct server_options {
+    const char *address;
+    uint16_t port;                  /* 0: a free one */
+    const struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
+    struct str token;               /* of the owner, who may do everything */
+    struct str token_key;           /* signs ServiceAccount tokens */
+    const struct log *log;          /* may be NULL */
+};
+
+/* `podio` may be NULL: then logs, exec and proxy answer 503. Strings of the options are copied. */
+int server_start(uv_loop_t *loop,
+                 struct api *api,
+                 struct podio *podio,
+                 const struct server_options *options,
+                 struct server **ret,
+                 struct err *err);
+uint16_t server_port(const struct server *server);
+/* Ends every connection. NULL is fine. */
+void server_stop(struct server *server);

@@ -1,0 +1,487 @@
+#include "server/table.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "server/column.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct row {
+    struct arena *arena;
+    struct buf *buf;
+    const struct object *object;
+    const struct json *root;
+    int64_t now_ms;
+    size_t count;
+};
+
+static void cell(struct row *row, struct str text)
+{
+    if (row->count++)
+        buf_addc(row->buf, ',');
+    json_write_string(row->buf, text);
+}
+
+static void cell_i64(struct row *row, int64_t number)
+{
+    if (row->count++)
+        buf_addc(row->buf, ',');
+    buf_addf(row->buf, "%lld", (long long)number);
+}
+
+static void cell_or(struct row *row, struct str text, const char *otherwise)
+{
+    cell(row, text.len ? text : str_from(otherwise));
+}
+
+static void cell_at(struct row *row, const char *path, const char *otherwise)
+{
+    cell_or(row, json_str(json_at(row->root, path)), otherwise);
+}
+
+static struct str age_since(const struct row *row, int64_t then_ms)
+{
+    if (!then_ms)
+        return STR("<unknown>");
+    return time_age(row->arena, row->now_ms > then_ms ? row->now_ms - then_ms : 0);
+}
+
+static void cell_age(struct row *row)
+{
+    cell(row, age_since(row, row->object->created_ms));
+}
+
+/* ---- one function a kind, filling exactly the columns of its table below ---- */
+static void pod_row(struct row *row)
+{
+    struct pod_summary pod;
+    const struct json *gates = json_at(row->root, "spec.readinessGates");
+
+    pod_summarize(row->arena, row->root, &pod);
+    cell(row, str_printf(row->arena, "%lld/%lld", (long long)pod.ready, (long long)pod.total));
+    cell(row, str_from(pod.status));
+    if (pod.restarts && pod.restarted_ms) {
+        struct str age = age_since(row, pod.restarted_ms);
+        cell(row, str_printf(row->arena, "%lld (" STR_FMT " ago)", (long long)pod.restarts,
+                             STR_ARG(age)));
+    } else {
+        cell(row, str_printf(row->arena, "%lld", (long long)pod.restarts));
+    }
+    cell_age(row);
+    cell_at(row, "status.podIP", "<none>");
+    cell_at(row, "spec.nodeName", "<none>");
+    cell_at(row, "status.nominatedNodeName", "<none>");
+    cell(row, gates ? str_printf(row->arena, "0/%zu", json_count(gates)) : STR("<none>"));
+}
+
+static struct str node_status(struct row *row)
+{
+    struct buf text = {0};
+    bool found = false;
+
+    JSON_FOREACH(json_at(row->root, "status.conditions"), condition) {
+        if (!str_is(json_str(json_get(condition, "type")), "Ready"))
+            continue;
+        found = true;
+        buf_add(&text, str_is(json_str(json_get(condition, "status")), "True") ? STR("Ready")
+                                                                               : STR("NotReady"));
+    }
+    if (!found)
+        buf_add(&text, STR("Unknown"));
+    if (json_bool_or(json_at(row->root, "spec.unschedulable"), false))
+        buf_add(&text, STR(",SchedulingDisabled"));
+    struct str result = str_dup(row->arena, buf_str(&text));
+    buf_done(&text);
+    return result;
+}
+
+static void node_row(struct row *row)
+{
+    struct buf roles = {0};
+    struct str address[2] = {STR_NONE, STR_NONE};
+
+    for (size_t i = 0; i < row->object->label_count; i++) {
+        struct str key = row->object->labels[i].key;
+        struct str prefix = STR("node-role.kubernetes.io/");
+
+        if (!str_starts(key, prefix))
+            continue;
+        if (roles.len)
+            buf_addc(&roles, ',');
+        buf_add(&roles, str_sub(key, prefix.len, key.len));
+    }
+    JSON_FOREACH(json_at(row->root, "status.addresses"), item) {
+        struct str type = json_str(json_get(item, "type"));
+        if (str_is(type, "InternalIP") && !address[0].len)
+            address[0] = json_str(json_get(item, "address"));
+        if (str_is(type, "ExternalIP") && !address[1].len)
+            address[1] = json_str(json_get(item, "address"));
+    }
+    cell(row, node_status(row));
+    cell_or(row, buf_str(&roles), "<none>");
+    buf_done(&roles);
+    cell_age(row);
+    cell_at(row, "status.nodeInfo.kubeletVersion", "<unknown>");
+    cell_or(row, address[0], "<none>");
+    cell_or(row, address[1], "<none>");
+    cell_at(row, "status.nodeInfo.osImage", "<unknown>");
+    cell_at(row, "status.nodeInfo.kernelVersion", "<unknown>");
+    cell_at(row, "status.nodeInfo.containerRuntimeVersion", "<unknown>");
+}
+
+static void namespace_row(struct row *row)
+{
+    cell_at(row, "status.phase", "Active");
+    cell_age(row);
+}
+
+static void ports_cell(struct row *row)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(json_at(row->root, "spec.ports"), port) {
+        struct str protocol = json_str(json_get(port, "protocol"));
+
+        buf_addf(&text, "%s%lld", text.len ? "," : "",
+                 (long long)json_i64_or(json_get(port, "port"), 0));
+        if (json_get(port, "nodePort"))
+            buf_addf(&text, ":%lld", (long long)json_i64_or(json_get(port, "nodePort"), 0));
+        buf_addf(&text, "/" STR_FMT, STR_ARG(protocol.len ? protocol : STR("TCP")));
+    }
+    cell_or(row, buf_str(&text), "<none>");
+    buf_done(&text);
+}
+
+static void pairs_cell(struct row *row, const struct json *map)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(map, pair)
+        buf_addf(&text, "%s" STR_FMT "=" STR_FMT, text.len ? "," : "", STR_ARG(json_key(pair)),
+                 STR_ARG(json_str(pair)));
+    cell_or(row, buf_str(&text), "<none>");
+    buf_done(&text);
+}
+
+static void service_row(struct row *row)
+{
+    cell_at(row, "spec.type", "ClusterIP");
+    cell_at(row, "spec.clusterIP", "<none>");
+    cell_or(row, json_str(json_at(row->root, "status.loadBalancer.ingress.0.ip")), "<none>");
+    ports_cell(row);
+    cell_age(row);
+    pairs_cell(row, json_at(row->root, "spec.selector"));
+}
+
+static void endpoints_row(struct row *row)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(json_get(row->root, "subsets"), subset) {
+        JSON_FOREACH(json_get(subset, "addresses"), address) {
+            struct str ip = json_str(json_get(address, "ip"));
+            int64_t port = json_i64_or(json_at(subset, "ports.0.port"), 0);
+
+            buf_addf(&text, "%s" STR_FMT, text.len ? "," : "", STR_ARG(ip));
+            if (port)
+                buf_addf(&text, ":%lld", (long long)port);
+        }
+    }
+    cell_or(row, buf_str(&text), "<none>");
+    buf_done(&text);
+    cell_age(row);
+}
+
+static void configmap_row(struct row *row)
+{
+    cell_i64(row, (int64_t)(json_count(json_get(row->root, "data")) +
+                            json_count(json_get(row->root, "binaryData"))));
+    cell_age(row);
+}
+
+static void secret_row(struct row *row)
+{
+    cell_at(row, "type", "Opaque");
+    cell_i64(row, (int64_t)json_count(json_get(row->root, "data")));
+    cell_age(row);
+}
+
+static void serviceaccount_row(struct row *row)
+{
+    cell_i64(row, (int64_t)json_count(json_get(row->root, "secrets")));
+    cell_age(row);
+}
+
+static void modes_cell(struct row *row, const char *path)
+{
+    static const char *const modes[][2] = {{"ReadWriteOnce", "RWO"},
+                                           {"ReadOnlyMany", "ROX"},
+                                           {"ReadWriteMany", "RWX"},
+                                           {"ReadWriteOncePod", "RWOP"}};
+    struct buf text = {0};
+
+    JSON_FOREACH(json_at(row->root, path), mode)
+        for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+            if (str_is(json_str(mode), modes[i][0]))
+                buf_addf(&text, "%s%s", text.len ? "," : "", modes[i][1]);
+    cell(row, buf_str(&text));
+    buf_done(&text);
+}
+
+static void pvc_row(struct row *row)
+{
+    bool deleting = row->object->deleted_ms != 0;
+
+    cell(row, deleting ? STR("Terminating") : json_str(json_at(row->root, "status.phase")));
+    cell_at(row, "spec.volumeName", "");
+    cell_at(row, "status.capacity.storage", "");
+    modes_cell(row, "status.accessModes");
+    cell_at(row, "spec.storageClassName", "");
+    cell_age(row);
+    cell_at(row, "spec.volumeMode", "<unset>");
+}
+
+static void pv_row(struct row *row)
+{
+    struct str claim = json_str(json_at(row->root, "spec.claimRef.name"));
+
+    cell_at(row, "spec.capacity.storage", "");
+    modes_cell(row, "spec.accessModes");
+    cell_at(row, "spec.persistentVolumeReclaimPolicy", "Retain");
+    cell(row, row->object->deleted_ms ? STR("Terminating")
+                                      : json_str(json_at(row->root, "status.phase")));
+    cell(row, claim.len
+                  ? str_printf(row->arena, STR_FMT "/" STR_FMT,
+                               STR_ARG(json_str(json_at(row->root, "spec.claimRef.namespace"))),
+                               STR_ARG(claim))
+                  : STR(""));
+    cell_at(row, "spec.storageClassName", "");
+    cell_at(row, "status.reason", "");
+    cell_age(row);
+}
+
+static void event_row(struct row *row)
+{
+    int64_t last = 0;
+    struct str kind = json_str(json_at(row->root, "involvedObject.kind"));
+    struct str name = json_str(json_at(row->root, "involvedObject.name"));
+    char *lower = str_c(row->arena, kind);
+
+    for (char *c = lower; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + ('a' - 'A'));
+    if (!time_parse(json_str(json_get(row->root, "lastTimestamp")), &last) &&
+        !time_parse(json_str(json_get(row->root, "eventTime")), &last))
+        last = row->object->created_ms;
+    cell(row, age_since(row, last));
+    cell_at(row, "type", "");
+    cell_at(row, "reason", "");
+    cell(row, str_printf(row->arena, "%s/" STR_FMT, lower, STR_ARG(name)));
+    cell(row, str_trim(json_str(json_get(row->root, "message"))));
+    cell(row, row->object->name);
+}
+
+static void job_row(struct row *row)
+{
+    int64_t completions = json_i64_or(json_at(row->root, "spec.completions"), 1);
+    int64_t started = 0;
+    int64_t ended = row->now_ms;
+    const char *status = "Running";
+
+    JSON_FOREACH(json_at(row->root, "status.conditions"), condition) {
+        struct str type = json_str(json_get(condition, "type"));
+        if (!str_is(json_str(json_get(condition, "status")), "True"))
+            continue;
+        if (str_is(type, "Complete"))
+            status = "Complete";
+        else if (str_is(type, "Failed"))
+            status = "Failed";
+        else if (str_is(type, "Suspended"))
+            status = "Suspended";
+    }
+    cell(row, str_from(row->object->deleted_ms ? "Terminating" : status));
+    cell(row, str_printf(row->arena, "%lld/%lld",
+                         (long long)json_i64_or(json_at(row->root, "status.succeeded"), 0),
+                         (long long)completions));
+    (void)time_parse(json_str(json_at(row->root, "status.completionTime")), &ended);
+    bool known = time_parse(json_str(json_at(row->root, "status.startTime")), &started);
+    cell(row, known ? time_age(row->arena, ended > started ? ended - started : 0) : STR(""));
+    cell_age(row);
+}
+
+static void lease_row(struct row *row)
+{
+    cell_at(row, "spec.holderIdentity", "");
+    cell_age(row);
+}
+
+static void priorityclass_row(struct row *row)
+{
+    cell_i64(row, json_i64_or(json_get(row->root, "value"), 0));
+    cell(row,
+         json_bool_or(json_get(row->root, "globalDefault"), false) ? STR("true") : STR("false"));
+    cell_age(row);
+    cell_at(row, "preemptionPolicy", "PreemptLowerPriority");
+}
+
+static void storageclass_row(struct row *row)
+{
+    cell_at(row, "provisioner", "");
+    cell_at(row, "reclaimPolicy", "Delete");
+    cell_at(row, "volumeBindingMode", "Immediate");
+    cell(row, json_bool_or(json_get(row->root, "allowVolumeExpansion"), false) ? STR("true")
+                                                                               : STR("false"));
+    cell_age(row);
+}
+
+static void crd_row(struct row *row)
+{
+    char text[TIME_TEXT_BYTES];
+
+    cell(row, time_format(row->object->created_ms, text));
+}
+
+static void pdb_row(struct row *row)
+{
+    static const char *const paths[] = {"spec.minAvailable", "spec.maxUnavailable"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        const struct json *value = json_at(row->root, paths[i]);
+        struct str text = json_is(value, JSON_NUMBER) ? json_number_text(value) : json_str(value);
+        cell_or(row, text, "N/A");
+    }
+    cell_i64(row, json_i64_or(json_at(row->root, "status.disruptionsAllowed"), 0));
+    cell_age(row);
+}
+
+static void age_row(struct row *row)
+{
+    cell_age(row);
+}
+
+/* "Name:type:priority", behind the Name column that every table has. */
+struct builtin {
+    const struct kind *kind;
+    void (*fill)(struct row *row);
+    const char *columns;
+};
+
+static const struct builtin builtins[] = {
+    {&kind_pod, pod_row,
+     "Ready:string:0,Status:string:0,Restarts:string:0,Age:string:0,IP:string:1,Node:string:1,"
+     "Nominated Node:string:1,Readiness Gates:string:1"},
+    {&kind_node, node_row,
+     "Status:string:0,Roles:string:0,Age:string:0,Version:string:0,Internal-IP:string:1,"
+     "External-IP:string:1,OS-Image:string:1,Kernel-Version:string:1,Container-Runtime:string:1"},
+    {&kind_namespace, namespace_row, "Status:string:0,Age:string:0"},
+    {&kind_service, service_row,
+     "Type:string:0,Cluster-IP:string:0,External-IP:string:0,Port(s):string:0,Age:string:0,"
+     "Selector:string:1"},
+    {&kind_endpoints, endpoints_row, "Endpoints:string:0,Age:string:0"},
+    {&kind_configmap, configmap_row, "Data:integer:0,Age:string:0"},
+    {&kind_secret, secret_row, "Type:string:0,Data:integer:0,Age:string:0"},
+    {&kind_serviceaccount, serviceaccount_row, "Secrets:integer:0,Age:string:0"},
+    {&kind_pvc, pvc_row,
+     "Status:string:0,Volume:string:0,Capacity:string:0,Access Modes:string:0,"
+     "StorageClass:string:0,Age:string:0,VolumeMode:string:1"},
+    {&kind_pv, pv_row,
+     "Capacity:string:0,Access Modes:string:0,Reclaim Policy:string:0,Status:string:0,"
+     "Claim:string:0,StorageClass:string:0,Reason:string:0,Age:string:0"},
+    {&kind_job, job_row, "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0"},
+    {&kind_lease, lease_row, "Holder:string:0,Age:string:0"},
+    {&kind_priorityclass, priorityclass_row,
+     "Value:integer:0,Global-Default:string:0,Age:string:0,PreemptionPolicy:string:0"},
+    {&kind_storageclass, storageclass_row,
+     "Provisioner:string:0,ReclaimPolicy:string:0,VolumeBindingMode:string:0,"
+     "AllowVolumeExpansion:string:0,Age:string:0"},
+    {&kind_crd, crd_row, "Created At:date:0"},
+    {&kind_pdb, pdb_row,
+     "Min Available:string:0,Max Unavailable:string:0,Allowed Disruptions:integer:0,"
+     "Age:string:0"},
+};
+
+/* Events show when they last happened first; their name only with -o wide. */
+static const struct builtin event_table = {
+    &kind_event, event_row,
+    "Last Seen:string:0,Type:string:0,Reason:string:0,Object:string:0,Message:string:0,"
+    "Name:string:1"};
+static const struct builtin plain_table = {NULL, age_row, "Age:string:0"};
+
+static const struct builtin *find(const struct kind *kind)
+{
+    if (kind == &kind_event)
+        return &event_table;
+    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+        if (builtins[i].kind == kind)
+            return &builtins[i];
+    return &plain_table;
+}
+
+static void column(struct buf *buf,
+                   struct str name,
+                   struct str type,
+                   int priority,
+                   const char *description)
+{
+    buf_add(buf, buf->p[buf->len - 1] == '[' ? STR("{\"name\":") : STR(",{\"name\":"));
+    json_write_string(buf, name);
+    buf_add(buf, STR(",\"type\":"));
+    json_write_string(buf, type);
+    buf_addf(buf, ",\"format\":\"%s\",\"description\":", str_is(name, "Name") ? "name" : "");
+    json_write_string(buf, str_from(description ? description : ""));
+    buf_addf(buf, ",\"priority\":%d}", priority);
+}
+
+void table_columns(struct buf *buf, const struct kind *kind)
+{
+    const struct builtin *builtin = find(kind);
+    struct str rest = str_from(builtin->columns);
+    struct str item;
+
+    buf_addc(buf, '[');
+    if (builtin != &event_table)
+        column(buf, STR("Name"), STR("string"), 0, "name of the object, unique in its namespace");
+    if (kind->columns) {
+        for (size_t i = 0; i < kind->column_count; i++)
+            column(buf, str_from(kind->columns[i].name), str_from(kind->columns[i].type),
+                   kind->columns[i].priority, kind->columns[i].description);
+        buf_addc(buf, ']');
+        return;
+    }
+    while (str_cut(&rest, ',', &item)) {
+        struct str name;
+        struct str type;
+        (void)str_cut(&item, ':', &name);
+        (void)str_cut(&item, ':', &type);
+        column(buf, name, type, str_is(item, "1"), NULL);
+    }
+    buf_addc(buf, ']');
+}
+
+void table_cells(struct arena *arena,
+                 struct buf *buf,
+                 const struct object *object,
+                 const struct json *root,
+                 int64_t now_ms)
+{
+    struct row row = {.arena = arena, .buf = buf, .object = object, .root = root, .now_ms = now_ms};
+    const struct builtin *builtin = find(object->kind);
+
+    if (builtin != &event_table)
+        cell(&row, object->name);
+    if (!object->kind->columns) {
+        builtin->fill(&row);
+        return;
+    }
+    for (size_t i = 0; i < object->kind->column_count; i++) {
+        buf_addc(buf, ',');
+        column_cell(arena, buf, &object->kind->columns[i], root, now_ms);
+    }
+}

@@ -1,0 +1,119 @@
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "server/column.h"
+#include "server/table.h"
+#include "test.h"
+
+#include <stddef.h>
+
+TEST(pod_status_is_the_word_people_know)
+{
+    static const struct {
+        const char *status;
+        const char *pod;
+        long long ready;
+        long long restarts;
+    } rows[] = {
+        {"Pending", "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Pending\"}}", 0, 0},
+        {"ContainerCreating",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Pending\",\"containerStatuses\":["
+         "{\"state\":{\"waiting\":{\"reason\":\"ContainerCreating\"}}}]}}",
+         0, 0},
+        {"Running",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Running\",\"containerStatuses\":["
+         "{\"ready\":true,\"restartCount\":2,\"state\":{\"running\":{}}}]}}",
+         1, 2},
+        {"CrashLoopBackOff",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Running\",\"containerStatuses\":["
+         "{\"restartCount\":3,\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]}}",
+         0, 3},
+        {"Completed",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Succeeded\","
+         "\"containerStatuses\":"
+         "[{\"state\":{\"terminated\":{\"reason\":\"Completed\",\"exitCode\":0}}}]}}",
+         0, 0},
+        {"OOMKilled",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Failed\",\"containerStatuses\":["
+         "{\"state\":{\"terminated\":{\"reason\":\"OOMKilled\",\"exitCode\":137}}}]}}",
+         0, 0},
+        {"ExitCode:3",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Failed\",\"containerStatuses\":["
+         "{\"state\":{\"terminated\":{\"exitCode\":3}}}]}}",
+         0, 0},
+        {"Evicted",
+         "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Failed\",\"reason\":\"Evicted\"}"
+         "}",
+         0, 0},
+        {"Init:0/2",
+         "{\"spec\":{\"containers\":[{}],\"initContainers\":[{},{}]},\"status\":{\"phase\":"
+         "\"Pending\","
+         "\"initContainerStatuses\":[{\"state\":{\"running\":{}}}]}}",
+         0, 0},
+        {"Init:Error",
+         "{\"spec\":{\"containers\":[{}],\"initContainers\":[{}]},\"status\":{\"phase\":"
+         "\"Pending\","
+         "\"initContainerStatuses\":[{\"restartCount\":1,\"state\":{\"terminated\":{\"exitCode\":1,"
+         "\"reason\":\"Error\"}}}]}}",
+         0, 1},
+        {"Terminating",
+         "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"spec\":{\"containers\":["
+         "{}]},\"status\":{\"phase\":\"Running\",\"containerStatuses\":[{\"ready\":true,\"state\":{"
+         "\"running\":{}}}]}}",
+         1, 0},
+        {"NotReady",
+         "{\"spec\":{\"containers\":[{},{}]},\"status\":{\"phase\":\"Running\","
+         "\"containerStatuses\":"
+         "[{\"state\":{\"terminated\":{\"reason\":\"Completed\",\"exitCode\":0}}},{\"ready\":true,"
+         "\"state\":{\"running\":{}}}]}}",
+         1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *root = NULL;
+        struct pod_summary summary = {0};
+
+        test_case(rows[i].status);
+        EXPECT(json_parse(&arena, str_from(rows[i].pod), &root, NULL) == 0);
+        pod_summarize(&arena, root, &summary);
+        EXPECT(str_is(str_from(summary.status), rows[i].status));
+        EXPECT(summary.ready == rows[i].ready && summary.restarts == rows[i].restarts);
+    }
+}
+
+TEST(printer_column_paths_find_what_crds_ask_for)
+{
+    static const char text[] =
+        "{\"spec\":{\"a\":{\"b\":1},\"x.y\":\"dot\",\"list\":[{\"n\":\"p\"},{\"n\":\"q\"}]},"
+        "\"status\":{\"conditions\":[{\"type\":\"A\",\"status\":\"no\"},{\"type\":\"Ready\","
+        "\"status\":\"True\"}]}}";
+    static const struct {
+        const char *path;
+        const char *value; /* NULL: nothing */
+    } rows[] = {
+        {".spec.a.b", "1"},
+        {".spec.x\\.y", "\"dot\""},
+        {".spec['x.y']", "\"dot\""},
+        {".spec.list[1].n", "\"q\""},
+        {".spec.list[-1].n", "\"q\""},
+        {".spec.list[*].n", "\"p\""},
+        {".status.conditions[?(@.type==\"Ready\")].status", "\"True\""},
+        {".status.conditions[?(@.type=='None')].status", NULL},
+        {".spec.nothing.at.all", NULL},
+        {".spec.list[7].n", NULL},
+        {".spec.list[", NULL},
+    };
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+
+    EXPECT(json_parse(&arena, str_from(text), &root, NULL) == 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct json *found = column_find(&arena, root, rows[i].path);
+
+        test_case(rows[i].path);
+        EXPECT(rows[i].value ? found && str_is(json_text(&arena, found), rows[i].value) : !found);
+    }
+}

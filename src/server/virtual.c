@@ -1,0 +1,43 @@
+#include "server/virtual.h"
+
+#include "api/kind.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const struct virtual_subresource virtual_subresources[] = {
+    {"pods", "log", NULL, NULL, NULL, "\"get\""},
+    {"pods", "binding", NULL, NULL, "Binding", "\"create\""},
+    {"pods", "eviction", "policy", "v1", "Eviction", "\"create\""},
+    {"pods", "proxy", NULL, NULL, "PodProxyOptions",
+     "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
+    {"services", "proxy", NULL, NULL, "ServiceProxyOptions",
+     "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
+};
+const size_t virtual_subresource_count = COUNT(virtual_subresources);
+
+const struct virtual_kind virtual_kinds[] = {
+    {"authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+     "selfsubjectaccessreview", false},
+};
+const size_t virtual_kind_count = 0;
+
+const char *const virtual_groups[] = {"authorization.k8s.io"};
+const size_t virtual_group_count = 0;
+
+bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind)
+{
+    return !kind->group[0] && strcmp(sub->plural, kind->plural) == 0;
+}
+
+bool virtual_has_group(struct str group)
+{
+    for (size_t i = 0; i < virtual_group_count; i++)
+        if (str_is(group, virtual_groups[i]))
+            return true;
+    return false;
+}

@@ -1,0 +1,282 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "http/parse.h"
+#include "http/server.h"
+#include "server/request.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+/* Watch streams. Events wait as references to objects and become text only when the socket takes
+ * them, so a slow watcher costs a pointer an event; one that falls QUEUE_MAX events behind is told
+ * 410 and has to list again. The state at the start does not count: it may be large. */
+
+#define PENDING_BYTES_MAX ((size_t)256 << 10) /* text waiting in one connection */
+#define QUEUE_MAX         8192
+#define TIMEOUT_S_MAX     ((uint64_t)24 * 3600)
+
+struct item {
+    enum api_event event;
+    const struct object *object; /* NULL: SYNCED, BOOKMARK, CLOSED */
+    uint64_t revision;
+};
+
+struct stream {
+    struct request *request;
+    struct http_exchange *x;
+    struct api_watch *watch;
+    VEC(struct item) queue;
+    size_t head; /* of the queue */
+    size_t initial_count;
+    struct err closed;
+    uv_timer_t *timer;
+    bool bookmarks;
+    bool send_initial; /* tell where the initial state ends */
+    bool skip_initial; /* the client wants changes only, from now */
+    bool synced;
+    bool first;
+    bool over;
+};
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static void stream_free(struct stream *stream)
+{
+    if (stream->over)
+        return;
+    stream->over = true;
+    api_watch_stop(stream->request->server->api, stream->watch);
+    for (size_t i = stream->head; i < stream->queue.count; i++)
+        object_unref(stream->queue.items[i].object);
+    VEC_DONE(&stream->queue);
+    if (stream->timer)
+        uv_close((uv_handle_t *)stream->timer, on_timer_closed);
+}
+
+static const char *event_name(enum api_event event)
+{
+    switch (event) {
+    case API_ADDED: return "ADDED";
+    case API_MODIFIED: return "MODIFIED";
+    case API_DELETED: return "DELETED";
+    case API_SYNCED:
+    case API_BOOKMARK: return "BOOKMARK";
+    case API_CLOSED: break;
+    }
+    return "ERROR";
+}
+
+static void write_bookmark(struct stream *stream, struct buf *buf, const struct item *item)
+{
+    const struct kind *kind = stream->request->kind;
+    char version[KIND_API_VERSION_BYTES];
+
+    buf_addf(buf,
+             "{\"kind\":\"%s\",\"apiVersion\":\"" STR_FMT
+             "\",\"metadata\":{\"resourceVersion\":\"%llu\",\"creationTimestamp\":null",
+             kind->name, STR_ARG(kind_api_version(kind, version)),
+             (unsigned long long)item->revision);
+    if (item->event == API_SYNCED)
+        buf_add(buf, STR(",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}"));
+    buf_add(buf, STR("}}"));
+}
+
+static void write_item(struct stream *stream, struct buf *buf, const struct item *item)
+{
+    buf_addf(buf, "{\"type\":\"%s\",\"object\":", event_name(item->event));
+    if (item->object) {
+        view_write(stream->request, buf, item->object, stream->first);
+        stream->first = false;
+    } else if (item->event == API_CLOSED) {
+        int code = stream->closed.http_status ? stream->closed.http_status : 410;
+        status_write(buf, &(struct status){.code = code,
+                                           .reason = status_reason(code),
+                                           .message = str_from(stream->closed.text)});
+    } else {
+        write_bookmark(stream, buf, item);
+    }
+    buf_add(buf, STR("}\n"));
+}
+
+/* Turn queued events into text as far as the connection takes it. */
+static void pump(struct stream *stream)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+
+    while (stream->head < stream->queue.count && http_pending(stream->x) < PENDING_BYTES_MAX) {
+        struct item item = stream->queue.items[stream->head++];
+
+        buf_clear(&buf);
+        write_item(stream, &buf, &item);
+        http_write(stream->x, buf_str(&buf));
+        object_unref(item.object);
+        if (item.event == API_CLOSED) {
+            stream_free(stream);
+            http_end(stream->x);
+            return;
+        }
+    }
+    if (stream->head == stream->queue.count) {
+        stream->head = stream->queue.count = 0;
+        if (stream->queue.capacity > 64)
+            VEC_DONE(&stream->queue);
+    }
+}
+
+static void push(struct stream *stream, struct item item)
+{
+    object_ref(item.object);
+    VEC_PUSH(NULL, &stream->queue, item);
+}
+
+/* Everything queued is dropped for one ERROR event: the client lists again. */
+static void fall_behind(struct stream *stream)
+{
+    for (size_t i = stream->head; i < stream->queue.count; i++)
+        object_unref(stream->queue.items[i].object);
+    stream->head = stream->queue.count = 0;
+    (void)err_set(&stream->closed, -1, "too old resource version: this watcher reads too slowly");
+    stream->closed.http_status = 410;
+    api_watch_stop(stream->request->server->api, stream->watch);
+    stream->watch = NULL;
+    push(stream, (struct item){.event = API_CLOSED});
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    struct stream *stream = user;
+    struct item item = {change->event, change->object, change->revision};
+
+    switch (change->event) {
+    case API_SYNCED:
+        stream->synced = true;
+        stream->initial_count = stream->queue.count - stream->head;
+        if (!stream->send_initial)
+            return;
+        break;
+    case API_BOOKMARK:
+        if (!stream->bookmarks)
+            return;
+        break;
+    case API_CLOSED:
+        if (change->err)
+            stream->closed = *change->err;
+        api_watch_stop(stream->request->server->api, stream->watch);
+        stream->watch = NULL;
+        break;
+    case API_ADDED:
+    case API_MODIFIED:
+    case API_DELETED:
+        if (stream->skip_initial && !stream->synced)
+            return;
+        break;
+    }
+    push(stream, item);
+    if (stream->synced && stream->queue.count - stream->head > QUEUE_MAX + stream->initial_count)
+        fall_behind(stream);
+    pump(stream);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct stream *stream = ((struct request *)x->user)->stream;
+
+    if (stream && !stream->over)
+        pump(stream);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    struct stream *stream = ((struct request *)x->user)->stream;
+
+    if (stream)
+        stream_free(stream);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct stream *stream = timer->data;
+
+    stream_free(stream);
+    http_end(stream->x);
+}
+
+static void start_timer(struct stream *stream, uint64_t seconds)
+{
+    if (seconds > TIMEOUT_S_MAX)
+        seconds = TIMEOUT_S_MAX;
+    stream->timer = MEM_NEW(uv_timer_t);
+    (void)uv_timer_init(stream->request->server->loop, stream->timer);
+    stream->timer->data = stream;
+    (void)uv_timer_start(stream->timer, on_timeout, seconds * 1000, 0);
+}
+
+/* A watch on one name is a watch with a field selector. */
+static struct str field_selector(struct request *request)
+{
+    struct str given = request->call.field_selector;
+    struct str name = request->route.name;
+
+    if (!name.len)
+        return given;
+    return str_printf(request_arena(request), "metadata.name=" STR_FMT "%s" STR_FMT, STR_ARG(name),
+                      given.len ? "," : "", STR_ARG(given));
+}
+
+void watch_begin(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str version = http_query(arena, query, "resourceVersion");
+    struct str initial = http_query(arena, query, "sendInitialEvents");
+    struct str timeout = http_query(arena, query, "timeoutSeconds");
+    uint64_t from = 0;
+    uint64_t seconds = 0;
+
+    if (version.len && !str_to_u64(version, &from)) {
+        request_fail(request, 400, "BadRequest",
+                     "resourceVersion: \"" STR_FMT "\" is not a version this server gave out",
+                     STR_ARG(str_sub(version, 0, 64)));
+        return;
+    }
+    struct stream *stream = ARENA_NEW(arena, struct stream);
+    stream->request = request;
+    stream->x = request->x;
+    stream->first = true;
+    stream->bookmarks = http_query_bool(query, "allowWatchBookmarks");
+    stream->send_initial = http_query_bool(query, "sendInitialEvents");
+    stream->skip_initial = initial.len && !stream->send_initial && !from;
+    if (stream->send_initial)
+        from = 0;
+    stream->synced = from != 0;
+    request->stream = stream;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    http_begin(request->x, 200, "application/json");
+    if (str_to_u64(timeout, &seconds) && seconds)
+        start_timer(stream, seconds);
+    stream->watch = api_watch(request->server->api,
+                              &(struct api_watch_request){
+                                  .kind = request->kind,
+                                  .ns = request->route.ns,
+                                  .label_selector = request->call.label_selector,
+                                  .field_selector = field_selector(request),
+                                  .from_revision = from,
+                                  .bookmarks = stream->bookmarks,
+                              },
+                              on_change, stream);
+}
