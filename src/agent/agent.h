@@ -1,0 +1,60 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct err;
+struct log;
+struct podio;
+
+/* agent: the node agent of `muster up`.
+ *
+ * It registers this machine as one or several virtual nodes, runs every pod that is bound to one of
+ * them through a muster-shim of its own (agent/shim.h is the protocol) and reports back in the
+ * pods' status. Decisions about a pod's containers are a pure function (agent/lifecycle.h); this is
+ * the shell around it: files, sockets, processes, timers.
+ *
+ *     data_dir/pods/<uid>/       one folder a pod, the state that survives muster
+ *     data_dir/volumes/<ns>/<claim>/   one folder a PersistentVolumeClaim
+ *
+ * Stopping the agent stops no pod: the shims keep them, and the next agent_start() with the same
+ * data folder finds them again. */
+struct agent_options {
+    const char *data_dir;     /* absolute; made if missing */
+    const char *shim_path;    /* muster-shim; NULL: beside the running program */
+    const char *launch_path;  /* muster-launch, bound into every pod; NULL: beside the program */
+    const char *kubeconfig;   /* hidden from pods besides the data folder; may be NULL */
+    const char *api_url;      /* told to pods (KUBERNETES_SERVICE_HOST/PORT); may be NULL */
+    uint32_t node_count;      /* 0: 1 */
+    uint32_t gpus_per_node;   /* pretend GPUs; AGENT_GPUS_FOUND: those NVML finds */
+    uint32_t gpu_time_slices; /* each GPU is advertised that often; 0: 1 */
+    int64_t cpus_per_node;    /* 0: those of the machine */
+    int64_t memory_per_node_bytes; /* 0: the machine's */
+    const char *node_labels;       /* "a=b,c=d" for every node; may be NULL */
+    const char *node_prefix;       /* NULL: "node" (node-0, node-1, ...) */
+    uint64_t seed;                 /* of hash tables */
+    const struct log *log;         /* may be NULL; must outlive the agent */
+};
+
+#define AGENT_GPUS_FOUND    UINT32_MAX
+#define AGENT_NODES_MAX     256
+#define AGENT_GPUS_MAX      64
+#define AGENT_PODS_PER_NODE 1000
+
+struct agent;
+
+/* The strings of `options` are copied. On failure *err names the folder or program to look at. */
+int agent_start(uv_loop_t *loop,
+                struct api *api,
+                const struct agent_options *options,
+                struct agent **ret,
+                struct err *err);
+/* Closes everything the agent holds in the loop; its memory goes when the loop has run once more.
+ * Pods go on. NULL is fine. */
+void agent_stop(struct agent *agent);
+
+/* Logs, exec and ports of the pods, for the API server; valid until agent_stop(). */
+struct podio *agent_podio(struct agent *agent);

@@ -1,0 +1,108 @@
+#pragma once
+
+/* shim: the protocol between the node agent and muster-shim, the one small process each pod has.
+ *
+ * The shim owns what must not die with muster: the pod's namespaces, the containers' pipes and log
+ * files, the reaping of their processes and the record of how they ended. It decides nothing: the
+ * agent says what to start and what to signal. A newer muster meets older shims after an upgrade,
+ * so this file only ever grows: a reader ignores records, words and messages it does not know, and
+ * nothing documented here changes its meaning. SHIM_PROTOCOL counts the additions.
+ *
+ * ## The pod's folder
+ *
+ *     pod                 what the sandbox is made of: records, see below
+ *     shim.sock           the shim listens here: SOCK_SEQPACKET, one agent at a time, the newest
+ * wins shim.pid            "<pid> <start time in clock ticks since boot>\n", there once it listens
+ *     c/<container>/      one folder a container, one number (0, 1, ...) an instance of it:
+ *       <n>.spec          what to run: records, written by the agent before it says "start"
+ *       <n>.run           "<pid> <started ms>\n": it was started
+ *       <n>.log           its output, one record a line:
+ *                             2026-11-15T02:03:04.123456789Z stdout F the line\n
+ *                         F: a whole line, P: a piece of one that goes on in the next record
+ *       <n>.log.<k>       older output, 1 the youngest of them; at most SHIM_LOG_FILES_MAX in all
+ *       <n>.exit          it ended, see below; written whole or not at all
+ *       <n>.message       the container's /dev/termination-log
+ *       <n>.upper/        what it wrote to its own file system
+ *
+ * All names are relative to the folder, which is the shim's only argument and its working
+ * directory. Descriptor SHIM_FD, where open, is already connected to the agent that started it.
+ *
+ * ## Records
+ *
+ * `pod` and `<n>.spec` are sequences of "name=value", each ended by a NUL byte; order counts only
+ * where a name says so.
+ *
+ * pod:
+ *     hostname=H          UTS name (with uts=1)
+ *     ns=net|uts|ipc|user namespaces the pod's containers share; one record each
+ *     net.*               see agent/network.h: the pod's address where it has its own network
+ *
+ * <n>.spec:
+ *     arg=A               one an argument; the first is looked up in PATH of the env records
+ *     env=K=V
+ *     cwd=D               made where it is missing
+ *     uid=N gid=N group=N the last any number of times
+ *     stdin=1 tty=1
+ *     ns=pid|mount        namespaces of the container alone
+ *     root=overlay|bind|P overlay: a writable view of /; bind: a new root with the directories of /
+ *                         in it; else a folder that is the root
+ *     mount.source=S mount.target=T mount.options=ro,rec
+ *     mount=bind|tmpfs    the mount the three records before it describe, made in this order
+ *     mask=P              hide a file or folder
+ *     caps=HEX            capabilities it keeps; default all
+ *     nonewprivs=1 seccomp=1
+ *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,
+ *     cgroup.join=F       a file that takes the pid; cgroup.oom=F: "oom_kill N" there tells of one
+ *     oomscore=N          /proc/self/oom_score_adj
+ *     log.bytes=N         size of one log file; default SHIM_LOG_BYTES
+ *
+ * ## The exit file
+ *
+ * One line: "<code> <signal> <started ms> <finished ms> <flags>\n". A process that ended by a
+ * signal has code 128 + signal. flags: "-" or letters: o the kernel killed it for memory, s it
+ * never started and the rest of the file says why.
+ *
+ * ## Messages
+ *
+ * One packet, one message, words separated by blanks, at most SHIM_MESSAGE_BYTES. Containers have
+ * no blanks in their names.
+ *
+ * agent to shim:
+ *     start C N           start instance N of container C from its spec
+ *     signal C N SIG      to its first process; SIGKILL ends every process of the container
+ *     exec ID C FILE      run what the spec FILE says inside container C, with the descriptors that
+ *                         come with the packet as stdin, stdout, stderr (or one terminal for all)
+ *     execsignal ID SIG
+ *     attach C            answered by "attached C" with the write end of its stdin (or terminal)
+ *                         when it has one
+ *     tee C               the descriptor that comes along gets a copy of what C writes from now on,
+ *                         as far as it keeps up
+ *     dial PORT           answered by "dialed PORT 0" with a connected socket, or "dialed PORT
+ * ERRNO" state               answered by "running" or "exited" for every instance, then "synced"
+ *     stop                end every container and go
+ *
+ * shim to agent:
+ *     hello PROTOCOL      first on every connection
+ *     started C N PID MS
+ *     exited C N          the exit file is there
+ *     running C N PID MS
+ *     execexit ID CODE
+ *     synced
+ *
+ * The agent's going away changes nothing. When the shim itself dies the kernel ends its containers.
+ */
+#define SHIM_PROTOCOL      1
+#define SHIM_FD            3
+#define SHIM_MESSAGE_BYTES 4096
+#define SHIM_FDS_MAX       3
+
+#define SHIM_POD_FILE    "pod"
+#define SHIM_SOCKET_FILE "shim.sock"
+#define SHIM_PID_FILE    "shim.pid"
+
+#define SHIM_NAME_BYTES     256       /* a container's name: 63 in Kubernetes */
+#define SHIM_CONTAINERS_MAX 64        /* of one pod, init containers included */
+#define SHIM_SPEC_BYTES     (4 << 20) /* of a spec file: environment and mounts */
+#define SHIM_LOG_BYTES      (10 << 20)
+#define SHIM_LOG_FILES_MAX  5
+#define SHIM_LINE_BYTES     16384 /* longer lines are cut into P records */

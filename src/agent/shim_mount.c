@@ -1,0 +1,512 @@
+#include "agent/shim_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* shim_mount: what a container sees of the file system. Runs in the container's first process, in a
+ * mount namespace of its own. The new root is put together at <folder>/<n>.root; every path inside
+ * it is resolved by the kernel as if it were / already (openat2, RESOLVE_IN_ROOT), so neither a
+ * symbolic link on the host nor one inside a volume can lead a mount elsewhere. */
+#define PATH_BYTES PATH_MAX
+#define MOUNTS_MAX 512 /* file systems of the host that are carried over */
+
+struct root {
+    int fd;                /* the new root */
+    char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
+    unsigned overlay_count;
+    char *words;
+};
+
+static int open_in(int root_fd, const char *path, uint64_t flags)
+{
+    struct open_how how = {.flags = flags | O_CLOEXEC,
+                           .mode = flags & O_CREAT ? 0644 : 0,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+/* The folder `path` inside the root, made with its parents where missing; a descriptor. */
+static int make_folder(int root_fd, const char *path)
+{
+    int fd = open_in(root_fd, path, O_PATH | O_DIRECTORY);
+    if (fd >= 0 || fd == -ENOTDIR)
+        return fd;
+    char piece[PATH_BYTES];
+    size_t len = strlen(path);
+    if (len >= sizeof(piece))
+        return -ENAMETOOLONG;
+    int at = open_in(root_fd, "/", O_PATH | O_DIRECTORY);
+    for (size_t i = 0; i <= len && at >= 0; i++) {
+        if (i < len && path[i] != '/')
+            continue;
+        memcpy(piece, path, i);
+        piece[i] = '\0';
+        const char *name = strrchr(piece, '/');
+        name = name ? name + 1 : piece;
+        if (!*name)
+            continue;
+        if (mkdirat(at, name, 0755) < 0 && errno != EEXIST) {
+            int r = -errno;
+            close(at);
+            return r;
+        }
+        close(at);
+        at = open_in(root_fd, piece, O_PATH | O_DIRECTORY);
+    }
+    return at;
+}
+
+/* A file to bind another one over, its folder made where missing. */
+static int make_file(int root_fd, const char *path)
+{
+    int fd = open_in(root_fd, path, O_PATH);
+    if (fd >= 0)
+        return fd;
+    char folder[PATH_BYTES];
+    if (strlen(path) >= sizeof(folder))
+        return -ENAMETOOLONG;
+    strcpy(folder, path);
+    char *slash = strrchr(folder, '/');
+    if (slash) {
+        *slash = '\0';
+        fd = make_folder(root_fd, slash == folder ? "/" : folder);
+        if (fd < 0)
+            return fd;
+        close(fd);
+    }
+    fd = open_in(root_fd, path, O_CREAT | O_WRONLY);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return open_in(root_fd, path, O_PATH);
+}
+
+static void fd_path(char out[static 32], int fd)
+{
+    (void)snprintf(out, 32, "/proc/self/fd/%d", fd);
+}
+
+static bool has_option(const char *options, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *p = options; p && *p;) {
+        const char *comma = strchr(p, ',');
+        size_t n = comma ? (size_t)(comma - p) : strlen(p);
+        if (n == len && memcmp(p, word, len) == 0)
+            return true;
+        p = comma ? comma + 1 : NULL;
+    }
+    return false;
+}
+
+/* A bind keeps its source's flags; read-only, nosuid and nodev need a second call. */
+static int restrict_mount(const char *target, const char *options)
+{
+    unsigned long flags = MS_REMOUNT | MS_BIND;
+    flags |= has_option(options, "ro") ? MS_RDONLY : 0UL;
+    flags |= has_option(options, "nosuid") ? MS_NOSUID : 0UL;
+    flags |= has_option(options, "nodev") ? MS_NODEV : 0UL;
+    if (flags == (MS_REMOUNT | MS_BIND))
+        return 0;
+    if (mount(NULL, target, NULL, flags, NULL) == 0)
+        return 0;
+    /* In a user namespace flags the source had are locked and must be repeated. */
+    flags |= MS_NOSUID | MS_NODEV;
+    if (mount(NULL, target, NULL, flags, NULL) == 0)
+        return 0;
+    return mount(NULL, target, NULL, flags | MS_NOEXEC, NULL) ? -errno : 0;
+}
+
+static int bind_over(struct root *root, int source_fd, const char *target, const char *options)
+{
+    struct stat st;
+    char from[32], to[32];
+    if (fstat(source_fd, &st) < 0)
+        return shim_fail(root->words, "mount", target);
+    int fd = S_ISDIR(st.st_mode) ? make_folder(root->fd, target) : make_file(root->fd, target);
+    if (fd < 0) {
+        errno = -fd;
+        return shim_fail(root->words, "make mount point", target);
+    }
+    fd_path(from, source_fd);
+    fd_path(to, fd);
+    unsigned long flags = MS_BIND | (has_option(options, "rec") ? MS_REC : 0UL);
+    int r = mount(from, to, NULL, flags, NULL) ? shim_fail(root->words, "mount", target) : 0;
+    close(fd);
+    if (r)
+        return r;
+    /* The path now leads to the new mount: open it again to change its flags. */
+    fd = open_in(root->fd, target, O_PATH);
+    if (fd < 0)
+        return 0;
+    fd_path(to, fd);
+    r = restrict_mount(to, options);
+    close(fd);
+    if (r) {
+        errno = -r;
+        return shim_fail(root->words, "remount", target);
+    }
+    return 0;
+}
+
+static int mount_in(struct root *root,
+                    const char *type,
+                    const char *target,
+                    unsigned long flags,
+                    const char *data)
+{
+    int fd = make_folder(root->fd, target);
+    if (fd < 0) {
+        errno = -fd;
+        return shim_fail(root->words, "make mount point", target);
+    }
+    char to[32];
+    fd_path(to, fd);
+    int r = mount(type, to, type, flags, data) ? shim_fail(root->words, "mount", target) : 0;
+    close(fd);
+    return r;
+}
+
+/* ---- the root itself ---- */
+
+/* An overlay of the host's `lower` at `target` (a path or /proc/self/fd/N): what is written goes to
+ * <n>.upper/<k>. volatile: nobody wants the pod's scratch files synced when it ends. */
+static int overlay(struct root *root, const char *lower, const char *target)
+{
+    char folder[PATH_BYTES + 64];
+    int n = snprintf(folder, sizeof(folder), "%s.upper/%u", root->base, root->overlay_count++);
+    if (n < 0 || (size_t)n >= sizeof(folder))
+        return -ENAMETOOLONG;
+    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0 || chdir(folder) < 0)
+        return -errno;
+    int r = 0;
+    struct stat st;
+    if ((mkdir("up", 0755) < 0 && errno != EEXIST) || (mkdir("work", 0700) < 0 && errno != EEXIST))
+        r = -errno;
+    /* The top folder of the upper layer stands for the lower one: it must look like it. */
+    if (r == 0 && stat(lower, &st) == 0 && chmod("up", st.st_mode & 07777) == 0 &&
+        chown("up", st.st_uid, st.st_gid) < 0)
+        errno = 0;
+    char options[PATH_BYTES + 64];
+    static const char *const tails[] = {",volatile", "", ",userxattr,volatile", ",userxattr"};
+    for (size_t i = 0; r == 0 && i < sizeof(tails) / sizeof(*tails); i++) {
+        (void)snprintf(options, sizeof(options), "lowerdir=%s,upperdir=up,workdir=work%s", lower,
+                       tails[i]);
+        if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) == 0)
+            break;
+        if (i + 1 == sizeof(tails) / sizeof(*tails))
+            r = -errno;
+    }
+    if (fchdir(here) < 0 && r == 0)
+        r = -errno;
+    close(here);
+    return r;
+}
+
+/* A path of /proc/self/mountinfo has \040 and the like for blanks: undo in place. */
+static void unescape(char *text)
+{
+    char *out = text;
+    for (char *in = text; *in; in++) {
+        if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] && in[3]) {
+            *out++ = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
+            in += 3;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+}
+
+static bool under(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static bool carried(const char *path, const char *type)
+{
+    static const char *const kernel_types[] = {
+        "proc",    "sysfs",    "devtmpfs", "devpts",      "cgroup", "cgroup2",    "securityfs",
+        "debugfs", "bpf",      "mqueue",   "hugetlbfs",   "pstore", "tracefs",    "configfs",
+        "fusectl", "efivarfs", "autofs",   "binfmt_misc", "nsfs",   "rpc_pipefs", "overlay.pod",
+    };
+    if (strcmp(path, "/") == 0 || under(path, "/proc") || under(path, "/sys") ||
+        under(path, "/dev"))
+        return false;
+    for (size_t i = 0; i < sizeof(kernel_types) / sizeof(*kernel_types); i++)
+        if (strcmp(type, kernel_types[i]) == 0)
+            return false;
+    return true;
+}
+
+/* The host's other file systems: an overlay each, or read-only where that cannot be. */
+static int carry_mount(struct root *root, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || under(root->base, path))
+        return 0; /* not to be reached, or the data folder's own file system: masked anyway */
+    int fd = open_in(root->fd, path, O_PATH);
+    if (fd < 0)
+        return 0; /* hidden by another mount */
+    char to[32];
+    fd_path(to, fd);
+    bool plain = S_ISDIR(st.st_mode) && !strpbrk(path, ",:\\");
+    bool layered = plain && overlay(root, path, to) == 0;
+    int r = layered || mount(path, to, NULL, MS_BIND, NULL) == 0 ? 0 : -errno;
+    close(fd);
+    if (r || layered)
+        return r;
+    fd = open_in(root->fd, path, O_PATH);
+    if (fd < 0)
+        return fd;
+    fd_path(to, fd);
+    r = restrict_mount(to, "ro,nosuid,nodev");
+    close(fd);
+    return r;
+}
+
+/* `own` is the new root, whose mounts are in the same list. */
+static int carry_mounts(struct root *root, const char *own)
+{
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    if (!file)
+        return shim_fail(root->words, "open", "/proc/self/mountinfo");
+    char line[2 * PATH_BYTES], path[PATH_BYTES], type[64];
+    int count = 0;
+    while (fgets(line, sizeof(line), file) && count < MOUNTS_MAX) {
+        const char *dash = strstr(line, " - ");
+        if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", path) != 1 ||
+            sscanf(dash, " - %63s", type) != 1)
+            continue;
+        unescape(path);
+        if (!carried(path, type) || under(path, own))
+            continue;
+        count++;
+        int r = carry_mount(root, path);
+        if (r) {
+            (void)fclose(file);
+            errno = -r;
+            return shim_fail(root->words, "carry over", path);
+        }
+    }
+    (void)fclose(file);
+    return 0;
+}
+
+/* A new root of the host's directories, bound: for the days without overlay. */
+static int bind_root(struct root *root, const char *target)
+{
+    static const char *const folders[] = {"/bin",   "/boot",  "/etc", "/home", "/lib", "/lib32",
+                                          "/lib64", "/media", "/mnt", "/nix",  "/opt", "/root",
+                                          "/run",   "/sbin",  "/srv", "/tmp",  "/usr", "/var"};
+    if (mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m") < 0)
+        return shim_fail(root->words, "mount tmpfs at", target);
+    root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root->fd < 0)
+        return shim_fail(root->words, "open", target);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+        struct stat st;
+        char link[PATH_BYTES];
+        if (lstat(folders[i], &st) < 0)
+            continue;
+        if (S_ISLNK(st.st_mode)) {
+            ssize_t n = readlink(folders[i], link, sizeof(link) - 1);
+            if (n > 0) {
+                link[n] = '\0';
+                if (symlinkat(link, root->fd, folders[i] + 1) < 0)
+                    return shim_fail(root->words, "symlink", folders[i]);
+            }
+            continue;
+        }
+        int fd = open(folders[i], O_PATH | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        int r = bind_over(root, fd, folders[i], "rec");
+        close(fd);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- what every container has ---- */
+
+static int bind_path(struct root *root, const char *source, const char *target, const char *options)
+{
+    int fd = open(source, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return shim_fail(root->words, "open", source);
+    int r = bind_over(root, fd, target, options);
+    close(fd);
+    return r;
+}
+
+static int make_devices(struct root *root, const char *shm_options)
+{
+    static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    static const char *const links[][2] = {{"/proc/self/fd", "fd"},
+                                           {"/proc/self/fd/0", "stdin"},
+                                           {"/proc/self/fd/1", "stdout"},
+                                           {"/proc/self/fd/2", "stderr"},
+                                           {"pts/ptmx", "ptmx"}};
+    int r = mount_in(root, "tmpfs", "/dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=4m");
+    for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(*devices); i++) {
+        char path[32];
+        (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
+        r = bind_path(root, path, path, "");
+    }
+    int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY) : -1;
+    if (r == 0 && dev < 0)
+        return shim_fail(root->words, "open", "/dev");
+    for (size_t i = 0; r == 0 && i < sizeof(links) / sizeof(*links); i++)
+        if (symlinkat(links[i][0], dev, links[i][1]) < 0)
+            r = shim_fail(root->words, "symlink /dev/", links[i][1]);
+    if (dev >= 0)
+        close(dev);
+    if (r == 0 && mount_in(root, "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC,
+                           "newinstance,ptmxmode=0666,mode=0620") < 0)
+        r = bind_path(root, "/dev/pts", "/dev/pts", "rec");
+    if (r == 0)
+        r = mount_in(root, "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV | MS_NOEXEC, shm_options);
+    if (r == 0)
+        (void)mount_in(root, "mqueue", "/dev/mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    return r;
+}
+
+static int hide(struct root *root, const char *path)
+{
+    int fd = open_in(root->fd, path, O_PATH);
+    if (fd < 0)
+        return 0; /* nothing to hide */
+    struct stat st;
+    char to[32];
+    int r = fstat(fd, &st) ? -errno : 0;
+    fd_path(to, fd);
+    if (r == 0 && S_ISDIR(st.st_mode))
+        r = mount("tmpfs", to, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0,size=4k");
+    else if (r == 0)
+        r = mount("/dev/null", to, NULL, MS_BIND, NULL);
+    close(fd);
+    return r ? shim_fail(root->words, "hide", path) : 0;
+}
+
+static int mount_record(struct root *root,
+                        const char *type,
+                        const char *source,
+                        const char *target,
+                        const char *options)
+{
+    if (strcmp(type, "bind") == 0)
+        return bind_path(root, source, target, options);
+    if (strcmp(type, "tmpfs") == 0)
+        return mount_in(root, "tmpfs", target, MS_NOSUID | MS_NODEV, options);
+    return 0; /* of a newer agent */
+}
+
+static int make_kernel_mounts(struct root *root, const struct records *spec)
+{
+    const char *shm = records_get(spec, "shm");
+    int r = make_devices(root, shm ? shm : "mode=1777,size=64m");
+    if (r)
+        return r;
+    unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    bool own_pids = records_has(spec, "ns", "pid");
+    r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL)
+                 : bind_path(root, "/proc", "/proc", "rec");
+    if (r)
+        return r;
+    return bind_path(root, "/sys", "/sys", "ro");
+}
+
+static int make_records(struct root *root, const struct records *spec)
+{
+    const char *source = "", *target = "", *options = "";
+    struct record record;
+    int r = 0;
+    /* What is hidden comes first, so that a volume inside the data folder's path can be mounted
+     * over it but never revealed by it. */
+    for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);)
+        if (record_is(&record, "mask"))
+            r = hide(root, record.value);
+    for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);) {
+        if (record_is(&record, "mount.source"))
+            source = record.value;
+        else if (record_is(&record, "mount.target"))
+            target = record.value;
+        else if (record_is(&record, "mount.options"))
+            options = record.value;
+        else if (record_is(&record, "mount")) {
+            r = mount_record(root, record.value, source, target, options);
+            source = target = options = "";
+        }
+    }
+    return r;
+}
+
+static int make_root(struct root *root, const char *kind, char target[static PATH_BYTES])
+{
+    char upper[PATH_BYTES + 16];
+    (void)snprintf(upper, sizeof(upper), "%s.upper", root->base);
+    int n = snprintf(target, PATH_BYTES, "%s.root", root->base);
+    if (n < 0 || n >= PATH_BYTES)
+        return -ENAMETOOLONG;
+    if ((mkdir(upper, 0700) < 0 && errno != EEXIST) || (mkdir(target, 0755) < 0 && errno != EEXIST))
+        return shim_fail(root->words, "mkdir", target);
+    if (strcmp(kind, "bind") == 0)
+        return bind_root(root, target);
+    if (strcmp(kind, "overlay") == 0) {
+        int r = overlay(root, "/", target);
+        if (r) {
+            errno = -r;
+            return shim_fail(root->words, "overlay at", target);
+        }
+    } else if (mount(kind, target, NULL, MS_BIND | MS_REC, NULL) < 0) {
+        return shim_fail(root->words, "bind", kind);
+    }
+    root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root->fd < 0)
+        return shim_fail(root->words, "open", target);
+    return strcmp(kind, "overlay") == 0 ? carry_mounts(root, target) : 0;
+}
+
+int mounts_make(const struct child_request *request, char words[static 256])
+{
+    const struct records *spec = request->spec;
+    const char *kind = records_get(spec, "root");
+    if (!kind || !records_has(spec, "ns", "mount"))
+        return 0;
+    struct root root = {.fd = -1, .words = words};
+    char here[PATH_BYTES - 512], target[PATH_BYTES];
+    if (!getcwd(here, sizeof(here)))
+        return shim_fail(words, "getcwd", "");
+    (void)snprintf(root.base, sizeof(root.base), "%s/%s/%u", here, request->folder,
+                   request->instance);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return shim_fail(words, "make private", "/");
+    int r = make_root(&root, kind, target);
+    if (r == 0)
+        r = make_kernel_mounts(&root, spec);
+    if (r == 0)
+        r = make_records(&root, spec);
+    if (r)
+        return r;
+    if (fchdir(root.fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return shim_fail(words, "pivot_root", target);
+    close(root.fd);
+    return 0;
+}

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "agent/shim.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* shim_parts: what muster-shim is made of. Libc only: it is a static program, and one runs beside
+ * every pod, so it keeps no more than it needs in memory and allocates nothing it does not free. */
+
+/* ---- records (shim_records.c): spec files, mapped and read in place ---- */
+struct records {
+    char *p;
+    size_t len;
+};
+struct record {
+    const char *name; /* points into the map; ended by '=' there, so compare with record_is() */
+    size_t name_len;
+    const char *value; /* NUL-terminated */
+};
+int records_open(struct records *records, int dirfd, const char *path);
+void records_close(struct records *records);
+/* Walk: start with *offset 0; false at the end. */
+bool records_next(const struct records *records, size_t *offset, struct record *ret);
+bool record_is(const struct record *record, const char *name);
+/* The first record of that name, or NULL. */
+const char *records_get(const struct records *records, const char *name);
+bool records_has(const struct records *records, const char *name, const char *value);
+long records_number(const struct records *records, const char *name, long otherwise);
+
+/* ---- log files (shim_log.c) ---- */
+struct log_stream {
+    int fd;           /* read end of the pipe, -1 when closed */
+    const char *name; /* stdout or stderr */
+    char *line;       /* SHIM_LINE_BYTES, made when first needed */
+    size_t len;
+};
+struct logfile {
+    int fd;
+    char path[SHIM_NAME_BYTES + 64];
+    off_t bytes;
+    off_t bytes_max;
+    int tee_fd; /* a copy goes here; -1: none */
+};
+int logfile_open(struct logfile *log, const char *path, off_t bytes_max);
+/* Take what can be read. False when the stream has ended (and is closed). */
+bool logfile_take(struct logfile *log, struct log_stream *stream);
+/* Write a last line without its newline. */
+void logfile_flush(struct logfile *log, struct log_stream *stream);
+void logfile_close(struct logfile *log);
+
+/* ---- a container's first process (shim_child.c) ---- */
+struct child_request {
+    const struct records *spec;
+    const char *folder; /* c/<name>, relative to the pod's folder */
+    unsigned instance;
+    int pod_fd;    /* the pod's folder */
+    int stdio[3];  /* -1: /dev/null */
+    bool terminal; /* stdio[0] is the slave of a terminal for all three */
+    int join_pid;  /* exec: the first process of the container to join, else 0 */
+};
+/* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
+ * in `words`. */
+pid_t child_start(const struct child_request *request, char words[static 256]);
+/* The same environment the spec gives, for looking up the program. */
+
+/* ---- root file system and mounts (shim_mount.c), run inside the child ---- */
+/* Both return 0, or -errno with the step and path in `words`. */
+int mounts_make(const struct child_request *request, char words[static 256]);
+
+/* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
+int privileges_drop(const struct records *spec, char words[static 256]);
+
+/* "step path: reason"; returns -errno. */
+int shim_fail(char words[static 256], const char *step, const char *what);
+int64_t shim_now_ms(void);

@@ -1,0 +1,622 @@
+#include "agent/shim.h"
+#include "agent/shim_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* muster-shim POD_FOLDER: keeps one pod's containers; agent/shim.h says how it is spoken to.
+ *
+ * One thread, one poll(). Everything that must survive is in files before it is told: a spec is
+ * read from its file, a start is a .run file, an end an .exit file. */
+#define EXECS_MAX 64 /* exec sessions at a time */
+#define POLLS_MAX (3 + 2 * SHIM_CONTAINERS_MAX)
+
+struct container {
+    char name[SHIM_NAME_BYTES];
+    unsigned instance;
+    pid_t pid;  /* 0: not running */
+    bool ended; /* reaped; its exit file waits for the end of its output */
+    int status;
+    int64_t started_ms;
+    int64_t ended_ms;
+    int input_fd; /* write end of stdin, or the terminal; -1: none */
+    char oom_path[PATH_MAX / 4];
+    long oom_before;
+    struct logfile log;
+    struct log_stream streams[2];
+};
+
+struct exec_session {
+    unsigned long id;
+    pid_t pid; /* 0: free */
+};
+
+struct shim {
+    int folder_fd;
+    int listen_fd;
+    int agent_fd; /* -1: nobody */
+    int signal_fd;
+    bool stopping;
+    size_t container_count;
+    struct container containers[SHIM_CONTAINERS_MAX];
+    struct exec_session execs[EXECS_MAX];
+};
+
+static struct shim shim; /* a program, not a library: its state is the process's */
+
+/* ---- telling the agent ---- */
+
+static void tell_fd(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* One message, with a descriptor unless fd is -1. An agent that does not read is let go: it asks
+ * for the state when it comes back. */
+static void tell_fd(int fd, const char *fmt, ...)
+{
+    char text[SHIM_MESSAGE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (shim.agent_fd < 0 || len < 0)
+        return;
+    struct iovec iov = {text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+        memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    if (sendmsg(shim.agent_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        close(shim.agent_fd);
+        shim.agent_fd = -1;
+    }
+}
+
+#define TELL(...) tell_fd(-1, __VA_ARGS__)
+
+/* ---- files ---- */
+
+static int replace_file(const char *path, const char *text)
+{
+    char next[SHIM_NAME_BYTES + 64];
+    (void)snprintf(next, sizeof(next), "%s.new", path);
+    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = write(fd, text, strlen(text));
+    close(fd);
+    if (n != (ssize_t)strlen(text))
+        return -EIO;
+    return rename(next, path) < 0 ? -errno : 0;
+}
+
+static long oom_kills(const char *path)
+{
+    char text[512];
+    int fd = *path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *found = strstr(text, "oom_kill ");
+    return found ? strtol(found + 9, NULL, 10) : 0;
+}
+
+/* ---- containers ---- */
+
+static struct container *container_find(const char *name, unsigned instance)
+{
+    for (size_t i = 0; i < shim.container_count; i++)
+        if (shim.containers[i].instance == instance && strcmp(shim.containers[i].name, name) == 0)
+            return &shim.containers[i];
+    return NULL;
+}
+
+static struct container *container_running(const char *name)
+{
+    for (size_t i = 0; i < shim.container_count; i++)
+        if (shim.containers[i].pid && strcmp(shim.containers[i].name, name) == 0)
+            return &shim.containers[i];
+    return NULL;
+}
+
+static void write_exit(const struct container *c, const char *flags, const char *words)
+{
+    char path[SHIM_NAME_BYTES + 32], text[512];
+    int code = WIFSIGNALED(c->status) ? 128 + WTERMSIG(c->status) : WEXITSTATUS(c->status);
+    int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
+    (void)snprintf(path, sizeof(path), "c/%s/%u.exit", c->name, c->instance);
+    (void)snprintf(text, sizeof(text), "%d %d %lld %lld %s\n%s", code, sig,
+                   (long long)c->started_ms, (long long)c->ended_ms, flags, words);
+    (void)replace_file(path, text);
+    TELL("exited %s %u", c->name, c->instance);
+}
+
+/* A container is over when its process is and its output has been read to the end; a process it
+ * left behind may hold the pipe, but not for ever: the pid namespace dies with its first one. */
+static void container_finish(struct container *c)
+{
+    for (int i = 0; i < 2; i++)
+        while (c->streams[i].fd >= 0) {
+            struct pollfd ready = {.fd = c->streams[i].fd, .events = POLLIN};
+            if (poll(&ready, 1, 0) <= 0) {
+                logfile_flush(&c->log, &c->streams[i]);
+                close(c->streams[i].fd);
+                c->streams[i].fd = -1;
+            } else {
+                (void)logfile_take(&c->log, &c->streams[i]);
+            }
+        }
+    logfile_close(&c->log);
+    if (c->input_fd >= 0)
+        close(c->input_fd);
+    c->input_fd = -1;
+    bool oom = oom_kills(c->oom_path) > c->oom_before;
+    c->pid = 0;
+    write_exit(c, oom ? "o" : "-", "");
+    *c = shim.containers[--shim.container_count];
+}
+
+struct pipes {
+    int child[3];
+    int ours[3];
+    bool terminal;
+};
+
+static int pipes_open(struct pipes *pipes, const struct records *spec)
+{
+    *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}, false};
+    if (records_number(spec, "tty", 0)) {
+        int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+        char name[64];
+        if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+            ptsname_r(master, name, sizeof(name)))
+            return -errno;
+        pipes->child[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        pipes->ours[1] = master;
+        if (records_number(spec, "stdin", 0))
+            pipes->ours[0] = fcntl(master, F_DUPFD_CLOEXEC, 0);
+        pipes->terminal = true;
+        return pipes->child[0] < 0 ? -errno : 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+        if (i == 0 && !records_number(spec, "stdin", 0))
+            continue;
+        if (pipe2(pair, O_CLOEXEC) < 0)
+            return -errno;
+        pipes->child[i] = pair[i == 0 ? 0 : 1];
+        pipes->ours[i] = pair[i == 0 ? 1 : 0];
+        if (i > 0)
+            (void)fcntl(pipes->ours[i], F_SETFL, O_NONBLOCK);
+    }
+    return 0;
+}
+
+static void pipes_close(int fds[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static pid_t container_spawn(struct container *c,
+                             const struct records *spec,
+                             char words[static 256])
+{
+    char path[SHIM_NAME_BYTES + 32];
+    struct pipes pipes;
+    (void)snprintf(path, sizeof(path), "c/%s/%u.log", c->name, c->instance);
+    if (pipes_open(&pipes, spec) < 0 ||
+        logfile_open(&c->log, path, records_number(spec, "log.bytes", SHIM_LOG_BYTES)) < 0) {
+        int r = shim_fail(words, "open", path);
+        pipes_close(pipes.child);
+        pipes_close(pipes.ours);
+        return r;
+    }
+    const char *oom = records_get(spec, "cgroup.oom");
+    (void)snprintf(c->oom_path, sizeof(c->oom_path), "%s", oom ? oom : "");
+    c->oom_before = oom_kills(c->oom_path);
+    char folder[SHIM_NAME_BYTES + 8];
+    (void)snprintf(folder, sizeof(folder), "c/%s", c->name);
+    struct child_request request = {.spec = spec,
+                                    .folder = folder,
+                                    .instance = c->instance,
+                                    .pod_fd = shim.folder_fd,
+                                    .terminal = pipes.terminal};
+    memcpy(request.stdio, pipes.child, sizeof(request.stdio));
+    pid_t pid = child_start(&request, words);
+    pipes_close(pipes.child);
+    if (pid < 0) {
+        pipes_close(pipes.ours);
+        logfile_close(&c->log);
+        return pid;
+    }
+    c->input_fd = pipes.ours[0];
+    c->streams[0] = (struct log_stream){.fd = pipes.ours[1], .name = "stdout"};
+    c->streams[1] = (struct log_stream){.fd = pipes.ours[2], .name = "stderr"};
+    return pid;
+}
+
+static void container_start(const char *name, unsigned instance)
+{
+    char path[SHIM_NAME_BYTES + 32], words[256] = "too many containers";
+    struct container *c = &shim.containers[shim.container_count];
+    if (container_find(name, instance))
+        return;
+    bool full = shim.container_count == SHIM_CONTAINERS_MAX;
+    struct container none;
+    if (full)
+        c = &none;
+    *c = (struct container){.instance = instance, .input_fd = -1, .started_ms = shim_now_ms()};
+    (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    struct records spec = {0};
+    (void)snprintf(path, sizeof(path), "c/%s/%u.spec", name, instance);
+    int r = full ? -ENOSPC : records_open(&spec, shim.folder_fd, path);
+    if (r && !full) {
+        errno = -r;
+        (void)shim_fail(words, "read", path);
+    }
+    pid_t pid = r ? r : container_spawn(c, &spec, words);
+    records_close(&spec);
+    c->started_ms = shim_now_ms();
+    if (pid < 0) {
+        c->ended_ms = c->started_ms;
+        c->status = 128 << 8; /* as runtimes say: exit code 128 */
+        write_exit(c, "s", words);
+        return;
+    }
+    c->pid = pid;
+    shim.container_count++;
+    char text[64];
+    (void)snprintf(path, sizeof(path), "c/%s/%u.run", name, instance);
+    (void)snprintf(text, sizeof(text), "%d %lld\n", pid, (long long)c->started_ms);
+    (void)replace_file(path, text);
+    TELL("started %s %u %d %lld", name, instance, pid, (long long)c->started_ms);
+}
+
+/* ---- exec ---- */
+
+static void exec_start(unsigned long id,
+                       const char *name,
+                       const char *file,
+                       const int *fds,
+                       int count)
+{
+    struct container *c = container_running(name);
+    struct exec_session *session = NULL;
+    for (size_t i = 0; i < EXECS_MAX && !session; i++)
+        if (!shim.execs[i].pid)
+            session = &shim.execs[i];
+    struct records spec = {0};
+    char words[256] = "the container is not running";
+    pid_t pid = -ESRCH;
+    if (c && session && records_open(&spec, shim.folder_fd, file) == 0) {
+        struct child_request request = {
+            .spec = &spec, .pod_fd = shim.folder_fd, .join_pid = c->pid, .terminal = count == 1};
+        for (int i = 0; i < 3; i++)
+            request.stdio[i] = i < count ? fds[i] : -1;
+        pid = child_start(&request, words);
+    }
+    records_close(&spec);
+    (void)unlinkat(shim.folder_fd, file, 0);
+    if (pid < 0) {
+        TELL("execexit %lu %d %s", id, pid == -ENOENT ? 127 : 126, words);
+        return;
+    }
+    *session = (struct exec_session){id, pid};
+}
+
+static void exec_signal(unsigned long id, int sig)
+{
+    for (size_t i = 0; i < EXECS_MAX; i++)
+        if (shim.execs[i].pid && shim.execs[i].id == id)
+            (void)kill(shim.execs[i].pid, sig);
+}
+
+/* ---- messages ---- */
+
+static void tell_state(void)
+{
+    for (size_t i = 0; i < shim.container_count; i++) {
+        const struct container *c = &shim.containers[i];
+        TELL("running %s %u %d %lld", c->name, c->instance, c->pid, (long long)c->started_ms);
+    }
+    TELL("synced");
+}
+
+static void dial(unsigned port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int r = fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? errno : 0;
+    tell_fd(r ? -1 : fd, "dialed %u %d", port, r);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void attach(const char *name)
+{
+    struct container *c = container_running(name);
+    tell_fd(c ? c->input_fd : -1, "attached %s", name);
+}
+
+static void copy_output(const char *name, int fd)
+{
+    struct container *c = container_running(name);
+    if (!c || fd < 0)
+        return;
+    if (c->log.tee_fd >= 0)
+        close(c->log.tee_fd);
+    c->log.tee_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    (void)fcntl(c->log.tee_fd, F_SETFL, O_NONBLOCK);
+}
+
+static void stop(void)
+{
+    shim.stopping = true;
+    for (size_t i = 0; i < shim.container_count; i++)
+        (void)kill(shim.containers[i].pid, SIGKILL);
+}
+
+static void handle(const char *text, const int *fds, int fd_count)
+{
+    char verb[16], name[SHIM_NAME_BYTES], file[SHIM_NAME_BYTES];
+    unsigned long number = 0;
+    int sig = 0;
+    if (sscanf(text, "%15s", verb) != 1)
+        return;
+    if (sscanf(text, "start %255s %lu", name, &number) == 2) {
+        container_start(name, (unsigned)number);
+    } else if (sscanf(text, "signal %255s %lu %d", name, &number, &sig) == 3) {
+        struct container *c = container_find(name, (unsigned)number);
+        if (c && c->pid && !c->ended)
+            (void)kill(c->pid, sig);
+    } else if (sscanf(text, "exec %lu %255s %255s", &number, name, file) == 3) {
+        exec_start(number, name, file, fds, fd_count);
+    } else if (sscanf(text, "execsignal %lu %d", &number, &sig) == 2) {
+        exec_signal(number, sig);
+    } else if (sscanf(text, "attach %255s", name) == 1) {
+        attach(name);
+    } else if (sscanf(text, "tee %255s", name) == 1) {
+        copy_output(name, fd_count > 0 ? fds[0] : -1);
+    } else if (sscanf(text, "dial %lu", &number) == 1) {
+        dial((unsigned)number);
+    } else if (strcmp(verb, "state") == 0) {
+        tell_state();
+    } else if (strcmp(verb, "stop") == 0) {
+        stop();
+    }
+}
+
+static void take_message(void)
+{
+    char text[SHIM_MESSAGE_BYTES];
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(SHIM_FDS_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec iov = {text, sizeof(text) - 1};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(shim.agent_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        close(shim.agent_fd);
+        shim.agent_fd = -1;
+        return;
+    }
+    text[n] = '\0';
+    int fds[SHIM_FDS_MAX], count = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(fds, CMSG_DATA(c), (size_t)count * sizeof(int));
+        }
+    handle(text, fds, count);
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+static void take_agent(void)
+{
+    int fd = accept4(shim.listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (shim.agent_fd >= 0)
+        close(shim.agent_fd);
+    shim.agent_fd = fd;
+    TELL("hello %d", SHIM_PROTOCOL);
+}
+
+/* ---- reaping ---- */
+
+static void reaped(pid_t pid, int status)
+{
+    for (size_t i = 0; i < EXECS_MAX; i++)
+        if (shim.execs[i].pid == pid) {
+            int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+            shim.execs[i].pid = 0;
+            TELL("execexit %lu %d", shim.execs[i].id, code);
+            return;
+        }
+    for (size_t i = 0; i < shim.container_count; i++)
+        if (shim.containers[i].pid == pid) {
+            shim.containers[i].status = status;
+            shim.containers[i].ended = true;
+            shim.containers[i].ended_ms = shim_now_ms();
+            container_finish(&shim.containers[i]);
+            return;
+        }
+}
+
+static void reap(void)
+{
+    struct signalfd_siginfo info;
+    while (read(shim.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        ;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        reaped(pid, status);
+}
+
+/* ---- start ---- */
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    (void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    (void)unlink(path);
+    mode_t before = umask(077);
+    int r = bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 4) < 0 ? -errno : 0;
+    (void)umask(before);
+    if (r == 0)
+        return fd;
+    close(fd);
+    return r;
+}
+
+static int sandbox(const struct records *pod)
+{
+    int flags = (records_has(pod, "ns", "net") ? CLONE_NEWNET : 0) |
+                (records_has(pod, "ns", "uts") ? CLONE_NEWUTS : 0) |
+                (records_has(pod, "ns", "ipc") ? CLONE_NEWIPC : 0);
+    if (flags && unshare(flags) < 0)
+        return -errno;
+    const char *hostname = records_get(pod, "hostname");
+    if ((flags & CLONE_NEWUTS) && hostname && sethostname(hostname, strlen(hostname)) < 0)
+        return -errno;
+    return 0;
+}
+
+static int write_pid_file(void)
+{
+    char text[512], out[64];
+    unsigned long long start = 0;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *after_name = strrchr(text, ')'); /* field 22 of the line, 20 behind the name */
+    if (after_name)
+        (void)sscanf(after_name + 1,
+                     " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+                     "%*d %llu",
+                     &start);
+    (void)snprintf(out, sizeof(out), "%d %llu\n", getpid(), start);
+    return replace_file(SHIM_PID_FILE, out);
+}
+
+static int shim_init(const char *folder)
+{
+    if (chdir(folder) < 0)
+        return -errno;
+    shim.folder_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    shim.agent_fd = fcntl(SHIM_FD, F_GETFD) >= 0 ? SHIM_FD : -1;
+    if (shim.agent_fd >= 0)
+        (void)fcntl(shim.agent_fd, F_SETFD, FD_CLOEXEC);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
+    shim.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    struct records pod = {0};
+    int r = records_open(&pod, shim.folder_fd, SHIM_POD_FILE);
+    if (r == 0)
+        r = sandbox(&pod);
+    records_close(&pod);
+    if (r)
+        return r;
+    shim.listen_fd = listen_at(SHIM_SOCKET_FILE);
+    if (shim.listen_fd < 0)
+        return shim.listen_fd;
+    r = write_pid_file();
+    TELL("hello %d", SHIM_PROTOCOL);
+    return r;
+}
+
+static void turn(void)
+{
+    struct pollfd polls[POLLS_MAX];
+    struct log_stream *streams[POLLS_MAX] = {0};
+    struct logfile *logs[POLLS_MAX] = {0};
+    nfds_t count = 0;
+    polls[count++] = (struct pollfd){.fd = shim.signal_fd, .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = shim.listen_fd, .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = shim.agent_fd, .events = POLLIN};
+    for (size_t i = 0; i < shim.container_count; i++)
+        for (int k = 0; k < 2; k++) {
+            struct container *c = &shim.containers[i];
+            if (c->streams[k].fd < 0)
+                continue;
+            logs[count] = &c->log;
+            streams[count] = &c->streams[k];
+            polls[count++] = (struct pollfd){.fd = c->streams[k].fd, .events = POLLIN};
+        }
+    if (poll(polls, count, -1) < 0)
+        return;
+    for (nfds_t i = 3; i < count; i++)
+        if (polls[i].revents)
+            (void)logfile_take(logs[i], streams[i]);
+    if (polls[2].revents)
+        take_message();
+    if (polls[1].revents)
+        take_agent();
+    if (polls[0].revents)
+        reap();
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("muster-shim %s, protocol %d\n", MUSTER_VERSION, SHIM_PROTOCOL);
+        return 0;
+    }
+    if (argc != 2) {
+        (void)fprintf(stderr, "muster-shim: usage: muster-shim POD_FOLDER (the node agent does)\n");
+        return 2;
+    }
+    shim.agent_fd = -1;
+    int r = shim_init(argv[1]);
+    if (r < 0) {
+        (void)fprintf(stderr, "muster-shim: %s: %s\n", argv[1], strerrordesc_np(-r));
+        return 1;
+    }
+    while (!shim.stopping || shim.container_count)
+        turn();
+    (void)unlink(SHIM_SOCKET_FILE);
+    return 0;
+}
