@@ -1,0 +1,71 @@
+#pragma once
+
+#include "base/err.h"
+#include "base/str.h"
+#include "kube/limiter.h"
+#include "kube/transport.h"
+
+#include <stdint.h>
+
+struct log;
+struct uv_loop_s;
+
+/* client: requests to one Kubernetes API server, in order of importance and with credentials.
+ *
+ * Adds to transport.h what every request to an API server needs: the credential of the moment (a
+ * 401 is asked again once with a fresh one), the limiter, a pause when the server says 429, and a
+ * watchman that probes a connection on which nothing was heard for CLIENT_SILENCE_MS. It never
+ * repeats a write on its own: what a failure means is the caller's business. */
+#define CLIENT_SILENCE_MS  15000
+#define CLIENT_PROBE_MS    5000  /* limit of the probe, hence silence is noticed in 20 s */
+#define CLIENT_REQUEST_MS  30000 /* limit of an ordinary request */
+#define CLIENT_WAITING_MAX 65536 /* requests that wait for the limiter; more fail with -EBUSY */
+#define CLIENT_EVENTS_MAX  1024  /* of them events: they are the first to be dropped */
+
+struct client;
+struct client_call;
+struct kube_config;
+
+struct client_options {
+    struct uv_loop_s *loop;
+    const struct kube_config *config; /* copied */
+    const char *user_agent;
+    int64_t per_second;
+    int64_t burst;
+    size_t under_way_max;
+    const struct log *log;
+};
+
+struct client_request {
+    enum limiter_class class;
+    const char *method;
+    struct str path;
+    const char *content_type;
+    const char *accept;
+    struct str body;
+    int64_t
+        timeout_ms; /* counted from the moment it is sent; 0: CLIENT_REQUEST_MS, none for streams */
+    void (*data)(void *user,
+                 struct str bytes); /* set: a stream, which holds no slot of the limiter */
+    void (*done)(void *user, const struct transport_reply *reply);
+    void *user;
+};
+
+/* What /metrics tells about it. */
+struct client_stats {
+    uint64_t requests;
+    uint64_t failures;     /* no answer */
+    uint64_t throttled;    /* 429 */
+    uint64_t by_status[6]; /* [2]: 2xx ... */
+    uint64_t resets;
+    size_t waiting;
+    size_t under_way;
+};
+
+int client_new(const struct client_options *options, struct client **ret, struct err *err);
+/* Nothing is called any more. Run the loop once more before freeing it. */
+void client_free(struct client *client);
+struct client_call *client_send(struct client *client, const struct client_request *request);
+/* NULL is fine. Nothing is called any more; a write may have taken effect all the same. */
+void client_cancel(struct client_call *call);
+void client_stats(const struct client *client, struct client_stats *ret);

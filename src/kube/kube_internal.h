@@ -1,0 +1,71 @@
+#pragma once
+
+#include "api/api.h"
+#include "kube/kube.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct client;
+struct json;
+struct transport_reply;
+struct uv_loop_s;
+
+/* What the files of the backend share: kube.c (calls), watch.c (informers), bind.c (gangs). */
+struct kube {
+    struct api api;
+    struct uv_loop_s *loop;
+    struct client *client;
+    struct kinds *kinds;
+    const struct log *log;
+    struct kube_call *calls;   /* under way */
+    struct api_watch *watches; /* open */
+    struct kube_gang *gangs;   /* being bound */
+    struct kube_stats stats;
+    uint64_t random;        /* of jitter */
+    bool no_initial_events; /* the server refused sendInitialEvents once */
+};
+
+/* ---- addresses ---- */
+/* /apis/GROUP/VERSION[/namespaces/NS]/PLURAL[/NAME[/SUBRESOURCE]], each part escaped. */
+void kube_path(struct buf *buf,
+               const struct kind *kind,
+               struct str ns,
+               struct str name,
+               struct str subresource);
+/* "?a=b" or "&a=b"; nothing when the value is empty. *first turns false. */
+void kube_query(struct buf *buf, bool *first, const char *key, struct str value);
+
+/* ---- answers ---- */
+/* Words and code for an answer that is not 2xx, or that did not come. Fills result's code, err,
+ * reason and causes; what they point to is in the arena. */
+void kube_failure(struct arena *arena,
+                  const struct transport_reply *reply,
+                  struct api_result *ret,
+                  struct err *err);
+/* One item of a list or watch as an object: apiVersion and kind added where they are missing (lists
+ * of built-in kinds leave them out) and managedFields dropped. */
+int kube_object(struct arena *arena,
+                const struct kind *kind,
+                struct json *item,
+                struct object **ret,
+                struct err *err);
+
+/* 0.5 to 1.5 times `ms`. */
+int64_t kube_jitter(struct kube *kube, int64_t ms);
+
+/* ---- the other files ---- */
+struct api_watch *kube_watch(struct api *api,
+                             const struct api_watch_request *request,
+                             api_watch_fn *fn,
+                             void *user);
+void kube_watch_stop(struct api *api, struct api_watch *watch);
+void kube_watches_free(struct kube *kube);
+void kube_watches_count(const struct kube *kube, struct kube_stats *ret);
+void kube_bind(struct api *api,
+               const struct api_binding *bindings,
+               size_t count,
+               api_done_fn *done,
+               void *user);
+void kube_gangs_free(struct kube *kube);
