@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/controllers.h"
 
 #include <stddef.h>
 
@@ -11,4 +12,5 @@ void control_keys_add(struct control_keys *keys, struct str ns, struct str name)
              (struct control_key){str_dup(keys->arena, ns), str_dup(keys->arena, name)});
 }
 
-const struct controller *const controllers[] = {NULL};
+const struct controller *const controllers[] = {&defaults_controller, &torchrun_queue_controller,
+                                                &torchrun_job_controller, &group_controller, NULL};

@@ -1,0 +1,267 @@
+#include "control/job.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/action.h"
+#include "control/control.h"
+#include "control/job_engine.h"
+#include "control/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Flow of a reconcile: translate the object, read the state it remembers, look at its pods, take
+ * the one step that is due (finished, suspended, held up, provisioning, syncing, gang), write the
+ * state if it changed. The status is written first and the rest of the actions follow, see job.h.
+ */
+
+static const char *const phase_words[] = {
+#define JOB_PHASE_WORD(name, word) [JOB_##name] = (word),
+    JOB_PHASES(JOB_PHASE_WORD)
+#undef JOB_PHASE_WORD
+};
+
+const char *job_phase_word(enum job_phase phase)
+{
+    return phase_words[phase];
+}
+
+enum job_phase job_phase_parse(struct str word)
+{
+    for (size_t i = 0; i < sizeof(phase_words) / sizeof(phase_words[0]); i++)
+        if (str_is(word, phase_words[i]))
+            return (enum job_phase)i;
+    return JOB_PENDING;
+}
+
+void job_say(struct job_run *run, enum job_phase phase, struct str message)
+{
+    run->state.phase = phase;
+    run->state.message = message;
+}
+
+/* The run of this generation is over: keep its time, for the deadline. */
+static void stop_clock(struct job_run *run)
+{
+    if (run->state.run_start_ms)
+        run->state.run_ms += run->input->now_ms - run->state.run_start_ms;
+    run->state.run_start_ms = 0;
+}
+
+void job_next_generation(struct job_run *run)
+{
+    stop_clock(run);
+    run->state.generation++;
+    run->state.created = false;
+}
+
+void job_finish(struct job_run *run, enum job_phase phase, struct str message)
+{
+    stop_clock(run);
+    job_say(run, phase, message);
+    run->state.completion_ms = run->input->now_ms;
+}
+
+void job_remove(struct job_run *run, const struct job_member *member)
+{
+    if (member->lost)
+        action_delete_now(&run->actions, member->object);
+    else if (!member->leaving)
+        action_delete(&run->actions, member->object);
+}
+
+const struct object *job_sync_pod(const struct job_run *run)
+{
+    const struct object *pod = cache_get(run->input->cache, &kind_pod, run->model.object->ns,
+                                         job_sync_name(&run->model, run->arena));
+
+    return pod && object_owned_by(pod, run->model.object->uid) ? pod : NULL;
+}
+
+bool object_owned_by(const struct object *object, struct str uid)
+{
+    for (size_t i = 0; i < object->owner_count; i++)
+        if (str_eq(object->owners[i].uid, uid))
+            return true;
+    return false;
+}
+
+static void remove_sync_pod(struct job_run *run)
+{
+    const struct object *pod = job_sync_pod(run);
+
+    if (pod && !pod->deleted_ms)
+        action_delete(&run->actions, pod);
+}
+
+/* ---- steps that end the work ---- */
+
+static void step_finished(struct job_run *run)
+{
+    const struct job_model *model = &run->model;
+    const struct job_state *state = &run->state;
+
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+        bool ended = member->phase >= JOB_POD_SUCCEEDED;
+
+        if (model->clean == JOB_CLEAN_ALL || (model->clean == JOB_CLEAN_RUNNING && !ended) ||
+            member->lost)
+            job_remove(run, member);
+    }
+    remove_sync_pod(run);
+    if (model->ttl_ms < 0 || !state->completion_ms)
+        return;
+    if (run->input->now_ms >= state->completion_ms + model->ttl_ms)
+        action_delete(&run->actions, model->object);
+    else
+        action_look_again(&run->actions, state->completion_ms + model->ttl_ms);
+}
+
+static void step_suspended(struct job_run *run)
+{
+    if (run->state.run_start_ms || (run->state.phase != JOB_SUSPENDED && run->state.created))
+        job_next_generation(run);
+    for (size_t i = 0; i < run->members.count; i++)
+        job_remove(run, &run->members.items[i]);
+    remove_sync_pod(run);
+    job_say(run, JOB_SUSPENDED,
+            run->members.count
+                ? str_printf(run->arena, "suspended; %zu pods are ending", run->members.count)
+                : STR("suspended; set spec.suspend to false to continue"));
+}
+
+static bool step_deadline(struct job_run *run)
+{
+    const struct job_model *model = &run->model;
+
+    if (!model->deadline_ms || !run->state.run_start_ms)
+        return false;
+    int64_t at_ms = run->state.run_start_ms + model->deadline_ms - run->state.run_ms;
+    if (run->input->now_ms < at_ms) {
+        action_look_again(&run->actions, at_ms);
+        return false;
+    }
+    job_finish(run, JOB_TIMED_OUT,
+               str_printf(run->arena, "ran longer than activeDeadlineSeconds (%lld)",
+                          (long long)(model->deadline_ms / 1000)));
+    step_finished(run);
+    return true;
+}
+
+/* ---- what is common to all steps ---- */
+
+static void count_workers(struct job_run *run)
+{
+    struct job_workers *workers = &run->state.workers;
+
+    *workers = (struct job_workers){0};
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (member->generation != run->state.generation)
+            continue;
+        workers->pending += member->phase == JOB_POD_PENDING;
+        workers->running += member->phase == JOB_POD_RUNNING;
+        workers->ready += member->ready;
+        workers->succeeded += member->phase == JOB_POD_SUCCEEDED;
+        workers->failed += member->phase == JOB_POD_FAILED;
+    }
+}
+
+static void step(struct job_run *run)
+{
+    struct job_state *state = &run->state;
+
+    if (job_phase_is_final(state->phase)) {
+        step_finished(run);
+        return;
+    }
+    state->problem = (struct job_problem){0};
+    if (run->model.problem.condition) {
+        state->problem = run->model.problem;
+        if (!run->members.count)
+            state->phase = JOB_PENDING;
+        state->message = run->model.problem.message;
+        return;
+    }
+    if (run->model.suspend) {
+        step_suspended(run);
+        return;
+    }
+    if (step_deadline(run) || !job_provision(run))
+        return;
+    job_gang(run);
+    if (job_phase_is_final(state->phase))
+        step_finished(run);
+}
+
+static const char *event_reason(const struct job_run *run)
+{
+    return run->state.problem.condition ? run->state.problem.reason
+                                        : job_phase_word(run->state.phase);
+}
+
+/* One event a change of phase, or of what is wrong. */
+static void tell(struct job_run *run, const struct job_state *before, struct actions *actions)
+{
+    const struct job_state *now = &run->state;
+    bool moved = before->phase != now->phase || before->generation != now->generation;
+    bool wrong = now->problem.condition && !str_eq(before->message, now->message);
+
+    if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
+        action_warn(actions, run->model.object, "Ignored", run->model.warning);
+    if (!moved && !wrong)
+        return;
+    if (now->problem.condition || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||
+        now->phase == JOB_RESTARTING)
+        action_warn(actions, run->model.object, event_reason(run), now->message);
+    else
+        action_event(actions, run->model.object, event_reason(run), now->message);
+}
+
+void job_reconcile(const struct control_input *input,
+                   const struct job_kind *kind,
+                   const struct control_key *key,
+                   struct actions *actions)
+{
+    const struct object *object = cache_get(input->cache, kind->kind, key->ns, key->name);
+
+    /* What a deleted job owned goes by its owner references. */
+    if (!object || object->deleted_ms)
+        return;
+    arena_defer(actions->arena, object_release, object_ref(object));
+    struct job_run run = {.input = input,
+                          .arena = actions->arena,
+                          .actions = {.arena = actions->arena},
+                          .model = {.object = object, .ttl_ms = -1}};
+    const struct json *root = object_json(object, run.arena);
+    const struct json *status = json_get(root, "status");
+
+    kind->translate(input, object, run.arena, &run.model);
+    kind->read(status, &run.state);
+    struct job_state before = run.state;
+    job_observe(input, &run.model, run.arena, &run.members);
+    step(&run);
+    count_workers(&run);
+
+    struct json *after = status ? json_clone(run.arena, status) : json_new_object(run.arena);
+    kind->write(&run.model, &run.state, after, input->now_ms, run.arena);
+    struct json *patch = merge_diff(run.arena, status, after);
+    if (patch) {
+        struct json *body = json_new_object(run.arena);
+
+        json_set(body, STR("status"), patch);
+        action_patch_status(actions, object, body);
+        tell(&run, &before, actions);
+    }
+    for (size_t i = 0; i < run.actions.list.count; i++)
+        VEC_PUSH(actions->arena, &actions->list, run.actions.list.items[i]);
+}

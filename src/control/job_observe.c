@@ -1,0 +1,136 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/control.h"
+#include "control/job.h"
+#include "control/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the pods of a job look like from outside: one struct job_member a pod. */
+
+/* A node whose agent is silent may come back: this long is it given before its pods are replaced.
+ */
+#define NODE_SILENT_MS 20000
+
+static int64_t moment(const struct json *value)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(json_str(value), &ms);
+    return ms;
+}
+
+/* 0: the node is fine; else the moment from which its pods count as lost. */
+static int64_t node_lost_at(const struct control_input *input, struct str node, struct arena *arena)
+{
+    const struct object *object = cache_get(input->cache, &kind_node, STR(""), node);
+
+    if (!object)
+        return 1;
+    const struct json *ready =
+        condition_find(json_get(object_json(object, arena), "status"), "Ready");
+    if (!ready || str_is(json_str(json_get(ready, "status")), "True"))
+        return 0;
+    return moment(json_get(ready, "lastTransitionTime")) + NODE_SILENT_MS;
+}
+
+static void observe_failure(const struct json *status, struct job_member *member)
+{
+    struct job_failure *failure = &member->failure;
+
+    *failure = (struct job_failure){.pod = member->object->name,
+                                    .exit_code = 1,
+                                    .reason = json_str(json_get(status, "reason")),
+                                    .message = json_str(json_get(status, "message")),
+                                    .time_ms = member->object->created_ms};
+    JSON_FOREACH(json_get(status, "containerStatuses"), container) {
+        const struct json *ended = json_at(container, "state.terminated");
+        int64_t code = json_i64_or(json_get(ended, "exitCode"), 0);
+
+        if (!ended || code == 0)
+            continue;
+        failure->exit_code = code;
+        failure->reason = json_str(json_get(ended, "reason"));
+        if (json_str(json_get(ended, "message")).len)
+            failure->message = str_trim(json_str(json_get(ended, "message")));
+        failure->time_ms = moment(json_get(ended, "finishedAt"));
+        break;
+    }
+    if (failure->message.len > JOB_FAILURE_MAX)
+        failure->message =
+            str_sub(failure->message, failure->message.len - JOB_FAILURE_MAX, JOB_FAILURE_MAX);
+}
+
+/* Why a pod that has a node does not run: the first container that says so. */
+static struct str waiting_words(const struct json *status, struct arena *arena)
+{
+    const struct json *scheduled = condition_find(status, "PodScheduled");
+
+    if (str_is(json_str(json_get(scheduled, "status")), "False"))
+        return json_str(json_get(scheduled, "message"));
+    JSON_FOREACH(json_get(status, "containerStatuses"), container) {
+        const struct json *waiting = json_at(container, "state.waiting");
+        struct str reason = json_str(json_get(waiting, "reason"));
+        struct str message = json_str(json_get(waiting, "message"));
+
+        if (!reason.len || str_is(reason, "ContainerCreating") || str_is(reason, "PodInitializing"))
+            continue;
+        return str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(reason), message.len ? ": " : "",
+                          STR_ARG(message));
+    }
+    return json_str(json_get(status, "message"));
+}
+
+static struct job_member observe(const struct control_input *input,
+                                 const struct object *pod,
+                                 struct arena *arena)
+{
+    arena_defer(arena, object_release, object_ref(pod));
+    const struct json *root = object_json(pod, arena);
+    const struct json *status = json_get(root, "status");
+    struct str phase = json_str(json_get(status, "phase"));
+    struct str node = json_str_at(root, "spec.nodeName");
+    struct job_member member = {.object = pod, .leaving = pod->deleted_ms != 0};
+    int64_t index = 0;
+
+    (void)str_to_i64(object_label(pod, JOB_LABEL_INDEX), &index);
+    (void)str_to_i64(object_label(pod, JOB_LABEL_GENERATION), &member.generation);
+    member.index = index < 0 ? 0 : (size_t)index;
+    member.scheduled = node.len > 0;
+    if (str_is(phase, "Running"))
+        member.phase = JOB_POD_RUNNING;
+    else if (str_is(phase, "Succeeded"))
+        member.phase = JOB_POD_SUCCEEDED;
+    else if (str_is(phase, "Failed"))
+        member.phase = JOB_POD_FAILED;
+    member.ready = member.phase == JOB_POD_RUNNING && condition_is_true(status, "Ready");
+    if (member.phase == JOB_POD_FAILED)
+        observe_failure(status, &member);
+    if (member.phase == JOB_POD_PENDING)
+        member.waiting = waiting_words(status, arena);
+    if (node.len && member.phase <= JOB_POD_RUNNING) {
+        member.lost_at_ms = node_lost_at(input, node, arena);
+        member.lost = member.lost_at_ms && member.lost_at_ms <= input->now_ms;
+    }
+    return member;
+}
+
+void job_observe(const struct control_input *input,
+                 const struct job_model *model,
+                 struct arena *arena,
+                 struct job_members *ret)
+{
+    const struct object *pod;
+    size_t cursor = 0;
+
+    while ((pod = cache_next_owned(input->cache, &kind_pod, model->object->uid, &cursor)))
+        if (!str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC) && ret->count < JOB_PODS_MAX)
+            VEC_PUSH(arena, ret, observe(input, pod, arena));
+}

@@ -1,0 +1,167 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/action.h"
+#include "control/control.h"
+#include "control/job.h"
+#include "control/job_engine.h"
+#include "control/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What must be there before the gang: claims, the headless service, the sync pod, the upload. */
+
+#define DEFAULT_CLASS "storageclass.kubernetes.io/is-default-class"
+
+static bool has_default_class(const struct cache *cache)
+{
+    const struct object *class;
+    size_t cursor = 0;
+
+    while ((class = cache_next(cache, &kind_storageclass, STR(""), &cursor)))
+        if (str_is(object_annotation(class, DEFAULT_CLASS), "true"))
+            return true;
+    return false;
+}
+
+static void hold(struct job_run *run, const char *reason, struct str message)
+{
+    run->state.problem = (struct job_problem){"StorageProblem", reason, message};
+    job_say(run, JOB_PROVISIONING, message);
+}
+
+/* False when the claim can never be bound as it is. A claim that merely is not bound yet does not
+ * hold anything up: some are bound only when a pod that uses them is placed. */
+static bool check_claim(struct job_run *run,
+                        const struct job_claim *claim,
+                        const struct object *object)
+{
+    const struct json *root = object_json(object, run->arena);
+    struct str phase = json_str_at(root, "status.phase");
+    struct str class = json_str_at(root, "spec.storageClassName");
+    const struct cache *cache = run->input->cache;
+
+    if (str_is(phase, "Bound"))
+        return true;
+    if (str_is(phase, "Lost")) {
+        hold(run, "ClaimLost",
+             str_printf(run->arena,
+                        "PersistentVolumeClaim " STR_FMT " (%s) has lost its volume; delete the "
+                        "claim to get a new, empty one",
+                        STR_ARG(claim->name), claim->what));
+        return false;
+    }
+    if (class.len && !cache_get(cache, &kind_storageclass, STR(""), class)) {
+        hold(run, "StorageClassNotFound",
+             str_printf(run->arena,
+                        "StorageClass " STR_FMT " of claim " STR_FMT
+                        " (%s) does not exist; see: kubectl get storageclass",
+                        STR_ARG(class), STR_ARG(claim->name), claim->what));
+        return false;
+    }
+    if (!class.p && !has_default_class(cache)) {
+        hold(run, "StorageClassNotFound",
+             str_printf(run->arena,
+                        "claim " STR_FMT " (%s) names no StorageClass and the cluster has no "
+                        "default one; set storage.%s.storageClass in the queue",
+                        STR_ARG(claim->name), claim->what, claim->what));
+        return false;
+    }
+    return true;
+}
+
+static bool provision_claims(struct job_run *run)
+{
+    const struct job_model *model = &run->model;
+    bool ready = true;
+
+    for (size_t i = 0; i < model->claims.count; i++) {
+        const struct job_claim *claim = &model->claims.items[i];
+        const struct object *object =
+            cache_get(run->input->cache, &kind_pvc, model->object->ns, claim->name);
+
+        if (object) {
+            ready = check_claim(run, claim, object) && ready;
+        } else if (claim->spec) {
+            action_create(&run->actions, &kind_pvc, job_make_claim(model, claim, run->arena));
+        } else {
+            hold(run, "ClaimNotFound",
+                 str_printf(run->arena, "PersistentVolumeClaim " STR_FMT " (%s) does not exist",
+                            STR_ARG(claim->name), claim->what));
+            ready = false;
+        }
+    }
+    return ready;
+}
+
+static void provision_service(struct job_run *run)
+{
+    if (!cache_get(run->input->cache, &kind_service, run->model.object->ns,
+                   run->model.object->name))
+        action_create(&run->actions, &kind_service, job_make_service(&run->model, run->arena));
+}
+
+static struct str sync_words(const struct json *status)
+{
+    const struct json *scheduled = condition_find(status, "PodScheduled");
+
+    if (str_is(json_str(json_get(scheduled, "status")), "False"))
+        return json_str(json_get(scheduled, "message"));
+    struct str words = json_str_at(status, "containerStatuses.0.state.waiting.message");
+    return words.len ? words : json_str(json_get(status, "message"));
+}
+
+/* The sync pod is wanted as long as the job runs, but only its start holds the job up. */
+static bool provision_sync(struct job_run *run)
+{
+    const struct object *pod = job_sync_pod(run);
+
+    if (!pod) {
+        action_create(&run->actions, &kind_pod, job_make_sync_pod(&run->model, run->arena));
+        job_say(run, JOB_PROVISIONING, STR("starting the sync pod"));
+        return false;
+    }
+    const struct json *status = json_get(object_json(pod, run->arena), "status");
+    struct str phase = json_str(json_get(status, "phase"));
+    if (str_is(phase, "Running"))
+        return true;
+    if (str_is(phase, "Failed") || str_is(phase, "Succeeded")) {
+        if (!pod->deleted_ms)
+            action_delete(&run->actions, pod);
+        job_say(run, JOB_PROVISIONING, STR("replacing the sync pod, which has ended"));
+        return false;
+    }
+    struct str words = sync_words(status);
+    job_say(run, JOB_PROVISIONING,
+            words.len ? str_printf(run->arena, "starting the sync pod: " STR_FMT, STR_ARG(words))
+                      : STR("starting the sync pod"));
+    return false;
+}
+
+bool job_provision(struct job_run *run)
+{
+    struct job_state *state = &run->state;
+    enum job_phase phase = state->phase;
+    struct str message = state->message;
+
+    if (!provision_claims(run))
+        return false;
+    provision_service(run);
+    if (run->model.sync_spec && !provision_sync(run)) {
+        if (!state->created)
+            return false;
+        /* The gang is under way: it needs the sync pod back, but does not wait for it. */
+        job_say(run, phase, message);
+    }
+    state->provisioned = true;
+    if (run->model.upload && !run->model.workspace_revision.len) {
+        job_say(run, JOB_SYNCING, STR("waiting for the workspace to be uploaded"));
+        return false;
+    }
+    state->workspace_ready = true;
+    return true;
+}

@@ -1,0 +1,562 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cache/cache.h"
+#include "control/control.h"
+#include "control/controllers.h"
+#include "control/job.h"
+#include "control/status.h"
+#include "control/torchrun.h"
+#include "control/torchrun_model.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TorchrunJob, a front end of the job engine: object to model, state to status. */
+
+#define RESTARTS_DEFAULT 3
+#define LABEL_BYTES_MAX  63
+
+const struct json *torchrun_pick(const struct torchrun *t, const char *path)
+{
+    const struct json *value = json_at(t->job_spec, path);
+
+    if (json_is_null(value))
+        value = json_at(t->queue_spec, path);
+    return json_is_null(value) ? NULL : value;
+}
+
+struct str torchrun_pick_str(const struct torchrun *t, const char *path)
+{
+    return json_str(torchrun_pick(t, path));
+}
+
+static void problem(struct job_model *model,
+                    const char *condition,
+                    const char *reason,
+                    struct str message)
+{
+    if (!model->problem.condition)
+        model->problem = (struct job_problem){condition, reason, message};
+}
+
+/* ---- size ---- */
+
+/* GPUs of the largest node: what "a node" means where the queue does not say. */
+static int64_t largest_node(const struct torchrun *t)
+{
+    const struct object *node;
+    size_t cursor = 0;
+    int64_t most = 0;
+
+    while ((node = cache_next(t->input->cache, &kind_node, STR(""), &cursor))) {
+        int64_t gpus = 0;
+        const struct json *allocatable = json_at(object_json(node, t->arena), "status.allocatable");
+
+        if (quantity_whole_json(json_get(allocatable, TORCHRUN_GPU), &gpus, NULL) == 0 &&
+            gpus > most)
+            most = gpus;
+    }
+    return most;
+}
+
+static int64_t template_gpus(const struct torchrun *t)
+{
+    JSON_FOREACH(json_at(t->queue_spec, "podTemplate.spec.containers"), container) {
+        const struct json *resources = json_get(container, "resources");
+        int64_t gpus = 0;
+
+        if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
+            continue;
+        if (quantity_whole_json(json_get(json_get(resources, "limits"), TORCHRUN_GPU), &gpus,
+                                NULL) == 0 &&
+            gpus)
+            return gpus;
+        (void)quantity_whole_json(json_get(json_get(resources, "requests"), TORCHRUN_GPU), &gpus,
+                                  NULL);
+        return gpus;
+    }
+    return 0;
+}
+
+static void read_shape(struct torchrun *t, struct job_model *model)
+{
+    const struct json *gpus = torchrun_pick(t, "nodeResources.gpus");
+    struct err err = {0};
+
+    t->shape_from_template = !torchrun_pick(t, "nodeResources") && template_gpus(t) > 0;
+    if (gpus)
+        t->gpus_per_node = json_i64_or(gpus, 0);
+    else if (t->shape_from_template)
+        t->gpus_per_node = template_gpus(t);
+    else
+        t->gpus_per_node = largest_node(t);
+    if (quantity_milli_json(torchrun_pick(t, "nodeResources.cpus"), &t->node_cpu_milli, &err) < 0)
+        problem(model, "InvalidSpec", "InvalidQuantity",
+                str_printf(t->arena, "nodeResources.cpus: %s", err.text));
+    if (quantity_whole_json(torchrun_pick(t, "nodeResources.memory"), &t->node_memory_bytes, &err) <
+        0)
+        problem(model, "InvalidSpec", "InvalidQuantity",
+                str_printf(t->arena, "nodeResources.memory: %s", err.text));
+}
+
+static void read_elastic(struct torchrun *t, struct job_model *model)
+{
+    const struct json *spec = t->job_spec;
+    int64_t min =
+        json_i64_or(json_at(spec, "elastic.minNodes"), json_i64_or(json_get(spec, "minNodes"), 0));
+    int64_t max =
+        json_i64_or(json_at(spec, "elastic.maxNodes"), json_i64_or(json_get(spec, "maxNodes"), 0));
+
+    if (!min && !max)
+        return;
+    min = min ? min : 1;
+    max = max ? max : (int64_t)model->count > min ? (int64_t)model->count : min;
+    if (max < min || max > JOB_PODS_MAX) {
+        problem(model, "InvalidSpec", "InvalidElastic",
+                str_printf(t->arena,
+                           "elastic: maxNodes (%lld) must be at least minNodes (%lld) "
+                           "and at most %d",
+                           (long long)max, (long long)min, JOB_PODS_MAX));
+        return;
+    }
+    /* Every pod gets what the first one would: torchrun wants equal ones when they come and go. */
+    int64_t each = model->gpus[0];
+    int64_t *gpus = ARENA_ARRAY(t->arena, int64_t, (size_t)max);
+    for (int64_t i = 0; i < max; i++)
+        gpus[i] = each;
+    model->gpus = gpus;
+    model->min = (size_t)min;
+    model->max = (size_t)max;
+    model->count = (size_t)max;
+    model->gpus_total = each * max;
+    t->elastic = max > 1;
+}
+
+static void read_size(struct torchrun *t, struct job_model *model)
+{
+    const struct json *spec = t->job_spec;
+    int64_t gpus = json_i64_or(json_get(spec, "numGPUs"), -1);
+    int64_t nodes = json_i64_or(json_get(spec, "numNodes"), 0);
+    bool elastic = json_at(spec, "elastic.minNodes") || json_at(spec, "elastic.maxNodes") ||
+                   json_get(spec, "minNodes") || json_get(spec, "maxNodes");
+    int64_t *each = ARENA_ARRAY(t->arena, int64_t, JOB_PODS_MAX);
+
+    model->gpus = each;
+    model->count = 1;
+    if (gpus >= 0 && !nodes) {
+        model->count = torchrun_split(gpus, t->gpus_per_node, each, JOB_PODS_MAX);
+    } else {
+        /* Whole nodes; with both given, numGPUs spread over numNodes pods. */
+        model->count = nodes ? (size_t)nodes : 1;
+        for (size_t i = 0; i < model->count && i < JOB_PODS_MAX; i++)
+            each[i] = gpus < 0 ? (nodes || elastic ? t->gpus_per_node : 0)
+                               : gpus / nodes + ((int64_t)i < gpus % nodes ? 1 : 0);
+    }
+    if (model->count > JOB_PODS_MAX) {
+        problem(model, "InvalidSpec", "TooManyPods",
+                str_printf(t->arena, "the job would be %zu pods, the most is %d", model->count,
+                           JOB_PODS_MAX));
+        model->count = 1;
+    }
+    for (size_t i = 0; i < model->count; i++)
+        model->gpus_total += each[i];
+    model->min = model->max = model->count;
+    t->nproc = json_i64_or(json_get(spec, "nprocPerNode"), 0);
+    read_elastic(t, model);
+}
+
+/* ---- rendezvous, policy, labels ---- */
+
+static void read_rendezvous(struct torchrun *t, const struct job_model *model)
+{
+    struct str backend = torchrun_pick_str(t, "distributed.rdzvBackend");
+    struct str endpoint = torchrun_pick_str(t, "distributed.rdzvEndpoint");
+
+    t->rdzv_backend = backend.len ? backend : STR("c10d");
+    t->rdzv_port = json_i64_or(torchrun_pick(t, "distributed.port"), 0);
+    /* An etcd is no place for c10d or static: queues carry such an endpoint as a default. */
+    if (str_starts(t->rdzv_backend, STR("etcd")) || !str_ends(endpoint, STR(":2379")))
+        t->rdzv_endpoint = endpoint;
+    if (model->max == 1)
+        t->rdzv_backend = STR("standalone");
+}
+
+static void read_policy(const struct torchrun *t, struct job_model *model)
+{
+    struct str clean = torchrun_pick_str(t, "reliability.cleanPodPolicy");
+    int64_t ttl = json_i64_or(torchrun_pick(t, "reliability.ttlSecondsAfterFinished"), -1);
+
+    model->suspend = json_bool_or(json_get(t->job_spec, "suspend"), false);
+    model->restart = !str_is(torchrun_pick_str(t, "reliability.restartPolicy"), "Never");
+    model->max_restarts =
+        json_i64_or(torchrun_pick(t, "reliability.maxRestarts"), RESTARTS_DEFAULT);
+    model->deadline_ms =
+        json_i64_or(torchrun_pick(t, "reliability.activeDeadlineSeconds"), 0) * 1000;
+    model->ttl_ms = ttl < 0 ? -1 : ttl * 1000;
+    model->clean = str_is(clean, "All")    ? JOB_CLEAN_ALL
+                   : str_is(clean, "None") ? JOB_CLEAN_NONE
+                                           : JOB_CLEAN_RUNNING;
+}
+
+static void merge_strings(struct arena *arena, struct json *to, const struct json *from)
+{
+    JSON_FOREACH(from, member)
+        if (json_is(member, JSON_STRING))
+            json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+}
+
+static void label(struct arena *arena, struct json *labels, const char *key, struct str value)
+{
+    if (value.len <= LABEL_BYTES_MAX)
+        json_add_str(arena, labels, key, value);
+}
+
+static void make_labels(struct torchrun *t, struct job_model *model)
+{
+    struct json *labels = json_new_object(t->arena);
+    struct json *annotations = json_new_object(t->arena);
+    struct str job_name = json_str(json_get(t->job_spec, "jobName"));
+
+    merge_strings(t->arena, labels, json_at(t->queue_spec, "podTemplate.metadata.labels"));
+    merge_strings(t->arena, labels, json_get(t->job_spec, "labels"));
+    merge_strings(t->arena, annotations,
+                  json_at(t->queue_spec, "podTemplate.metadata.annotations"));
+    merge_strings(t->arena, annotations, json_get(t->job_spec, "annotations"));
+    json_add_c(t->arena, labels, "app", "torchrun");
+    label(t->arena, labels, JOB_LABEL_NAME, t->job->name);
+    label(t->arena, labels, "torchrun.ai/job-name", job_name.len ? job_name : t->job->name);
+    label(t->arena, labels, "torchrun.ai/job-id", t->job_id);
+    label(t->arena, labels, "torchrun.ai/job-queue", t->queue_name);
+    json_set(labels, t->input->config->queue_label_key, json_new_str(t->arena, t->kai_queue));
+    model->labels = labels;
+    model->annotations = annotations;
+}
+
+/* ---- translate ---- */
+
+static bool find_queue(struct torchrun *t, struct job_model *model)
+{
+    t->queue_name = torchrun_job_queue(t->job_spec);
+    if (!t->queue_name.len) {
+        problem(model, "QueueNotFound", "NoQueue",
+                STR("spec.jobQueue is missing: name the TorchrunQueue to run in"));
+        return false;
+    }
+    t->queue = cache_get(t->input->cache, &kind_torchrunqueue, t->job->ns, t->queue_name);
+    if (!t->queue) {
+        problem(model, "QueueNotFound", "QueueNotFound",
+                str_printf(t->arena,
+                           "TorchrunQueue \"" STR_FMT "\" does not exist in namespace \"" STR_FMT
+                           "\"; see: kubectl get torchrunqueues -n " STR_FMT,
+                           STR_ARG(t->queue_name), STR_ARG(t->job->ns), STR_ARG(t->job->ns)));
+        return false;
+    }
+    arena_defer(t->arena, object_release, object_ref(t->queue));
+    t->queue_spec = json_get(object_json(t->queue, t->arena), "spec");
+    t->kai_queue = torchrun_kai_queue(t->queue, t->queue_spec);
+    struct str bad = torchrun_template_problem(t->queue_spec, t->arena);
+    if (bad.len)
+        problem(model, "QueueInvalid", "InvalidTemplate",
+                str_printf(t->arena, "TorchrunQueue " STR_FMT ": " STR_FMT, STR_ARG(t->queue_name),
+                           STR_ARG(bad)));
+    return !bad.len;
+}
+
+static void translate(const struct control_input *input,
+                      const struct object *object,
+                      struct arena *arena,
+                      struct job_model *model)
+{
+    struct torchrun *t = ARENA_NEW(arena, struct torchrun);
+
+    *t = (struct torchrun){.input = input, .arena = arena, .job = object};
+    t->job_spec = json_get(object_json(object, arena), "spec");
+    t->job_id = json_str(json_get(t->job_spec, "jobID"));
+    if (!t->job_id.len)
+        t->job_id = object->uid;
+    model->front = t;
+    model->role = STR("worker");
+    bool found = find_queue(t, model);
+    read_policy(t, model);
+    if (!found)
+        return;
+    if (!json_str(json_get(t->job_spec, "command")).len)
+        problem(model, "InvalidSpec", "NoCommand",
+                STR("spec.command is missing: say what every rank shall run"));
+    t->mount_path = json_str(torchrun_pick(t, "storage.workspace.mountPath"));
+    if (!t->mount_path.len)
+        t->mount_path = torchrun_pick_str(t, "workspaceStorage.mountPath");
+    if (!t->mount_path.len)
+        t->mount_path = STR(TORCHRUN_MOUNT);
+    model->upload = str_is(object_annotation(object, TORCHRUN_WORKSPACE), "upload");
+    model->workspace_revision = object_annotation(object, TORCHRUN_REVISION);
+    t->host_workspace = model->upload;
+    read_shape(t, model);
+    read_size(t, model);
+    read_rendezvous(t, model);
+    make_labels(t, model);
+    torchrun_make_pods(t, model);
+    torchrun_make_storage(t, model);
+}
+
+/* ---- status ---- */
+
+static int64_t moment(const struct json *status, const char *key)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(json_str(json_get(status, key)), &ms);
+    return ms;
+}
+
+static void read_status(const struct json *status, struct job_state *ret)
+{
+    const struct json *failure = json_get(status, "failure");
+
+    *ret = (struct job_state){
+        .phase = job_phase_parse(json_str(json_get(status, "phase"))),
+        .message = json_str(json_get(status, "message")),
+        .generation = json_i64_or(json_get(status, "generation"), 0),
+        .restarts = json_i64_or(json_get(status, "restarts"), 0),
+        .disruptions = json_i64_or(json_get(status, "preemptions"), 0),
+        .start_ms = moment(status, "startTime"),
+        .completion_ms = moment(status, "completionTime"),
+        .run_start_ms = moment(status, "runStartTime"),
+        .run_ms = json_i64_or(json_get(status, "runSeconds"), 0) * 1000,
+        .exit_code = json_i64_or(json_get(status, "exitCode"), -1),
+        .failure = {.pod = json_str(json_get(failure, "pod")),
+                    .exit_code = json_i64_or(json_get(failure, "exitCode"), 0),
+                    .reason = json_str(json_get(failure, "reason")),
+                    .message = json_str(json_get(failure, "message")),
+                    .time_ms = moment(failure, "time")},
+        .provisioned = condition_is_true(status, "Provisioned"),
+        .workspace_ready = condition_is_true(status, "WorkspaceReady"),
+        .created = condition_is_true(status, "JobCreated"),
+    };
+}
+
+static void write_moment(struct arena *arena, struct json *to, const char *key, int64_t ms)
+{
+    if (ms)
+        json_add_str(arena, to, key, time_text(arena, ms));
+    else
+        json_remove(to, str_from(key));
+}
+
+static struct str distribution(const struct job_model *model, struct arena *arena)
+{
+    struct str text = STR_NONE;
+
+    for (size_t i = 0; i < model->count; i++) {
+        size_t same = 1;
+
+        while (i + 1 < model->count && model->gpus[i + 1] == model->gpus[i]) {
+            same++;
+            i++;
+        }
+        text = same > 1 ? str_printf(arena, STR_FMT "%s%zux%lld", STR_ARG(text),
+                                     text.len ? "+" : "", same, (long long)model->gpus[i])
+                        : str_printf(arena, STR_FMT "%s%lld", STR_ARG(text), text.len ? "+" : "",
+                                     (long long)model->gpus[i]);
+    }
+    return text;
+}
+
+static void write_workers(const struct job_model *model,
+                          const struct job_state *state,
+                          struct json *status,
+                          struct arena *arena)
+{
+    const struct job_workers *count = &state->workers;
+    struct json *workers = json_add_object(arena, status, "workers");
+    bool done = job_phase_is_final(state->phase);
+
+    json_add_i64(arena, workers, "pending", count->pending);
+    json_add_i64(arena, workers, "ready", count->ready);
+    json_add_i64(arena, workers, "running", count->running);
+    json_add_i64(arena, workers, "failed", count->failed);
+    json_add_i64(arena, workers, "succeeded", count->succeeded);
+    json_add_str(arena, status, "workersStatus",
+                 done
+                     ? str_printf(arena, "%lld/%zu done", (long long)count->succeeded, model->count)
+                     : str_printf(arena, "%lld/%zu ready",
+                                  (long long)(count->ready + count->succeeded), model->count));
+}
+
+static void write_conditions(const struct job_model *model,
+                             const struct job_state *state,
+                             struct json *status,
+                             int64_t now_ms,
+                             struct arena *arena)
+{
+    bool ok = state->phase == JOB_SUCCEEDED;
+    bool failed = state->phase == JOB_FAILED || state->phase == JOB_TIMED_OUT;
+    bool ready = (size_t)(state->workers.ready + state->workers.succeeded) >= model->count;
+    static const char *const problems[] = {"QueueNotFound", "QueueInvalid", "InvalidSpec",
+                                           "NoMatchingNode", "StorageProblem"};
+    struct condition list[] = {
+        {"Provisioned", state->provisioned ? "True" : "False",
+         state->provisioned ? "Provisioned" : "Provisioning", STR("")},
+        {"WorkspaceReady", state->workspace_ready ? "True" : "False",
+         state->workspace_ready ? "Synced" : "NotSynced", STR("")},
+        {"JobCreated", state->created ? "True" : "False",
+         state->created ? "PodsCreated" : "NotCreated", STR("")},
+        {"AllWorkersReady", ready ? "True" : "False", ready ? "AllReady" : "NotReady", STR("")},
+        {"Completed", ok || failed ? "True" : "False",
+         ok || failed ? job_phase_word(state->phase) : "InProgress", state->message},
+        {"Failed", failed ? "True" : "False", failed ? job_phase_word(state->phase) : "NotFailed",
+         failed ? state->message : STR("")},
+    };
+
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+        condition_set(arena, status, &list[i], now_ms);
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        bool now =
+            state->problem.condition && str_is(str_from(state->problem.condition), problems[i]);
+
+        if (now || condition_find(status, problems[i]))
+            condition_set(arena, status,
+                          &(struct condition){problems[i], now ? "True" : "False",
+                                              now ? state->problem.reason : "Resolved",
+                                              now ? state->problem.message : STR("")},
+                          now_ms);
+    }
+}
+
+static void write_failure(const struct job_state *state, struct json *status, struct arena *arena)
+{
+    if (!state->failure.time_ms)
+        return;
+    struct json *failure = json_add_object(arena, status, "failure");
+    json_add_str(arena, failure, "pod", state->failure.pod);
+    json_add_i64(arena, failure, "exitCode", state->failure.exit_code);
+    json_add_str(arena, failure, "reason", state->failure.reason);
+    json_add_str(arena, failure, "message", state->failure.message);
+    write_moment(arena, failure, "time", state->failure.time_ms);
+}
+
+static void write_status(const struct job_model *model,
+                         const struct job_state *state,
+                         struct json *status,
+                         int64_t now_ms,
+                         struct arena *arena)
+{
+    const struct torchrun *t = model->front;
+
+    json_add_c(arena, status, "phase", job_phase_word(state->phase));
+    json_add_str(arena, status, "message", state->message);
+    json_add_str(arena, status, "queue", t->queue_name);
+    json_add_str(arena, status, "jobID", t->job_id);
+    if (model->pod_spec) {
+        json_add_i64(arena, status, "numGPUs", model->gpus_total);
+        json_add_i64(arena, status, "numNodes", (int64_t)model->count);
+        json_add_str(arena, status, "distribution", distribution(model, arena));
+        write_workers(model, state, status, arena);
+    }
+    json_add_i64(arena, status, "generation", state->generation);
+    json_add_i64(arena, status, "restarts", state->restarts);
+    json_add_i64(arena, status, "preemptions", state->disruptions);
+    json_add_i64(arena, status, "observedGeneration", model->object->generation);
+    json_add_i64(arena, status, "runSeconds", state->run_ms / 1000);
+    if (model->workspace_revision.len)
+        json_add_str(arena, status, "workspaceRevision", model->workspace_revision);
+    if (state->exit_code >= 0)
+        json_add_i64(arena, status, "exitCode", state->exit_code);
+    write_moment(arena, status, "startTime", state->start_ms);
+    write_moment(arena, status, "runStartTime", state->run_start_ms);
+    write_moment(arena, status, "completionTime", state->completion_ms);
+    write_failure(state, status, arena);
+    write_conditions(model, state, status, now_ms, arena);
+}
+
+const struct job_kind torchrun_job_kind = {
+    .kind = &kind_torchrunjob,
+    .translate = translate,
+    .read = read_status,
+    .write = write_status,
+};
+
+/* ---- the controller ---- */
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    job_reconcile(input, &torchrun_job_kind, key, actions);
+}
+
+/* Every unfinished job of a namespace (all: empty) and queue (any: empty). */
+static void jobs_of(const struct cache *cache,
+                    struct str ns,
+                    struct str queue,
+                    bool held_up, /* only those that something is wrong with */
+                    struct control_keys *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *job;
+    size_t cursor = 0;
+
+    while ((job = cache_next(cache, &kind_torchrunjob, ns, &cursor))) {
+        const struct json *root = object_json(job, &arena);
+
+        enum job_phase phase = job_phase_parse(json_str_at(root, "status.phase"));
+
+        if (job_phase_is_final(phase) || (held_up && phase != JOB_PENDING))
+            continue;
+        if (!queue.len || str_eq(torchrun_job_queue(json_get(root, "spec")), queue))
+            control_keys_add(ret, job->ns, job->name);
+    }
+}
+
+static bool node_is_ready(const struct object *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return condition_is_true(json_get(object_json(node, &arena), "status"), "Ready");
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (object->kind == &kind_torchrunjob) {
+        control_keys_add(ret, object->ns, object->name);
+        return;
+    }
+    if (object->kind == &kind_torchrunqueue) {
+        jobs_of(cache, object->ns, object->name, false, ret);
+        return;
+    }
+    if (object->kind == &kind_node) {
+        /* Heartbeats are many; what matters is a node that comes, goes or falls silent. */
+        bool fine = cache_get(cache, &kind_node, STR(""), object->name) && node_is_ready(object);
+
+        jobs_of(cache, STR(""), STR(""), fine, ret);
+        return;
+    }
+    if (object->kind == &kind_storageclass || object->kind == &kind_priorityclass) {
+        jobs_of(cache, STR(""), STR(""), false, ret);
+        return;
+    }
+    const struct object_owner *owner = object_controller(object);
+    if (owner && str_is(owner->kind, kind_torchrunjob.name)) {
+        control_keys_add(ret, object->ns, owner->name);
+        return;
+    }
+    if (object->kind == &kind_pvc)
+        jobs_of(cache, object->ns, STR(""), false, ret);
+}
+
+static const struct kind *const watches[] = {
+    &kind_torchrunjob,  &kind_torchrunqueue, &kind_pod,           &kind_pvc,      &kind_service,
+    &kind_storageclass, &kind_node,          &kind_priorityclass, &kind_podgroup, NULL};
+
+const struct controller torchrun_job_controller = {.name = "torchrunjob",
+                                                   .watches = watches,
+                                                   .keys = keys,
+                                                   .reconcile = reconcile};

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/str.h"
+#include "control/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena;
+struct control_input;
+struct json;
+struct object;
+
+/* torchrun_model: what the files that translate a TorchrunJob share. */
+struct torchrun {
+    const struct control_input *input;
+    struct arena *arena;
+    const struct object *job;
+    const struct object *queue;
+    const struct json *job_spec;
+    const struct json *queue_spec;
+    struct str queue_name;
+    struct str kai_queue;
+    struct str job_id;
+    struct str mount_path;    /* of the workspace: /app */
+    struct str rdzv_backend;  /* standalone, c10d, static, etcd-v2 */
+    struct str rdzv_endpoint; /* given by the user; empty: the job's own */
+    int64_t rdzv_port;        /* given by the user; 0: one of our choosing */
+    bool elastic;
+    bool host_workspace;    /* the sync pod serves a workspace */
+    int64_t gpus_per_node;  /* 0: a queue without GPUs */
+    int64_t node_cpu_milli; /* 0: nothing said */
+    int64_t node_memory_bytes;
+    int64_t nproc;            /* ranks of a pod; 0: one a GPU */
+    bool shape_from_template; /* the trainer's own resources say what a pod gets */
+};
+
+/* The job's value at `path` if it has one, else the queue's. */
+const struct json *torchrun_pick(const struct torchrun *t, const char *path);
+struct str torchrun_pick_str(const struct torchrun *t, const char *path);
+
+/* Fill model->pod_spec, sync_spec and claims. */
+void torchrun_make_pods(struct torchrun *t, struct job_model *model);
+void torchrun_make_storage(struct torchrun *t, struct job_model *model);
+/* job_model.fill of this kind. */
+void torchrun_fill(const struct job_model *model,
+                   const struct job_pod *pod,
+                   struct json *spec,
+                   struct arena *arena);
