@@ -1,0 +1,212 @@
+#include "api/admit.h"
+
+#include "api/kind.h"
+#include "api/names.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static void add(struct admit *admit, struct str field, const char *reason, struct str message)
+{
+    if (admit->causes.count == ADMIT_CAUSES_MAX)
+        return;
+    VEC_PUSH(admit->arena, &admit->causes,
+             (struct api_cause){.field = str_dup(admit->arena, field),
+                                .reason = str_from(reason),
+                                .message = message});
+}
+
+void admit_required(struct admit *admit, struct str field, const char *detail)
+{
+    add(admit, field, "FieldValueRequired",
+        detail && detail[0] ? str_printf(admit->arena, "Required value: %s", detail)
+                            : STR("Required value"));
+}
+
+void admit_invalid(struct admit *admit,
+                   struct str field,
+                   const struct json *value,
+                   const char *detail)
+{
+    struct str text = value ? str_sub(json_text(admit->arena, value), 0, 200) : STR("null");
+
+    add(admit, field, "FieldValueInvalid",
+        str_printf(admit->arena, "Invalid value: " STR_FMT ": %s", STR_ARG(text), detail));
+}
+
+void admit_forbidden(struct admit *admit, struct str field, const char *detail)
+{
+    add(admit, field, "FieldValueForbidden", str_printf(admit->arena, "Forbidden: %s", detail));
+}
+
+void admit_unsupported(struct admit *admit,
+                       struct str field,
+                       const struct json *value,
+                       const char *allowed)
+{
+    struct str text = str_sub(json_text(admit->arena, value), 0, 200);
+
+    add(admit, field, "FieldValueNotSupported",
+        str_printf(admit->arena, "Unsupported value: " STR_FMT ": supported values: %s",
+                   STR_ARG(text), allowed));
+}
+
+void admit_duplicate(struct admit *admit, struct str field, const struct json *value)
+{
+    struct str text = str_sub(json_text(admit->arena, value), 0, 200);
+
+    add(admit, field, "FieldValueDuplicate",
+        str_printf(admit->arena, "Duplicate value: " STR_FMT, STR_ARG(text)));
+}
+
+static void set_default(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+static void default_service(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    set_default(admit, spec, "type", "ClusterIP");
+    set_default(admit, spec, "sessionAffinity", "None");
+    set_default(admit, spec, "internalTrafficPolicy", "Cluster");
+    JSON_FOREACH(json_get(spec, "ports"), port) {
+        if (!json_is(port, JSON_OBJECT))
+            continue;
+        set_default(admit, port, "protocol", "TCP");
+        const struct json *number = json_get(port, "port");
+        if (json_is_null(json_get(port, "targetPort")) && !json_is_null(number))
+            json_set(port, STR("targetPort"), json_clone(admit->arena, number));
+    }
+    (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
+}
+
+static void default_namespace(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+    struct json *status = json_make_path(admit->arena, admit->object, "status");
+    struct json *labels = json_make_path(admit->arena, admit->object, "metadata.labels");
+
+    if (!admit->old && !json_get(spec, "finalizers"))
+        json_push(json_add_array(admit->arena, spec, "finalizers"),
+                  json_new_str(admit->arena, STR("kubernetes")));
+    set_default(admit, status, "phase", "Active");
+    json_add_str(admit->arena, labels, "kubernetes.io/metadata.name",
+                 json_str_at(admit->object, "metadata.name"));
+}
+
+static void default_pvc(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+    struct json *status = json_make_path(admit->arena, admit->object, "status");
+
+    set_default(admit, spec, "volumeMode", "Filesystem");
+    set_default(admit, status, "phase", "Pending");
+}
+
+static void default_secret(struct admit *admit)
+{
+    set_default(admit, admit->object, "type", "Opaque");
+}
+
+void admit_default(struct admit *admit)
+{
+    struct json *object = admit->object;
+
+    if (admit->kind == &kind_pod)
+        admit_pod_default(admit, json_make_path(admit->arena, object, "spec"));
+    else if (admit->kind == &kind_service)
+        default_service(admit);
+    else if (admit->kind == &kind_namespace)
+        default_namespace(admit);
+    else if (admit->kind == &kind_pvc)
+        default_pvc(admit);
+    else if (admit->kind == &kind_secret)
+        default_secret(admit);
+    if (admit->kind == &kind_pod && !admit->old)
+        set_default(admit, json_make_path(admit->arena, object, "status"), "phase", "Pending");
+}
+
+static void check_service(struct admit *admit)
+{
+    const struct json *ports = json_at(admit->object, "spec.ports");
+    bool headless = str_is(json_str_at(admit->object, "spec.clusterIP"), "None");
+    bool external = str_is(json_str_at(admit->object, "spec.type"), "ExternalName");
+    size_t index = 0;
+
+    if (!json_count(ports) && !headless && !external)
+        admit_required(admit, STR("spec.ports"), "");
+    JSON_FOREACH(ports, port) {
+        int64_t number = json_i64_or(json_get(port, "port"), 0);
+
+        if (number < 1 || number > 65535)
+            admit_invalid(admit, str_printf(admit->arena, "spec.ports[%zu].port", index),
+                          json_get(port, "port"), "must be between 1 and 65535, inclusive");
+        if (json_count(ports) > 1 && !json_str(json_get(port, "name")).len)
+            admit_required(admit, str_printf(admit->arena, "spec.ports[%zu].name", index), "");
+        index++;
+    }
+}
+
+static void check_pvc(struct admit *admit)
+{
+    struct err err = {0};
+    int64_t bytes = 0;
+    const struct json *storage = json_at(admit->object, "spec.resources.requests.storage");
+
+    if (!json_count(json_at(admit->object, "spec.accessModes")))
+        admit_required(admit, STR("spec.accessModes"), "at least 1 access mode is required");
+    if (json_is_null(storage))
+        admit_required(admit, STR("spec.resources[storage]"), "");
+    else if (quantity_whole_json(storage, &bytes, &err) < 0)
+        admit_invalid(admit, STR("spec.resources[storage]"), storage, err.text);
+    else if (bytes <= 0)
+        admit_invalid(admit, STR("spec.resources[storage]"), storage, "must be greater than zero");
+}
+
+static void check_keys(struct admit *admit, const char *member)
+{
+    JSON_FOREACH(json_get(admit->object, member), item) {
+        const char *rule = names_config_key(json_key(item));
+
+        if (rule)
+            admit_invalid(
+                admit, str_printf(admit->arena, "%s[" STR_FMT "]", member, STR_ARG(json_key(item))),
+                json_new_str(admit->arena, json_key(item)), rule);
+    }
+    if (admit->old && json_bool_or(json_get(admit->old, "immutable"), false) &&
+        !json_equal(json_get(admit->object, member), json_get(admit->old, member)))
+        admit_forbidden(admit, str_from(member), "field is immutable when `immutable` is set");
+}
+
+void admit_validate(struct admit *admit)
+{
+    admit_metadata(admit);
+    if (str_is(admit->subresource, "status"))
+        return;
+    if (admit->kind == &kind_pod) {
+        admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
+        if (admit->old)
+            admit_pod_update(admit);
+    } else if (admit->kind == &kind_service) {
+        check_service(admit);
+    } else if (admit->kind == &kind_pvc) {
+        check_pvc(admit);
+    } else if (admit->kind == &kind_configmap) {
+        check_keys(admit, "data");
+        check_keys(admit, "binaryData");
+    } else if (admit->kind == &kind_secret) {
+        check_keys(admit, "data");
+        check_keys(admit, "stringData");
+    }
+}

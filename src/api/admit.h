@@ -1,0 +1,53 @@
+#pragma once
+
+#include "api/api.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdint.h>
+
+struct arena;
+struct json;
+struct kind;
+
+/* admit: what happens to an object between a client's request and the store: defaults are filled in
+ * and the object is checked, by rules per kind.
+ *
+ * `object` is changed in place. Whatever is wrong becomes a cause (field, reason, message), all of
+ * them at once, so a user repairs a manifest in one go. */
+#define ADMIT_CAUSES_MAX 50
+
+struct admit {
+    struct arena *arena;
+    const struct kind *kind;
+    struct json *object;
+    const struct json *old; /* NULL: creation */
+    struct str subresource; /* "status": only status changes */
+    VEC(struct api_cause) causes;
+};
+
+/* Fields the client left out. */
+void admit_default(struct admit *admit);
+/* All rules; look at admit->causes afterwards. */
+void admit_validate(struct admit *admit);
+
+/* For the rules. `field` is copied; values are quoted in the message as Kubernetes does:
+ * Invalid value: "x": must be ... */
+void admit_required(struct admit *admit, struct str field, const char *detail);
+void admit_invalid(struct admit *admit,
+                   struct str field,
+                   const struct json *value,
+                   const char *detail);
+void admit_forbidden(struct admit *admit, struct str field, const char *detail);
+void admit_unsupported(struct admit *admit,
+                       struct str field,
+                       const struct json *value,
+                       const char *allowed);
+void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
+
+/* admit_meta.c */
+void admit_metadata(struct admit *admit);
+/* admit_pod.c */
+void admit_pod_default(struct admit *admit, struct json *spec);
+void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
+void admit_pod_update(struct admit *admit);

@@ -1,0 +1,119 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define ANNOTATION_BYTES_MAX ((size_t)256 * 1024)
+
+static const char *name_rule(const struct kind *kind, struct str name)
+{
+    if (kind == &kind_namespace || kind == &kind_endpoints)
+        return kind == &kind_namespace ? names_dns_label(name) : names_dns_subdomain(name);
+    if (kind == &kind_service)
+        return names_dns_1035_label(name);
+    if (strcmp(kind->group, "rbac.authorization.k8s.io") == 0)
+        return names_path_segment(name);
+    return names_dns_subdomain(name);
+}
+
+static void check_labels(struct admit *admit, const struct json *labels)
+{
+    if (labels && !json_is(labels, JSON_OBJECT) && !json_is_null(labels))
+        admit_invalid(admit, STR("metadata.labels"), labels, "must be an object of strings");
+    JSON_FOREACH(labels, label) {
+        const char *rule = names_qualified(json_key(label));
+
+        if (rule)
+            admit_invalid(admit, STR("metadata.labels"),
+                          json_new_str(admit->arena, json_key(label)), rule);
+        rule = json_is(label, JSON_STRING) ? names_label_value(json_str(label))
+                                           : "must be a string; quote it";
+        if (rule)
+            admit_invalid(admit, STR("metadata.labels"), label, rule);
+    }
+}
+
+static void check_annotations(struct admit *admit, const struct json *annotations)
+{
+    size_t bytes = 0;
+
+    JSON_FOREACH(annotations, item) {
+        const char *rule = names_qualified(json_key(item));
+
+        bytes += json_key(item).len + json_str(item).len;
+        /* Annotation keys may be upper case in their prefix; only the shape matters. */
+        if (rule && str_find(json_key(item), '/') == json_key(item).len)
+            admit_invalid(admit, STR("metadata.annotations"),
+                          json_new_str(admit->arena, json_key(item)), rule);
+        if (!json_is(item, JSON_STRING))
+            admit_invalid(admit, STR("metadata.annotations"), item, "must be a string; quote it");
+    }
+    if (bytes > ANNOTATION_BYTES_MAX)
+        admit_invalid(admit, STR("metadata.annotations"), NULL, "must have at most 262144 bytes");
+}
+
+static void check_owners(struct admit *admit, const struct json *owners)
+{
+    static const char *const required[] = {"apiVersion", "kind", "name", "uid"};
+    size_t index = 0;
+    size_t controllers = 0;
+
+    JSON_FOREACH(owners, owner) {
+        for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+            if (!json_str(json_get(owner, required[i])).len)
+                admit_invalid(admit,
+                              str_printf(admit->arena, "metadata.ownerReferences[%zu].%s", index,
+                                         required[i]),
+                              json_get(owner, required[i]), "must not be empty");
+        controllers += json_bool_or(json_get(owner, "controller"), false) ? 1 : 0;
+        index++;
+    }
+    if (controllers > 1)
+        admit_invalid(admit, STR("metadata.ownerReferences"), owners,
+                      "Only one reference can have Controller set to true");
+}
+
+static bool listed(const struct json *list, const struct json *value)
+{
+    JSON_FOREACH(list, item)
+        if (json_equal(item, value))
+            return true;
+    return false;
+}
+
+static void check_finalizers(struct admit *admit, const struct json *meta)
+{
+    const struct json *before = json_at(admit->old, "metadata.finalizers");
+    bool deleting = !json_is_null(json_at(admit->old, "metadata.deletionTimestamp"));
+
+    JSON_FOREACH(json_get(meta, "finalizers"), item) {
+        const char *rule = names_qualified(json_str(item));
+
+        if (rule)
+            admit_invalid(admit, STR("metadata.finalizers"), item, rule);
+        if (deleting && !listed(before, item))
+            admit_forbidden(admit, STR("metadata.finalizers"),
+                            "no new finalizers can be added if the object is being deleted");
+    }
+}
+
+void admit_metadata(struct admit *admit)
+{
+    const struct json *meta = json_get(admit->object, "metadata");
+    const struct json *name = json_get(meta, "name");
+    const char *rule = name_rule(admit->kind, json_str(name));
+
+    if (json_is_null(name) || !json_str(name).len)
+        admit_required(admit, STR("metadata.name"), "name or generateName is required");
+    else if (rule)
+        admit_invalid(admit, STR("metadata.name"), name, rule);
+    check_labels(admit, json_get(meta, "labels"));
+    check_annotations(admit, json_get(meta, "annotations"));
+    check_owners(admit, json_get(meta, "ownerReferences"));
+    check_finalizers(admit, meta);
+}

@@ -1,0 +1,427 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- defaults ---- */
+
+static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+static void set_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_i64(admit->arena, object, key, number);
+}
+
+/* "repo/image:1.2" has a tag, "host:5000/image" has none; an untagged or latest image is pulled
+ * always. */
+static const char *pull_policy(struct str image)
+{
+    size_t colon = image.len;
+
+    for (size_t i = image.len; i-- > 0 && image.p[i] != '/';)
+        if (image.p[i] == ':' || image.p[i] == '@') {
+            colon = i;
+            break;
+        }
+    struct str tag = str_sub(image, colon + 1, image.len);
+    return colon == image.len || str_is(tag, "latest") ? "Always" : "IfNotPresent";
+}
+
+static void default_resources(struct admit *admit, struct json *container)
+{
+    struct json *limits = json_at(container, "resources.limits");
+
+    if (json_is_null(json_get(container, "resources")))
+        json_add_object(admit->arena, container, "resources");
+    /* What is limited and not requested is requested. */
+    JSON_FOREACH(limits, limit) {
+        struct json *requests = json_make_path(admit->arena, container, "resources.requests");
+
+        if (!json_get_str(requests, json_key(limit)))
+            json_set(requests, json_key(limit), json_clone(admit->arena, limit));
+    }
+}
+
+static void default_probe(struct admit *admit, struct json *container, const char *name)
+{
+    struct json *probe = json_get(container, name);
+
+    if (!json_is(probe, JSON_OBJECT))
+        return;
+    set_i64(admit, probe, "timeoutSeconds", 1);
+    set_i64(admit, probe, "periodSeconds", 10);
+    set_i64(admit, probe, "successThreshold", 1);
+    set_i64(admit, probe, "failureThreshold", 3);
+    struct json *http = json_get(probe, "httpGet");
+    if (json_is(http, JSON_OBJECT)) {
+        set_c(admit, http, "path", "/");
+        set_c(admit, http, "scheme", "HTTP");
+    }
+}
+
+static void default_container(struct admit *admit, struct json *container)
+{
+    if (!json_is(container, JSON_OBJECT))
+        return;
+    set_c(admit, container, "terminationMessagePath", "/dev/termination-log");
+    set_c(admit, container, "terminationMessagePolicy", "File");
+    set_c(admit, container, "imagePullPolicy", pull_policy(json_str(json_get(container, "image"))));
+    default_resources(admit, container);
+    JSON_FOREACH(json_get(container, "ports"), port)
+        if (json_is(port, JSON_OBJECT))
+            set_c(admit, port, "protocol", "TCP");
+    default_probe(admit, container, "livenessProbe");
+    default_probe(admit, container, "readinessProbe");
+    default_probe(admit, container, "startupProbe");
+    JSON_FOREACH(json_get(container, "env"), variable) {
+        struct json *field = json_at(variable, "valueFrom.fieldRef");
+
+        if (json_is(field, JSON_OBJECT))
+            set_c(admit, field, "apiVersion", "v1");
+    }
+}
+
+/* A pod is not thrown off a node that is gone for a moment. */
+static void default_tolerations(struct admit *admit, struct json *spec)
+{
+    static const char *const keys[] = {"node.kubernetes.io/not-ready",
+                                       "node.kubernetes.io/unreachable"};
+    struct json *list = json_get(spec, "tolerations");
+
+    if (!json_is(list, JSON_ARRAY))
+        list = json_add_array(admit->arena, spec, "tolerations");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        bool there = false;
+
+        JSON_FOREACH(list, item) {
+            struct str key = json_str(json_get(item, "key"));
+            struct str effect = json_str(json_get(item, "effect"));
+
+            there |=
+                (str_is(key, keys[i]) || !key.len) && (!effect.len || str_is(effect, "NoExecute"));
+        }
+        if (there)
+            continue;
+        struct json *item = json_push(list, json_new_object(admit->arena));
+        json_add_c(admit->arena, item, "key", keys[i]);
+        json_add_c(admit->arena, item, "operator", "Exists");
+        json_add_c(admit->arena, item, "effect", "NoExecute");
+        json_add_i64(admit->arena, item, "tolerationSeconds", 300);
+    }
+}
+
+static void default_volumes(struct admit *admit, struct json *spec)
+{
+    JSON_FOREACH(json_get(spec, "volumes"), volume) {
+        static const char *const with_mode[] = {"configMap", "secret", "downwardAPI", "projected"};
+
+        for (size_t i = 0; i < sizeof(with_mode) / sizeof(with_mode[0]); i++) {
+            struct json *source = json_get(volume, with_mode[i]);
+
+            if (json_is(source, JSON_OBJECT))
+                set_i64(admit, source, "defaultMode", 0644);
+        }
+        if (json_is(volume, JSON_OBJECT) && json_count(volume) == 1)
+            json_add_object(admit->arena, volume, "emptyDir");
+    }
+}
+
+void admit_pod_default(struct admit *admit, struct json *spec)
+{
+    set_c(admit, spec, "restartPolicy", "Always");
+    set_i64(admit, spec, "terminationGracePeriodSeconds", 30);
+    set_c(admit, spec, "dnsPolicy", "ClusterFirst");
+    set_c(admit, spec, "schedulerName", "default-scheduler");
+    if (json_is_null(json_get(spec, "securityContext")))
+        json_add_object(admit->arena, spec, "securityContext");
+    if (json_is_null(json_get(spec, "enableServiceLinks")))
+        json_add_bool(admit->arena, spec, "enableServiceLinks", true);
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        default_container(admit, container);
+    JSON_FOREACH(json_get(spec, "initContainers"), container)
+        default_container(admit, container);
+    default_volumes(admit, spec);
+    if (admit->kind != &kind_pod || admit->old)
+        return;
+    set_c(admit, spec, "serviceAccountName", "default");
+    json_add_str(admit->arena, spec, "serviceAccount",
+                 json_str(json_get(spec, "serviceAccountName")));
+    default_tolerations(admit, spec);
+}
+
+/* ---- rules ---- */
+
+static struct str at(struct admit *admit, struct str path, const char *rest)
+{
+    return str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), rest);
+}
+
+static void check_enum(struct admit *admit,
+                       const struct json *value,
+                       struct str path,
+                       const char *allowed)
+{
+    struct str rest = str_from(allowed);
+    struct str word;
+
+    if (json_is_null(value))
+        return;
+    while (str_cut(&rest, ',', &word))
+        if (str_eq(str_trim(word), json_str(value)))
+            return;
+    admit_unsupported(admit, path, value, allowed);
+}
+
+static void check_amounts(struct admit *admit, const struct json *amounts, struct str path)
+{
+    JSON_FOREACH(amounts, amount) {
+        struct quantity quantity = {0};
+        struct err err = {0};
+        struct str field = str_printf(admit->arena, STR_FMT "[" STR_FMT "]", STR_ARG(path),
+                                      STR_ARG(json_key(amount)));
+
+        if (names_qualified(json_key(amount)))
+            admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
+                          names_qualified(json_key(amount)));
+        if (quantity_parse_json(amount, &quantity, &err) < 0)
+            admit_invalid(admit, field, amount, err.text);
+        else if (quantity.nano < 0)
+            admit_invalid(admit, field, amount, "must be greater than or equal to 0");
+    }
+}
+
+static void check_resources(struct admit *admit, const struct json *resources, struct str path)
+{
+    const struct json *limits = json_get(resources, "limits");
+
+    check_amounts(admit, limits, at(admit, path, "limits"));
+    check_amounts(admit, json_get(resources, "requests"), at(admit, path, "requests"));
+    JSON_FOREACH(json_get(resources, "requests"), request) {
+        const struct json *limit = json_get_str(limits, json_key(request));
+        struct quantity a = {0};
+        struct quantity b = {0};
+        bool extended = str_find(json_key(request), '/') < json_key(request).len;
+        struct str field = str_printf(admit->arena, STR_FMT ".requests", STR_ARG(path));
+
+        if (quantity_parse_json(request, &a, NULL) < 0 || quantity_parse_json(limit, &b, NULL) < 0)
+            continue;
+        if (limit && quantity_cmp(a, b) > 0)
+            admit_invalid(
+                admit, field, request,
+                str_c(admit->arena,
+                      str_printf(admit->arena, "must be less than or equal to " STR_FMT " limit",
+                                 STR_ARG(json_key(request)))));
+        if (extended && !limit)
+            admit_required(admit, at(admit, path, "limits"),
+                           "Limit must be set for non overcommitable resources");
+    }
+}
+
+static void check_env(struct admit *admit, const struct json *container, struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(container, "env"), variable) {
+        struct str field =
+            str_printf(admit->arena, STR_FMT ".env[%zu].name", STR_ARG(path), index++);
+        const struct json *name = json_get(variable, "name");
+
+        if (!json_str(name).len)
+            admit_required(admit, field, "");
+        else if (str_find(json_str(name), '=') < json_str(name).len)
+            admit_invalid(admit, field, name, "a valid environment variable name has no '='");
+    }
+}
+
+static bool has_volume(const struct json *spec, struct str name)
+{
+    JSON_FOREACH(json_get(spec, "volumes"), volume)
+        if (str_eq(json_str(json_get(volume, "name")), name))
+            return true;
+    return false;
+}
+
+static void check_mounts(struct admit *admit,
+                         const struct json *spec,
+                         const struct json *container,
+                         struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(container, "volumeMounts"), mount) {
+        struct str field =
+            str_printf(admit->arena, STR_FMT ".volumeMounts[%zu]", STR_ARG(path), index);
+        const struct json *name = json_get(mount, "name");
+        const struct json *where = json_get(mount, "mountPath");
+        size_t other = 0;
+
+        if (!json_str(name).len)
+            admit_required(admit, at(admit, field, "name"), "");
+        else if (!has_volume(spec, json_str(name)))
+            admit_invalid(admit, at(admit, field, "name"), name,
+                          "not found: there is no volume of that name in spec.volumes");
+        if (!json_str(where).len)
+            admit_required(admit, at(admit, field, "mountPath"), "");
+        JSON_FOREACH(json_get(container, "volumeMounts"), before) {
+            if (other++ >= index)
+                break;
+            if (json_equal(json_get(before, "mountPath"), where))
+                admit_invalid(admit, at(admit, field, "mountPath"), where, "must be unique");
+        }
+        index++;
+    }
+}
+
+static void check_ports(struct admit *admit, const struct json *container, struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(container, "ports"), port) {
+        struct str field = str_printf(admit->arena, STR_FMT ".ports[%zu]", STR_ARG(path), index++);
+        int64_t number = json_i64_or(json_get(port, "containerPort"), 0);
+        const struct json *name = json_get(port, "name");
+
+        if (json_is_null(json_get(port, "containerPort")))
+            admit_required(admit, at(admit, field, "containerPort"), "");
+        else if (number < 1 || number > 65535)
+            admit_invalid(admit, at(admit, field, "containerPort"), json_get(port, "containerPort"),
+                          "must be between 1 and 65535, inclusive");
+        if (json_str(name).len && names_port(json_str(name)))
+            admit_invalid(admit, at(admit, field, "name"), name, names_port(json_str(name)));
+        check_enum(admit, json_get(port, "protocol"), at(admit, field, "protocol"),
+                   "TCP, UDP, SCTP");
+    }
+}
+
+static void check_container(struct admit *admit,
+                            const struct json *spec,
+                            const struct json *container,
+                            struct str path)
+{
+    const struct json *name = json_get(container, "name");
+
+    if (!json_str(name).len)
+        admit_required(admit, at(admit, path, "name"), "");
+    else if (names_dns_label(json_str(name)))
+        admit_invalid(admit, at(admit, path, "name"), name, names_dns_label(json_str(name)));
+    if (!json_str(json_get(container, "image")).len && admit->kind == &kind_pod)
+        admit_required(admit, at(admit, path, "image"), "");
+    check_enum(admit, json_get(container, "imagePullPolicy"), at(admit, path, "imagePullPolicy"),
+               "Always, IfNotPresent, Never");
+    check_enum(admit, json_get(container, "terminationMessagePolicy"),
+               at(admit, path, "terminationMessagePolicy"), "File, FallbackToLogsOnError");
+    check_resources(admit, json_get(container, "resources"), at(admit, path, "resources"));
+    check_env(admit, container, path);
+    check_mounts(admit, spec, container, path);
+    check_ports(admit, container, path);
+}
+
+static void check_containers(struct admit *admit,
+                             const struct json *spec,
+                             const char *list,
+                             struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(spec, list), container) {
+        struct str field = str_printf(admit->arena, STR_FMT ".%s[%zu]", STR_ARG(path), list, index);
+        size_t other = 0;
+
+        check_container(admit, spec, container, field);
+        JSON_FOREACH(json_get(spec, list), before) {
+            if (other++ >= index)
+                break;
+            if (json_str(json_get(container, "name")).len &&
+                json_equal(json_get(before, "name"), json_get(container, "name")))
+                admit_duplicate(admit, at(admit, field, "name"), json_get(container, "name"));
+        }
+        index++;
+    }
+}
+
+static void check_volumes(struct admit *admit, const struct json *spec, struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(spec, "volumes"), volume) {
+        const struct json *name = json_get(volume, "name");
+        struct str field = str_printf(admit->arena, STR_FMT ".volumes[%zu]", STR_ARG(path), index);
+        size_t other = 0;
+
+        if (!json_str(name).len)
+            admit_required(admit, at(admit, field, "name"), "");
+        else if (names_dns_label(json_str(name)))
+            admit_invalid(admit, at(admit, field, "name"), name, names_dns_label(json_str(name)));
+        if (json_count(volume) > 2)
+            admit_forbidden(admit, field, "may not specify more than 1 volume type");
+        JSON_FOREACH(json_get(spec, "volumes"), before) {
+            if (other++ >= index)
+                break;
+            if (name && json_equal(json_get(before, "name"), name))
+                admit_duplicate(admit, at(admit, field, "name"), name);
+        }
+        index++;
+    }
+}
+
+void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path)
+{
+    const struct json *grace = json_get(spec, "terminationGracePeriodSeconds");
+
+    if (!json_count(json_get(spec, "containers")))
+        admit_required(admit, at(admit, path, "containers"), "");
+    check_containers(admit, spec, "containers", path);
+    check_containers(admit, spec, "initContainers", path);
+    check_volumes(admit, spec, path);
+    check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),
+               "Always, OnFailure, Never");
+    check_enum(admit, json_get(spec, "dnsPolicy"), at(admit, path, "dnsPolicy"),
+               "ClusterFirst, ClusterFirstWithHostNet, Default, None");
+    if (json_i64_or(grace, 0) < 0)
+        admit_invalid(admit, at(admit, path, "terminationGracePeriodSeconds"), grace,
+                      "must be greater than or equal to 0");
+}
+
+/* What may change in the spec of a pod that exists. */
+void admit_pod_update(struct admit *admit)
+{
+    static const char *const free_fields[] = {"activeDeadlineSeconds",
+                                              "terminationGracePeriodSeconds", "tolerations",
+                                              "schedulingGates", "priority"};
+    struct json *now = json_clone(admit->arena, json_get(admit->object, "spec"));
+    struct json *before = json_clone(admit->arena, json_get(admit->old, "spec"));
+    static const char *const lists[] = {"containers", "initContainers"};
+
+    if (!json_is(now, JSON_OBJECT) || !json_is(before, JSON_OBJECT))
+        return;
+    for (size_t i = 0; i < sizeof(free_fields) / sizeof(free_fields[0]); i++) {
+        json_remove(now, str_from(free_fields[i]));
+        json_remove(before, str_from(free_fields[i]));
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        JSON_FOREACH(json_get(now, lists[i]), container)
+            json_remove(container, STR("image"));
+        JSON_FOREACH(json_get(before, lists[i]), container)
+            json_remove(container, STR("image"));
+    }
+    if (!json_equal(now, before))
+        admit_forbidden(admit, STR("spec"),
+                        "pod updates may not change fields other than `spec.containers[*].image`, "
+                        "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, "
+                        "`spec.tolerations` (only "
+                        "additions to existing tolerations), `spec.terminationGracePeriodSeconds`");
+}

@@ -1,0 +1,159 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "store/internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Binding pods to nodes, one or a whole gang; and eviction. */
+
+static void set_scheduled(struct write *write, struct json *root)
+{
+    struct json *status = json_make_path(write->arena, root, "status");
+    struct json *conditions = json_get(status, "conditions");
+    struct json *condition = NULL;
+
+    if (!json_is(conditions, JSON_ARRAY))
+        conditions = json_add_array(write->arena, status, "conditions");
+    JSON_FOREACH(conditions, item)
+        if (str_is(json_str(json_get(item, "type")), "PodScheduled"))
+            condition = item;
+    if (!condition)
+        condition = json_push(conditions, json_new_object(write->arena));
+    json_add_c(write->arena, condition, "type", "PodScheduled");
+    json_add_c(write->arena, condition, "status", "True");
+    json_set(condition, STR("lastProbeTime"), json_new_null(write->arena));
+    json_add_str(write->arena, condition, "lastTransitionTime",
+                 time_text(write->arena, store_now(write->store)));
+    json_remove(condition, STR("reason"));
+    json_remove(condition, STR("message"));
+}
+
+static int check(struct write *write, const struct api_binding *binding)
+{
+    const struct object *pod = write->old;
+    struct str bound = STR_NONE;
+
+    if (!pod)
+        return reply_not_found(write->reply, &kind_pod, binding->pod);
+    if (binding->uid.len && !str_eq(binding->uid, pod->uid))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on pods/binding \"" STR_FMT
+                          "\": it is another pod of that name now",
+                          STR_ARG(binding->pod));
+    if (pod->deleted_ms)
+        return reply_fail(write->reply, 409, "Conflict",
+                          "pod " STR_FMT " is being deleted, cannot be assigned to a host",
+                          STR_ARG(binding->pod));
+    if (!binding->node.len)
+        return reply_fail(write->reply, 422, "Invalid", "target.name: Required value");
+    bound = json_str_at(object_json(pod, write->arena), "spec.nodeName");
+    if (bound.len)
+        return reply_fail(write->reply, 409, "Conflict",
+                          "pod " STR_FMT " is already assigned to node \"" STR_FMT "\"",
+                          STR_ARG(binding->pod), STR_ARG(bound));
+    return 0;
+}
+
+static int stage(struct write *write, const struct api_binding *binding)
+{
+    struct json *root = object_json(write->old, write->arena);
+    struct json *annotations = NULL;
+
+    if (binding->annotations.len &&
+        json_parse(write->arena, binding->annotations, &annotations, NULL) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "binding: annotations are not JSON");
+    json_add_str(write->arena, json_make_path(write->arena, root, "spec"), "nodeName",
+                 binding->node);
+    if (json_is(annotations, JSON_OBJECT))
+        (void)patch_merge(write->arena, json_make_path(write->arena, root, "metadata.annotations"),
+                          annotations);
+    set_scheduled(write, root);
+    return write_stage(write, API_MODIFIED, root);
+}
+
+static struct api_request pod_request(const struct api_binding *binding)
+{
+    return (struct api_request){
+        .verb = API_PATCH, .kind = &kind_pod, .ns = binding->ns, .name = binding->pod};
+}
+
+/* All are checked before the first is staged; staging cannot fail then but for absurd sizes, which
+ * the check of the annotations' bytes in write_stage() would meet for the first pod already. */
+static int bind_all(struct store *store,
+                    struct reply *reply,
+                    const struct api_binding *bindings,
+                    size_t count)
+{
+    struct write *writes = ARENA_ARRAY(&reply->arena, struct write, count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct api_request request = pod_request(&bindings[i]);
+        int r = write_open(&writes[i], store, reply, &request);
+
+        if (r == 0)
+            r = check(&writes[i], &bindings[i]);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int r = stage(&writes[i], &bindings[i]);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void store_bind(struct api *api,
+                const struct api_binding *bindings,
+                size_t count,
+                api_done_fn *done,
+                void *user)
+{
+    struct store *store = (struct store *)api;
+    struct reply *reply = reply_new(store, done, user);
+
+    (void)bind_all(store, reply, bindings, count);
+    reply_settle(store, reply);
+}
+
+int bind_pod(struct write *write, const struct api_request *request)
+{
+    struct json *root = NULL;
+    struct err err = {0};
+
+    if (json_parse(write->arena, request->body, &root, &err) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "Binding: %s", err.text);
+    struct api_binding binding = {.ns = write->ns,
+                                  .pod = write->name,
+                                  .uid = json_str_at(root, "metadata.uid"),
+                                  .node = json_str_at(root, "target.name")};
+    const struct json *annotations = json_at(root, "metadata.annotations");
+    if (annotations)
+        binding.annotations = json_text(write->arena, annotations);
+    int r = check(write, &binding);
+    return r < 0 ? r : stage(write, &binding);
+}
+
+int evict_pod(struct write *write, const struct api_request *request)
+{
+    struct json *root = NULL;
+    struct err err = {0};
+    struct delete_options options;
+    struct api_request inner = *request;
+
+    if (request->body.len && json_parse(write->arena, request->body, &root, &err) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "Eviction: %s", err.text);
+    const struct json *given = json_get(root, "deleteOptions");
+    inner.body = given ? json_text(write->arena, given) : STR_NONE;
+    int r = delete_parse(write->reply, &inner, &options);
+    return r < 0 ? r : delete_object(write, &options);
+}

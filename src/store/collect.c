@@ -1,0 +1,329 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* What follows from a deletion: dependents go, or are set free, or are waited for; namespaces are
+ * emptied. Driven by committed changes; decided on the newest state; carried out as ordinary
+ * writes, so nothing here is special to a watcher.
+ *
+ * A uid that is due is looked at in both roles: as a dependent whose owners may be gone, and as an
+ * owner that waits for its dependents. Looking too often is harmless. */
+
+#define COLLECT_PER_TURN 256
+
+#define FINALIZER_FOREGROUND STR("foregroundDeletion")
+#define FINALIZER_ORPHAN     STR("orphan")
+
+static void due_push(struct store *store, struct str uid)
+{
+    if (!uid.len)
+        return;
+    struct due *due = mem_alloc(sizeof(*due) + uid.len + 1);
+    memcpy(due->text, uid.p, uid.len);
+    if (store->collect_last)
+        store->collect_last->next = due;
+    else
+        store->collect_first = due;
+    store->collect_last = due;
+}
+
+static bool owned_by(const struct object *object, struct str uid)
+{
+    for (size_t i = 0; object && i < object->owner_count; i++)
+        if (str_eq(object->owners[i].uid, uid))
+            return true;
+    return false;
+}
+
+void collect_committed(struct store *store,
+                       const struct change *change,
+                       const struct object *previous)
+{
+    const struct object *object = change->object;
+    const struct kind *kind = change->entry->shelf->kind;
+
+    if (change->event == API_DELETED) {
+        const struct owned *owned = map_get(&store->owned, object->uid);
+
+        for (size_t i = 0; owned && i < owned->entries.count; i++)
+            if (owned->entries.items[i]->committed)
+                due_push(store, owned->entries.items[i]->committed->uid);
+        for (size_t i = 0; i < object->owner_count; i++)
+            due_push(store, object->owners[i].uid);
+    } else {
+        if (object->deleted_ms || (object->owner_count && !previous))
+            due_push(store, object->uid);
+        /* It let go of an owner, which may have waited for that. */
+        for (size_t i = 0; previous && i < previous->owner_count; i++)
+            if (!owned_by(object, previous->owners[i].uid))
+                due_push(store, previous->owners[i].uid);
+    }
+    if (kind == &kind_namespace && object->deleted_ms && change->event != API_DELETED)
+        map_set(&store->terminating, change->entry->name, change->entry);
+    if (kind == &kind_namespace && change->event == API_DELETED)
+        map_remove(&store->terminating, change->entry->name);
+    if (store->terminating.count &&
+        (kind == &kind_namespace || map_get(&store->terminating, object->ns)))
+        store->terminating_due = true;
+}
+
+/* ---- writes ---- */
+
+static struct api_request request_for(const struct entry *entry, enum api_verb verb)
+{
+    return (struct api_request){
+        .verb = verb, .kind = entry->shelf->kind, .ns = entry->ns, .name = entry->name};
+}
+
+static void delete_entry(struct store *store, const struct entry *entry, struct str propagation)
+{
+    struct reply *reply = reply_new(store, NULL, NULL);
+    struct api_request request = request_for(entry, API_DELETE);
+    struct write write;
+
+    if (write_open(&write, store, reply, &request) == 0)
+        (void)delete_object(
+            &write, &(struct delete_options){.grace_seconds = -1, .propagation = propagation});
+    reply_queue(store, reply);
+}
+
+/* Writes the object back after `change` worked on it. */
+static void edit_entry(struct store *store,
+                       const struct entry *entry,
+                       void (*edit)(struct json *root, const void *what),
+                       const void *what)
+{
+    struct reply *reply = reply_new(store, NULL, NULL);
+    struct api_request request = request_for(entry, API_UPDATE);
+    struct write write;
+
+    if (write_open(&write, store, reply, &request) == 0 && write.old) {
+        struct json *root = object_json(write.old, write.arena);
+
+        edit(root, what);
+        (void)write_replace(&write, root);
+    }
+    reply_queue(store, reply);
+}
+
+static void drop_finalizer(struct json *root, const void *what)
+{
+    const struct str *name = what;
+    struct json *list = json_at(root, "metadata.finalizers");
+
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_eq(json_str(json_index(list, i)), *name))
+            json_remove_index(list, i);
+}
+
+static void drop_spec_finalizers(struct json *root, const void *what)
+{
+    (void)what;
+    json_remove(json_get(root, "spec"), STR("finalizers"));
+}
+
+/* ---- owners ---- */
+
+static bool uid_lives(const struct store *store, struct str uid)
+{
+    const struct entry *entry = map_get(&store->by_uid, uid);
+    const struct object *latest = entry_latest(entry);
+
+    return latest && str_eq(latest->uid, uid);
+}
+
+/* An owner of a kind that is not served here cannot be looked up: it counts as there. */
+static bool owner_lives(const struct store *store, const struct object_owner *owner)
+{
+    return !kinds_by_name(store->api.kinds, owner->api_version, owner->kind) ||
+           uid_lives(store, owner->uid);
+}
+
+/* Owner references to `uids`-less owners go; what is asked is whether each one lives. */
+static void drop_dead_owners(struct json *root, const void *what)
+{
+    const struct store *store = what;
+    struct json *list = json_at(root, "metadata.ownerReferences");
+
+    for (size_t i = json_count(list); i-- > 0;) {
+        const struct json *item = json_index(list, i);
+        struct object_owner owner = {.api_version = json_str(json_get(item, "apiVersion")),
+                                     .kind = json_str(json_get(item, "kind")),
+                                     .uid = json_str(json_get(item, "uid"))};
+
+        if (!owner_lives(store, &owner))
+            json_remove_index(list, i);
+    }
+}
+
+static void look_as_dependent(struct store *store, const struct entry *entry)
+{
+    const struct object *object = entry_latest(entry);
+    size_t dead = 0;
+
+    if (!object || object->deleted_ms)
+        return;
+    for (size_t i = 0; i < object->owner_count; i++)
+        dead += owner_lives(store, &object->owners[i]) ? 0 : 1;
+    if (dead && dead == object->owner_count)
+        delete_entry(store, entry, STR("Background"));
+    else if (dead)
+        edit_entry(store, entry, drop_dead_owners, store);
+}
+
+static void drop_owner(struct json *root, const void *what)
+{
+    const struct str *uid = what;
+    struct json *list = json_at(root, "metadata.ownerReferences");
+
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_eq(json_str(json_get(json_index(list, i), "uid")), *uid))
+            json_remove_index(list, i);
+}
+
+static bool has_finalizer(const struct json *root, struct str name)
+{
+    JSON_FOREACH(json_at(root, "metadata.finalizers"), item)
+        if (str_eq(json_str(item), name))
+            return true;
+    return false;
+}
+
+static bool blocks(struct arena *arena, const struct object *object, struct str uid)
+{
+    JSON_FOREACH(json_at(object_json(object, arena), "metadata.ownerReferences"), item)
+        if (str_eq(json_str(json_get(item, "uid")), uid))
+            return json_bool_or(json_get(item, "blockOwnerDeletion"), false);
+    return false;
+}
+
+/* An owner with the foreground finalizer goes after its dependents; with orphan it lets them go. */
+static void look_as_owner(struct store *store, const struct entry *entry)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *object = entry_latest(entry);
+
+    if (!object || !object->deleted_ms)
+        return;
+    arena_defer(&arena, object_release, object_ref(object));
+    const struct json *root = object_json(object, &arena);
+    bool foreground = has_finalizer(root, FINALIZER_FOREGROUND);
+    bool orphan = has_finalizer(root, FINALIZER_ORPHAN);
+    if (!foreground && !orphan)
+        return;
+    const struct owned *owned = map_get(&store->owned, object->uid);
+    size_t waiting = 0;
+    for (size_t i = 0; owned && i < owned->entries.count; i++) {
+        const struct entry *dependent = owned->entries.items[i];
+        const struct object *latest = entry_latest(dependent);
+
+        if (orphan && owned_by(latest, object->uid))
+            edit_entry(store, dependent, drop_owner, &object->uid);
+        else if (foreground && latest && !latest->deleted_ms)
+            delete_entry(store, dependent, STR("Foreground"));
+        /* What is staged is not gone yet: its commit brings us here again. */
+        waiting += orphan || blocks(&arena, dependent->committed, object->uid) ? 1 : 0;
+    }
+    if (waiting)
+        return;
+    struct str name = foreground ? FINALIZER_FOREGROUND : FINALIZER_ORPHAN;
+    edit_entry(store, entry, drop_finalizer, &name);
+}
+
+/* ---- namespaces ---- */
+
+static size_t empty_table(struct store *store, const struct shelf *shelf, struct str ns)
+{
+    size_t left = 0;
+
+    for (size_t at = shelf_lower(shelf, ns, STR("")); at < shelf->entries.count; at++) {
+        const struct entry *entry = shelf->entries.items[at];
+        const struct object *latest = entry_latest(entry);
+
+        if (!str_eq(entry->ns, ns))
+            break;
+        left++;
+        if (latest && !latest->deleted_ms)
+            delete_entry(store, entry, STR("Background"));
+    }
+    return left;
+}
+
+static void empty_namespaces(struct store *store)
+{
+    store->terminating_due = false;
+    MAP_FOREACH(&store->terminating, at) {
+        const struct entry *entry = at->value;
+        size_t left = 0;
+
+        for (size_t i = 0; i < store->shelves.count; i++)
+            if (store->shelves.items[i]->kind->namespaced)
+                left += empty_table(store, store->shelves.items[i], entry->name);
+        if (!left && entry_latest(entry))
+            edit_entry(store, entry, drop_spec_finalizers, NULL);
+    }
+}
+
+bool collect_run(struct store *store)
+{
+    for (size_t i = 0; i < COLLECT_PER_TURN && store->collect_first; i++) {
+        struct due *due = store->collect_first;
+        const struct entry *entry = map_get(&store->by_uid, str_from(due->text));
+
+        store->collect_first = due->next;
+        if (!store->collect_first)
+            store->collect_last = NULL;
+        if (entry) {
+            look_as_dependent(store, entry);
+            look_as_owner(store, entry);
+        }
+        mem_free(due);
+    }
+    if (store->terminating_due)
+        empty_namespaces(store);
+    return store->collect_first != NULL;
+}
+
+void collect_all(struct store *store)
+{
+    for (size_t i = 0; i < store->shelves.count; i++) {
+        const struct shelf *shelf = store->shelves.items[i];
+
+        for (size_t j = 0; j < shelf->entries.count; j++) {
+            struct entry *entry = shelf->entries.items[j];
+            const struct object *object = entry->committed;
+
+            if (!object)
+                continue;
+            if (object->owner_count || object->deleted_ms)
+                due_push(store, object->uid);
+            if (shelf->kind == &kind_namespace && object->deleted_ms) {
+                map_set(&store->terminating, entry->name, entry);
+                store->terminating_due = true;
+            }
+        }
+    }
+}
+
+void collect_done(struct store *store)
+{
+    while (store->collect_first) {
+        struct due *due = store->collect_first;
+
+        store->collect_first = due->next;
+        mem_free(due);
+    }
+    map_done(&store->terminating);
+}

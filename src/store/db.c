@@ -1,0 +1,298 @@
+#include "store/db.h"
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* Durability: WAL with synchronous=FULL, so a COMMIT returns after the fsync of the log. The lock
+ * file keeps a second process out; SQLite's own locks let `muster store backup` read meanwhile. */
+
+#define PAGES_PER_CHECKPOINT 4000 /* 16 MB of log before it is copied into the file */
+#define BUSY_MS              5000 /* a backup or check in another process may hold the file */
+
+struct db {
+    sqlite3 *handle;
+    sqlite3_stmt *put;
+    sqlite3_stmt *drop;
+    sqlite3_stmt *log;
+    sqlite3_stmt *meta;
+    sqlite3_stmt *cut;
+    int lock_fd;
+};
+
+static int sql_fail(const struct db *db, struct err *err, const char *doing)
+{
+    int code = sqlite3_extended_errcode(db->handle);
+    int r = (code & 0xff) == SQLITE_FULL ? -ENOSPC : (code & 0xff) == SQLITE_BUSY ? -EBUSY : -EIO;
+
+    return err_set(err, r, "%s: %s", doing, sqlite3_errmsg(db->handle));
+}
+
+static int exec(const struct db *db, const char *sql, struct err *err)
+{
+    if (sqlite3_exec(db->handle, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return sql_fail(db, err, "store");
+    return 0;
+}
+
+static int prepare(const struct db *db, const char *sql, sqlite3_stmt **ret, struct err *err)
+{
+    if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) != SQLITE_OK)
+        return sql_fail(db, err, "store");
+    return 0;
+}
+
+static int lock(struct db *db, const char *path, struct err *err)
+{
+    _cleanup_(buf_done) struct buf name = {0};
+
+    buf_addf(&name, "%s.lock", path);
+    db->lock_fd = open(name.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (db->lock_fd < 0)
+        return err_set(err, -errno,
+                       "cannot make %s: %m; check that the folder is there and "
+                       "writable",
+                       name.p);
+    if (flock(db->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, -EBUSY, "%s is in use by another process; stop that one first", path);
+    return 0;
+}
+
+static int meta_get(const struct db *db, const char *name, uint64_t *ret, struct err *err)
+{
+    sqlite3_stmt *select = NULL;
+    int r = prepare(db, "SELECT value FROM meta WHERE name = ?", &select, err);
+
+    if (r < 0)
+        return r;
+    sqlite3_bind_text(select, 1, name, -1, SQLITE_STATIC);
+    r = sqlite3_step(select);
+    if (r == SQLITE_ROW)
+        *ret = (uint64_t)sqlite3_column_int64(select, 0);
+    sqlite3_finalize(select);
+    return r == SQLITE_ROW || r == SQLITE_DONE ? 0
+                                               : sql_fail(db, err, "store: reading its version");
+}
+
+static int layout(const struct db *db, const char *path, struct err *err)
+{
+    static const char sql[] =
+        "BEGIN IMMEDIATE;"
+        "CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+        "CREATE TABLE IF NOT EXISTS objects(key TEXT PRIMARY KEY, revision INTEGER NOT NULL,"
+        " value BLOB NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS log(revision INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"
+        " event INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL);"
+        "INSERT OR IGNORE INTO meta VALUES('version', 1), ('revision', 0), ('compacted', 0);"
+        "COMMIT;";
+    uint64_t version = 0;
+    sqlite3_stmt *probe = NULL;
+
+    /* The version is read before anything is written: a newer file stays as it is. */
+    if (sqlite3_prepare_v2(db->handle, "SELECT value FROM meta WHERE name = 'version'", -1, &probe,
+                           NULL) == SQLITE_OK &&
+        sqlite3_step(probe) == SQLITE_ROW)
+        version = (uint64_t)sqlite3_column_int64(probe, 0);
+    sqlite3_finalize(probe);
+    if (version > DB_VERSION)
+        return err_set(err, -EPROTO,
+                       "%s was written by a newer version (store version %" PRIu64
+                       ", this program knows %d): start that version, or another folder",
+                       path, version, DB_VERSION);
+    return exec(db, sql, err);
+}
+
+static int prepare_all(struct db *db, struct err *err)
+{
+    int r = prepare(db,
+                    "INSERT INTO objects(key, revision, value) VALUES(?1, ?2, ?3)"
+                    " ON CONFLICT(key) DO UPDATE SET revision = ?2, value = ?3",
+                    &db->put, err);
+    if (r == 0)
+        r = prepare(db, "DELETE FROM objects WHERE key = ?1", &db->drop, err);
+    if (r == 0)
+        r = prepare(db, "INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5)", &db->log, err);
+    if (r == 0)
+        r = prepare(db, "UPDATE meta SET value = ?2 WHERE name = ?1", &db->meta, err);
+    if (r == 0)
+        r = prepare(db, "DELETE FROM log WHERE revision <= ?1", &db->cut, err);
+    return r;
+}
+
+static int open_file(struct db *db, const char *path, struct err *err)
+{
+    char checkpoint[64];
+    int r = lock(db, path, err);
+
+    if (r < 0)
+        return r;
+    if (sqlite3_open_v2(path, &db->handle,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK)
+        return sql_fail(db, err, path);
+    (void)sqlite3_busy_timeout(db->handle, BUSY_MS);
+    r = layout(db, path, err);
+    if (r == 0)
+        r = exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", err);
+    (void)snprintf(checkpoint, sizeof(checkpoint), "PRAGMA wal_autocheckpoint = %d",
+                   PAGES_PER_CHECKPOINT);
+    if (r == 0)
+        r = exec(db, checkpoint, err);
+    return r < 0 ? r : prepare_all(db, err);
+}
+
+int db_open(const char *path, struct db **ret, struct err *err)
+{
+    struct db *db = MEM_NEW(struct db);
+
+    db->lock_fd = -1;
+    int r = open_file(db, path, err);
+    if (r < 0) {
+        db_close(db);
+        return r;
+    }
+    *ret = db;
+    return 0;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    sqlite3_finalize(db->put);
+    sqlite3_finalize(db->drop);
+    sqlite3_finalize(db->log);
+    sqlite3_finalize(db->meta);
+    sqlite3_finalize(db->cut);
+    (void)sqlite3_close(db->handle);
+    if (db->lock_fd >= 0)
+        (void)close(db->lock_fd);
+    mem_free(db);
+}
+
+static struct str column(sqlite3_stmt *statement, int index)
+{
+    const char *text = sqlite3_column_blob(statement, index);
+
+    return (struct str){text ? text : "", (size_t)sqlite3_column_bytes(statement, index)};
+}
+
+/* Columns: revision, at_ms, event, key, value. */
+static int walk(struct db *db, const char *sql, db_row_fn *fn, void *user, struct err *err)
+{
+    sqlite3_stmt *select = NULL;
+    int r = prepare(db, sql, &select, err);
+    int step = SQLITE_DONE;
+
+    while (r == 0 && (step = sqlite3_step(select)) == SQLITE_ROW) {
+        struct db_row row = {.revision = (uint64_t)sqlite3_column_int64(select, 0),
+                             .at_ms = sqlite3_column_int64(select, 1),
+                             .event = sqlite3_column_int(select, 2),
+                             .key = column(select, 3),
+                             .value = column(select, 4)};
+
+        r = fn(user, &row, err);
+    }
+    if (r == 0 && step != SQLITE_DONE)
+        r = sql_fail(db, err, "store: reading it");
+    sqlite3_finalize(select);
+    return r;
+}
+
+int db_objects(struct db *db, db_row_fn *fn, void *user, struct err *err)
+{
+    return walk(db, "SELECT revision, 0, 0, key, value FROM objects ORDER BY key", fn, user, err);
+}
+
+int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err)
+{
+    return walk(db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision", fn,
+                user, err);
+}
+
+int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err)
+{
+    int r = meta_get(db, "revision", ret_revision, err);
+
+    return r < 0 ? r : meta_get(db, "compacted", ret_compacted, err);
+}
+
+/* Runs a bound statement that gives no rows. */
+static bool run(sqlite3_stmt *statement)
+{
+    bool done = sqlite3_step(statement) == SQLITE_DONE;
+
+    /* sqlite3_reset() repeats the error of the step, which the caller reads from the handle. */
+    (void)sqlite3_reset(statement);
+    return done;
+}
+
+static bool set_meta(struct db *db, const char *name, uint64_t value)
+{
+    sqlite3_bind_text(db->meta, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(db->meta, 2, (sqlite3_int64)value);
+    return run(db->meta);
+}
+
+static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms, struct buf *key)
+{
+    bool gone = write->event == API_DELETED;
+    sqlite3_stmt *change = gone ? db->drop : db->put;
+
+    buf_clear(key);
+    buf_addf(key, STR_FMT "/" STR_FMT "/" STR_FMT "/" STR_FMT, STR_ARG(write->group),
+             STR_ARG(write->plural), STR_ARG(write->ns), STR_ARG(write->name));
+    sqlite3_bind_text(change, 1, key->p, (int)key->len, SQLITE_STATIC);
+    if (!gone) {
+        sqlite3_bind_int64(change, 2, (sqlite3_int64)write->revision);
+        sqlite3_bind_blob(change, 3, write->value.p, (int)write->value.len, SQLITE_STATIC);
+    }
+    sqlite3_bind_int64(db->log, 1, (sqlite3_int64)write->revision);
+    sqlite3_bind_int64(db->log, 2, at_ms);
+    sqlite3_bind_int(db->log, 3, write->event);
+    sqlite3_bind_text(db->log, 4, key->p, (int)key->len, SQLITE_STATIC);
+    sqlite3_bind_blob(db->log, 5, write->value.p, (int)write->value.len, SQLITE_STATIC);
+    return run(change) && run(db->log);
+}
+
+static bool write_all(struct db *db, const struct db_commit *commit)
+{
+    _cleanup_(buf_done) struct buf key = {0};
+
+    for (size_t i = 0; i < commit->count; i++)
+        if (!write_one(db, &commit->writes[i], commit->at_ms, &key))
+            return false;
+    if (commit->count && !set_meta(db, "revision", commit->writes[commit->count - 1].revision))
+        return false;
+    if (!commit->compact)
+        return true;
+    sqlite3_bind_int64(db->cut, 1, (sqlite3_int64)commit->compact);
+    return run(db->cut) && set_meta(db, "compacted", commit->compact);
+}
+
+int db_commit(struct db *db, const struct db_commit *commit, struct err *err)
+{
+    int r = exec(db, "BEGIN IMMEDIATE", err);
+
+    if (r < 0)
+        return r;
+    if (write_all(db, commit) && sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    r = sql_fail(db, err, "the store could not be written");
+    (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return r;
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct db;
+struct err;
+
+/* db: the SQLite file. Tables: meta(name, value), objects(key, revision, value) and
+ * log(revision, at_ms, event, key, value), keys being "group/plural/namespace/name". */
+#define DB_VERSION 1
+
+/* Opens or makes the file. See store_open() for the failures. */
+int db_open(const char *path, struct db **ret, struct err *err);
+void db_close(struct db *db);
+
+/* Everything, for the start. Texts live until the callback returns; a negative return ends the walk
+ * and is returned. */
+struct db_row {
+    uint64_t revision;
+    int64_t at_ms;
+    int event;
+    struct str key;
+    struct str value;
+};
+typedef int db_row_fn(void *user, const struct db_row *row, struct err *err);
+int db_objects(struct db *db, db_row_fn *fn, void *user, struct err *err);
+int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err);
+int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err);
+
+/* One transaction. `value` NULL text: the key goes (its last state is `last`). */
+struct db_write {
+    struct str group;
+    struct str plural;
+    struct str ns;
+    struct str name;
+    uint64_t revision;
+    int event;
+    struct str value; /* the object; of a deletion its last state */
+};
+struct db_commit {
+    const struct db_write *writes;
+    size_t count;
+    int64_t at_ms;
+    uint64_t compact; /* forget the log up to here; 0: nothing new */
+};
+int db_commit(struct db *db, const struct db_commit *commit, struct err *err);

@@ -1,0 +1,184 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "store/internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Deletion: at once, after a grace period (pods, whose node agent says when they have stopped), or
+ * when the last finalizer is gone. */
+
+#define FINALIZER_FOREGROUND "foregroundDeletion"
+#define FINALIZER_ORPHAN     "orphan"
+
+int delete_parse(struct reply *reply, const struct api_request *request, struct delete_options *ret)
+{
+    struct json *root = NULL;
+    struct err err = {0};
+
+    *ret = (struct delete_options){
+        .grace_seconds = -1, .uid = request->uid, .dry_run = request->dry_run};
+    if (!request->body.len)
+        return 0;
+    if (json_parse(&reply->arena, request->body, &root, &err) < 0)
+        return reply_fail(reply, 400, "BadRequest", "DeleteOptions: %s", err.text);
+    ret->grace_seconds = json_i64_or(json_get(root, "gracePeriodSeconds"), -1);
+    if (!ret->uid.len)
+        ret->uid = json_str_at(root, "preconditions.uid");
+    ret->resource_version = json_str_at(root, "preconditions.resourceVersion");
+    ret->propagation = json_str(json_get(root, "propagationPolicy"));
+    if (json_bool_or(json_get(root, "orphanDependents"), false))
+        ret->propagation = STR("Orphan");
+    if (json_count(json_get(root, "dryRun")))
+        ret->dry_run = true;
+    if (ret->propagation.len && !str_is(ret->propagation, "Background") &&
+        !str_is(ret->propagation, "Foreground") && !str_is(ret->propagation, "Orphan"))
+        return reply_fail(reply, 422, "Invalid",
+                          "propagationPolicy must be Background, Foreground or Orphan");
+    return 0;
+}
+
+bool delete_is_due(const struct json *root)
+{
+    const struct json *meta = json_get(root, "metadata");
+
+    return !json_is_null(json_get(meta, "deletionTimestamp")) &&
+           !json_count(json_get(meta, "finalizers")) &&
+           !json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0) &&
+           !(str_is(json_str(json_get(root, "kind")), "Namespace") &&
+             json_count(json_at(root, "spec.finalizers")));
+}
+
+static int check_preconditions(struct write *write, const struct delete_options *options)
+{
+    uint64_t revision = 0;
+
+    if (options->uid.len && !str_eq(options->uid, write->old->uid))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on %s \"" STR_FMT
+                          "\": Precondition failed: UID in precondition: " STR_FMT
+                          ", UID in object meta: " STR_FMT,
+                          write->kind->plural, STR_ARG(write->name), STR_ARG(options->uid),
+                          STR_ARG(write->old->uid));
+    if (options->resource_version.len &&
+        (!str_to_u64(options->resource_version, &revision) || revision != write->old->revision))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on %s \"" STR_FMT
+                          "\": Precondition failed: the object has another resourceVersion",
+                          write->kind->plural, STR_ARG(write->name));
+    if (write->kind == &kind_namespace &&
+        (str_is(write->name, "default") || str_is(write->name, "kube-system") ||
+         str_is(write->name, "kube-public")))
+        return reply_fail(write->reply, 403, "Forbidden",
+                          "namespaces \"" STR_FMT
+                          "\" is forbidden: this namespace may not be deleted",
+                          STR_ARG(write->name));
+    return 0;
+}
+
+/* How long the object may take to go. Only pods have time, and only those that run somewhere. */
+static int64_t grace_of(const struct write *write,
+                        const struct json *root,
+                        const struct delete_options *options)
+{
+    struct str phase = json_str_at(root, "status.phase");
+
+    if (write->kind != &kind_pod || !json_str_at(root, "spec.nodeName").len ||
+        str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+        return 0;
+    if (options->grace_seconds >= 0)
+        return options->grace_seconds;
+    return json_i64_or(json_at(root, "spec.terminationGracePeriodSeconds"), 30);
+}
+
+static void drop_text(struct json *list, const char *text)
+{
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_is(json_str(json_index(list, i)), text))
+            json_remove_index(list, i);
+}
+
+/* The finalizers that make dependents wait or go first. */
+static void set_propagation(struct write *write, struct json *meta, struct str policy)
+{
+    struct json *list = json_get(meta, "finalizers");
+    const char *wanted = str_is(policy, "Foreground") ? FINALIZER_FOREGROUND
+                         : str_is(policy, "Orphan")   ? FINALIZER_ORPHAN
+                                                      : NULL;
+
+    if (!policy.len)
+        return;
+    drop_text(list, FINALIZER_FOREGROUND);
+    drop_text(list, FINALIZER_ORPHAN);
+    if (!wanted)
+        return;
+    if (!json_is(list, JSON_ARRAY))
+        list = json_add_array(write->arena, meta, "finalizers");
+    json_push(list, json_new_str(write->arena, str_from(wanted)));
+}
+
+int delete_object(struct write *write, const struct delete_options *options)
+{
+    if (!write->old)
+        return reply_not_found(write->reply, write->kind, write->name);
+    int r = check_preconditions(write, options);
+    if (r < 0)
+        return r;
+
+    struct json *root = object_json(write->old, write->arena);
+    struct json *meta = json_get(root, "metadata");
+    int64_t grace = grace_of(write, root, options);
+    int64_t before = json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0);
+    bool again = write->old->deleted_ms != 0;
+
+    write->dry_run |= options->dry_run;
+    if (!again)
+        set_propagation(write, meta, options->propagation);
+    /* A second delete can only hurry the first one. */
+    if (again && grace >= before) {
+        reply_object(write->reply, write->old);
+        return 0;
+    }
+    json_add_str(write->arena, meta, "deletionTimestamp",
+                 time_text(write->arena, store_now(write->store) + grace * 1000));
+    json_add_i64(write->arena, meta, "deletionGracePeriodSeconds", grace);
+    if (!again)
+        json_add_i64(write->arena, meta, "generation", write->old->generation + 1);
+    if (write->kind == &kind_namespace)
+        json_add_c(write->arena, json_make_path(write->arena, root, "status"), "phase",
+                   "Terminating");
+    return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
+}
+
+/* Deletes what the list of the same request would give, each by its own rules, in one batch. */
+void delete_collection(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    struct delete_options options;
+    int r = delete_parse(reply, request, &options);
+
+    if (r == 0)
+        r = read_items(store, reply, request);
+    for (size_t i = 0; r == 0 && i < reply->result.item_count; i++) {
+        const struct object *object = reply->result.items[i];
+        struct reply *one = reply_new(store, NULL, NULL);
+        struct write write;
+
+        if (write_open(&write, store, one,
+                       &(struct api_request){.verb = API_DELETE,
+                                             .kind = request->kind,
+                                             .ns = object->ns,
+                                             .name = object->name,
+                                             .dry_run = request->dry_run}) == 0)
+            (void)delete_object(&write, &options);
+        reply->staged |= one->staged;
+        reply_queue(store, one);
+    }
+    reply_settle(store, reply);
+}

@@ -1,0 +1,210 @@
+#include "store/harness.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "store/store.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#define SEED          20261115
+#define SETTLE_ROUNDS 50
+#define ROUNDS_MAX    1000000
+
+void harness_open(struct harness *harness, const char *path)
+{
+    struct err err = {0};
+
+    *harness = (struct harness){0};
+    EXPECT(uv_loop_init(&harness->loop) == 0);
+    int r = store_open(&(struct store_options){.loop = &harness->loop, .path = path, .seed = SEED},
+                       &harness->store, &err);
+    if (r < 0) {
+        harness->code = r;
+        (void)snprintf(harness->text, sizeof(harness->text), "%s", err.text);
+        return;
+    }
+    harness->api = store_api(harness->store);
+    harness_settle(harness);
+}
+
+void harness_close(struct harness *harness)
+{
+    object_unrefp(&harness->object);
+    harness->object = NULL;
+    store_close(harness->store);
+    (void)uv_run(&harness->loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&harness->loop) == 0);
+}
+
+static void copy(char *out, size_t size, struct str text)
+{
+    (void)snprintf(out, size, STR_FMT, STR_ARG(text));
+}
+
+static void on_done(void *user, const struct api_result *result)
+{
+    struct harness *harness = user;
+
+    harness->answered = true;
+    harness->code = result->code;
+    harness->status = result->err ? result->err->http_status : 0;
+    copy(harness->text, sizeof(harness->text), str_from(result->err ? result->err->text : ""));
+    copy(harness->reason, sizeof(harness->reason), result->reason);
+    copy(harness->continue_token, sizeof(harness->continue_token), result->continue_token);
+    object_unref(harness->object);
+    harness->object = object_ref(result->object);
+    harness->item_count = result->item_count;
+    harness->revision = result->revision;
+    harness->remaining = result->remaining_count;
+    harness->created = result->created;
+    harness->names[0] = harness->causes[0] = '\0';
+    for (size_t i = 0; i < result->item_count; i++) {
+        size_t len = strlen(harness->names);
+
+        (void)snprintf(harness->names + len, sizeof(harness->names) - len, "%s" STR_FMT,
+                       len ? " " : "", STR_ARG(result->items[i]->name));
+    }
+    for (size_t i = 0; i < result->cause_count; i++) {
+        size_t len = strlen(harness->causes);
+
+        (void)snprintf(harness->causes + len, sizeof(harness->causes) - len,
+                       STR_FMT ": " STR_FMT "\n", STR_ARG(result->causes[i].field),
+                       STR_ARG(result->causes[i].message));
+    }
+}
+
+static void wait_for_answer(struct harness *harness)
+{
+    EXPECT(!harness->answered);
+    for (int i = 0; i < ROUNDS_MAX && !harness->answered; i++)
+        (void)uv_run(&harness->loop, UV_RUN_ONCE);
+    EXPECT(harness->answered);
+}
+
+int harness_call(struct harness *harness, const struct api_request *request)
+{
+    harness->answered = false;
+    api_call(harness->api, request, on_done, harness);
+    wait_for_answer(harness);
+    return harness->code;
+}
+
+int harness_bind(struct harness *harness, const struct api_binding *bindings, size_t count)
+{
+    harness->answered = false;
+    api_bind(harness->api, bindings, count, on_done, harness);
+    wait_for_answer(harness);
+    return harness->code;
+}
+
+int harness_create(struct harness *harness,
+                   const struct kind *kind,
+                   const char *ns,
+                   const char *body)
+{
+    return harness_call(
+        harness, &(struct api_request){
+                     .verb = API_CREATE, .kind = kind, .ns = str_from(ns), .body = str_from(body)});
+}
+
+int harness_patch(struct harness *harness,
+                  const struct kind *kind,
+                  const char *ns,
+                  const char *name,
+                  const char *body)
+{
+    return harness_call(harness, &(struct api_request){.verb = API_PATCH,
+                                                       .kind = kind,
+                                                       .ns = str_from(ns),
+                                                       .name = str_from(name),
+                                                       .body = str_from(body)});
+}
+
+int harness_get(struct harness *harness, const struct kind *kind, const char *ns, const char *name)
+{
+    return harness_call(
+        harness, &(struct api_request){
+                     .verb = API_GET, .kind = kind, .ns = str_from(ns), .name = str_from(name)});
+}
+
+int harness_delete(struct harness *harness,
+                   const struct kind *kind,
+                   const char *ns,
+                   const char *name,
+                   const char *options)
+{
+    return harness_call(harness, &(struct api_request){.verb = API_DELETE,
+                                                       .kind = kind,
+                                                       .ns = str_from(ns),
+                                                       .name = str_from(name),
+                                                       .body = str_from(options)});
+}
+
+int harness_list(struct harness *harness, const struct kind *kind, const char *ns)
+{
+    return harness_call(harness,
+                        &(struct api_request){.verb = API_LIST, .kind = kind, .ns = str_from(ns)});
+}
+
+/* A write goes round the loop: staged, committed, told, and what follows from it again. Reads made
+ * in between order themselves behind it. */
+void harness_settle(struct harness *harness)
+{
+    for (int i = 0; i < SETTLE_ROUNDS; i++)
+        (void)harness_patch(harness, &kind_namespace, "", "kube-public",
+                            i % 2 ? "{\"metadata\":{\"annotations\":{\"settle\":\"a\"}}}"
+                                  : "{\"metadata\":{\"annotations\":{\"settle\":\"b\"}}}");
+}
+
+const char *harness_text(struct harness *harness, const char *path)
+{
+    static char text[1024];
+    struct arena arena = {0};
+
+    text[0] = '\0';
+    if (harness->object) {
+        const struct json *value = json_at(object_json(harness->object, &arena), path);
+
+        if (json_is(value, JSON_STRING))
+            copy(text, sizeof(text), json_str(value));
+        else if (value)
+            copy(text, sizeof(text), json_text(&arena, value));
+    }
+    arena_done(&arena);
+    return text;
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    static const char marks[] = {[API_ADDED] = '+',  [API_MODIFIED] = '~', [API_DELETED] = '-',
+                                 [API_SYNCED] = '=', [API_BOOKMARK] = '.', [API_CLOSED] = '!'};
+    struct harness_watch *watch = user;
+    size_t len = strlen(watch->heard);
+
+    EXPECT(change->event == API_ADDED || change->revision >= watch->revision);
+    watch->revision = change->revision;
+    if (change->event == API_CLOSED)
+        watch->closed = change->err ? change->err->http_status : 1;
+    (void)snprintf(watch->heard + len, sizeof(watch->heard) - len, "%s%c" STR_FMT, len ? " " : "",
+                   marks[change->event],
+                   STR_ARG((change->object ? change->object->name : STR(""))));
+}
+
+void harness_watch(struct harness *harness,
+                   struct harness_watch *watch,
+                   const struct api_watch_request *request)
+{
+    *watch = (struct harness_watch){0};
+    watch->watch = api_watch(harness->api, request, on_change, watch);
+    EXPECT(!watch->heard[0]);
+}

@@ -1,0 +1,166 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads answer from the committed state. */
+
+static int no_such_kind(struct reply *reply, const struct kind *kind)
+{
+    return reply_fail(reply, 404, "NotFound",
+                      "the server could not find the requested resource (%s)", kind->plural);
+}
+
+void read_get(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    const struct shelf *shelf = shelf_of(store, request->kind);
+
+    if (!shelf) {
+        (void)no_such_kind(reply, request->kind);
+    } else {
+        struct str ns = request->kind->namespaced ? request->ns : STR("");
+        const struct entry *entry = shelf_find(shelf, ns, request->name);
+
+        if (entry && entry->committed)
+            reply_object(reply, entry->committed);
+        else
+            (void)reply_not_found(reply, request->kind, request->name);
+    }
+    reply_queue(store, reply);
+}
+
+/* Where a list goes on: "revision:namespace/name", the name being the last one given. */
+struct place {
+    uint64_t revision;
+    struct str ns;
+    struct str name;
+};
+
+static bool place_parse(struct str token, struct place *ret)
+{
+    struct str revision;
+    struct str ns;
+
+    if (!str_cut(&token, ':', &revision) || !str_to_u64(revision, &ret->revision) ||
+        !str_cut(&token, '/', &ns) || !token.len)
+        return false;
+    ret->ns = ns;
+    ret->name = token;
+    return true;
+}
+
+/* One list under way. */
+struct listing {
+    struct selector labels;
+    struct selector fields;
+    struct str ns;
+    uint64_t limit;
+    VEC(const struct object *) items;
+};
+
+static bool listed(const struct listing *listing, const struct object *object)
+{
+    return object && selector_matches(&listing->labels, object->labels, object->label_count) &&
+           selector_matches_fields(&listing->fields, object);
+}
+
+/* Drops the references of a list's items in one go. */
+struct held {
+    const struct object *const *items;
+    size_t count;
+};
+
+static void release_items(void *user)
+{
+    const struct held *held = user;
+
+    for (size_t i = 0; i < held->count; i++)
+        object_unref(held->items[i]);
+}
+
+static void finish(struct reply *reply, struct listing *listing)
+{
+    struct held *held = ARENA_NEW(&reply->arena, struct held);
+
+    for (size_t i = 0; i < listing->items.count; i++)
+        (void)object_ref(listing->items.items[i]);
+    *held = (struct held){.items = listing->items.items, .count = listing->items.count};
+    arena_defer(&reply->arena, release_items, held);
+    reply->result.items = listing->items.items;
+    reply->result.item_count = listing->items.count;
+}
+
+static void collect(struct reply *reply,
+                    const struct shelf *shelf,
+                    size_t at,
+                    struct listing *listing)
+{
+    for (; at < shelf->entries.count; at++) {
+        const struct entry *entry = shelf->entries.items[at];
+
+        if (listing->ns.len && !str_eq(entry->ns, listing->ns))
+            break;
+        if (!listed(listing, entry->committed))
+            continue;
+        if (listing->limit && listing->items.count == listing->limit) {
+            const struct object *last = listing->items.items[listing->items.count - 1];
+
+            if (!reply->result.continue_token.p)
+                reply->result.continue_token =
+                    str_printf(&reply->arena, "%llu:" STR_FMT "/" STR_FMT,
+                               (unsigned long long)reply->result.revision, STR_ARG(last->ns),
+                               STR_ARG(last->name));
+            reply->result.remaining_count++;
+            continue;
+        }
+        VEC_PUSH(&reply->arena, &listing->items, entry->committed);
+    }
+    finish(reply, listing);
+}
+
+int read_items(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    const struct shelf *shelf = shelf_of(store, request->kind);
+    struct listing listing = {.limit = request->limit};
+    struct place place = {.revision = store->revision};
+
+    if (!shelf)
+        return no_such_kind(reply, request->kind);
+    if (selector_parse_labels(&reply->arena, str_dup(&reply->arena, request->label_selector),
+                              &listing.labels, &reply->err) < 0 ||
+        selector_parse_fields(&reply->arena, str_dup(&reply->arena, request->field_selector),
+                              &listing.fields, &reply->err) < 0) {
+        struct err why = reply->err;
+
+        return reply_fail(reply, 400, "BadRequest", "%s", why.text);
+    }
+    if (request->continue_token.len && !place_parse(request->continue_token, &place))
+        return reply_fail(reply, 400, "BadRequest",
+                          "continue key is not valid: start the list again");
+    if (request->kind->namespaced)
+        listing.ns = request->ns;
+    size_t at = shelf_lower(shelf, listing.ns, STR(""));
+    if (place.name.len) {
+        at = shelf_lower(shelf, place.ns, place.name);
+        if (at < shelf->entries.count && str_eq(shelf->entries.items[at]->ns, place.ns) &&
+            str_eq(shelf->entries.items[at]->name, place.name))
+            at++;
+    }
+    reply->result.revision = place.revision;
+    collect(reply, shelf, at, &listing);
+    return 0;
+}
+
+void read_list(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    (void)read_items(store, reply, request);
+    reply_queue(store, reply);
+}

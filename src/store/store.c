@@ -1,0 +1,410 @@
+#include "store/store.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/db.h"
+#include "store/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <uv.h>
+
+int64_t store_now(const struct store *store)
+{
+    struct timespec now;
+
+    if (store->now_ms)
+        return store->now_ms(store->now_user);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* splitmix64 */
+uint64_t store_random(struct store *store)
+{
+    uint64_t z = store->random += 0x9e3779b97f4a7c15U;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+}
+
+static void on_idle(uv_idle_t *handle)
+{
+    (void)handle;
+}
+
+static void on_check(uv_check_t *handle)
+{
+    turn_run(handle->data);
+}
+
+static void on_committed(uv_async_t *handle)
+{
+    /* The check of this same round of the loop does the work. */
+    (void)handle;
+}
+
+void store_wake(struct store *store)
+{
+    if (!store->closing)
+        (void)uv_idle_start(&store->idle, on_idle);
+}
+
+/* ---- replies ---- */
+
+struct reply *reply_new(struct store *store, api_done_fn *done, void *user)
+{
+    struct reply *reply = MEM_NEW(struct reply);
+
+    (void)store;
+    reply->done = done;
+    reply->user = user;
+    return reply;
+}
+
+static void replies_push(struct replies *replies, struct reply *reply)
+{
+    if (replies->last)
+        replies->last->next = reply;
+    else
+        replies->first = reply;
+    replies->last = reply;
+}
+
+void reply_queue(struct store *store, struct reply *reply)
+{
+    replies_push(&store->ready, reply);
+    store_wake(store);
+}
+
+void reply_settle(struct store *store, struct reply *reply)
+{
+    if (!reply->staged) {
+        reply_queue(store, reply);
+        return;
+    }
+    replies_push(&batch_open(store)->replies, reply);
+    store_wake(store);
+}
+
+void reply_object(struct reply *reply, const struct object *object)
+{
+    arena_defer(&reply->arena, object_release, object_ref(object));
+    reply->result.object = object;
+}
+
+static int code_of(int http_status, const char *reason)
+{
+    switch (http_status) {
+    case 400: return -EINVAL;
+    case 403: return -EPERM;
+    case 404: return -ENOENT;
+    case 405: return -EOPNOTSUPP;
+    case 409: return strcmp(reason, "AlreadyExists") == 0 ? -EEXIST : -EAGAIN;
+    case 410: return -ESTALE;
+    case 413: return -E2BIG;
+    case 415: return -EOPNOTSUPP;
+    case 422: return -EINVAL;
+    case 429: return -EBUSY;
+    case 503: return -EROFS;
+    default: return -EIO;
+    }
+}
+
+int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
+{
+    int code = code_of(http_status, reason);
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(reply->err.text, sizeof(reply->err.text), fmt, args);
+    va_end(args);
+    reply->err.code = code;
+    reply->err.http_status = http_status;
+    reply->result.code = code;
+    reply->result.err = &reply->err;
+    reply->result.reason = str_from(reason);
+    reply->result.object = NULL;
+    return code;
+}
+
+struct str kind_resource(struct arena *arena, const struct kind *kind)
+{
+    return kind->group[0] ? str_printf(arena, "%s.%s", kind->plural, kind->group)
+                          : str_from(kind->plural);
+}
+
+int reply_not_found(struct reply *reply, const struct kind *kind, struct str name)
+{
+    struct str resource = kind_resource(&reply->arena, kind);
+
+    return reply_fail(reply, 404, "NotFound", STR_FMT " \"" STR_FMT "\" not found",
+                      STR_ARG(resource), STR_ARG(name));
+}
+
+/* ---- calls ---- */
+
+static int write_call(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    struct write write;
+    struct delete_options options;
+    int r = write_open(&write, store, reply, request);
+
+    if (r < 0)
+        return r;
+    if (request->verb == API_CREATE && str_is(request->subresource, "binding"))
+        return bind_pod(&write, request);
+    if (request->verb == API_CREATE && str_is(request->subresource, "eviction"))
+        return evict_pod(&write, request);
+    switch (request->verb) {
+    case API_CREATE: return write_create(&write, request);
+    case API_UPDATE: return write_update(&write, request);
+    case API_PATCH: return write_patch(&write, request);
+    case API_DELETE:
+        r = delete_parse(reply, request, &options);
+        return r < 0 ? r : delete_object(&write, &options);
+    case API_GET:
+    case API_LIST:
+    case API_DELETE_COLLECTION: break;
+    }
+    return reply_fail(reply, 405, "MethodNotAllowed", "this verb does not exist");
+}
+
+static void call(struct api *api, const struct api_request *request, api_done_fn *done, void *user)
+{
+    struct store *store = (struct store *)api;
+    struct reply *reply = reply_new(store, done, user);
+
+    switch (request->verb) {
+    case API_GET: read_get(store, reply, request); return;
+    case API_LIST: read_list(store, reply, request); return;
+    case API_DELETE_COLLECTION: delete_collection(store, reply, request); return;
+    case API_CREATE:
+    case API_UPDATE:
+    case API_PATCH:
+    case API_DELETE: (void)write_call(store, reply, request); break;
+    }
+    reply_settle(store, reply);
+}
+
+static const struct api_ops ops = {
+    .call = call,
+    .bind = store_bind,
+    .watch = store_watch,
+    .watch_stop = store_watch_stop,
+};
+
+/* ---- start ---- */
+
+/* "group/plural/namespace/name" */
+static bool key_parts(struct str key, struct str parts[static 4])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (!str_cut(&key, '/', &parts[i]))
+            return false;
+    parts[3] = key;
+    return key.len > 0;
+}
+
+static const struct shelf *table_by_key(const struct store *store, const struct str parts[static 4])
+{
+    for (size_t i = 0; i < store->shelves.count; i++)
+        if (str_is(parts[1], store->shelves.items[i]->kind->plural) &&
+            str_is(parts[0], store->shelves.items[i]->kind->group))
+            return store->shelves.items[i];
+    return NULL;
+}
+
+static int load_row(struct store *store, const struct db_row *row, bool is_log, struct err *err)
+{
+    struct str parts[4];
+    struct object *object = NULL;
+
+    if (!key_parts(row->key, parts))
+        return err_set(err, -EIO, "store: damaged key \"" STR_FMT "\"", STR_ARG(row->key));
+    const struct shelf *shelf = table_by_key(store, parts);
+    if (!shelf)
+        return 0;
+    int r = object_new(shelf->kind, row->value, &object, err);
+    if (r < 0)
+        return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
+    if (is_log) {
+        history_add(store, &(struct history_item){.revision = row->revision,
+                                                  .at_ms = row->at_ms,
+                                                  .event = (enum api_event)row->event,
+                                                  .shelf = (struct shelf *)(uintptr_t)shelf,
+                                                  .object = object});
+    } else {
+        struct entry *entry = shelf_make((struct shelf *)(uintptr_t)shelf, parts[2], parts[3]);
+        struct change change = {.event = API_ADDED, .entry = entry, .object = object};
+
+        object_unref(shelf_commit(store, &change));
+    }
+    object_unref(object);
+    return 0;
+}
+
+static int load_object(void *user, const struct db_row *row, struct err *err)
+{
+    return load_row(user, row, false, err);
+}
+
+static int load_log(void *user, const struct db_row *row, struct err *err)
+{
+    return load_row(user, row, true, err);
+}
+
+static int load(struct store *store, struct err *err)
+{
+    int r = db_revisions(store->db, &store->revision, &store->history.compacted, err);
+
+    store->staged_revision = store->revision;
+    if (r == 0)
+        r = db_objects(store->db, load_object, store, err);
+    if (r == 0)
+        r = db_log(store->db, load_log, store, err);
+    store->compact_due = store->history.compacted;
+    if (r == 0)
+        history_compact(store);
+    return r;
+}
+
+static void first_objects(struct store *store)
+{
+    static const char *const namespaces[] = {"default", "kube-system", "kube-public",
+                                             "kube-node-lease"};
+
+    for (size_t i = 0; i < sizeof(namespaces) / sizeof(namespaces[0]); i++) {
+        char body[64];
+        int len = snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"%s\"}}", namespaces[i]);
+
+        call(&store->api,
+             &(struct api_request){
+                 .verb = API_CREATE, .kind = &kind_namespace, .body = {body, (size_t)len}},
+             NULL, NULL);
+    }
+}
+
+static void start_handles(struct store *store)
+{
+    (void)uv_check_init(store->loop, &store->check);
+    (void)uv_idle_init(store->loop, &store->idle);
+    (void)uv_async_init(store->loop, &store->committed, on_committed);
+    store->check.data = store->idle.data = store->committed.data = store;
+    (void)uv_check_start(&store->check, on_check);
+    store->handles_open = 3;
+    (void)uv_mutex_init(&store->mutex);
+    (void)uv_cond_init(&store->cond);
+}
+
+static void free_store(struct store *store)
+{
+    history_done(&store->history);
+    watches_free(store);
+    collect_done(store);
+    shelves_free(store);
+    kinds_free(store->api.kinds);
+    db_close(store->db);
+    uv_mutex_destroy(&store->mutex);
+    uv_cond_destroy(&store->cond);
+    mem_free(store);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct store *store = handle->data;
+
+    if (--store->handles_open == 0)
+        free_store(store);
+}
+
+static void close_handles(struct store *store)
+{
+    store->closing = true;
+    uv_close((uv_handle_t *)&store->check, on_closed);
+    uv_close((uv_handle_t *)&store->idle, on_closed);
+    uv_close((uv_handle_t *)&store->committed, on_closed);
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct err *err)
+{
+    struct store *store = MEM_NEW(struct store);
+    uint64_t seed = options->seed;
+
+    if (!seed && getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        seed = (uint64_t)time(NULL);
+    store->api = (struct api){.ops = &ops, .kinds = kinds_new()};
+    store->loop = options->loop;
+    store->now_ms = options->now_ms;
+    store->now_user = options->now_user;
+    store->seed = seed;
+    store->by_uid.seed = store->owned.seed = store->terminating.seed = seed;
+    start_handles(store);
+    for (size_t i = 0; i < kinds_count(store->api.kinds); i++)
+        (void)shelf_add(store, kinds_at(store->api.kinds, i));
+
+    int r = options->path ? db_open(options->path, &store->db, err) : 0;
+    if (r == 0 && store->db)
+        r = load(store, err);
+    if (r == 0)
+        r = turn_start(store, err);
+    if (r < 0) {
+        close_handles(store);
+        return r;
+    }
+    /* A second life must not give out the uids of the first. */
+    store->random = seed ^ (store->revision * 0xd1342543de82ef95U);
+    if (!store->revision)
+        first_objects(store);
+    collect_all(store);
+    store_wake(store);
+    *ret = store;
+    return 0;
+}
+
+struct api *store_api(struct store *store)
+{
+    return &store->api;
+}
+
+const char *store_read_only(const struct store *store)
+{
+    return store->read_only[0] ? store->read_only : NULL;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    /* What is staged becomes durable and its callers are told; what they start then is refused. */
+    if (!store->read_only[0])
+        (void)snprintf(store->read_only, sizeof(store->read_only), "the store is being closed");
+    while (store->open || store->writing || store->ready.first) {
+        turn_run(store);
+        if (!store->db || !store->writing)
+            continue;
+        uv_mutex_lock(&store->mutex);
+        while (!store->finished)
+            uv_cond_wait(&store->cond, &store->mutex);
+        uv_mutex_unlock(&store->mutex);
+    }
+    turn_stop(store);
+    close_handles(store);
+}

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <stdint.h>
+
+struct api;
+struct err;
+struct store;
+struct uv_loop_s;
+
+/* store: the embedded backend of struct api: Kubernetes' objects in one SQLite file.
+ *
+ * All committed objects are in memory; the file makes them last. Writes are checked at once against
+ * the staged state, collected, and committed together: one transaction and one fsync for all writes
+ * that arrived while the last one was under way. Then they become the committed state, their
+ * `done`s are called, and watchers are told. Reads and watches see committed state only.
+ *
+ * A commit that fails (disk full, I/O error) fails every write that is under way, and the store
+ * becomes read-only: reads and watches go on, writes answer 503 with the reason, until the process
+ * is started again. What was acknowledged before is in the file.
+ *
+ * Below this interface also live the loops that keep the objects consistent: owner-reference
+ * garbage collection, namespace deletion, and CustomResourceDefinitions becoming kinds. */
+struct store_options {
+    struct uv_loop_s *loop;
+    const char *path; /* the SQLite file, made when missing; NULL: in memory only */
+    /* Of uids, generated names and hashes. 0: from the system's random source. */
+    uint64_t seed;
+    /* Milliseconds since 1970; NULL: the system's clock. For virtual time. */
+    int64_t (*now_ms)(void *user);
+    void *now_user;
+};
+
+/* -EBUSY: another process has the file open; -EPROTO: the file is of a newer version; -EIO and
+ * others: what SQLite said. Nothing is changed in those cases. */
+int store_open(const struct store_options *options, struct store **ret, struct err *err);
+
+/* Lives as long as the store. */
+struct api *store_api(struct store *store);
+
+/* NULL, or why writes are refused. */
+const char *store_read_only(const struct store *store);
+
+/* Commits what is staged, drops watches, and frees everything; replies that are still due are
+ * called from here. The loop must still run once (uv_run) for the handles to close. NULL is fine.
+ */
+void store_close(struct store *store);

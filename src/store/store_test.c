@@ -1,0 +1,424 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/str.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Every rule is checked twice: on a file and on the in-memory twin. */
+
+static void each(void (*rules)(struct harness *harness))
+{
+    char folder[] = "/tmp/muster-store-XXXXXX";
+    char path[64];
+    char command[96];
+    struct harness harness;
+
+    test_case("in memory");
+    harness_open(&harness, NULL);
+    rules(&harness);
+    harness_close(&harness);
+
+    EXPECT(mkdtemp(folder) != NULL);
+    (void)snprintf(path, sizeof(path), "%s/db", folder);
+    test_case("in a file");
+    harness_open(&harness, path);
+    rules(&harness);
+    harness_close(&harness);
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder);
+    EXPECT(system(command) == 0);
+}
+
+#define POD(name)                                                                                \
+    "{\"metadata\":{\"name\":\"" name "\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":" \
+    "\"i\"}]}}"
+
+static void create_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(h->created && h->object && h->object->uid.len == 36 && h->object->revision > 0);
+    EXPECT(strcmp(harness_text(h, "kind"), "Pod") == 0);
+    EXPECT(strcmp(harness_text(h, "apiVersion"), "v1") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.namespace"), "default") == 0);
+    EXPECT(strcmp(harness_text(h, "status.phase"), "Pending") == 0);
+    EXPECT(strcmp(harness_text(h, "spec.restartPolicy"), "Always") == 0);
+    EXPECT(h->object->created_ms > 0);
+
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == -EEXIST);
+    EXPECT(h->status == 409 && strcmp(h->reason, "AlreadyExists") == 0);
+    EXPECT(strcmp(h->text, "pods \"a\" already exists") == 0);
+
+    EXPECT(harness_create(h, &kind_pod, "nowhere", POD("a")) == -ENOENT);
+    EXPECT(strcmp(h->text, "namespaces \"nowhere\" not found") == 0);
+
+    EXPECT(harness_create(h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"B!\"},\"spec\":{}}") == -EINVAL);
+    EXPECT(h->status == 422 && strstr(h->causes, "metadata.name: Invalid value: \"B!\"") &&
+           strstr(h->causes, "spec.containers: Required value"));
+
+    EXPECT(harness_create(h, &kind_configmap, "default",
+                          "{\"metadata\":{\"generateName\":\"x-\"},\"data\":{\"k\":\"v\"}}") == 0);
+    EXPECT(h->object && h->object->name.len == 7);
+    EXPECT(harness_create(h, &kind_configmap, "default", "not json") == -EINVAL &&
+           h->status == 400);
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"kind\":\"Pod\"}") == -EINVAL);
+    EXPECT(h->status == 400);
+}
+
+TEST(create_fills_in_checks_and_refuses)
+{
+    each(create_rules);
+}
+
+static void update_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_configmap, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"v\"}}") == 0);
+    char body[512];
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"%llu\"},\"data\":{\"k\":\"w\"}}",
+        (unsigned long long)h->object->revision);
+    struct api_request update = {.verb = API_UPDATE,
+                                 .kind = &kind_configmap,
+                                 .ns = STR("default"),
+                                 .name = STR("a"),
+                                 .body = str_from(body)};
+    EXPECT(harness_call(h, &update) == 0);
+    EXPECT(strcmp(harness_text(h, "data.k"), "w") == 0 && h->object->generation == 2);
+    uint64_t revision = h->object->revision;
+    EXPECT(harness_call(h, &update) == -EAGAIN);
+    EXPECT(h->status == 409 && strcmp(h->reason, "Conflict") == 0);
+
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a", "{\"data\":{\"k\":\"w\"}}") == 0);
+    EXPECT(h->object->revision == revision);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a", "{\"data\":{\"l\":\"x\"}}") == 0);
+    EXPECT(h->object->revision > revision);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "b", "{}") == -ENOENT);
+    EXPECT(strcmp(h->text, "configmaps \"b\" not found") == 0);
+}
+
+TEST(updates_conflict_and_unchanged_writes_are_none)
+{
+    each(update_rules);
+}
+
+static void status_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(
+        harness_patch(h, &kind_pod, "default", "a",
+                      "{\"metadata\":{\"labels\":{\"x\":\"y\"}},\"status\":{\"phase\":\"Running\"}"
+                      "}") == 0);
+    EXPECT(strcmp(harness_text(h, "status.phase"), "Pending") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.labels.x"), "y") == 0);
+    EXPECT(harness_call(h, &(struct api_request){
+                               .verb = API_PATCH,
+                               .kind = &kind_pod,
+                               .ns = STR("default"),
+                               .name = STR("a"),
+                               .subresource = STR("status"),
+                               .body = STR("{\"spec\":{\"nodeName\":\"n\"},\"status\":{\"phase\":"
+                                           "\"Running\"}}")}) == 0);
+    EXPECT(strcmp(harness_text(h, "status.phase"), "Running") == 0);
+    EXPECT(strcmp(harness_text(h, "spec.nodeName"), "") == 0);
+    EXPECT(h->object->generation == 1);
+}
+
+TEST(status_is_written_only_through_its_subresource)
+{
+    each(status_rules);
+}
+
+static void list_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_namespace, "", "{\"metadata\":{\"name\":\"other\"}}") == 0);
+    EXPECT(harness_create(h, &kind_pod, "other", POD("z")) == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", POD("c")) == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", POD("b")) == 0);
+    EXPECT(harness_patch(h, &kind_pod, "default", "b",
+                         "{\"metadata\":{\"labels\":{\"l\":\"1\"}}}") == 0);
+    EXPECT(harness_list(h, &kind_pod, "") == 0 && strcmp(h->names, "a b c z") == 0);
+    EXPECT(harness_list(h, &kind_pod, "default") == 0 && strcmp(h->names, "a b c") == 0);
+    struct api_request list = {.verb = API_LIST, .kind = &kind_pod, .label_selector = STR("l=1")};
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "b") == 0);
+    list = (struct api_request){
+        .verb = API_LIST, .kind = &kind_pod, .field_selector = STR("metadata.name!=b")};
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "a c z") == 0);
+    list = (struct api_request){.verb = API_LIST, .kind = &kind_pod, .limit = 2};
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "a b") == 0 && h->remaining == 2);
+    uint64_t revision = h->revision;
+    char token[256];
+    (void)snprintf(token, sizeof(token), "%s", h->continue_token);
+    EXPECT(harness_delete(h, &kind_pod, "default", "b", "") == 0);
+    list.continue_token = str_from(token);
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "c z") == 0);
+    EXPECT(h->revision == revision && !h->continue_token[0]);
+    list.continue_token = STR("nonsense");
+    EXPECT(harness_call(h, &list) == -EINVAL && h->status == 400);
+    list = (struct api_request){.verb = API_LIST, .kind = &kind_pod, .label_selector = STR("=")};
+    EXPECT(harness_call(h, &list) == -EINVAL && h->status == 400);
+}
+
+TEST(lists_are_sorted_selected_and_continued)
+{
+    each(list_rules);
+}
+
+static void delete_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(harness_delete(h, &kind_pod, "default", "a",
+                          "{\"preconditions\":{\"uid\":\"other\"}}") == -EAGAIN);
+    EXPECT(h->status == 409);
+    EXPECT(harness_delete(h, &kind_pod, "default", "a", "") == 0);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == -ENOENT);
+
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    char uid[40];
+    (void)snprintf(uid, sizeof(uid), "%s", harness_text(h, "metadata.uid"));
+    struct api_binding binding = {.ns = STR("default"),
+                                  .pod = STR("a"),
+                                  .uid = str_from(uid),
+                                  .node = STR("n1"),
+                                  .annotations = STR("{\"x\":\"y\"}")};
+    EXPECT(harness_bind(h, &binding, 1) == 0);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(h, "spec.nodeName"), "n1") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.annotations.x"), "y") == 0);
+    EXPECT(strcmp(harness_text(h, "status.conditions.0.type"), "PodScheduled") == 0);
+    EXPECT(harness_bind(h, &binding, 1) == -EAGAIN);
+
+    EXPECT(harness_delete(h, &kind_pod, "default", "a", "") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.deletionGracePeriodSeconds"), "30") == 0);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == 0 && h->object->deleted_ms > 0);
+    EXPECT(harness_delete(h, &kind_pod, "default", "a", "{\"gracePeriodSeconds\":0}") == 0);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == -ENOENT);
+
+    EXPECT(harness_create(h, &kind_configmap, "default",
+                          "{\"metadata\":{\"name\":\"f\",\"finalizers\":[\"x/y\"]}}") == 0);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "f", "") == 0);
+    EXPECT(harness_get(h, &kind_configmap, "default", "f") == 0 && h->object->deleted_ms > 0);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "f",
+                         "{\"metadata\":{\"finalizers\":[\"x/y\",\"new/one\"]}}") == -EINVAL);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "f",
+                         "{\"metadata\":{\"finalizers\":null}}") == 0);
+    EXPECT(harness_get(h, &kind_configmap, "default", "f") == -ENOENT);
+    EXPECT(harness_delete(h, &kind_namespace, "", "default", "") == -EPERM && h->status == 403);
+}
+
+TEST(deletes_wait_for_grace_and_finalizers)
+{
+    each(delete_rules);
+}
+
+static void gang_rules(struct harness *h)
+{
+    struct harness_watch watch;
+
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", POD("b")) == 0);
+    harness_watch(
+        h, &watch,
+        &(struct api_watch_request){.kind = &kind_pod, .field_selector = STR("spec.nodeName!=")});
+    struct api_binding bindings[] = {
+        {.ns = STR("default"), .pod = STR("a"), .node = STR("n1")},
+        {.ns = STR("default"), .pod = STR("b"), .uid = STR("another"), .node = STR("n1")}};
+    EXPECT(harness_bind(h, bindings, 2) == -EAGAIN);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(h, "spec.nodeName"), "") == 0);
+    bindings[1].uid = STR("");
+    EXPECT(harness_bind(h, bindings, 2) == 0);
+    harness_settle(h);
+    EXPECT(strcmp(watch.heard, "= +a +b") == 0);
+    api_watch_stop(h->api, watch.watch);
+}
+
+TEST(a_gang_is_bound_whole_or_not_at_all)
+{
+    each(gang_rules);
+}
+
+static void watch_rules(struct harness *h)
+{
+    struct harness_watch all;
+    struct harness_watch some;
+    struct harness_watch later;
+
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"a\"}}") == 0);
+    uint64_t revision = h->object->revision;
+    harness_watch(h, &all, &(struct api_watch_request){.kind = &kind_configmap});
+    harness_watch(h, &some,
+                  &(struct api_watch_request){
+                      .kind = &kind_configmap, .ns = STR("default"), .label_selector = STR("l")});
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"b\"}}") == 0);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
+                         "{\"metadata\":{\"labels\":{\"l\":\"1\"}}}") == 0);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
+                         "{\"metadata\":{\"labels\":{\"l\":\"2\"}}}") == 0);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a", "{\"metadata\":{\"labels\":null}}") ==
+           0);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "a", "") == 0);
+    harness_settle(h);
+    EXPECT(strcmp(all.heard, "+a = +b ~a ~a ~a -a") == 0);
+    EXPECT(strcmp(some.heard, "= +a ~a -a") == 0);
+
+    harness_watch(h, &later,
+                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = revision});
+    harness_settle(h);
+    EXPECT(strcmp(later.heard, "+b ~a ~a ~a -a") == 0);
+    api_watch_stop(h->api, all.watch);
+    api_watch_stop(h->api, some.watch);
+    api_watch_stop(h->api, later.watch);
+
+    harness_watch(h, &later,
+                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = 1U << 30});
+    harness_settle(h);
+    EXPECT(strcmp(later.heard, "!") == 0 && later.closed == 410);
+    api_watch_stop(h->api, later.watch);
+}
+
+TEST(watches_tell_in_order_and_follow_selectors)
+{
+    each(watch_rules);
+}
+
+static void owner_rules(struct harness *h)
+{
+    char body[512];
+    static const char *const policies[] = {"", "{\"propagationPolicy\":\"Background\"}",
+                                           "{\"propagationPolicy\":\"Foreground\"}",
+                                           "{\"propagationPolicy\":\"Orphan\"}"};
+
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        EXPECT(harness_create(h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"owner\"}}") == 0);
+        (void)snprintf(
+            body, sizeof(body),
+            "{\"metadata\":{\"name\":\"child\",\"ownerReferences\":[{\"apiVersion\":\"v1\","
+            "\"kind\":\"ConfigMap\",\"name\":\"owner\",\"uid\":\"%s\","
+            "\"blockOwnerDeletion\":true}]}}",
+            harness_text(h, "metadata.uid"));
+        EXPECT(harness_create(h, &kind_secret, "default", body) == 0);
+        EXPECT(harness_delete(h, &kind_configmap, "default", "owner", policies[i]) == 0);
+        harness_settle(h);
+        EXPECT(harness_get(h, &kind_configmap, "default", "owner") == -ENOENT);
+        EXPECT(harness_get(h, &kind_secret, "default", "child") == (i == 3 ? 0 : -ENOENT));
+        /* Born after its owner died. */
+        if (i < 3) {
+            EXPECT(harness_create(h, &kind_secret, "default", body) == 0);
+            harness_settle(h);
+            EXPECT(harness_get(h, &kind_secret, "default", "child") == -ENOENT);
+        }
+    }
+}
+
+TEST(dependents_follow_their_owner_by_policy)
+{
+    each(owner_rules);
+}
+
+static void namespace_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_namespace, "", "{\"metadata\":{\"name\":\"team\"}}") == 0);
+    EXPECT(strcmp(harness_text(h, "status.phase"), "Active") == 0);
+    EXPECT(harness_create(h, &kind_pod, "team", POD("a")) == 0);
+    EXPECT(harness_create(h, &kind_configmap, "team",
+                          "{\"metadata\":{\"name\":\"f\",\"finalizers\":[\"x/y\"]}}") == 0);
+    EXPECT(harness_delete(h, &kind_namespace, "", "team", "") == 0);
+    harness_settle(h);
+    EXPECT(harness_get(h, &kind_pod, "team", "a") == -ENOENT);
+    EXPECT(harness_get(h, &kind_namespace, "", "team") == 0);
+    EXPECT(strcmp(harness_text(h, "status.phase"), "Terminating") == 0);
+    EXPECT(harness_create(h, &kind_pod, "team", POD("b")) == -EPERM && h->status == 403);
+    EXPECT(harness_patch(h, &kind_configmap, "team", "f", "{\"metadata\":{\"finalizers\":[]}}") ==
+           0);
+    harness_settle(h);
+    EXPECT(harness_get(h, &kind_namespace, "", "team") == -ENOENT);
+}
+
+TEST(a_namespace_goes_when_it_is_empty)
+{
+    each(namespace_rules);
+}
+
+static void collection_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_pod, "default", POD("a")) == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", POD("b")) == 0);
+    struct api_request request = {.verb = API_DELETE_COLLECTION,
+                                  .kind = &kind_pod,
+                                  .ns = STR("default"),
+                                  .field_selector = STR("metadata.name=a")};
+    EXPECT(harness_call(h, &request) == 0 && h->item_count == 1);
+    EXPECT(harness_list(h, &kind_pod, "default") == 0 && strcmp(h->names, "b") == 0);
+}
+
+TEST(a_collection_is_deleted_by_selector)
+{
+    each(collection_rules);
+}
+
+static void dry_run_rules(struct harness *h)
+{
+    struct api_request request = {.verb = API_CREATE,
+                                  .kind = &kind_pod,
+                                  .ns = STR("default"),
+                                  .body = STR(POD("a")),
+                                  .dry_run = true};
+
+    EXPECT(harness_call(h, &request) == 0 && h->object && h->created);
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == -ENOENT);
+}
+
+TEST(a_dry_run_changes_nothing)
+{
+    each(dry_run_rules);
+}
+
+TEST(a_file_opens_again_with_everything_in_it)
+{
+    char folder[] = "/tmp/muster-store-XXXXXX";
+    char path[64];
+    char command[96];
+    struct harness harness;
+    struct harness_watch watch;
+
+    EXPECT(mkdtemp(folder) != NULL);
+    (void)snprintf(path, sizeof(path), "%s/db", folder);
+    harness_open(&harness, path);
+    EXPECT(harness_create(&harness, &kind_pod, "default", POD("a")) == 0);
+    uint64_t revision = harness.object->revision;
+    EXPECT(harness_create(&harness, &kind_pod, "default", POD("b")) == 0);
+    EXPECT(harness_delete(&harness, &kind_pod, "default", "a", "") == 0);
+    uint64_t last = harness.object->revision;
+
+    struct harness second;
+    harness_open(&second, path);
+    EXPECT(second.code == -EBUSY && strstr(second.text, "in use"));
+    (void)uv_run(&second.loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&second.loop) == 0);
+    harness_close(&harness);
+
+    harness_open(&harness, path);
+    EXPECT(harness_list(&harness, &kind_pod, "") == 0 && strcmp(harness.names, "b") == 0);
+    harness_watch(&harness, &watch,
+                  &(struct api_watch_request){.kind = &kind_pod, .from_revision = revision});
+    EXPECT(harness_create(&harness, &kind_pod, "default", POD("c")) == 0);
+    EXPECT(harness.object->revision > last);
+    harness_settle(&harness);
+    EXPECT(strcmp(watch.heard, "+b -a +c") == 0);
+    api_watch_stop(harness.api, watch.watch);
+    harness_close(&harness);
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder);
+    EXPECT(system(command) == 0);
+}

@@ -1,0 +1,256 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/db.h"
+#include "store/internal.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <uv.h>
+
+/* The turn: what the store does once in every round of the loop, and the writer thread.
+ *
+ * Batches are strictly one behind the other: at most one is with the writer, and the next one fills
+ * meanwhile, so the slower the disk, the larger the batches. A batch that failed takes the open one
+ * with it, because that was checked against a state that will never be. */
+
+/* The file forgets its log in steps, not with every commit. */
+#define COMPACT_STEP 1000
+
+struct batch *batch_open(struct store *store)
+{
+    if (!store->open)
+        store->open = MEM_NEW(struct batch);
+    return store->open;
+}
+
+void batch_free(struct batch *batch)
+{
+    if (!batch)
+        return;
+    for (size_t i = 0; i < batch->changes.count; i++)
+        object_unref(batch->changes.items[i].object);
+    VEC_DONE(&batch->changes);
+    mem_free(batch);
+}
+
+static int commit(struct store *store, const struct batch *batch, uint64_t compact, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct db_write *writes = ARENA_ARRAY(&arena, struct db_write, batch->changes.count);
+
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        const struct kind *kind = change->object->kind;
+
+        writes[i] = (struct db_write){.group = str_from(kind->group),
+                                      .plural = str_from(kind->plural),
+                                      .ns = change->object->ns,
+                                      .name = change->object->name,
+                                      .revision = change->revision,
+                                      .event = (int)change->event,
+                                      .value = change->object->raw};
+    }
+    return db_commit(store->db,
+                     &(struct db_commit){.writes = writes,
+                                         .count = batch->changes.count,
+                                         .at_ms = store_now(store),
+                                         .compact = compact},
+                     err);
+}
+
+static void writer_main(void *user)
+{
+    struct store *store = user;
+
+    uv_mutex_lock(&store->mutex);
+    for (;;) {
+        while (!store->handed && !store->quit)
+            uv_cond_wait(&store->cond, &store->mutex);
+        if (!store->handed)
+            break;
+        struct batch *batch = TAKE_PTR(store->handed);
+        uint64_t compact = store->handed_compact;
+        uv_mutex_unlock(&store->mutex);
+
+        struct err err = {0};
+        int r = commit(store, batch, compact, &err);
+
+        uv_mutex_lock(&store->mutex);
+        store->finished = batch;
+        store->finished_code = r;
+        store->finished_err = err;
+        uv_cond_broadcast(&store->cond);
+        (void)uv_async_send(&store->committed);
+    }
+    uv_mutex_unlock(&store->mutex);
+}
+
+int turn_start(struct store *store, struct err *err)
+{
+    if (!store->db)
+        return 0;
+    int r = uv_thread_create(&store->writer, writer_main, store);
+    if (r < 0)
+        return err_set(err, r, "cannot start the store's writer thread: %s", uv_strerror(r));
+    store->writer_running = true;
+    return 0;
+}
+
+void turn_stop(struct store *store)
+{
+    if (!store->writer_running)
+        return;
+    uv_mutex_lock(&store->mutex);
+    store->quit = true;
+    uv_cond_broadcast(&store->cond);
+    uv_mutex_unlock(&store->mutex);
+    (void)uv_thread_join(&store->writer);
+    store->writer_running = false;
+}
+
+static void hand_over(struct store *store)
+{
+    if (!store->open || store->writing)
+        return;
+    store->writing = TAKE_PTR(store->open);
+    if (!store->db) {
+        store->finished = store->writing;
+        return;
+    }
+    uint64_t compact = 0;
+    if (store->history.compacted >= store->compact_due + COMPACT_STEP)
+        compact = store->compact_due = store->history.compacted;
+    uv_mutex_lock(&store->mutex);
+    store->handed = store->writing;
+    store->handed_compact = compact;
+    uv_cond_broadcast(&store->cond);
+    uv_mutex_unlock(&store->mutex);
+}
+
+static void replies_append(struct replies *to, struct replies *from)
+{
+    if (!from->first)
+        return;
+    if (to->last)
+        to->last->next = from->first;
+    else
+        to->first = from->first;
+    to->last = from->last;
+    *from = (struct replies){0};
+}
+
+static void apply(struct store *store, struct batch *batch)
+{
+    int64_t now_ms = store_now(store);
+
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        struct entry *entry = change->entry;
+        struct shelf *shelf = entry->shelf;
+        const struct object *previous = shelf_commit(store, change);
+
+        store->revision = change->revision;
+        history_add(store, &(struct history_item){.revision = change->revision,
+                                                  .at_ms = now_ms,
+                                                  .event = change->event,
+                                                  .shelf = shelf,
+                                                  .object = change->object,
+                                                  .previous = previous});
+        collect_committed(store, change, previous);
+        object_unref(previous);
+        shelf_tidy(entry);
+    }
+    history_compact(store);
+    store->watches_due = true;
+    replies_append(&store->ready, &batch->replies);
+}
+
+/* Nothing of this batch happened: take it back out of the staged state and say so. */
+static void undo(struct store *store, struct batch *batch)
+{
+    if (!batch)
+        return;
+    for (size_t i = batch->changes.count; i-- > 0;) {
+        struct entry *entry = batch->changes.items[i].entry;
+
+        if (entry->staged_revision != batch->changes.items[i].revision)
+            continue;
+        /* Entries stay, empty: the other batch may name them too, and no more will come. */
+        object_unref(entry->staged);
+        entry->staged = NULL;
+        entry->staged_revision = 0;
+    }
+    for (struct reply *reply = batch->replies.first; reply; reply = reply->next) {
+        reply->result = (struct api_result){0};
+        (void)reply_fail(reply, 503, "ServiceUnavailable", "%s", store->read_only);
+    }
+    replies_append(&store->ready, &batch->replies);
+}
+
+static void finish(struct store *store)
+{
+    struct batch *batch = NULL;
+    struct err err = {0};
+    int code = 0;
+
+    if (!store->writing)
+        return;
+    uv_mutex_lock(&store->mutex);
+    batch = TAKE_PTR(store->finished);
+    code = store->finished_code;
+    err = store->finished_err;
+    uv_mutex_unlock(&store->mutex);
+    if (!batch)
+        return;
+    store->writing = NULL;
+    if (code == 0) {
+        apply(store, batch);
+    } else {
+        (void)snprintf(store->read_only, sizeof(store->read_only),
+                       "%s; the store is read-only: free space or repair the disk, then restart",
+                       err.text);
+        struct batch *open = TAKE_PTR(store->open);
+        undo(store, open);
+        batch_free(open);
+        undo(store, batch);
+        store->staged_revision = store->revision;
+    }
+    batch_free(batch);
+}
+
+/* Replies that arrive while these are called wait for the next turn. */
+static void call_ready(struct store *store)
+{
+    struct replies ready = TAKE(store->ready, (struct replies){0});
+
+    while (ready.first) {
+        struct reply *reply = ready.first;
+
+        ready.first = reply->next;
+        if (reply->done)
+            reply->done(reply->user, &reply->result);
+        arena_done(&reply->arena);
+        mem_free(reply);
+    }
+}
+
+void turn_run(struct store *store)
+{
+    finish(store);
+    call_ready(store);
+    if (store->watches_due)
+        watches_tell(store);
+    bool more = !store->read_only[0] && collect_run(store);
+    hand_over(store);
+    if (more || store->ready.first || store->watches_due || (!store->db && store->writing))
+        return;
+    (void)uv_idle_stop(&store->idle);
+}

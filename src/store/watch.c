@@ -1,0 +1,214 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A watch is a place in the log. What it has not been told yet costs nothing but the log itself,
+ * which is bounded: a watch that is paused too long finds its place gone and ends with 410. */
+
+/* After this many changes of other objects a watch that wants bookmarks gets one. */
+#define BOOKMARK_EVERY 500
+
+static bool matches(const struct api_watch *watch, const struct object *object)
+{
+    return (!watch->ns.len || str_eq(watch->ns, object->ns)) &&
+           selector_matches(watch->labels, object->labels, object->label_count) &&
+           selector_matches_fields(watch->fields, object);
+}
+
+static void close_watch(struct api_watch *watch, int http_status, const char *text)
+{
+    struct err err = {.code = http_status == 410 ? -ESTALE : -EINVAL, .http_status = http_status};
+
+    (void)err_set(&err, err.code, "%s", text);
+    err.http_status = http_status;
+    watch->closed = true;
+    watch->fn(
+        watch->user,
+        &(struct api_change){.event = API_CLOSED, .revision = watch->store->revision, .err = &err});
+}
+
+static void free_watch(struct api_watch *watch)
+{
+    for (size_t i = watch->initial_at; i < watch->initial.count; i++)
+        object_unref(watch->initial.items[i]);
+    VEC_DONE(&watch->initial);
+    arena_done(&watch->arena);
+    mem_free(watch);
+}
+
+static void tell_initial(struct api_watch *watch)
+{
+    while (watch->initial_at < watch->initial.count && !watch->stopped && !watch->paused) {
+        const struct object *object = watch->initial.items[watch->initial_at++];
+
+        watch->fn(watch->user, &(struct api_change){.event = API_ADDED,
+                                                    .object = object,
+                                                    .revision = object->revision});
+        object_unref(object);
+    }
+    if (watch->stopped || watch->paused)
+        return;
+    VEC_DONE(&watch->initial);
+    watch->initial_at = 0;
+    if (!watch->syncing)
+        return;
+    watch->syncing = false;
+    watch->fn(watch->user, &(struct api_change){.event = API_SYNCED, .revision = watch->seen});
+}
+
+static void tell_item(struct api_watch *watch, const struct history_item *item)
+{
+    struct api_change change = {.event = item->event,
+                                .object = item->object,
+                                .previous = item->previous,
+                                .revision = item->revision};
+    bool now = item->event != API_DELETED && matches(watch, item->object);
+    bool before = item->event != API_ADDED &&
+                  (item->previous ? matches(watch, item->previous)
+                                  : item->event == API_MODIFIED || matches(watch, item->object));
+
+    if (item->shelf != watch->shelf || (!now && !before))
+        return;
+    if (item->event == API_MODIFIED && now != before)
+        change.event = now ? API_ADDED : API_DELETED;
+    watch->bookmarked = item->revision;
+    watch->fn(watch->user, &change);
+}
+
+static void tell(struct api_watch *watch)
+{
+    struct store *store = watch->store;
+
+    if (watch->refused) {
+        close_watch(watch, watch->refused,
+                    watch->refused == 410 ? "too old resource version: it is not from this store"
+                                          : "cannot watch: unknown kind or malformed selector");
+        return;
+    }
+    tell_initial(watch);
+    if (watch->seen < store->history.compacted && !watch->stopped) {
+        close_watch(watch, 410,
+                    "too old resource version: the changes since then are no longer known");
+        return;
+    }
+    size_t at = history_after(&store->history, watch->seen);
+    for (; at < store->history.count && !watch->stopped && !watch->paused; at++) {
+        const struct history_item *item = history_at(&store->history, at);
+
+        watch->seen = item->revision;
+        tell_item(watch, item);
+    }
+    if (watch->stopped || watch->paused || !watch->bookmarks ||
+        watch->seen < watch->bookmarked + BOOKMARK_EVERY)
+        return;
+    watch->bookmarked = watch->seen;
+    watch->fn(watch->user, &(struct api_change){.event = API_BOOKMARK, .revision = watch->seen});
+}
+
+void watches_tell(struct store *store)
+{
+    store->watches_due = false;
+    for (struct api_watch *watch = store->watches; watch; watch = watch->next)
+        if (!watch->stopped && !watch->paused && !watch->closed)
+            tell(watch);
+    for (struct api_watch **link = &store->watches; *link;) {
+        struct api_watch *watch = *link;
+
+        if (!watch->stopped) {
+            link = &watch->next;
+            continue;
+        }
+        *link = watch->next;
+        free_watch(watch);
+    }
+}
+
+static void take_initial(struct api_watch *watch)
+{
+    const struct shelf *shelf = watch->shelf;
+    size_t at = watch->ns.len ? shelf_lower(shelf, watch->ns, STR("")) : 0;
+
+    for (; at < shelf->entries.count; at++) {
+        const struct entry *entry = shelf->entries.items[at];
+
+        if (watch->ns.len && !str_eq(entry->ns, watch->ns))
+            break;
+        if (entry->committed && matches(watch, entry->committed))
+            VEC_PUSH(NULL, &watch->initial, object_ref(entry->committed));
+    }
+    watch->syncing = true;
+}
+
+struct api_watch *store_watch(struct api *api,
+                              const struct api_watch_request *request,
+                              api_watch_fn *fn,
+                              void *user)
+{
+    struct store *store = (struct store *)api;
+    struct api_watch *watch = MEM_NEW(struct api_watch);
+    struct api_watch **link = &store->watches;
+
+    watch->store = store;
+    watch->kind = request->kind;
+    watch->shelf = shelf_of(store, request->kind);
+    watch->fn = fn;
+    watch->user = user;
+    watch->ns = str_dup(&watch->arena, request->ns);
+    watch->bookmarks = request->bookmarks;
+    watch->forever = request->from_revision == 0;
+    watch->seen = watch->forever ? store->revision : request->from_revision;
+    watch->bookmarked = watch->seen;
+    watch->labels = ARENA_NEW(&watch->arena, struct selector);
+    watch->fields = ARENA_NEW(&watch->arena, struct selector);
+    /* The texts of a request live only until this returns. A selector that cannot be parsed
+     * selects nothing; callers with texts from outside check them first. */
+    if (selector_parse_labels(&watch->arena, str_dup(&watch->arena, request->label_selector),
+                              watch->labels, NULL) < 0 ||
+        selector_parse_fields(&watch->arena, str_dup(&watch->arena, request->field_selector),
+                              watch->fields, NULL) < 0)
+        watch->shelf = NULL;
+    if (!watch->shelf)
+        watch->refused = 400;
+    if (watch->forever && watch->shelf)
+        take_initial(watch);
+    /* From a future that another store had: the client must start over. */
+    if (watch->seen > store->revision)
+        watch->refused = 410;
+    while (*link)
+        link = &(*link)->next;
+    *link = watch;
+    store->watches_due = true;
+    store_wake(store);
+    return watch;
+}
+
+void store_watch_stop(struct api *api, struct api_watch *watch)
+{
+    struct store *store = (struct store *)api;
+
+    watch->stopped = true;
+    store->watches_due = true;
+    store_wake(store);
+}
+
+void watches_free(struct store *store)
+{
+    while (store->watches) {
+        struct api_watch *watch = store->watches;
+
+        store->watches = watch->next;
+        free_watch(watch);
+    }
+}

@@ -1,0 +1,488 @@
+#include "api/admit.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Creates, updates and patches: from a body to a staged object. */
+
+/* What etcd takes, and so what users' tools are used to. */
+#define OBJECT_BYTES_MAX ((size_t)3 << 19)
+/* Writes that may wait for the disk at a time; more are told to come back. */
+#define BATCH_CHANGES_MAX 50000
+#define BATCH_BYTES_MAX   ((size_t)256 << 20)
+
+int write_open(struct write *write,
+               struct store *store,
+               struct reply *reply,
+               const struct api_request *request)
+{
+    const struct kind *kind = request->kind;
+
+    *write = (struct write){.store = store,
+                            .reply = reply,
+                            .arena = &reply->arena,
+                            .kind = kind,
+                            .shelf = shelf_of(store, kind),
+                            .ns = kind->namespaced ? request->ns : STR(""),
+                            .name = request->name,
+                            .subresource = request->subresource,
+                            .dry_run = request->dry_run,
+                            .strict_fields = request->strict_fields,
+                            .field_manager = request->field_manager};
+    if (!write->shelf)
+        return reply_fail(reply, 404, "NotFound",
+                          "the server could not find the requested resource (%s)", kind->plural);
+    if (store->read_only[0])
+        return reply_fail(reply, 503, "ServiceUnavailable", "%s", store->read_only);
+    if (store->open &&
+        (store->open->changes.count >= BATCH_CHANGES_MAX || store->open->bytes >= BATCH_BYTES_MAX))
+        return reply_fail(reply, 429, "TooManyRequests",
+                          "too many writes are waiting for the disk; try again in a moment");
+    if (kind->namespaced && !write->ns.len)
+        return reply_fail(reply, 400, "BadRequest",
+                          "an empty namespace may not be set during creation");
+    if (write->name.len) {
+        write->entry = shelf_find(write->shelf, write->ns, write->name);
+        write->old = entry_latest(write->entry);
+        if (write->old)
+            arena_defer(write->arena, object_release, object_ref(write->old));
+    }
+    return 0;
+}
+
+static int parse_body(struct write *write, struct str body, struct json **ret)
+{
+    struct err err = {0};
+
+    if (json_parse(write->arena, body, ret, &err) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
+    return 0;
+}
+
+/* apiVersion and kind are those of the URL, or absent. */
+static int check_type(struct write *write, struct json *root)
+{
+    char text[KIND_API_VERSION_BYTES];
+    struct str api_version = kind_api_version(write->kind, text);
+    struct str given_version = json_str(json_get(root, "apiVersion"));
+    struct str given_kind = json_str(json_get(root, "kind"));
+
+    if (!json_is(root, JSON_OBJECT))
+        return reply_fail(write->reply, 400, "BadRequest", "the body must be a JSON object");
+    if ((given_kind.len && !str_is(given_kind, write->kind->name)) ||
+        (given_version.len && !str_eq(given_version, api_version)))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          STR_FMT " in version \"" STR_FMT
+                                  "\" cannot be handled as a %s: the address is of %s " STR_FMT,
+                          STR_ARG(given_kind), STR_ARG(given_version), write->kind->name,
+                          write->kind->name, STR_ARG(api_version));
+    if (!given_version.len)
+        json_set(root, STR("apiVersion"),
+                 json_new_str(write->arena, str_dup(write->arena, api_version)));
+    if (!given_kind.len)
+        json_add_c(write->arena, root, "kind", write->kind->name);
+    if (!json_is(json_get(root, "metadata"), JSON_OBJECT))
+        json_add_object(write->arena, root, "metadata");
+    return 0;
+}
+
+static int check_place(struct write *write, struct json *meta)
+{
+    struct str ns = json_str(json_get(meta, "namespace"));
+    struct str name = json_str(json_get(meta, "name"));
+
+    if (write->kind->namespaced && ns.len && !str_eq(ns, write->ns))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the namespace of the provided object does not match the namespace sent "
+                          "on the request");
+    if (write->name.len && name.len && !str_eq(name, write->name))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the name of the object (" STR_FMT
+                          ") does not match the name on the URL (" STR_FMT ")",
+                          STR_ARG(name), STR_ARG(write->name));
+    if (write->kind->namespaced)
+        json_add_str(write->arena, meta, "namespace", write->ns);
+    else
+        json_remove(meta, STR("namespace"));
+    return 0;
+}
+
+static int check_namespace(struct write *write)
+{
+    if (!write->kind->namespaced)
+        return 0;
+    const struct object *ns =
+        entry_latest(shelf_find(shelf_of(write->store, &kind_namespace), STR(""), write->ns));
+    if (!ns)
+        return reply_not_found(write->reply, &kind_namespace, write->ns);
+    if (ns->deleted_ms)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          STR_FMT
+                          " \"" STR_FMT
+                          "\" is forbidden: unable to create new content in namespace " STR_FMT
+                          " because it is being terminated",
+                          STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
+                          STR_ARG(write->ns));
+    return 0;
+}
+
+/* ---- identity ---- */
+
+static struct str new_uid(struct write *write)
+{
+    uint64_t a = store_random(write->store);
+    uint64_t b = store_random(write->store);
+
+    return str_printf(
+        write->arena, "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+        a >> 32, (a >> 16) & 0xffff, a & 0xfff, 0x8000 | (b >> 50), b & 0xffffffffffff);
+}
+
+#define GENERATED_NAME_MAX  63
+#define GENERATED_SUFFIX    5
+#define GENERATED_TRIES_MAX 20
+
+/* The prefix and five letters or digits that cannot form a word. */
+static struct str generate_name(struct write *write, struct str prefix)
+{
+    static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
+    struct str name = STR_NONE;
+
+    for (int i = 0; i < GENERATED_TRIES_MAX; i++) {
+        char suffix[GENERATED_SUFFIX];
+
+        for (size_t j = 0; j < GENERATED_SUFFIX; j++)
+            suffix[j] = letters[store_random(write->store) % (sizeof(letters) - 1)];
+        prefix = str_sub(prefix, 0, GENERATED_NAME_MAX - GENERATED_SUFFIX);
+        name = str_printf(write->arena, STR_FMT STR_FMT, STR_ARG(prefix),
+                          STR_ARG(((struct str){suffix, GENERATED_SUFFIX})));
+        if (!entry_latest(shelf_find(write->shelf, write->ns, name)))
+            break;
+    }
+    return name;
+}
+
+static int give_identity(struct write *write, struct json *meta)
+{
+    static const char *const not_for_clients[] = {"uid",          "resourceVersion",
+                                                  "generation",   "deletionTimestamp",
+                                                  "selfLink",     "deletionGracePeriodSeconds",
+                                                  "managedFields"};
+    struct str prefix = json_str(json_get(meta, "generateName"));
+
+    if (json_str(json_get(meta, "resourceVersion")).len)
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "resourceVersion should not be set on objects to be created");
+    for (size_t i = 0; i < sizeof(not_for_clients) / sizeof(not_for_clients[0]); i++)
+        json_remove(meta, str_from(not_for_clients[i]));
+    if (!write->name.len)
+        write->name = json_str(json_get(meta, "name"));
+    if (!write->name.len && prefix.len)
+        write->name = generate_name(write, prefix);
+    if (write->name.len)
+        json_add_str(write->arena, meta, "name", write->name);
+    json_add_str(write->arena, meta, "uid", new_uid(write));
+    json_add_str(write->arena, meta, "creationTimestamp",
+                 time_text(write->arena, store_now(write->store)));
+    json_add_i64(write->arena, meta, "generation", 1);
+    return 0;
+}
+
+/* ---- admission ---- */
+
+static int refuse(struct write *write, const struct admit *admit)
+{
+    struct reply *reply = write->reply;
+    const struct api_cause *first = &admit->causes.items[0];
+
+    reply->result.causes = admit->causes.items;
+    reply->result.cause_count = admit->causes.count;
+    return reply_fail(reply, 422, "Invalid",
+                      "%s \"" STR_FMT "\" is invalid: " STR_FMT ": " STR_FMT "%s",
+                      write->kind->name, STR_ARG(write->name), STR_ARG(first->field),
+                      STR_ARG(first->message), admit->causes.count > 1 ? " (and more)" : "");
+}
+
+static int admit_object(struct write *write, struct json *root, const struct json *old)
+{
+    struct admit admit = {.arena = write->arena,
+                          .kind = write->kind,
+                          .object = root,
+                          .old = old,
+                          .subresource = write->subresource};
+
+    admit_default(&admit);
+    admit_validate(&admit);
+    return admit.causes.count ? refuse(write, &admit) : 0;
+}
+
+/* ---- staging ---- */
+
+int write_stage(struct write *write, enum api_event event, struct json *root)
+{
+    struct store *store = write->store;
+    struct json *meta = json_get(root, "metadata");
+    struct object *object = NULL;
+    struct err err = {0};
+    uint64_t revision = store->staged_revision + 1;
+
+    /* A dry run shows what would be, at the revision it has now. */
+    if (!write->dry_run)
+        json_add_str(write->arena, meta, "resourceVersion",
+                     str_printf(write->arena, "%" PRIu64, revision));
+    struct str text = json_text(write->arena, root);
+    if (text.len > OBJECT_BYTES_MAX && event != API_DELETED)
+        return reply_fail(write->reply, 413, "RequestEntityTooLarge",
+                          "%s \"" STR_FMT "\" is too large: %zu bytes, at most %zu",
+                          write->kind->name, STR_ARG(write->name), text.len, OBJECT_BYTES_MAX);
+    if (object_new(write->shelf->kind, text, &object, &err) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "%s", err.text);
+    reply_object(write->reply, object);
+    if (write->dry_run) {
+        object_unref(object);
+        return 0;
+    }
+    struct entry *entry = shelf_make(write->shelf, object->ns, object->name);
+    object_unref(entry->staged);
+    entry->staged = event == API_DELETED ? NULL : object_ref(object);
+    entry->staged_revision = store->staged_revision = revision;
+    struct batch *batch = batch_open(store);
+    batch->bytes += text.len;
+    VEC_PUSH(
+        NULL, &batch->changes,
+        (struct change){.event = event, .entry = entry, .object = object, .revision = revision});
+    write->entry = entry;
+    write->old = object;
+    write->reply->staged = true;
+    store_wake(store);
+    return 0;
+}
+
+/* ---- verbs ---- */
+
+int write_new(struct write *write, struct json *root)
+{
+    struct json *meta = json_get(root, "metadata");
+    int r = check_place(write, meta);
+
+    if (r == 0)
+        r = give_identity(write, meta);
+    /* A node tells its status when it registers; everybody else starts without one. */
+    if (write->kind->status && write->kind != &kind_node)
+        json_remove(root, STR("status"));
+    if (r == 0)
+        r = check_namespace(write);
+    if (r == 0)
+        r = admit_object(write, root, NULL);
+    if (r < 0)
+        return r;
+    if (entry_latest(shelf_find(write->shelf, write->ns, write->name)))
+        return reply_fail(write->reply, 409, "AlreadyExists",
+                          STR_FMT " \"" STR_FMT "\" already exists",
+                          STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name));
+    write->reply->result.created = true;
+    return write_stage(write, API_ADDED, root);
+}
+
+int write_create(struct write *write, const struct api_request *request)
+{
+    struct json *root = NULL;
+    int r = parse_body(write, request->body, &root);
+
+    if (r == 0)
+        r = check_type(write, root);
+    return r < 0 ? r : write_new(write, root);
+}
+
+static int check_preconditions(struct write *write, const struct json *meta)
+{
+    struct str uid = json_str(json_get(meta, "uid"));
+    struct str version = json_str(json_get(meta, "resourceVersion"));
+    uint64_t revision = 0;
+    struct str resource = kind_resource(write->arena, write->kind);
+
+    if (uid.len && !str_eq(uid, write->old->uid))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on " STR_FMT " \"" STR_FMT
+                          "\": Precondition failed: UID in precondition: " STR_FMT
+                          ", UID in object meta: " STR_FMT,
+                          STR_ARG(resource), STR_ARG(write->name), STR_ARG(uid),
+                          STR_ARG(write->old->uid));
+    if (version.len && !str_to_u64(version, &revision))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "metadata.resourceVersion: \"" STR_FMT "\" is not one of ours",
+                          STR_ARG(version));
+    if (revision && revision != write->old->revision)
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on " STR_FMT " \"" STR_FMT
+                          "\": the object has been modified; please apply your changes to the "
+                          "latest version and try again",
+                          STR_ARG(resource), STR_ARG(write->name));
+    return 0;
+}
+
+static void carry(struct arena *arena, struct json *to, const struct json *from, const char *key)
+{
+    const struct json *value = json_get(from, key);
+
+    if (value)
+        json_set(to, str_from(key), json_clone(arena, value));
+    else
+        json_remove(to, str_from(key));
+}
+
+/* What a write cannot change stays as it was. */
+static struct json *keep_old(struct write *write, struct json *root, const struct json *old)
+{
+    static const char *const kept[] = {
+        "name",       "namespace",         "uid",
+        "generation", "creationTimestamp", "deletionTimestamp",
+        "selfLink",   "generateName",      "deletionGracePeriodSeconds"};
+    bool status_only = str_is(write->subresource, "status");
+    struct json *meta = json_get(root, "metadata");
+    const struct json *old_meta = json_get(old, "metadata");
+
+    if (status_only) {
+        struct json *merged = json_clone(write->arena, old);
+
+        carry(write->arena, merged, root, "status");
+        return merged;
+    }
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+        carry(write->arena, meta, old_meta, kept[i]);
+    if (write->kind->status)
+        carry(write->arena, root, old, "status");
+    return root;
+}
+
+/* Everything but metadata and status is what generations count. */
+static bool spec_changed(const struct json *root, const struct json *old)
+{
+    JSON_FOREACH(root, member) {
+        struct str key = json_key(member);
+
+        if (!str_is(key, "metadata") && !str_is(key, "status") &&
+            !json_equal(member, json_get_str(old, key)))
+            return true;
+    }
+    JSON_FOREACH(old, member)
+        if (!str_is(json_key(member), "status") && !json_get_str(root, json_key(member)))
+            return true;
+    return false;
+}
+
+int write_replace(struct write *write, struct json *root)
+{
+    const struct json *old = object_json(write->old, write->arena);
+    struct json *meta = json_get(root, "metadata");
+    int r = check_place(write, meta);
+
+    if (r == 0)
+        r = check_preconditions(write, meta);
+    if (r < 0)
+        return r;
+    root = keep_old(write, root, old);
+    meta = json_get(root, "metadata");
+    json_add_str(write->arena, meta, "resourceVersion",
+                 json_str_at(old, "metadata.resourceVersion"));
+    r = admit_object(write, root, old);
+    if (r < 0)
+        return r;
+    if (json_equal(root, old)) {
+        reply_object(write->reply, write->old);
+        return 0;
+    }
+    if (spec_changed(root, old))
+        json_add_i64(write->arena, meta, "generation", write->old->generation + 1);
+    return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
+}
+
+int write_update(struct write *write, const struct api_request *request)
+{
+    struct json *root = NULL;
+    int r = parse_body(write, request->body, &root);
+
+    if (r == 0)
+        r = check_type(write, root);
+    if (r < 0)
+        return r;
+    if (!write->name.len)
+        return reply_fail(write->reply, 405, "MethodNotAllowed", "an update needs a name");
+    if (!write->old)
+        return reply_not_found(write->reply, write->kind, write->name);
+    return write_replace(write, root);
+}
+
+static int patched(struct write *write,
+                   const struct api_request *request,
+                   const struct json *patch,
+                   struct json **ret)
+{
+    struct json *target = object_json(write->old, write->arena);
+    struct err err = {0};
+    int r = 0;
+
+    switch (request->patch) {
+    case API_PATCH_MERGE:
+    case API_PATCH_APPLY:
+        if (!json_is(patch, JSON_OBJECT))
+            return reply_fail(write->reply, 400, "BadRequest", "a merge patch must be an object");
+        *ret = patch_merge(write->arena, target, patch);
+        return 0;
+    case API_PATCH_JSON: r = patch_json(write->arena, target, patch, ret, &err); break;
+    case API_PATCH_STRATEGIC:
+        if (!write->kind->strategic)
+            return reply_fail(write->reply, 415, "UnsupportedMediaType",
+                              "the body of the request was in an unknown format - accepted media "
+                              "types include: application/json-patch+json, "
+                              "application/merge-patch+json, application/apply-patch+yaml");
+        *ret = target;
+        r = patch_strategic(write->arena, write->kind, target, patch, &err);
+        break;
+    }
+    if (r == -EILSEQ || r == -ENOENT)
+        return reply_fail(write->reply, 422, "Invalid",
+                          "the server rejected our request due to an error in our request: %s",
+                          err.text);
+    return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
+}
+
+int write_patch(struct write *write, const struct api_request *request)
+{
+    struct json *patch = NULL;
+    struct json *root = NULL;
+    int r = parse_body(write, request->body, &patch);
+
+    if (r < 0)
+        return r;
+    if (!write->old && request->patch == API_PATCH_APPLY) {
+        r = check_type(write, patch);
+        return r < 0 ? r : write_new(write, patch);
+    }
+    if (!write->old)
+        return reply_not_found(write->reply, write->kind, write->name);
+    if (request->uid.len && !str_eq(request->uid, write->old->uid))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on %s \"" STR_FMT
+                          "\": it is another object of that name now",
+                          write->kind->plural, STR_ARG(write->name));
+    r = patched(write, request, patch, &root);
+    if (r == 0)
+        r = check_type(write, root);
+    return r < 0 ? r : write_replace(write, root);
+}
