@@ -1,13 +1,22 @@
-#include <stdio.h>
-#include <string.h>
+#include "cmd/muster.h"
 
-/* muster: one file a subcommand; this one only chooses among them. */
-int main(int argc, char *argv[])
+#include "tool/option.h"
+
+#include <stddef.h>
+
+/* muster: one file a subcommand; this one only lists them. */
+int main(int argc, char *argv[], char *envp[])
 {
-    if (argc == 2 && strcmp(argv[1], "version") == 0) {
-        printf("muster %s\n", MUSTER_VERSION);
-        return 0;
-    }
-    (void)fprintf(stderr, "muster: usage: muster version\n");
-    return 2;
+    static const struct command *const commands[] = {
+        &command_up,
+        &command_kubeconfig,
+        NULL,
+    };
+    static const struct program muster = {
+        .name = "muster",
+        .summary = "distributed PyTorch training on Kubernetes, and on one machine without it",
+        .commands = commands,
+    };
+
+    return program_main(&muster, argc, argv, envp);
 }

@@ -9,6 +9,7 @@
 #include "base/yaml.h"
 #include "http/parse.h"
 #include "http/server.h"
+#include "server/protobuf.h"
 #include "server/request.h"
 
 #include <errno.h>
@@ -73,6 +74,21 @@ static void call(struct request *request)
     api_call(request->server->api, &request->call, on_done, request);
 }
 
+static bool take_protobuf(struct request *request)
+{
+    struct json *root = NULL;
+    struct err err = {0};
+    int r = protobuf_to_json(request_arena(request), request->x->body, &root, &err);
+
+    if (r == 0) {
+        request->call.body = json_text(request_arena(request), root);
+        return true;
+    }
+    int code = r == -EPROTONOSUPPORT ? 415 : 400;
+    request_fail(request, code, status_reason(code), "%s", err.text);
+    return false;
+}
+
 /* The request's body as JSON: YAML is converted, protobuf decoded. False when answered. */
 static bool take_body(struct request *request)
 {
@@ -98,9 +114,12 @@ static bool take_body(struct request *request)
         request->call.body = json_text(arena, root);
         return true;
     }
+    if (http_equal_nocase(media, STR("application/vnd.kubernetes.protobuf")))
+        return take_protobuf(request);
     request_fail(request, 415, "UnsupportedMediaType",
                  "the body of the request was in an unknown format (" STR_FMT
-                 "); accepted media types include: application/json, application/yaml",
+                 "); accepted media types include: application/json, application/yaml, "
+                 "application/vnd.kubernetes.protobuf",
                  STR_ARG(str_sub(media, 0, 128)));
     return false;
 }

@@ -100,7 +100,6 @@ static void server_free(struct server *server)
 
 int server_start(uv_loop_t *loop,
                  struct api *api,
-                 struct podio *podio,
                  const struct server_options *options,
                  struct server **ret,
                  struct err *err)
@@ -109,7 +108,6 @@ int server_start(uv_loop_t *loop,
 
     server->loop = loop;
     server->api = api;
-    server->podio = podio;
     server->log = options->log;
     buf_add(&server->token, options->token);
     buf_add(&server->token_key, options->token_key);
@@ -132,6 +130,11 @@ int server_start(uv_loop_t *loop,
 uint16_t server_port(const struct server *server)
 {
     return http_server_port(server->http);
+}
+
+void server_set_podio(struct server *server, struct podio *podio)
+{
+    server->podio = podio;
 }
 
 void server_stop(struct server *server)

@@ -26,13 +26,15 @@ struct server_options {
     const struct log *log;          /* may be NULL */
 };
 
-/* `podio` may be NULL: then logs, exec and proxy answer 503. Strings of the options are copied. */
+/* Strings of the options are copied. */
 int server_start(uv_loop_t *loop,
                  struct api *api,
-                 struct podio *podio,
                  const struct server_options *options,
                  struct server **ret,
                  struct err *err);
 uint16_t server_port(const struct server *server);
+/* Logs, exec and proxy answer 503 until this is told, because the agent wants to know our port
+ * first. NULL takes it away again: before the agent stops. */
+void server_set_podio(struct server *server, struct podio *podio);
 /* Ends every connection. NULL is fine. */
 void server_stop(struct server *server);

@@ -1,0 +1,247 @@
+#include "cmd/datadir.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "http/tls.h"
+#include "tool/clock.h"
+#include "tool/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define TOKEN_BYTES 32
+
+const char *datadir_default(struct arena *arena)
+{
+    const char *data = getenv("XDG_DATA_HOME");
+    const char *home = getenv("HOME");
+
+    if (geteuid() == 0)
+        return "/var/lib/muster";
+    if (data && data[0] == '/')
+        return str_printf(arena, "%s/muster", data).p;
+    return str_printf(arena, "%s/.local/share/muster", home && home[0] ? home : "/tmp").p;
+}
+
+const char *datadir_file(struct arena *arena, const struct datadir *dir, const char *name)
+{
+    return str_printf(arena, "%s/%s", dir->path, name).p;
+}
+
+static int absolute(struct arena *arena, const char *path, const char **ret, struct err *err)
+{
+    char cwd[PATH_MAX];
+
+    if (path[0] == '/') {
+        *ret = str_c(arena, str_from(path));
+        return 0;
+    }
+    if (!getcwd(cwd, sizeof(cwd)))
+        return err_set(err, -errno, "current folder: %s", uv_strerror(-errno));
+    *ret = str_printf(arena, "%s/%s", cwd, path).p;
+    return 0;
+}
+
+/* Like mkdir -p; the last one gets 0700. */
+static int make_folders(const char *path, struct err *err)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+
+    if (len >= sizeof(part))
+        return err_set(err, -ENAMETOOLONG, "%s: path is too long", path);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        (void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
+        if (mkdir(part, i == len ? 0700 : 0755) < 0 && errno != EEXIST)
+            return err_set(err, -errno, "cannot make the folder %s: %s", part, uv_strerror(-errno));
+    }
+    return 0;
+}
+
+static int lock(struct arena *arena, struct datadir *dir, struct err *err)
+{
+    const char *path = datadir_file(arena, dir, "lock");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_set(err, -errno, "data folder %s is not writable: %s", dir->path,
+                       uv_strerror(-errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int code = -errno;
+        char pid[32] = "";
+        ssize_t len = read(fd, pid, sizeof(pid) - 1);
+
+        (void)close(fd);
+        if (code != -EWOULDBLOCK)
+            return err_set(err, code, "locking %s: %s", path, uv_strerror(code));
+        pid[len > 0 ? len : 0] = '\0';
+        pid[strcspn(pid, "\n")] = '\0';
+        return err_set(err, -EBUSY,
+                       "data folder %s is in use by another muster (pid %s); stop it or give "
+                       "--data-dir another folder",
+                       dir->path, pid[0] ? pid : "unknown");
+    }
+    dir->lock_fd = fd;
+    if (ftruncate(fd, 0) == 0)
+        (void)dprintf(fd, "%ld\n", (long)getpid());
+    return 0;
+}
+
+/* Read a secret, or make it the first time. */
+static int token(struct arena *arena,
+                 const struct datadir *dir,
+                 const char *name,
+                 struct str *ret,
+                 struct err *err)
+{
+    _cleanup_(buf_done) struct buf made = {0};
+    const char *path = datadir_file(arena, dir, name);
+    int r = file_read(arena, path, ret, NULL);
+
+    if (r == 0) {
+        *ret = str_trim(*ret);
+        if (ret->len)
+            return 0;
+    } else if (r != -ENOENT) {
+        return file_read(arena, path, ret, err);
+    }
+    r = tls_random_hex(&made, TOKEN_BYTES, err);
+    if (r == 0)
+        r = file_replace(path, buf_str(&made), 0600, err);
+    if (r == 0)
+        *ret = str_dup(arena, buf_str(&made));
+    return r;
+}
+
+static int make_certificates(struct arena *arena,
+                             const struct datadir *dir,
+                             const char *address,
+                             struct err *err)
+{
+    _cleanup_(buf_done) struct buf ca = {0};
+    _cleanup_(buf_done) struct buf ca_key = {0};
+    _cleanup_(buf_done) struct buf crt = {0};
+    _cleanup_(buf_done) struct buf key = {0};
+    struct tls_made made = {&ca, &ca_key, &crt, &key};
+    const struct {
+        const char *name;
+        struct buf *content;
+    } files[] = {
+        /* The certificate comes last: it is what says that the set is complete. */
+        {"tls/ca.key", &ca_key},
+        {"tls/ca.crt", &ca},
+        {"tls/server.key", &key},
+        {"tls/server.crt", &crt},
+    };
+    int r = tls_make(address, clock_now_ms(), &made, err);
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && r == 0; i++)
+        r = file_replace(datadir_file(arena, dir, files[i].name), buf_str(files[i].content), 0600,
+                         err);
+    return r;
+}
+
+static int certificates(struct arena *arena,
+                        struct datadir *dir,
+                        const char *address,
+                        struct err *err)
+{
+    const char *path = datadir_file(arena, dir, "tls/server.crt");
+
+    if (mkdir(datadir_file(arena, dir, "tls"), 0700) < 0 && errno != EEXIST)
+        return err_set(err, -errno, "data folder %s is not writable: %s", dir->path,
+                       uv_strerror(-errno));
+    if (access(path, F_OK) < 0) {
+        int r = make_certificates(arena, dir, address, err);
+        if (r < 0)
+            return r;
+    }
+    int r = file_read(arena, path, &dir->certificate, err);
+    if (r == 0)
+        r = file_read(arena, datadir_file(arena, dir, "tls/server.key"), &dir->key, err);
+    if (r == 0)
+        r = file_read(arena, datadir_file(arena, dir, "tls/ca.crt"), &dir->ca, err);
+    return r;
+}
+
+int datadir_open(struct arena *arena,
+                 const char *path,
+                 const char *address,
+                 struct datadir *ret,
+                 struct err *err)
+{
+    struct datadir dir = {.lock_fd = -1};
+    int r = absolute(arena, path, &dir.path, err);
+
+    if (r == 0)
+        r = make_folders(dir.path, err);
+    if (r == 0)
+        r = lock(arena, &dir, err);
+    if (r == 0)
+        r = certificates(arena, &dir, address, err);
+    if (r == 0)
+        r = token(arena, &dir, "token", &dir.token, err);
+    if (r == 0)
+        r = token(arena, &dir, "token-key", &dir.token_key, err);
+    if (r < 0) {
+        datadir_close(&dir);
+        return r;
+    }
+    *ret = dir;
+    return 0;
+}
+
+void datadir_close(struct datadir *dir)
+{
+    if (dir->lock_fd >= 0)
+        (void)close(dir->lock_fd);
+    dir->lock_fd = -1;
+}
+
+int datadir_write_kubeconfig(const struct datadir *dir,
+                             const char *path,
+                             const char *server,
+                             struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_addf(&text,
+             "apiVersion: v1\n"
+             "kind: Config\n"
+             "current-context: muster\n"
+             "clusters:\n"
+             "- name: muster\n"
+             "  cluster:\n"
+             "    server: %s\n"
+             "    certificate-authority-data: ",
+             server);
+    tls_base64(&text, dir->ca);
+    buf_addf(&text,
+             "\n"
+             "users:\n"
+             "- name: muster\n"
+             "  user:\n"
+             "    token: " STR_FMT "\n"
+             "contexts:\n"
+             "- name: muster\n"
+             "  context:\n"
+             "    cluster: muster\n"
+             "    user: muster\n"
+             "    namespace: default\n",
+             STR_ARG(dir->token));
+    return file_replace(path, buf_str(&text), 0600, err);
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/buf.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct arena;
+struct err;
+
+/* datadir: the folder that `muster up` keeps everything in.
+ *
+ *     DIR/lock            held while a muster runs on it
+ *     DIR/store.db        the objects (src/store)
+ *     DIR/tls/            certificate authority, server certificate and key
+ *     DIR/token           of the owner; DIR/token-key signs ServiceAccount tokens
+ *     DIR/kubeconfig      for kubectl, with authority and token inside
+ *
+ * The folder is 0700 and its files 0600: whoever can read the token owns the cluster. */
+struct datadir {
+    const char *path; /* absolute */
+    int lock_fd;
+    struct str ca;
+    struct str certificate;
+    struct str key;
+    struct str token;
+    struct str token_key;
+};
+
+/* ~/.local/share/muster ($XDG_DATA_HOME honoured), /var/lib/muster for root. */
+const char *datadir_default(struct arena *arena);
+
+/* Make the folder and what is missing in it, lock it, and read the rest. Strings live in the arena.
+ * One line says what is wrong: not writable, in use by another muster, ... */
+int datadir_open(struct arena *arena,
+                 const char *path,
+                 const char *address,
+                 struct datadir *ret,
+                 struct err *err);
+void datadir_close(struct datadir *dir);
+
+/* A file of the folder: "DIR/name". */
+const char *datadir_file(struct arena *arena, const struct datadir *dir, const char *name);
+
+/* Write a kubeconfig for `server` ("https://127.0.0.1:7443"), 0600. */
+int datadir_write_kubeconfig(const struct datadir *dir,
+                             const char *path,
+                             const char *server,
+                             struct err *err);

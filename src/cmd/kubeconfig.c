@@ -1,0 +1,130 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "cmd/datadir.h"
+#include "cmd/muster.h"
+#include "tool/file.h"
+#include "tool/option.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* muster kubeconfig: where kubectl finds the server; --merge adds it to ~/.kube/config. */
+
+struct kubeconfig_values {
+    const char *data_dir;
+    bool merge;
+};
+
+static const struct option kubeconfig_options[] = {
+    {"data-dir", 0, OPTION_STR, offsetof(struct kubeconfig_values, data_dir), .value = "DIR",
+     .help = "folder of the muster that is meant (default as for up)"},
+    {"merge", 0, OPTION_BOOL, offsetof(struct kubeconfig_values, merge),
+     .help = "add the context \"muster\" to ~/.kube/config and make it the current one"},
+    {0},
+};
+
+/* The entry of that name in a list of clusters, users or contexts is replaced or added. */
+static void merge_entry(struct arena *arena,
+                        struct json *into,
+                        const struct json *from,
+                        const char *list)
+{
+    struct json *target = json_get(into, list);
+    const struct json *entry = json_index(json_get(from, list), 0);
+    size_t index = 0;
+
+    if (!json_is(target, JSON_ARRAY))
+        target = json_add_array(arena, into, list);
+    JSON_FOREACH(target, item) {
+        if (str_eq(json_str(json_get(item, "name")), json_str(json_get(entry, "name")))) {
+            json_remove_index(target, index);
+            break;
+        }
+        index++;
+    }
+    json_push(target, json_clone(arena, entry));
+}
+
+static int merge(struct arena *arena, const char *source, struct err *err)
+{
+    static const char *const lists[] = {"clusters", "users", "contexts"};
+    _cleanup_(buf_done) struct buf out = {0};
+    const char *home = getenv("HOME");
+    struct str text = STR_NONE;
+    struct json *from = NULL;
+    struct json *into = NULL;
+
+    if (!home || !home[0])
+        return err_set(err, -ENOENT, "HOME is not set: there is no ~/.kube/config to merge into");
+    const char *folder = str_printf(arena, "%s/.kube", home).p;
+    const char *path = str_printf(arena, "%s/config", folder).p;
+    int r = file_read(arena, source, &text, err);
+    if (r == 0)
+        r = yaml_parse(arena, text, &from, err);
+    if (r < 0)
+        return r;
+    r = file_read(arena, path, &text, err);
+    if (r == -ENOENT) {
+        (void)mkdir(folder, 0700);
+        text = STR("apiVersion: v1\nkind: Config\n");
+        r = 0;
+    }
+    if (r == 0)
+        r = yaml_parse(arena, text, &into, err);
+    if (r == 0 && !json_is(into, JSON_OBJECT))
+        r = err_set(err, -EINVAL, "not a kubeconfig");
+    if (r < 0)
+        return err_wrap(err, r, "%s", path);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        merge_entry(arena, into, from, lists[i]);
+    json_set(into, STR("current-context"), json_new_str(arena, STR("muster")));
+    yaml_write(&out, into);
+    r = file_replace(path, buf_str(&out), 0600, err);
+    if (r == 0)
+        (void)printf("%s\n", path);
+    return r;
+}
+
+static int kubeconfig_run(struct invocation *invocation)
+{
+    const struct kubeconfig_values *values = invocation->values;
+    const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
+    const char *path = str_printf(invocation->arena, "%s/kubeconfig", folder).p;
+    struct err err = {0};
+
+    if (access(path, R_OK) < 0) {
+        (void)fprintf(stderr,
+                      "muster kubeconfig: %s: there is none; start `muster up` first, or name its "
+                      "folder with --data-dir\n",
+                      path);
+        return EXIT_FAILURE;
+    }
+    if (!values->merge) {
+        (void)printf("%s\n", path);
+        return EXIT_SUCCESS;
+    }
+    if (merge(invocation->arena, path, &err) < 0) {
+        (void)fprintf(stderr, "muster kubeconfig: %s\n", err.text);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+const struct command command_kubeconfig = {
+    .name = "kubeconfig",
+    .summary = "print where the kubeconfig of `muster up` is",
+    .example = "export KUBECONFIG=$(muster kubeconfig)",
+    .options = kubeconfig_options,
+    .values_size = sizeof(struct kubeconfig_values),
+    .run = kubeconfig_run,
+};

@@ -1,0 +1,7 @@
+#pragma once
+
+struct command;
+
+/* The subcommands of muster, one file each; muster.c lists them. */
+extern const struct command command_up;
+extern const struct command command_kubeconfig;

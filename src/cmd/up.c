@@ -1,0 +1,230 @@
+#include "agent/agent.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "cmd/datadir.h"
+#include "cmd/muster.h"
+#include "exec/runner.h"
+#include "http/tls.h"
+#include "server/server.h"
+#include "store/store.h"
+#include "tool/log.h"
+#include "tool/option.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+/* muster up: store, API server, node agent, controllers and scheduler on one loop. Everything is
+ * started in the order below and stopped in the reverse one; pods outlive it all. */
+
+struct up_values {
+    const char *data_dir;
+    const char *listen;
+    const char *kubeconfig_out;
+    int64_t nodes;
+    const char *gpus_per_node;
+    int64_t gpu_time_slices;
+    int64_t cpus_per_node;
+    const char *memory_per_node;
+    const char *node_labels;
+    int log_level;
+};
+
+static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+
+static const struct option up_options[] = {
+    {"data-dir", 0, OPTION_STR, offsetof(struct up_values, data_dir), .value = "DIR",
+     .help = "folder for objects, pods and keys (default: ~/.local/share/muster; root: "
+             "/var/lib/muster)"},
+    {"listen", 0, OPTION_STR, offsetof(struct up_values, listen), .fallback = "127.0.0.1:7443",
+     .value = "ADDR:PORT", .help = "where the API server listens; port 0 picks a free one"},
+    {"kubeconfig-out", 0, OPTION_STR, offsetof(struct up_values, kubeconfig_out), .value = "FILE",
+     .help = "where to write the kubeconfig (default: kubeconfig in the data folder)"},
+    {"nodes", 0, OPTION_I64, offsetof(struct up_values, nodes), .fallback = "1", .min = 1,
+     .max = AGENT_NODES_MAX, .value = "N", .help = "virtual nodes to carve from this machine"},
+    {"gpus-per-node", 0, OPTION_STR, offsetof(struct up_values, gpus_per_node), .value = "N",
+     .help = "pretend that every node has N GPUs (default: the GPUs of this machine)"},
+    {"gpu-time-slices", 0, OPTION_I64, offsetof(struct up_values, gpu_time_slices), .fallback = "1",
+     .min = 1, .max = 64, .value = "N",
+     .help = "advertise each GPU N times, as NVIDIA's device plugin does"},
+    {"cpus-per-node", 0, OPTION_I64, offsetof(struct up_values, cpus_per_node), .fallback = "0",
+     .min = 0, .max = 100000, .value = "N",
+     .help = "pretend that every node has N CPUs (0: those of this machine)"},
+    {"memory-per-node", 0, OPTION_STR, offsetof(struct up_values, memory_per_node),
+     .value = "QUANTITY",
+     .help = "pretend that every node has this much memory, like 512Gi (default: this machine's)"},
+    {"node-labels", 0, OPTION_STR, offsetof(struct up_values, node_labels), .value = "K=V,...",
+     .help = "labels for every node"},
+    {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
+     .choices = log_levels, .value = "LEVEL", .help = "what to log on standard error"},
+    {0},
+};
+
+struct up {
+    struct arena *arena;
+    const struct up_values *values;
+    struct log log;
+    uv_loop_t loop;
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    const char *kubeconfig;
+    struct datadir dir;
+    struct tls_identity *tls;
+    struct store *store;
+    struct server *server;
+    struct runner *runner;
+};
+
+/* "127.0.0.1:7443", "[::1]:0", ":7443". */
+static int parse_listen(const char *text, struct up *up, struct err *err)
+{
+    struct str all = str_from(text);
+    const char *colon = strrchr(text, ':');
+    uint64_t port = 0;
+
+    if (!colon || !str_to_u64(str_from(colon + 1), &port) || port > UINT16_MAX)
+        return err_set(err, -EINVAL, "--listen: \"%s\" is not ADDRESS:PORT", text);
+    struct str host = str_sub(all, 0, (size_t)(colon - text));
+    if (host.len >= 2 && host.p[0] == '[' && host.p[host.len - 1] == ']')
+        host = str_sub(host, 1, host.len - 2);
+    if (!host.len || str_is(host, "localhost"))
+        host = STR("127.0.0.1");
+    if (host.len >= sizeof(up->address))
+        return err_set(err, -EINVAL, "--listen: \"%s\" is not a numeric address", text);
+    (void)snprintf(up->address, sizeof(up->address), STR_FMT, STR_ARG(host));
+    up->port = (uint16_t)port;
+    return 0;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    uv_stop(handle->loop);
+}
+
+/* As many connections as the system lets us have. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static int start_server(struct up *up, struct err *err)
+{
+    int r = tls_identity_new(up->dir.certificate, up->dir.key, up->dir.ca, &up->tls, err);
+
+    if (r < 0)
+        return r;
+    struct server_options options = {
+        .address = up->address,
+        .port = up->port,
+        .tls = up->tls,
+        .token = up->dir.token,
+        .token_key = up->dir.token_key,
+        .log = &up->log,
+    };
+    r = server_start(&up->loop, store_api(up->store), &options, &up->server, err);
+    if (r == 0)
+        up->port = server_port(up->server);
+    return r;
+}
+
+static int start(struct up *up, struct err *err)
+{
+    const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
+    int r = parse_listen(up->values->listen, up, err);
+
+    if (r == 0)
+        r = datadir_open(up->arena, folder, up->address, &up->dir, err);
+    if (r < 0)
+        return r;
+    r = store_open(&(struct store_options){.loop = &up->loop,
+                                           .path = datadir_file(up->arena, &up->dir, "store.db")},
+                   &up->store, err);
+    if (r == 0)
+        r = start_server(up, err);
+    if (r < 0)
+        return r;
+    bool v6 = strchr(up->address, ':') != NULL;
+    const char *url = str_printf(up->arena, v6 ? "https://[%s]:%u" : "https://%s:%u", up->address,
+                                 (unsigned)up->port)
+                          .p;
+    up->kubeconfig = up->values->kubeconfig_out ? up->values->kubeconfig_out
+                                                : datadir_file(up->arena, &up->dir, "kubeconfig");
+    r = runner_start(&up->loop, store_api(up->store), &(struct runner_options){.log = &up->log},
+                     &up->runner, err);
+    if (r == 0)
+        r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
+    if (r == 0) {
+        (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
+        (void)fflush(stdout);
+    }
+    return r;
+}
+
+static void stop(struct up *up)
+{
+    server_stop(up->server);
+    runner_stop(up->runner);
+    store_close(up->store);
+    uv_close((uv_handle_t *)&up->sigterm, NULL);
+    uv_close((uv_handle_t *)&up->sigint, NULL);
+    (void)uv_run(&up->loop, UV_RUN_NOWAIT);
+    (void)uv_run(&up->loop, UV_RUN_NOWAIT);
+    tls_identity_free(up->tls);
+    datadir_close(&up->dir);
+}
+
+static int up_run(struct invocation *invocation)
+{
+    struct up up = {
+        .arena = invocation->arena, .values = invocation->values, .dir = {.lock_fd = -1}};
+    struct err err = {0};
+
+    up.log = (struct log){.fd = 2, .level = (enum log_level)up.values->log_level};
+    raise_limits();
+    if (uv_loop_init(&up.loop) < 0)
+        return EXIT_FAILURE;
+    (void)uv_signal_init(&up.loop, &up.sigterm);
+    (void)uv_signal_init(&up.loop, &up.sigint);
+    (void)uv_signal_start(&up.sigterm, on_signal, SIGTERM);
+    (void)uv_signal_start(&up.sigint, on_signal, SIGINT);
+    int r = start(&up, &err);
+    if (r < 0)
+        (void)fprintf(stderr, "muster up: %s\n", err.text);
+    else
+        (void)uv_run(&up.loop, UV_RUN_DEFAULT);
+    stop(&up);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const struct command command_up = {
+    .name = "up",
+    .summary = "run Muster on this machine",
+    .about = "Serves the Kubernetes API from one folder and runs pods as processes of this "
+             "machine. Stops on SIGTERM and SIGINT; pods go on and are found again at the next "
+             "start.",
+    .example = "muster up --nodes 2 --gpus-per-node 4",
+    .options = up_options,
+    .values_size = sizeof(struct up_values),
+    .run = up_run,
+};

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena;
+struct buf;
+
+/* jwt: tokens of ServiceAccounts: JSON Web Tokens signed with HMAC-SHA-256 by a key that never
+ * leaves the data folder. The server that checks them is the one that signs them, so nobody else
+ * needs a key. */
+struct jwt {
+    struct str ns;
+    struct str account;     /* name of the ServiceAccount */
+    struct str account_uid; /* a new account of that name is another one */
+    struct str pod;         /* bound to it, or empty */
+    struct str pod_uid;
+    int64_t issued_ms;
+    int64_t expires_ms;
+};
+
+#define JWT_ISSUER "https://kubernetes.default.svc.cluster.local"
+
+/* The token, appended to `out`. */
+void jwt_sign(struct buf *out, struct str key, const struct jwt *jwt);
+/* False for anything that this key did not sign, or that is over. Strings live in the arena. */
+bool jwt_verify(struct arena *arena,
+                struct str key,
+                struct str token,
+                int64_t now_ms,
+                struct jwt *ret);

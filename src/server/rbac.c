@@ -1,0 +1,205 @@
+#include "server/rbac.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static bool is_kind(const struct object *object, const char *name)
+{
+    return strcmp(object->kind->name, name) == 0;
+}
+
+/* system:serviceaccount:NS:NAME */
+static bool is_service_account(struct str user, struct str ns, struct str name)
+{
+    struct str prefix = STR("system:serviceaccount:");
+
+    if (!str_starts(user, prefix))
+        return false;
+    struct str rest = str_sub(user, prefix.len, user.len);
+    size_t colon = str_find(rest, ':');
+    return str_eq(str_sub(rest, 0, colon), ns) && str_eq(str_sub(rest, colon + 1, rest.len), name);
+}
+
+static bool subject_is(const struct json *subject,
+                       struct str binding_ns,
+                       const struct rbac_user *user)
+{
+    struct str kind = json_str(json_get(subject, "kind"));
+    struct str name = json_str(json_get(subject, "name"));
+    struct str ns = json_str(json_get(subject, "namespace"));
+
+    if (str_is(kind, "User"))
+        return str_eq(name, user->name);
+    if (str_is(kind, "ServiceAccount"))
+        return is_service_account(user->name, ns.len ? ns : binding_ns, name);
+    for (size_t i = 0; str_is(kind, "Group") && i < user->group_count; i++)
+        if (str_eq(user->groups[i], name))
+            return true;
+    return false;
+}
+
+static bool binds(const struct json *binding, struct str ns, const struct rbac_user *user)
+{
+    JSON_FOREACH(json_get(binding, "subjects"), subject)
+        if (subject_is(subject, ns, user))
+            return true;
+    return false;
+}
+
+/* The rules a binding refers to, or NULL. */
+static const struct json *rules_of(const struct rbac *rbac,
+                                   struct arena *arena,
+                                   const struct json *binding,
+                                   struct str ns)
+{
+    struct str kind = json_str(json_at(binding, "roleRef.kind"));
+    struct str name = json_str(json_at(binding, "roleRef.name"));
+
+    for (size_t i = 0; i < rbac->count; i++) {
+        const struct object *object = rbac->objects[i];
+
+        if (str_is(kind, object->kind->name) && str_eq(object->name, name) &&
+            (is_kind(object, "ClusterRole") || (is_kind(object, "Role") && str_eq(object->ns, ns))))
+            return json_get(object_json(object, arena), "rules");
+    }
+    return NULL;
+}
+
+/* ---- one rule ---- */
+static bool has(const struct json *list, struct str word)
+{
+    JSON_FOREACH(list, item) {
+        struct str text = json_str(item);
+        if (str_is(text, "*") || str_eq(text, word))
+            return true;
+    }
+    return false;
+}
+
+/* "pods/log" is named by "pods/log", by "*" and by "STAR/log". */
+static bool has_resource(const struct json *list, struct str resource)
+{
+    size_t slash = str_find(resource, '/');
+
+    if (has(list, resource))
+        return true;
+    JSON_FOREACH(list, item) {
+        struct str text = json_str(item);
+        if (slash < resource.len && str_starts(text, STR("*/")) &&
+            str_eq(str_sub(text, 1, text.len), str_sub(resource, slash, resource.len)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_path(const struct json *list, struct str path)
+{
+    JSON_FOREACH(list, item) {
+        struct str text = json_str(item);
+
+        if (str_eq(text, path))
+            return true;
+        if (str_ends(text, STR("*")) && str_starts(path, str_sub(text, 0, text.len - 1)))
+            return true;
+    }
+    return false;
+}
+
+static bool rule_allows(const struct json *rule, const struct rbac_request *request)
+{
+    if (!has(json_get(rule, "verbs"), request->verb))
+        return false;
+    if (request->path.len)
+        return has_path(json_get(rule, "nonResourceURLs"), request->path);
+    const struct json *names = json_get(rule, "resourceNames");
+    return has(json_get(rule, "apiGroups"), request->group) &&
+           has_resource(json_get(rule, "resources"), request->resource) &&
+           (!json_count(names) || (request->name.len && has(names, request->name)));
+}
+
+/* ---- all rules of a user ---- */
+typedef bool rule_fn(void *user, const struct json *rule, bool cluster);
+
+/* Until `fn` says true. */
+static bool each_rule(const struct rbac *rbac,
+                      struct arena *arena,
+                      const struct rbac_user *user,
+                      struct str ns,
+                      rule_fn *fn,
+                      void *fn_user)
+{
+    for (size_t i = 0; i < rbac->count; i++) {
+        const struct object *object = rbac->objects[i];
+        bool cluster = is_kind(object, "ClusterRoleBinding");
+
+        if (!cluster && !(is_kind(object, "RoleBinding") && ns.len && str_eq(object->ns, ns)))
+            continue;
+        const struct json *binding = object_json(object, arena);
+        if (!binds(binding, object->ns, user))
+            continue;
+        JSON_FOREACH(rules_of(rbac, arena, binding, object->ns), rule)
+            if (fn(fn_user, rule, cluster))
+                return true;
+    }
+    return false;
+}
+
+static bool allows(void *user, const struct json *rule, bool cluster)
+{
+    const struct rbac_request *request = user;
+
+    return (cluster || !request->path.len) && rule_allows(rule, request);
+}
+
+bool rbac_allows(const struct rbac *rbac,
+                 struct arena *arena,
+                 const struct rbac_user *user,
+                 const struct rbac_request *request)
+{
+    struct rbac_request copy = *request;
+
+    return each_rule(rbac, arena, user, request->ns, allows, &copy);
+}
+
+struct rule_writer {
+    struct buf *buf;
+    bool paths;
+    const char *separator;
+};
+
+static bool write_rule(void *user, const struct json *rule, bool cluster)
+{
+    struct rule_writer *writer = user;
+    bool has_paths = json_count(json_get(rule, "nonResourceURLs")) > 0;
+
+    if (has_paths != writer->paths || (has_paths && !cluster))
+        return false;
+    buf_add(writer->buf, str_from(writer->separator));
+    json_write(writer->buf, rule);
+    writer->separator = ",";
+    return false;
+}
+
+void rbac_write_rules(const struct rbac *rbac,
+                      struct arena *arena,
+                      const struct rbac_user *user,
+                      struct str ns,
+                      struct buf *buf)
+{
+    struct rule_writer resources = {.buf = buf, .separator = ""};
+    struct rule_writer paths = {.buf = buf, .paths = true, .separator = ""};
+
+    buf_add(buf, STR("\"resourceRules\":["));
+    (void)each_rule(rbac, arena, user, ns, write_rule, &resources);
+    buf_add(buf, STR("],\"nonResourceRules\":["));
+    (void)each_rule(rbac, arena, user, ns, write_rule, &paths);
+    buf_addc(buf, ']');
+}
