@@ -2,6 +2,7 @@
 # make demo       one real training job through the whole path
 # make test       everything; ends with "N passed, N failed"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
+# make bench      what is measured, printed
 # make install    PREFIX=/usr/local DESTDIR=
 # make clean
 PREFIX ?= /usr/local
@@ -10,7 +11,7 @@ DESTDIR ?=
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan install clean
+.PHONY: all demo test asan tsan bench install clean
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -35,6 +36,11 @@ tsan:
 	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
 	@ninja -C build-tsan --quiet
 	@tests/run.py --only build-tsan
+
+bench: all
+	@tools/deps.sh test
+	@ninja -C build --quiet bench/bench-json
+	@build/bench/bench-json
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null

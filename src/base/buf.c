@@ -23,6 +23,8 @@ char *buf_room(struct buf *buf, size_t bytes)
 
         while (capacity < needed)
             capacity *= 2;
+        if (capacity > bytes_max + 1)
+            capacity = bytes_max + 1;
         char *grown = realloc(buf->p, capacity);
         if (!grown)
             abort();
@@ -32,7 +34,7 @@ char *buf_room(struct buf *buf, size_t bytes)
     return buf->p + buf->len;
 }
 
-void buf_add(struct buf *buf, struct str s)
+void buf_add_grow(struct buf *buf, struct str s)
 {
     char *room = buf_room(buf, s.len);
 
@@ -42,11 +44,6 @@ void buf_add(struct buf *buf, struct str s)
         memcpy(room, s.p, s.len);
     buf->len += s.len;
     buf->p[buf->len] = '\0';
-}
-
-void buf_addc(struct buf *buf, char c)
-{
-    buf_add(buf, (struct str){&c, 1});
 }
 
 void buf_addf(struct buf *buf, const char *fmt, ...)

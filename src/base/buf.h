@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* buf: bytes that grow, up to a stated maximum.
  *
@@ -21,9 +22,24 @@ struct buf {
     bool overflow;
 };
 
-void buf_add(struct buf *buf, struct str s);
-void buf_addc(struct buf *buf, char c);
+void buf_add_grow(struct buf *buf, struct str s); /* the slow way of buf_add() */
 void buf_addf(struct buf *buf, const char *fmt, ...) _printf_(2, 3);
+static inline void buf_add(struct buf *buf, struct str s)
+{
+    /* capacity never passes bytes_max + 1, so what fits is also allowed. */
+    if (buf->overflow || s.len >= buf->capacity - buf->len) {
+        buf_add_grow(buf, s);
+        return;
+    }
+    if (s.len)
+        memcpy(buf->p + buf->len, s.p, s.len);
+    buf->len += s.len;
+    buf->p[buf->len] = '\0';
+}
+static inline void buf_addc(struct buf *buf, char c)
+{
+    buf_add(buf, (struct str){&c, 1});
+}
 /* Room for `bytes` more behind len, or NULL past the maximum. The caller writes and then adds to
  * len what it wrote. */
 char *buf_room(struct buf *buf, size_t bytes);

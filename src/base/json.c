@@ -1,23 +1,24 @@
 #include "base/json.h"
 
 #include "base/arena.h"
-#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-/* The tree: reading, building, comparing, writing. json_parse.c turns text into it. */
+/* The tree: reading, building, comparing. json_parse.c turns text into it, json_write.c it into
+ * text. */
 
 struct json *json_get_str(const struct json *object, struct str key)
 {
     if (!json_is(object, JSON_OBJECT))
         return NULL;
-    for (struct json *member = object->first; member; member = member->next)
+    JSON_FOREACH(object, member)
         if (member->key_len == key.len && memcmp(member->key, key.p, key.len) == 0)
             return member;
     return NULL;
@@ -32,9 +33,9 @@ struct json *json_index(const struct json *array, size_t index)
 {
     if (!json_is(array, JSON_ARRAY))
         return NULL;
-    struct json *item = array->first;
+    struct json *item = json_first(array);
     for (; item && index; index--)
-        item = item->next;
+        item = json_next(item);
     return item;
 }
 
@@ -136,13 +137,35 @@ bool json_bool_or(const struct json *value, bool otherwise)
     return json_is(value, JSON_BOOL) ? value->truth : otherwise;
 }
 
+/* Both usually have the same order, so the search starts where the last one ended. For large
+ * objects in another order the rest goes through a map: comparing must not take quadratic time. */
+#define SCAN_MEMBERS_MAX 64
+
+static bool members_equal_by_map(const struct json *a, const struct json *b)
+{
+    _cleanup_(map_done) struct map members = {.seed = (uintptr_t)a};
+
+    JSON_FOREACH(b, member)
+        (void)map_set(&members, json_key(member), member);
+    JSON_FOREACH(a, member)
+        if (!json_equal(member, map_get(&members, json_key(member))))
+            return false;
+    return true;
+}
+
 static bool members_equal(const struct json *a, const struct json *b)
 {
-    JSON_FOREACH(a, member) {
-        const struct json *other = json_get_str(b, json_key(member));
+    const struct json *other = json_first(b);
 
-        if (!other || !json_equal(member, other))
+    JSON_FOREACH(a, member) {
+        if (!other || !str_eq(json_key(other), json_key(member))) {
+            if (a->len > SCAN_MEMBERS_MAX)
+                return members_equal_by_map(a, b);
+            other = json_get_str(b, json_key(member));
+        }
+        if (!json_equal(member, other))
             return false;
+        other = json_next(other);
     }
     return true;
 }
@@ -239,6 +262,14 @@ struct json *json_new_object(struct arena *arena)
     return node_new(arena, JSON_OBJECT);
 }
 
+/* Names longer than any text are no names. */
+static void set_key(struct json *value, struct str key)
+{
+    assert(key.len <= JSON_BYTES_MAX);
+    value->key = key.p ? key.p : "";
+    value->key_len = (unsigned)key.len & ((1U << 29) - 1);
+}
+
 static struct json *clone_leaf(struct arena *arena, const struct json *value)
 {
     struct json *copy = node_new(arena, value->type);
@@ -266,35 +297,57 @@ struct json *json_clone(struct arena *arena, const struct json *value)
         JSON_FOREACH(value, member) {
             struct json *child = json_clone(arena, member);
 
-            child->key = str_c(arena, json_key(member));
-            child->key_len = member->key_len;
+            set_key(child, str_dup(arena, json_key(member)));
             json_push(copy, child);
         }
     return copy;
 }
 
+static uintptr_t link_to(const struct json *value, bool is_last)
+{
+    return (uintptr_t)value | (is_last ? 1 : 0);
+}
+
 /* Link `value` behind `before` (NULL: first). */
 static void link_behind(struct json *parent, struct json *before, struct json *value)
 {
-    struct json **link = before ? &before->next : &parent->first;
+    struct json *last = parent->last;
 
-    value->next = *link;
-    *link = value;
-    if (!value->next)
-        parent->last = value;
+    assert(parent->len < UINT32_MAX);
     parent->len++;
+    if (!last) {
+        value->next = link_to(value, true);
+        parent->last = value;
+    } else if (before == last) {
+        value->next = last->next;
+        last->next = link_to(value, false);
+        parent->last = value;
+    } else if (before) {
+        value->next = before->next;
+        before->next = link_to(value, false);
+    } else {
+        value->next = link_to(json_first(parent), false);
+        last->next = link_to(value, true);
+    }
 }
 
 static void unlink_behind(struct json *parent, struct json *before)
 {
-    struct json **link = before ? &before->next : &parent->first;
-    struct json *gone = *link;
+    struct json *first = json_first(parent);
+    struct json *gone = before ? json_next(before) : first;
 
-    *link = gone->next;
-    if (parent->last == gone)
-        parent->last = before;
-    gone->next = NULL;
+    assert(gone);
     parent->len--;
+    if (gone == parent->last) {
+        parent->last = before;
+        if (before)
+            before->next = link_to(first, true);
+    } else if (before) {
+        before->next = gone->next;
+    } else {
+        parent->last->next = link_to(json_next(gone), true);
+    }
+    gone->next = 0;
 }
 
 struct json *json_push(struct json *array, struct json *value)
@@ -306,14 +359,15 @@ struct json *json_push(struct json *array, struct json *value)
 
 struct json *json_set(struct json *object, struct str key, struct json *value)
 {
-    assert(json_is(object, JSON_OBJECT) && value && key.len <= UINT32_MAX);
-    value->key = key.p;
-    value->key_len = (uint32_t)key.len;
-
     struct json *before = NULL;
-    for (struct json *member = object->first; member; before = member, member = member->next) {
-        if (!str_eq(json_key(member), key))
+
+    assert(json_is(object, JSON_OBJECT) && value);
+    set_key(value, key);
+    JSON_FOREACH(object, member) {
+        if (!str_eq(json_key(member), key)) {
+            before = member;
             continue;
+        }
         if (member != value) {
             unlink_behind(object, before);
             link_behind(object, before, value);
@@ -335,11 +389,12 @@ bool json_remove(struct json *object, struct str key)
 {
     struct json *before = NULL;
 
-    for (struct json *member = json_first(object); member; before = member, member = member->next) {
+    JSON_FOREACH(object, member) {
         if (str_eq(json_key(member), key)) {
             unlink_behind(object, before);
             return true;
         }
+        before = member;
     }
     return false;
 }
@@ -393,104 +448,4 @@ struct json *json_make_path(struct arena *arena, struct json *object, const char
         object = child;
     }
     return object;
-}
-
-void json_write_string(struct buf *buf, struct str text)
-{
-    static const char hex[] = "0123456789abcdef";
-    size_t from = 0;
-
-    buf_addc(buf, '"');
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.p[i];
-        char escape[6] = {'\\', 0, '0', '0', 0, 0};
-        size_t escape_len = 2;
-
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        buf_add(buf, str_sub(text, from, i - from));
-        from = i + 1;
-        switch (c) {
-        case '\n': escape[1] = 'n'; break;
-        case '\t': escape[1] = 't'; break;
-        case '\r': escape[1] = 'r'; break;
-        case '"':
-        case '\\': escape[1] = (char)c; break;
-        default:
-            escape[1] = 'u';
-            escape[4] = hex[c >> 4];
-            escape[5] = hex[c & 15];
-            escape_len = 6;
-        }
-        buf_add(buf, (struct str){escape, escape_len});
-    }
-    buf_add(buf, str_sub(text, from, text.len - from));
-    buf_addc(buf, '"');
-}
-
-/* `depth` < 0 writes without line breaks. */
-static void write_break(struct buf *buf, int depth)
-{
-    if (depth < 0)
-        return;
-    buf_addc(buf, '\n');
-    for (int i = 0; i < depth; i++)
-        buf_add(buf, STR("    "));
-}
-
-// NOLINTNEXTLINE(misc-no-recursion)
-static void write_value(struct buf *buf, const struct json *value, int depth)
-{
-    if (json_is_null(value)) {
-        buf_add(buf, STR("null"));
-        return;
-    }
-    if (value->type == JSON_BOOL) {
-        buf_add(buf, value->truth ? STR("true") : STR("false"));
-        return;
-    }
-    if (value->type == JSON_NUMBER) {
-        buf_add(buf, json_number_text(value));
-        return;
-    }
-    if (value->type == JSON_STRING) {
-        json_write_string(buf, json_str(value));
-        return;
-    }
-
-    int inner = depth < 0 ? depth : depth + 1;
-    bool object = value->type == JSON_OBJECT;
-    buf_addc(buf, object ? '{' : '[');
-    JSON_FOREACH(value, child) {
-        if (child != value->first)
-            buf_addc(buf, ',');
-        write_break(buf, inner);
-        if (object) {
-            json_write_string(buf, json_key(child));
-            buf_add(buf, depth < 0 ? STR(":") : STR(": "));
-        }
-        write_value(buf, child, inner);
-    }
-    if (value->len)
-        write_break(buf, depth);
-    buf_addc(buf, object ? '}' : ']');
-}
-
-void json_write(struct buf *buf, const struct json *value)
-{
-    write_value(buf, value, -1);
-}
-
-void json_write_pretty(struct buf *buf, const struct json *value)
-{
-    write_value(buf, value, 0);
-    buf_addc(buf, '\n');
-}
-
-struct str json_text(struct arena *arena, const struct json *value)
-{
-    _cleanup_(buf_done) struct buf buf = {0};
-
-    json_write(&buf, value);
-    return str_dup(arena, buf_str(&buf));
 }

@@ -16,7 +16,7 @@ struct err;
  * Members keep their order; numbers keep their text, so nothing is lost by reading and writing an
  * object. Strings without escapes point into the text that was parsed, which must therefore live as
  * long as the tree. Of duplicate members the last one counts, in the place of the first, as in
- * Kubernetes.
+ * Kubernetes; json_parse_strict() refuses them.
  *
  * The tree may be changed (patches do); new nodes come from an arena given by the caller. A value
  * belongs to one parent: use json_clone() to put it into a second one. All readers accept NULL and
@@ -33,24 +33,30 @@ enum json_type {
 
 #define JSON_DEPTH_MAX 256
 #define JSON_BYTES_MAX ((size_t)64 << 20) /* the largest document: a list of some 15,000 pods */
+#define JSON_MEMBERS_MAX \
+    20000 /* of one object: a ConfigMap of 1 MiB has fewer; code may scan them */
 
-/* Read the members through the functions below only; the layout is private. */
+/* Read the members through the functions below only; the layout is private. 32 bytes: a list of
+ * pods takes about half again its text. */
 struct json {
-    struct json *next;
+    /* The sibling behind this one. The last one points back to the first, with its lowest bit set,
+     * so that a parent needs to know only its last child. */
+    uintptr_t next;
     const char *key; /* name in the parent object; NULL in arrays and at the top */
     union {
-        const char *text;   /* string: its bytes; number: as written */
-        struct json *first; /* array, object */
+        const char *text;  /* string: its bytes; number: as written */
+        struct json *last; /* array, object: NULL when empty */
         bool truth;
     };
-    struct json *last; /* array, object: where the next member is linked */
-    uint32_t key_len;
+    enum json_type type : 3;
+    unsigned key_len : 29;
     uint32_t len; /* string, number: bytes; array, object: members */
-    enum json_type type;
 };
 
-/* Returns 0 and the tree, or -EINVAL with line, column and what was expected. */
+/* Returns 0 and the tree, or -EINVAL with line, column, path and what was expected. */
 int json_parse(struct arena *arena, struct str text, struct json **ret, struct err *err);
+/* The same, but a member that is there twice is an error. */
+int json_parse_strict(struct arena *arena, struct str text, struct json **ret, struct err *err);
 
 /* ---- reading ---- */
 static inline bool json_is(const struct json *value, enum json_type type)
@@ -69,11 +75,13 @@ static inline size_t json_count(const struct json *value)
 }
 static inline struct json *json_first(const struct json *value)
 {
-    return value && value->type >= JSON_ARRAY ? value->first : NULL;
+    return value && value->type >= JSON_ARRAY && value->last
+               ? (struct json *)(value->last->next & ~(uintptr_t)1)
+               : NULL;
 }
 static inline struct json *json_next(const struct json *value)
 {
-    return value ? value->next : NULL;
+    return value && !(value->next & 1) ? (struct json *)value->next : NULL;
 }
 static inline struct str json_key(const struct json *value)
 {

@@ -85,10 +85,11 @@ struct str str_dup(struct arena *arena, struct str s)
 
 char *str_c(struct arena *arena, struct str s)
 {
-    char *copy = ARENA_ARRAY(arena, char, s.len + 1);
+    char *copy = arena_raw(arena, s.len + 1, 1);
 
     if (s.len)
         memcpy(copy, s.p, s.len);
+    copy[s.len] = '\0';
     return copy;
 }
 
@@ -103,7 +104,7 @@ struct str str_printf(struct arena *arena, const char *fmt, ...)
     va_end(args);
     assert(len >= 0);
 
-    char *text = ARENA_ARRAY(arena, char, (size_t)len + 1);
+    char *text = arena_raw(arena, (size_t)len + 1, 1);
     (void)vsnprintf(text, (size_t)len + 1, fmt, again);
     va_end(again);
     return (struct str){text, (size_t)len};
