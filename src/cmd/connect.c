@@ -1,0 +1,52 @@
+#include "cmd/connect.h"
+
+#include "base/err.h"
+#include "kube/kube.h"
+#include "kube/kubeconfig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int connect_config(struct arena *arena,
+                   const struct connect_options *options,
+                   struct kube_config *ret,
+                   struct err *err)
+{
+    int r;
+
+    if (!options->kubeconfig && !getenv("KUBECONFIG")) {
+        r = kubeconfig_in_cluster(arena, getenv("KUBERNETES_SERVICE_HOST"),
+                                  getenv("KUBERNETES_SERVICE_PORT"), ret, err);
+        if (r != -ENOENT)
+            return r;
+    }
+    return kubeconfig_load(arena,
+                           &(struct kubeconfig_options){
+                               .path = options->kubeconfig,
+                               .env = getenv("KUBECONFIG"),
+                               .home = getenv("HOME"),
+                               .context = options->context,
+                           },
+                           ret, err);
+}
+
+int connect_kube(struct arena *arena,
+                 struct uv_loop_s *loop,
+                 const struct connect_options *options,
+                 struct kube **ret,
+                 struct err *err)
+{
+    struct kube_config config = {0};
+    int r = connect_config(arena, options, &config, err);
+
+    if (r < 0)
+        return r;
+    return kube_open(loop,
+                     &(struct kube_options){
+                         .config = &config,
+                         .per_second = options->per_second,
+                         .burst = options->per_second * 2,
+                         .log = options->log,
+                     },
+                     ret, err);
+}

@@ -1,0 +1,251 @@
+#include "cmd/operator.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "cmd/connect.h"
+#include "cmd/muster.h"
+#include "exec/runner.h"
+#include "kube/kube.h"
+#include "kube/lease.h"
+#include "tool/log.h"
+#include "tool/option.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* muster operator: the controllers and the scheduler of `muster up`, on a Kubernetes cluster.
+ *
+ * Several replicas may run: they hold a connection and wait for the lease; the one that holds it
+ * starts the controllers and the scheduler. A replica that loses the lease ends at once with status
+ * 1, because what it has sent cannot be taken back and nothing more may be sent; its pod is started
+ * again. */
+
+struct operator_values {
+    const char *kubeconfig;
+    const char *context;
+    const char *ns;
+    const char *lease_name;
+    bool leader_elect;
+    const char *scheduler_name;
+    const char *queue_label_key;
+    const char *default_queue;
+    const char *cluster_domain;
+    struct option_list without;
+    int64_t per_second;
+    const char *listen;
+    int log_level;
+};
+
+static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
+
+static const struct option operator_options[] = {
+    {"kubeconfig", 0, OPTION_STR, offsetof(struct operator_values, kubeconfig), .value = "FILE",
+     .help = "which cluster (default: the pod's own, else as kubectl finds it)"},
+    {"context", 0, OPTION_STR, offsetof(struct operator_values, context), .value = "NAME",
+     .help = "context of the kubeconfig (default: its current one)"},
+    {"namespace", 'n', OPTION_STR, offsetof(struct operator_values, ns),
+     .fallback = "muster-system", .value = "NS", .help = "namespace of the lease"},
+    {"lease-name", 0, OPTION_STR, offsetof(struct operator_values, lease_name),
+     .fallback = "muster-operator", .value = "NAME", .help = "name of the lease"},
+    {"leader-elect", 0, OPTION_BOOL, offsetof(struct operator_values, leader_elect),
+     .fallback = "true", .help = "lead only while holding the lease; off: lead at once, alone"},
+    {"scheduler-name", 0, OPTION_STR, offsetof(struct operator_values, scheduler_name),
+     .fallback = "kai-scheduler", .value = "NAME",
+     .help = "schedule pods whose schedulerName is this; the others only hold room"},
+    {"queue-label-key", 0, OPTION_STR, offsetof(struct operator_values, queue_label_key),
+     .fallback = "kai.scheduler/queue", .value = "KEY", .help = "label that names a pod's queue"},
+    {"default-queue", 0, OPTION_STR, offsetof(struct operator_values, default_queue),
+     .fallback = "default-queue", .value = "NAME", .help = "queue of what names none"},
+    {"cluster-domain", 0, OPTION_STR, offsetof(struct operator_values, cluster_domain),
+     .fallback = "cluster.local", .value = "DOMAIN", .help = "domain of services"},
+    {"without", 0, OPTION_LIST, offsetof(struct operator_values, without), .value = "CONTROLLER",
+     .help = "leave a controller off; may be given several times"},
+    {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
+     .fallback = "1000", .min = 1, .max = 100000, .value = "N",
+     .help = "requests a second, twice as many in a burst"},
+    {"listen", 0, OPTION_STR, offsetof(struct operator_values, listen), .fallback = "0.0.0.0:8080",
+     .value = "ADDR:PORT", .help = "where to answer /healthz, /readyz and /metrics; \"\": nowhere"},
+    {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
+     .choices = log_levels, .value = "LEVEL", .help = "what to log"},
+    {0},
+};
+
+static void stop(struct operator* op, int status)
+{
+    op->status = status;
+    uv_stop(&op->loop);
+}
+
+static int lead(struct operator* op, struct err *err)
+{
+    const struct operator_values *values = op->values;
+    struct control_config config = {
+        .scheduler_name = str_from(values->scheduler_name),
+        .queue_label_key = str_from(values->queue_label_key),
+        .default_queue = str_from(values->default_queue),
+        .cluster_domain = str_from(values->cluster_domain),
+    };
+
+    op->leading = true;
+    return runner_start(&op->loop, kube_api(op->kube),
+                        &(struct runner_options){
+                            .config = config,
+                            .log = &op->log,
+                            .without = values->without.items,
+                            .seed = op->seed,
+                        },
+                        &op->runner, err);
+}
+
+static void on_won(void *user)
+{
+    struct operator* op = user;
+    struct err err = {0};
+
+    if (lead(op, &err) == 0)
+        return;
+    log_error(&op->log, "operator.start", LOG_ERR(&err));
+    stop(op, EXIT_FAILURE);
+}
+
+static void on_lost(void *user)
+{
+    (void)user;
+    /* Not an orderly stop: nothing may be sent any more. */
+    _exit(EXIT_FAILURE);
+}
+
+static void on_released(void *user)
+{
+    stop(user, EXIT_SUCCESS);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct operator* op = handle->data;
+
+    if (op->stopping) /* asked twice: at once */
+        _exit(EXIT_FAILURE);
+    op->stopping = true;
+    log_info(&op->log, "operator.stopping", LOG_I64("signal", number));
+    runner_stop(op->runner);
+    op->runner = NULL;
+    op->leading = false;
+    if (op->lease)
+        lease_release(op->lease, on_released, op);
+    else
+        stop(op, EXIT_SUCCESS);
+}
+
+/* Unique among replicas and among restarts of one. */
+static const char *make_identity(struct operator* op)
+{
+    char host[256] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    return str_printf(op->arena, "%s_%016llx", host, (unsigned long long)op->seed).p;
+}
+
+static int start(struct operator* op, struct err *err)
+{
+    const struct operator_values *values = op->values;
+    int r = connect_kube(op->arena, &op->loop,
+                         &(struct connect_options){
+                             .kubeconfig = values->kubeconfig,
+                             .context = values->context,
+                             .per_second = values->per_second,
+                             .log = &op->log,
+                         },
+                         &op->kube, err);
+
+    if (r < 0)
+        return r;
+    r = operator_http_start(op, values->listen, err);
+    if (r < 0)
+        return r;
+    if (!values->leader_elect)
+        return lead(op, err);
+    op->lease = lease_start(&(struct lease_options){
+        .loop = &op->loop,
+        .api = kube_api(op->kube),
+        .ns = values->ns,
+        .name = values->lease_name,
+        .identity = make_identity(op),
+        .won = on_won,
+        .lost = on_lost,
+        .user = op,
+        .log = &op->log,
+    });
+    return 0;
+}
+
+static void catch (struct operator* op, uv_signal_t *handle, int number)
+{
+    uv_signal_init(&op->loop, handle);
+    handle->data = op;
+    uv_signal_start(handle, on_signal, number);
+    uv_unref((uv_handle_t *)handle);
+}
+
+static void close_all(struct operator* op)
+{
+    runner_stop(op->runner);
+    lease_free(op->lease);
+    operator_http_stop(op);
+    kube_close(op->kube);
+    uv_close((uv_handle_t *)&op->sigterm, NULL);
+    uv_close((uv_handle_t *)&op->sigint, NULL);
+    uv_run(&op->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&op->loop);
+}
+
+static int operator_run(struct invocation *invocation)
+{
+    struct operator_values *values = invocation->values;
+    struct operator op = {
+        .arena = invocation->arena,
+        .values = values,
+        .log = {.fd = STDERR_FILENO, .level = (enum log_level)values->log_level},
+    };
+    struct err err = {0};
+    int r;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (getrandom(&op.seed, sizeof(op.seed), 0) != sizeof(op.seed))
+        op.seed = (uint64_t)getpid();
+    VEC_PUSH(invocation->arena, &values->without, NULL);
+    uv_loop_init(&op.loop);
+    catch (&op, &op.sigterm, SIGTERM);
+    catch (&op, &op.sigint, SIGINT);
+    r = start(&op, &err);
+    if (r == 0) {
+        log_info(&op.log, "operator.started", LOG_C("version", MUSTER_VERSION));
+        uv_run(&op.loop, UV_RUN_DEFAULT);
+    } else {
+        (void)fprintf(stderr, "muster operator: %s\n", err.text);
+        op.status = EXIT_FAILURE;
+    }
+    close_all(&op);
+    return op.status;
+}
+
+const struct command command_operator = {
+    .name = "operator",
+    .summary = "run the controllers and the scheduler on a Kubernetes cluster",
+    .about =
+        "Runs beside a Kubernetes API server, as a Deployment as a rule (deploy/deployment.yaml). "
+        "Of several replicas the one that holds the lease works, the others wait.",
+    .example = "muster operator --kubeconfig ~/.kube/config --leader-elect=false",
+    .options = operator_options,
+    .values_size = sizeof(struct operator_values),
+    .run = operator_run,
+};

@@ -1,0 +1,121 @@
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "cmd/operator.h"
+#include "http/server.h"
+#include "kube/kube.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define ADDRESS_BYTES 64
+
+/* METRICS(X): every number /metrics tells. X(name, type, help, value of struct kube_stats s) */
+#define METRICS(X)                                                                                \
+    X("muster_api_requests_total", "counter", "Requests sent to the API server",                  \
+      s->client.requests)                                                                         \
+    X("muster_api_failures_total", "counter", "Requests that got no answer", s->client.failures)  \
+    X("muster_api_throttled_total", "counter", "Answers 429", s->client.throttled)                \
+    X("muster_api_server_errors_total", "counter", "Answers 5xx", s->client.by_status[5])         \
+    X("muster_api_client_errors_total", "counter", "Answers 4xx", s->client.by_status[4])         \
+    X("muster_api_connection_resets_total", "counter", "Silent connections given up",             \
+      s->client.resets)                                                                           \
+    X("muster_api_waiting", "gauge", "Requests that wait for the rate limit", s->client.waiting)  \
+    X("muster_api_under_way", "gauge", "Requests under way", s->client.under_way)                 \
+    X("muster_watches", "gauge", "Open watches", s->watches)                                      \
+    X("muster_watches_synced", "gauge", "Watches that have told all there is", s->watches_synced) \
+    X("muster_watch_relists_total", "counter", "Lists made again after a gap", s->relists)        \
+    X("muster_watch_failures_total", "counter", "Lists and watches that failed",                  \
+      s->watch_failures)                                                                          \
+    X("muster_binds_total", "counter", "Pods bound", s->binds)                                    \
+    X("muster_gangs_undone_total", "counter", "Gangs that could not be bound whole",              \
+      s->binds_undone)
+
+static void metric(struct buf *buf,
+                   const char *name,
+                   const char *type,
+                   const char *help,
+                   uint64_t value)
+{
+    buf_addf(buf, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name,
+             value);
+}
+
+static void write_metrics(struct buf *buf, const struct operator* op)
+{
+    struct kube_stats stats;
+    const struct kube_stats *s = &stats;
+
+    kube_stats(op->kube, &stats);
+#define METRIC(name, type, help, value) metric(buf, name, type, help, (uint64_t)(value));
+    METRICS(METRIC)
+#undef METRIC
+    metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
+}
+
+static bool is_ready(const struct operator* op)
+{
+    struct kube_stats stats;
+
+    kube_stats(op->kube, &stats);
+    if (op->stopping || stats.client.by_status[2] == 0)
+        return false;
+    return !op->leading || (stats.watches > 0 && stats.watches_synced == stats.watches);
+}
+
+static void on_request(void *user, struct http_exchange *x)
+{
+    struct operator* op = user;
+    struct str path = x->head.path;
+    _cleanup_(buf_done) struct buf body = {0};
+
+    if (!str_is(x->head.method, "GET") && !str_is(x->head.method, "HEAD")) {
+        http_reply(x, 405, "text/plain", STR("only GET is understood here\n"));
+    } else if (str_is(path, "/healthz") || str_is(path, "/livez")) {
+        http_reply(x, 200, "text/plain", STR("ok\n"));
+    } else if (str_is(path, "/readyz")) {
+        bool ready = is_ready(op);
+
+        http_reply(x, ready ? 200 : 503, "text/plain",
+                   ready ? STR("ok\n") : STR("waiting for the API server\n"));
+    } else if (str_is(path, "/metrics")) {
+        write_metrics(&body, op);
+        http_reply(x, 200, "text/plain; version=0.0.4", buf_str(&body));
+    } else {
+        http_reply(x, 404, "text/plain", STR("try /metrics, /healthz or /readyz\n"));
+    }
+}
+
+int operator_http_start(struct operator* op, const char *listen, struct err *err)
+{
+    const char *colon = listen ? strrchr(listen, ':') : NULL;
+    char address[ADDRESS_BYTES] = "";
+    struct str host;
+    uint64_t port;
+
+    if (!listen || !*listen)
+        return 0;
+    if (!colon || !str_to_u64(str_from(colon + 1), &port) || port > UINT16_MAX)
+        return err_set(err, -EINVAL, "--listen: \"%s\" is not ADDRESS:PORT", listen);
+    host = str_sub(str_from(listen), 0, (size_t)(colon - listen));
+    if (host.len > 2 && host.p[0] == '[')
+        host = str_sub(host, 1, host.len - 2);
+    if (host.len == 0)
+        host = STR("0.0.0.0");
+    if (host.len >= sizeof(address))
+        return err_set(err, -EINVAL, "--listen: \"%s\" is not a numeric address", listen);
+    memcpy(address, host.p, host.len);
+    return http_server_start(&(struct http_server_options){.loop = &op->loop,
+                                                           .address = address,
+                                                           .port = (uint16_t)port,
+                                                           .handle = on_request,
+                                                           .user = op},
+                             &op->http, err);
+}
+
+void operator_http_stop(struct operator* op)
+{
+    http_server_stop(op->http);
+    op->http = NULL;
+}

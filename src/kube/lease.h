@@ -1,0 +1,46 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct api;
+struct log;
+struct uv_loop_s;
+
+/* lease: at most one of several replicas leads, by a coordination.k8s.io Lease.
+ *
+ * The holder renews every LEASE_RETRY_MS and gives up by itself when it could not for
+ * LEASE_RENEW_MS; the others take over when they saw no renewal for LEASE_DURATION_MS. Renewals are
+ * judged by when they were seen, on this process's own clock, so clocks of machines need not agree;
+ * the gap between RENEW and DURATION is what a slow holder has to stop. Every write carries the
+ * resourceVersion, so two that try at once cannot both win. A holder that stops in order hands the
+ * lease back and is followed at once. */
+#define LEASE_DURATION_MS 8000
+#define LEASE_RENEW_MS    5000
+#define LEASE_RETRY_MS    1000
+/* Of a lease that was handed back: nobody needs to wait for it. */
+#define LEASE_RELEASED_S 1
+
+struct lease;
+
+struct lease_options {
+    struct uv_loop_s *loop;
+    struct api *api;
+    const char *ns;
+    const char *name;
+    const char *identity;    /* of this replica; unique */
+    void (*won)(void *user); /* from the loop, once */
+    /* From the loop, once, after won: another may lead from now on. End the process: calls under
+     * way cannot be taken back, but none may be started. */
+    void (*lost)(void *user);
+    void *user;
+    const struct log *log;
+};
+
+/* Strings must outlive it. */
+struct lease *lease_start(const struct lease_options *options);
+bool lease_is_held(const struct lease *lease);
+/* Hand it back if it is held; `done` comes from the loop, also when that did not work in time.
+ * Neither won nor lost is called any more. */
+void lease_release(struct lease *lease, void (*done)(void *user), void *user);
+void lease_free(struct lease *lease);

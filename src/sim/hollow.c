@@ -1,0 +1,499 @@
+#include "sim/hollow.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "sim/hollow_body.h"
+#include "tool/clock.h"
+#include "tool/log.h"
+
+#include <errno.h>
+#include <uv.h>
+
+#define NAME_BYTES 96
+
+struct hollow_node {
+    struct hollow *hollow;
+    char name[NAME_BYTES];
+    size_t index;
+    uv_timer_t *heartbeat;
+    uint64_t lease_revision; /* 0: the lease has to be made */
+    bool registered;
+};
+
+enum pod_state {
+    POD_STARTING,
+    POD_RUNNING, /* asked for, or acknowledged */
+    POD_ENDED,
+    POD_STOPPING,
+};
+
+/* A pod bound to one of our nodes. Freed when it is gone and no call is under way. */
+struct hollow_pod {
+    struct hollow *hollow;
+    const struct object *object; /* newest */
+    enum pod_state state;
+    uv_timer_t *timer;
+    bool calling;
+    bool gone;
+    char uid[];
+};
+
+struct hollow {
+    struct hollow_options options;
+    struct hollow_node *nodes;
+    struct map by_name; /* struct hollow_node */
+    struct map pods;    /* by uid */
+    struct api_watch *watch;
+    size_t next_node; /* to be registered */
+    size_t registering;
+    size_t registered;
+    uint64_t random;
+    size_t calls; /* that will still come back */
+    bool stopped;
+};
+
+static uint64_t roll(struct hollow *hollow)
+{
+    hollow->random ^= hollow->random << 13;
+    hollow->random ^= hollow->random >> 7;
+    hollow->random ^= hollow->random << 17;
+    return hollow->random;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static uv_timer_t *timer_new(struct hollow *hollow, void *data)
+{
+    uv_timer_t *timer = MEM_NEW(uv_timer_t);
+
+    uv_timer_init(hollow->options.loop, timer);
+    timer->data = data;
+    return timer;
+}
+
+static void hollow_unref(struct hollow *hollow)
+{
+    if (!hollow->stopped || hollow->calls > 0)
+        return;
+    map_done(&hollow->by_name);
+    map_done(&hollow->pods);
+    mem_free(hollow->nodes);
+    mem_free(hollow);
+}
+
+/* Each call counts, so that hollow_stop() frees only what no answer will look for. */
+static void call(struct hollow *hollow,
+                 const struct api_request *request,
+                 api_done_fn *done,
+                 void *user)
+{
+    hollow->calls++;
+    api_call(hollow->options.api, request, done, user);
+}
+
+/* False: stopped meanwhile, and `user` may be gone. */
+static bool came_back(struct hollow *hollow)
+{
+    hollow->calls--;
+    if (!hollow->stopped)
+        return true;
+    hollow_unref(hollow);
+    return false;
+}
+
+/* ---- nodes ---- */
+
+static void register_more(struct hollow *hollow);
+
+static void on_heartbeat(uv_timer_t *timer);
+
+static void on_untainted(void *user, const struct api_result *result)
+{
+    struct hollow_node *node = user;
+    struct hollow *hollow = node->hollow;
+
+    if (!came_back(hollow))
+        return;
+    hollow->registering--;
+    if (result->code && result->err->http_status != 404)
+        log_warn(hollow->options.log, "hollow.taint", LOG_C("node", node->name),
+                 LOG_ERR(result->err));
+    node->registered = true;
+    hollow->registered++;
+    if (hollow->options.heartbeat_ms > 0)
+        uv_timer_start(node->heartbeat, on_heartbeat,
+                       roll(hollow) % (uint64_t)hollow->options.heartbeat_ms,
+                       (uint64_t)hollow->options.heartbeat_ms);
+    if (hollow->registered == hollow->options.nodes) {
+        log_info(hollow->options.log, "hollow.ready",
+                 LOG_I64("nodes", (int64_t)hollow->registered));
+        if (hollow->options.ready)
+            hollow->options.ready(hollow->options.user);
+    }
+    register_more(hollow);
+}
+
+/* The API server taints new nodes until a controller has seen them Ready; there may be none. */
+static void untaint(struct hollow_node *node)
+{
+    call(node->hollow,
+         &(struct api_request){.verb = API_PATCH,
+                               .kind = &kind_node,
+                               .name = str_from(node->name),
+                               .patch = API_PATCH_MERGE,
+                               .body = STR("{\"spec\":{\"taints\":null}}")},
+         on_untainted, node);
+}
+
+static void on_status(void *user, const struct api_result *result)
+{
+    struct hollow_node *node = user;
+
+    if (!came_back(node->hollow))
+        return;
+    if (result->code)
+        log_warn(node->hollow->options.log, "hollow.status", LOG_C("node", node->name),
+                 LOG_ERR(result->err));
+    if (!node->registered)
+        untaint(node);
+}
+
+static void send_status(struct hollow_node *node)
+{
+    struct arena arena = {0};
+    struct json *root = json_new_object(&arena);
+
+    json_set(root, STR("status"),
+             hollow_node_status(&arena, &node->hollow->options, node->index, clock_now_ms()));
+    call(node->hollow,
+         &(struct api_request){.verb = API_PATCH,
+                               .kind = &kind_node,
+                               .name = str_from(node->name),
+                               .subresource = STR("status"),
+                               .patch = API_PATCH_MERGE,
+                               .body = json_text(&arena, root)},
+         on_status, node);
+    arena_done(&arena);
+}
+
+static void register_node(struct hollow_node *node);
+
+static void on_register_again(uv_timer_t *timer)
+{
+    register_node(timer->data);
+}
+
+static void on_registered(void *user, const struct api_result *result)
+{
+    struct hollow_node *node = user;
+    struct hollow *hollow = node->hollow;
+
+    if (!came_back(hollow))
+        return;
+    if (result->code == 0) {
+        untaint(node);
+    } else if (result->err->http_status == 409) {
+        send_status(node); /* a node of an earlier run: alive again */
+    } else {
+        log_warn(hollow->options.log, "hollow.register", LOG_C("node", node->name),
+                 LOG_ERR(result->err));
+        uv_timer_start(node->heartbeat, on_register_again, HOLLOW_RETRY_MS, 0);
+    }
+}
+
+static void register_node(struct hollow_node *node)
+{
+    struct arena arena = {0};
+    struct json *body = hollow_node(&arena, &node->hollow->options, str_from(node->name),
+                                    node->index, clock_now_ms());
+
+    call(node->hollow,
+         &(struct api_request){
+             .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, body)},
+         on_registered, node);
+    arena_done(&arena);
+}
+
+static void register_more(struct hollow *hollow)
+{
+    while (hollow->registering < HOLLOW_REGISTER_MAX && hollow->next_node < hollow->options.nodes) {
+        hollow->registering++;
+        register_node(&hollow->nodes[hollow->next_node++]);
+    }
+}
+
+static void on_lease(void *user, const struct api_result *result)
+{
+    struct hollow_node *node = user;
+
+    if (!came_back(node->hollow))
+        return;
+    /* Made by an earlier run, or changed by somebody: patches need no revision, so only "is there"
+     * counts. */
+    node->lease_revision = result->code == 0 || result->err->http_status == 409;
+}
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+    struct hollow_node *node = timer->data;
+    struct arena arena = {0};
+    struct json *body = hollow_lease(&arena, str_from(node->name), clock_now_ms());
+    bool there = node->lease_revision > 0;
+
+    call(node->hollow,
+         &(struct api_request){.verb = there ? API_PATCH : API_CREATE,
+                               .kind = &kind_lease,
+                               .ns = STR("kube-node-lease"),
+                               .name = there ? str_from(node->name) : STR_NONE,
+                               .patch = API_PATCH_MERGE,
+                               .body = json_text(&arena, body)},
+         on_lease, node);
+    arena_done(&arena);
+}
+
+/* ---- pods ---- */
+
+static int64_t pod_number(const struct hollow_pod *pod, const char *annotation, int64_t otherwise)
+{
+    int64_t number;
+
+    return str_to_i64(object_annotation(pod->object, annotation), &number) && number >= 0
+               ? number
+               : otherwise;
+}
+
+static void pod_step(struct hollow_pod *pod);
+
+static void on_pod_timer(uv_timer_t *timer)
+{
+    pod_step(timer->data);
+}
+
+static void pod_in(struct hollow_pod *pod, int64_t wait_ms)
+{
+    uv_timer_start(pod->timer, on_pod_timer, (uint64_t)wait_ms, 0);
+}
+
+static void pod_free(struct hollow_pod *pod)
+{
+    (void)map_remove(&pod->hollow->pods, str_from(pod->uid));
+    uv_close((uv_handle_t *)pod->timer, on_timer_closed);
+    object_unref(pod->object);
+    mem_free(pod);
+}
+
+static void on_pod_call(void *user, const struct api_result *result)
+{
+    struct hollow_pod *pod = user;
+    struct hollow *hollow = pod->hollow;
+    int status = result->code ? result->err->http_status : 0;
+    int64_t run_ms;
+
+    hollow->calls--;
+    pod->calling = false;
+    if (hollow->stopped || pod->gone || status == 404) {
+        pod_free(pod);
+        hollow_unref(hollow);
+        return;
+    }
+    if (result->code) {
+        log_debug(hollow->options.log, "hollow.pod", LOG_STR("pod", pod->object->name),
+                  LOG_ERR(result->err));
+        pod_in(pod, HOLLOW_RETRY_MS);
+        return;
+    }
+    run_ms = pod_number(pod, HOLLOW_RUN_MS, hollow->options.run_ms);
+    if (pod->state == POD_STARTING) {
+        pod->state = POD_RUNNING;
+        if (run_ms > 0 || str_is_set(object_annotation(pod->object, HOLLOW_RUN_MS)))
+            pod_in(pod, run_ms);
+    } else if (pod->state == POD_RUNNING) {
+        pod->state = POD_ENDED;
+    }
+    if (pod->object->deleted_ms && pod->state != POD_STOPPING) {
+        pod->state = POD_STOPPING;
+        pod_in(pod, hollow->options.stop_ms);
+    }
+}
+
+static void pod_call(struct hollow_pod *pod,
+                     enum api_verb verb,
+                     struct str subresource,
+                     struct str body)
+{
+    pod->calling = true;
+    call(pod->hollow,
+         &(struct api_request){.verb = verb,
+                               .kind = &kind_pod,
+                               .ns = pod->object->ns,
+                               .name = pod->object->name,
+                               .subresource = subresource,
+                               .patch = API_PATCH_MERGE,
+                               .body = body,
+                               .uid = pod->object->uid},
+         on_pod_call, pod);
+}
+
+static int64_t exit_code(struct hollow_pod *pod)
+{
+    bool unlucky = (int64_t)(roll(pod->hollow) % 100) < pod->hollow->options.fail_percent;
+
+    return pod_number(pod, HOLLOW_EXIT_CODE, unlucky ? 1 : 0);
+}
+
+/* The timer of the pod's state went off: do what comes next. */
+static void pod_step(struct hollow_pod *pod)
+{
+    struct arena arena = {0};
+    struct json *root = json_new_object(&arena);
+    struct hollow_moment moment = {.now_ms = clock_now_ms(), .code = -1};
+
+    if (pod->calling) {
+        pod_in(pod, HOLLOW_RETRY_MS);
+    } else if (pod->state == POD_STOPPING) {
+        pod_call(pod, API_DELETE, STR_NONE, STR("{\"gracePeriodSeconds\":0}"));
+    } else if (pod->state == POD_STARTING || pod->state == POD_RUNNING) {
+        if (pod->state == POD_RUNNING)
+            moment.code = exit_code(pod);
+        arena_defer(&arena, object_release, object_ref(pod->object));
+        json_set(root, STR("status"), hollow_pod_status(&arena, pod->object, &moment));
+        pod_call(pod, API_PATCH, STR("status"), json_text(&arena, root));
+    }
+    arena_done(&arena);
+}
+
+static struct hollow_pod *pod_new(struct hollow *hollow, const struct object *object)
+{
+    struct hollow_pod *pod = mem_alloc(sizeof(*pod) + object->uid.len + 1);
+
+    memcpy(pod->uid, object->uid.p, object->uid.len);
+    pod->hollow = hollow;
+    pod->object = object_ref(object);
+    pod->timer = timer_new(hollow, pod);
+    map_set(&hollow->pods, str_from(pod->uid), pod);
+    return pod;
+}
+
+/* Whether the pod is on a node of ours; *ret_phase is its phase. */
+static bool is_ours(struct hollow *hollow,
+                    const struct object *object,
+                    struct str *ret_phase,
+                    struct arena *arena)
+{
+    struct json *root = object_json(object, arena);
+    struct str node = json_str_at(root, "spec.nodeName");
+
+    *ret_phase = json_str_at(root, "status.phase");
+    return node.len > 0 && map_get(&hollow->by_name, node);
+}
+
+static void pod_appeared(struct hollow *hollow, const struct object *object)
+{
+    struct arena arena = {0};
+    struct str phase;
+    struct hollow_pod *pod;
+
+    if (is_ours(hollow, object, &phase, &arena)) {
+        bool stuck = str_is(object_annotation(object, HOLLOW_STUCK), "true");
+
+        pod = pod_new(hollow, object);
+        if (object->deleted_ms) {
+            pod->state = POD_STOPPING;
+            pod_in(pod, hollow->options.stop_ms);
+        } else if (str_is(phase, "Succeeded") || str_is(phase, "Failed")) {
+            pod->state = POD_ENDED;
+        } else if (!stuck) { /* a Running one of an earlier run is started again: the same status */
+            pod_in(pod, pod_number(pod, HOLLOW_START_MS, hollow->options.start_ms));
+        }
+    }
+    arena_done(&arena);
+}
+
+static void on_pod(void *user, const struct api_change *change)
+{
+    struct hollow *hollow = user;
+    struct hollow_pod *pod = change->object ? map_get(&hollow->pods, change->object->uid) : NULL;
+
+    if (!change->object)
+        return;
+    if (change->event == API_DELETED) {
+        if (pod && pod->calling)
+            pod->gone = true;
+        else if (pod)
+            pod_free(pod);
+        return;
+    }
+    if (!pod) {
+        pod_appeared(hollow, change->object);
+        return;
+    }
+    object_unref(pod->object);
+    pod->object = object_ref(change->object);
+    if (pod->object->deleted_ms && pod->state != POD_STOPPING && !pod->calling) {
+        pod->state = POD_STOPPING;
+        pod_in(pod, hollow->options.stop_ms);
+    }
+}
+
+/* ---- start and stop ---- */
+
+int hollow_start(const struct hollow_options *options, struct hollow **ret, struct err *err)
+{
+    struct hollow *hollow;
+
+    if (options->nodes == 0 || options->nodes > HOLLOW_NODES_MAX)
+        return err_set(err, -EINVAL, "nodes: %zu is not between 1 and %d", options->nodes,
+                       HOLLOW_NODES_MAX);
+    if (strlen(options->prefix) > NAME_BYTES / 2)
+        return err_set(err, -EINVAL, "name prefix: longer than %d bytes", NAME_BYTES / 2);
+    hollow = MEM_NEW(struct hollow);
+    hollow->options = *options;
+    hollow->random = options->seed ? options->seed : 1;
+    hollow->by_name.seed = hollow->pods.seed = options->seed;
+    hollow->nodes = mem_alloc(options->nodes * sizeof(hollow->nodes[0]));
+    for (size_t i = 0; i < options->nodes; i++) {
+        struct hollow_node *node = &hollow->nodes[i];
+
+        node->hollow = hollow;
+        node->index = i;
+        (void)snprintf(node->name, sizeof(node->name), "%s-%zu", options->prefix, i);
+        node->heartbeat = timer_new(hollow, node);
+        map_set(&hollow->by_name, str_from(node->name), node);
+    }
+    hollow->watch = api_watch(
+        options->api,
+        &(struct api_watch_request){.kind = &kind_pod, .field_selector = STR("spec.nodeName!=")},
+        on_pod, hollow);
+    register_more(hollow);
+    *ret = hollow;
+    return 0;
+}
+
+void hollow_stop(struct hollow *hollow)
+{
+    if (!hollow)
+        return;
+    api_watch_stop(hollow->options.api, hollow->watch);
+    hollow->stopped = true;
+    for (size_t i = 0; i < hollow->options.nodes; i++)
+        uv_close((uv_handle_t *)hollow->nodes[i].heartbeat, on_timer_closed);
+    MAP_FOREACH(&hollow->pods, entry) {
+        struct hollow_pod *pod = entry->value;
+
+        if (pod->calling) /* freed when its call comes back */
+            uv_timer_stop(pod->timer);
+        else
+            pod_free(pod);
+    }
+    hollow_unref(hollow);
+}

@@ -1,0 +1,228 @@
+#include "sim/hollow_body.h"
+
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "sim/hollow.h"
+
+#define KUBELET_VERSION "v1.33.0-hollow"
+
+static void add_condition(struct arena *arena,
+                          struct json *conditions,
+                          const char *type,
+                          const char *status,
+                          int64_t now_ms)
+{
+    struct json *condition = json_push(conditions, json_new_object(arena));
+
+    json_add_c(arena, condition, "type", type);
+    json_add_c(arena, condition, "status", status);
+    json_add_str(arena, condition, "lastTransitionTime", time_text(arena, now_ms));
+}
+
+static void add_resources(struct arena *arena,
+                          struct json *status,
+                          const char *key,
+                          const struct hollow_options *options)
+{
+    struct json *list = json_add_object(arena, status, key);
+
+    json_add_str(arena, list, "cpu", str_printf(arena, "%lld", (long long)options->cpus));
+    json_add_str(arena, list, "memory",
+                 str_printf(arena, "%lldGi", (long long)options->memory_gib));
+    json_add_str(arena, list, "pods", str_printf(arena, "%lld", (long long)options->pods));
+    json_add_c(arena, list, "ephemeral-storage", "1Ti");
+    if (options->gpus > 0)
+        json_add_str(arena, list, "nvidia.com/gpu",
+                     str_printf(arena, "%lld", (long long)options->gpus));
+}
+
+/* An address for every node and pod out of 10/8, by number. */
+static struct str address(struct arena *arena, uint64_t number)
+{
+    return str_printf(arena, "10.%u.%u.%u", (unsigned int)(64 + number / 62500 % 128),
+                      (unsigned int)(number / 250 % 250), (unsigned int)(number % 250 + 2));
+}
+
+struct json *hollow_node_status(struct arena *arena,
+                                const struct hollow_options *options,
+                                size_t index,
+                                int64_t now_ms)
+{
+    static const char *const fine[] = {"MemoryPressure", "DiskPressure", "PIDPressure"};
+    struct json *status = json_new_object(arena);
+    struct json *conditions;
+    struct json *entry;
+    struct json *info;
+
+    add_resources(arena, status, "capacity", options);
+    add_resources(arena, status, "allocatable", options);
+    conditions = json_add_array(arena, status, "conditions");
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+        add_condition(arena, conditions, fine[i], "False", now_ms);
+    add_condition(arena, conditions, "Ready", "True", now_ms);
+    for (struct json *at = json_first(conditions); at; at = json_next(at))
+        json_add_str(arena, at, "lastHeartbeatTime", time_text(arena, now_ms));
+    entry = json_push(json_add_array(arena, status, "addresses"), json_new_object(arena));
+    json_add_c(arena, entry, "type", "InternalIP");
+    json_add_str(arena, entry, "address", address(arena, index));
+    info = json_add_object(arena, status, "nodeInfo");
+    json_add_c(arena, info, "kubeletVersion", KUBELET_VERSION);
+    json_add_c(arena, info, "operatingSystem", "linux");
+    json_add_c(arena, info, "architecture", "amd64");
+    json_add_c(arena, info, "osImage", "hollow");
+    json_add_c(arena, info, "kernelVersion", "hollow");
+    json_add_c(arena, info, "containerRuntimeVersion", "hollow://1");
+    json_add_c(arena, info, "machineID", "");
+    json_add_c(arena, info, "systemUUID", "");
+    json_add_c(arena, info, "bootID", "");
+    json_add_c(arena, info, "kubeProxyVersion", "");
+    return status;
+}
+
+static void add_labels(struct arena *arena,
+                       struct json *labels,
+                       const struct hollow_options *options,
+                       struct str name,
+                       size_t index)
+{
+    json_add_str(arena, labels, "kubernetes.io/hostname", name);
+    json_add_c(arena, labels, "kubernetes.io/os", "linux");
+    json_add_c(arena, labels, "kubernetes.io/arch", "amd64");
+    json_add_c(arena, labels, "muster.dev/hollow", "true");
+    if (options->gpus > 0) {
+        json_add_str(arena, labels, "nvidia.com/gpu.count",
+                     str_printf(arena, "%lld", (long long)options->gpus));
+        json_add_c(arena, labels, "nvidia.com/gpu.present", "true");
+    }
+    if (options->gpu_memory_mib > 0)
+        json_add_str(arena, labels, "nvidia.com/gpu.memory",
+                     str_printf(arena, "%lld", (long long)options->gpu_memory_mib));
+    if (options->racks > 0)
+        json_add_str(arena, labels, "muster.dev/rack",
+                     str_printf(arena, "r%lld", (long long)index % (long long)options->racks));
+    for (size_t i = 0; options->labels && options->labels[i]; i++) {
+        struct str text = str_from(options->labels[i]);
+        size_t equals = str_find(text, '=');
+
+        json_set(labels, str_sub(text, 0, equals),
+                 json_new_str(arena, str_sub(text, equals + 1, text.len)));
+    }
+}
+
+struct json *hollow_node(struct arena *arena,
+                         const struct hollow_options *options,
+                         struct str name,
+                         size_t index,
+                         int64_t now_ms)
+{
+    struct json *node = json_new_object(arena);
+    struct json *meta;
+
+    json_add_c(arena, node, "apiVersion", "v1");
+    json_add_c(arena, node, "kind", "Node");
+    meta = json_add_object(arena, node, "metadata");
+    json_add_str(arena, meta, "name", name);
+    add_labels(arena, json_add_object(arena, meta, "labels"), options, name, index);
+    json_set(node, STR("status"), hollow_node_status(arena, options, index, now_ms));
+    return node;
+}
+
+struct json *hollow_lease(struct arena *arena, struct str node, int64_t now_ms)
+{
+    struct json *lease = json_new_object(arena);
+    struct json *meta;
+    struct json *spec;
+    char now[TIME_TEXT_BYTES];
+
+    json_add_c(arena, lease, "apiVersion", "coordination.k8s.io/v1");
+    json_add_c(arena, lease, "kind", "Lease");
+    meta = json_add_object(arena, lease, "metadata");
+    json_add_str(arena, meta, "name", node);
+    json_add_c(arena, meta, "namespace", "kube-node-lease");
+    spec = json_add_object(arena, lease, "spec");
+    json_add_str(arena, spec, "holderIdentity", node);
+    json_add_i64(arena, spec, "leaseDurationSeconds", 40);
+    json_add_str(arena, spec, "renewTime", str_dup(arena, time_format_micro(now_ms, now)));
+    return lease;
+}
+
+static void add_container(struct arena *arena,
+                          struct json *list,
+                          const struct json *container,
+                          const struct hollow_moment *moment,
+                          int64_t started_ms)
+{
+    struct json *status = json_push(list, json_new_object(arena));
+    struct json *state;
+    struct json *inner;
+    bool running = moment->code < 0;
+
+    json_add_str(arena, status, "name", json_str(json_get(container, "name")));
+    json_add_str(arena, status, "image", json_str(json_get(container, "image")));
+    json_add_c(arena, status, "imageID", "");
+    json_add_bool(arena, status, "ready", running);
+    json_add_bool(arena, status, "started", running);
+    json_add_i64(arena, status, "restartCount", 0);
+    state = json_add_object(arena, status, "state");
+    inner = json_add_object(arena, state, running ? "running" : "terminated");
+    json_add_str(arena, inner, "startedAt", time_text(arena, started_ms));
+    if (running)
+        return;
+    json_add_i64(arena, inner, "exitCode", moment->code);
+    json_add_c(arena, inner, "reason", moment->code == 0 ? "Completed" : "Error");
+    json_add_str(arena, inner, "finishedAt", time_text(arena, moment->now_ms));
+}
+
+static void add_containers(struct arena *arena,
+                           struct json *status,
+                           const struct json *spec,
+                           const struct hollow_moment *moment,
+                           int64_t started_ms)
+{
+    struct hollow_moment over = {.now_ms = moment->now_ms, .code = 0};
+    struct json *list = json_add_array(arena, status, "containerStatuses");
+
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        add_container(arena, list, container, moment, started_ms);
+    if (json_count(json_get(spec, "initContainers")) == 0)
+        return;
+    list = json_add_array(arena, status, "initContainerStatuses");
+    JSON_FOREACH(json_get(spec, "initContainers"), container) {
+        bool sidecar = str_is(json_str(json_get(container, "restartPolicy")), "Always");
+
+        add_container(arena, list, container, sidecar ? moment : &over, started_ms);
+    }
+}
+
+struct json *hollow_pod_status(struct arena *arena,
+                               const struct object *pod,
+                               const struct hollow_moment *moment)
+{
+    struct json *root = object_json(pod, arena);
+    struct json *status = json_new_object(arena);
+    struct json *conditions;
+    struct json *entry;
+    struct str started = json_str_at(root, "status.startTime");
+    int64_t started_ms = moment->now_ms;
+    bool running = moment->code < 0;
+    const char *ready = running ? "True" : "False";
+    struct str ip = address(arena, str_hash(pod->uid, 1) % 8000000);
+
+    (void)time_parse(started, &started_ms);
+    json_add_c(arena, status, "phase", running ? "Running" : moment->code ? "Failed" : "Succeeded");
+    conditions = json_add_array(arena, status, "conditions");
+    add_condition(arena, conditions, "PodScheduled", "True", started_ms);
+    add_condition(arena, conditions, "PodReadyToStartContainers", ready, started_ms);
+    add_condition(arena, conditions, "Initialized", "True", started_ms);
+    add_condition(arena, conditions, "ContainersReady", ready, moment->now_ms);
+    add_condition(arena, conditions, "Ready", ready, moment->now_ms);
+    json_add_str(arena, status, "startTime", time_text(arena, started_ms));
+    json_add_c(arena, status, "hostIP", "10.0.0.1");
+    json_add_str(arena, status, "podIP", ip);
+    entry = json_push(json_add_array(arena, status, "podIPs"), json_new_object(arena));
+    json_add_str(arena, entry, "ip", ip);
+    add_containers(arena, status, json_get(root, "spec"), moment, started_ms);
+    return status;
+}

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""A real Kubernetes control plane on loopback, in a folder of its own.
+
+    with ControlPlane() as k:            # etcd, kube-apiserver, kube-controller-manager
+        run([..., "--kubeconfig", k.kubeconfig])
+
+Programs come from binaries.sh; Skip is raised when they cannot be had. Every port is a free one, every
+process is ended by its pid. Run as a program it stays up until SIGINT or SIGTERM and prints how to reach it.
+"""
+
+import base64
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
+from harness import Failure, Skip, free_port, run, wait_for  # noqa: E402
+
+
+def binaries(*programs):
+    """The folder that holds these programs; Skip with the reason when there is none."""
+    done = subprocess.run([os.path.join(HERE, "binaries.sh"), *programs], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        raise Skip((done.stderr.strip().splitlines() or ["binaries.sh failed"])[-1])
+    return done.stdout.strip()
+
+
+class Process:
+    """A program in the background, its output in a file."""
+
+    def __init__(self, name, argv, log, env=None):
+        self.name, self.argv, self.log, self.env = name, argv, log, env
+        self.process = None
+
+    def start(self):
+        with open(self.log, "a") as out:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            env=self.env, start_new_session=True)
+        return self
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def tail(self, lines=15):
+        with open(self.log, errors="replace") as f:
+            return "".join(f.readlines()[-lines:])
+
+    def check(self):
+        if not self.alive():
+            raise Failure(f"{self.name} ended with {self.process.returncode}:\n{self.tail()}")
+        return True
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+        if self.process:
+            self.process.wait()
+
+    def stop(self, limit=20):
+        """SIGTERM, and SIGKILL after the limit. Returns the seconds it took."""
+        if not self.process:
+            return 0
+        began = time.monotonic()
+        if self.alive():
+            self.process.terminate()
+            try:
+                self.process.wait(limit)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return time.monotonic() - began
+
+
+class Certificates:
+    """An authority and what it signs, made with openssl."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        os.makedirs(folder, exist_ok=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def openssl(self, *argv):
+        run(["openssl", *argv])
+
+    def authority(self, name):
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                     "-keyout", self.path(name + ".key"), "-out", self.path(name + ".crt"), "-days", "2",
+                     "-subj", f"/CN={name}")
+
+    def sign(self, name, subject, usage, names=None, authority="ca"):
+        extensions = self.path(name + ".ext")
+        with open(extensions, "w") as f:
+            f.write(f"basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n"
+                    f"extendedKeyUsage={usage}\n")
+            if names:
+                f.write(f"subjectAltName={names}\n")
+        self.openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                     "-keyout", self.path(name + ".key"), "-out", self.path(name + ".csr"),
+                     "-subj", subject)
+        self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(authority + ".crt"),
+                     "-CAkey", self.path(authority + ".key"), "-CAcreateserial", "-days", "2",
+                     "-extfile", extensions, "-out", self.path(name + ".crt"))
+
+    def data(self, name):
+        with open(self.path(name), "rb") as f:
+            return base64.b64encode(f.read()).decode()
+
+    def kubeconfig(self, path, server, user=None, token=None):
+        """A kubeconfig for a certificate made by sign(), or for a token."""
+        who = (f"token: {token}" if token else
+               f"client-certificate-data: {self.data(user + '.crt')}, client-key-data: {self.data(user + '.key')}")
+        with open(path, "w") as f:
+            f.write(f"""apiVersion: v1
+kind: Config
+clusters: [{{name: test, cluster: {{server: "{server}", certificate-authority-data: {self.data('ca.crt')}}}}}]
+users: [{{name: test, user: {{{who}}}}}]
+contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
+current-context: test
+""")
+        os.chmod(path, 0o600)
+        return path
+
+
+class ControlPlane:
+    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=()):
+        programs = ["etcd", "kube-apiserver"]
+        programs += ["kube-controller-manager"] if controllers else []
+        programs += ["kube-scheduler"] if scheduler else []
+        self.bin = binaries(*programs)
+        self.folder = tempfile.mkdtemp(prefix="muster-kubernetes-")
+        self.certs = Certificates(os.path.join(self.folder, "pki"))
+        self.kubeconfig = os.path.join(self.folder, "admin.kubeconfig")
+        self.controllers, self.scheduler = controllers, scheduler
+        self.apiserver_flags, self.etcd_flags = list(apiserver_flags), list(etcd_flags)
+        self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
+        self.server = f"https://127.0.0.1:{self.port}"
+        self.etcd = self.apiserver = self.manager = self.kube_scheduler = None
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *unused):
+        self.stop()
+
+    def _program(self, name):
+        path = os.path.join(self.bin, name)
+        return path if os.path.exists(path) else shutil.which(name)
+
+    def _process(self, name, *argv, env=None):
+        log = os.path.join(self.folder, name + ".log")
+        return Process(name, [self._program(name), *argv], log, env).start()
+
+    def make_certificates(self):
+        c = self.certs
+        c.authority("ca")
+        c.authority("front-proxy-ca")
+        c.sign("apiserver", "/CN=kube-apiserver", "serverAuth",
+               "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1")
+        c.sign("kubelet-client", "/O=system:masters/CN=kubelet-client", "clientAuth")
+        c.sign("front-proxy", "/CN=front-proxy", "clientAuth", authority="front-proxy-ca")
+        c.sign("admin", "/O=system:masters/CN=admin", "clientAuth")
+        c.sign("manager", "/CN=system:kube-controller-manager", "clientAuth")
+        c.sign("scheduler", "/CN=system:kube-scheduler", "clientAuth")
+        c.openssl("genrsa", "-out", c.path("sa.key"), "2048")
+        c.openssl("rsa", "-in", c.path("sa.key"), "-pubout", "-out", c.path("sa.pub"))
+        c.kubeconfig(self.kubeconfig, self.server, "admin")
+        for user in ("manager", "scheduler"):
+            c.kubeconfig(c.path(user + ".kubeconfig"), self.server, user)
+
+    def start_etcd(self):
+        client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
+        self.etcd = self._process(
+            "etcd", "--name", "e0", "--data-dir", os.path.join(self.folder, "etcd"),
+            "--listen-client-urls", client, "--advertise-client-urls", client,
+            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", f"e0={peer}", "--unsafe-no-fsync", *self.etcd_flags,
+            env=dict(os.environ, ETCD_UNSUPPORTED_ARCH="arm64"))
+
+    def start_apiserver(self):
+        p = self.certs.path
+        self.apiserver = self._process(
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+            "--bind-address=127.0.0.1", f"--secure-port={self.port}", "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none", f"--tls-cert-file={p('apiserver.crt')}",
+            f"--tls-private-key-file={p('apiserver.key')}", f"--client-ca-file={p('ca.crt')}",
+            f"--service-account-key-file={p('sa.pub')}",
+            f"--service-account-signing-key-file={p('sa.key')}",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+            f"--kubelet-client-certificate={p('kubelet-client.crt')}",
+            f"--kubelet-client-key={p('kubelet-client.key')}",
+            f"--kubelet-certificate-authority={p('ca.crt')}",
+            f"--requestheader-client-ca-file={p('front-proxy-ca.crt')}",
+            "--requestheader-allowed-names=front-proxy",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-username-headers=X-Remote-User",
+            f"--proxy-client-cert-file={p('front-proxy.crt')}",
+            f"--proxy-client-key-file={p('front-proxy.key')}", "--profiling=false",
+            *self.apiserver_flags)
+        wait_for(lambda: self.apiserver.check() and self.ready(), "kube-apiserver to be ready", 60)
+
+    def ready(self):
+        context = ssl.create_default_context(cafile=self.certs.path("ca.crt"))
+        context.load_cert_chain(self.certs.path("admin.crt"), self.certs.path("admin.key"))
+        with urllib.request.urlopen(self.server + "/readyz", context=context, timeout=5) as answer:
+            return answer.read() == b"ok"
+
+    def start_manager(self):
+        kubeconfig = self.certs.path("manager.kubeconfig")
+        p = self.certs.path
+        self.manager = self._process(
+            "kube-controller-manager", f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
+            f"--service-account-private-key-file={p('sa.key')}", f"--root-ca-file={p('ca.crt')}",
+            "--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
+            "--leader-elect=false", "--controllers=*,-nodeipam,-node-route-controller")
+
+    def start_scheduler(self):
+        kubeconfig = self.certs.path("scheduler.kubeconfig")
+        config = os.path.join(self.folder, "scheduler.yaml")
+        with open(config, "w") as f:
+            f.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
+""")
+        self.kube_scheduler = self._process(
+            "kube-scheduler", f"--config={config}", f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1",
+            f"--secure-port={free_port()}")
+
+    def start(self):
+        self.make_certificates()
+        self.start_etcd()
+        self.start_apiserver()
+        if self.controllers:
+            self.start_manager()
+            wait_for(lambda: self.manager.check() and
+                     self.kubectl("get", "serviceaccount", "default", ok=False).returncode == 0,
+                     "the default service account", 60)
+        if self.scheduler:
+            self.start_scheduler()
+
+    def stop(self):
+        for process in (self.kube_scheduler, self.manager, self.apiserver, self.etcd):
+            if process:
+                process.stop()
+        if not os.environ.get("MUSTER_TEST_KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kubectl(self, *argv, ok=True, input=None, limit=60):
+        return run([shutil.which("kubectl") or self._program("kubectl"), "--kubeconfig", self.kubeconfig,
+                    *argv], ok=ok, input=input, limit=limit, env=dict(os.environ, HOME=self.folder))
+
+    def user(self, name, groups=()):
+        """A kubeconfig for a certificate of that common name."""
+        organizations = "".join(f"/O={g}" for g in groups)
+        self.certs.sign("user-" + name.replace(":", "-"), f"{organizations}/CN={name}", "clientAuth")
+        return self.certs.kubeconfig(os.path.join(self.folder, name.replace(":", "-") + ".kubeconfig"),
+                                     self.server, "user-" + name.replace(":", "-"))
+
+
+def main():
+    with ControlPlane(scheduler="--scheduler" in sys.argv) as k:
+        print(f"export KUBECONFIG={k.kubeconfig}", flush=True)
+        signal.signal(signal.SIGTERM, lambda *unused: sys.exit(0))
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            pass
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Skip as reason:
+        print(f"skipped: {reason}", file=sys.stderr)
+        sys.exit(3)
