@@ -5,6 +5,7 @@
 #include "http/conn.h"
 #include "http/parse.h"
 #include "http/server.h"
+#include "http/tls.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -101,6 +102,18 @@ void exchange_gone(struct http_exchange *x)
 bool http_is_open(const struct http_exchange *x)
 {
     return x->conn && x->answer != ANSWER_DONE;
+}
+
+struct str http_peer_identity(struct http_exchange *x)
+{
+    struct buf subject = {0};
+
+    if (!x->conn || !x->conn->tls)
+        return STR_NONE;
+    tls_peer_identity(x->conn->tls, &subject);
+    struct str result = subject.len ? str_dup(&x->arena, buf_str(&subject)) : STR_NONE;
+    buf_done(&subject);
+    return result;
 }
 
 void http_header(struct http_exchange *x, const char *name, struct str value)

@@ -23,9 +23,10 @@
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:" \
     "+CHACHA20-POLY1305:%SERVER_PRECEDENCE"
 
-#define VALID_SECONDS ((time_t)10 * 365 * 24 * 3600)
-#define SERIAL_BYTES  16
-#define RANDOM_MAX    64
+#define VALID_SECONDS     ((time_t)10 * 365 * 24 * 3600)
+#define SERIAL_BYTES      16
+#define RANDOM_MAX        64
+#define ORGANIZATIONS_MAX 16 /* groups of one user */
 
 struct tls_identity {
     gnutls_certificate_credentials_t credentials;
@@ -112,6 +113,35 @@ int tls_session_new(const struct tls_identity *identity, int fd, gnutls_session_
     gnutls_transport_set_int(session, fd);
     *ret = session;
     return 0;
+}
+
+void tls_peer_identity(gnutls_session_t session, struct buf *out)
+{
+    unsigned count = 0;
+    unsigned status = 0;
+    gnutls_x509_crt_t crt = NULL;
+    const gnutls_datum_t *peers = gnutls_certificate_get_peers(session, &count);
+
+    if (!peers || !count || gnutls_certificate_verify_peers2(session, &status) < 0 || status)
+        return;
+    if (gnutls_x509_crt_init(&crt) < 0)
+        return;
+    if (gnutls_x509_crt_import(crt, &peers[0], GNUTLS_X509_FMT_DER) == 0) {
+        char text[256];
+        size_t size = sizeof(text);
+
+        if (gnutls_x509_crt_get_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, 0, text, &size) == 0)
+            buf_add(out, (struct str){text, size});
+        for (unsigned i = 0; i < ORGANIZATIONS_MAX; i++) {
+            size = sizeof(text);
+            if (gnutls_x509_crt_get_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATION_NAME, i, 0, text,
+                                              &size) < 0)
+                break;
+            buf_addc(out, '\0');
+            buf_add(out, (struct str){text, size});
+        }
+    }
+    gnutls_x509_crt_deinit(crt);
 }
 
 /* ---- making certificates ---- */

@@ -22,6 +22,10 @@ void tls_identity_free(struct tls_identity *identity);
 /* A server session on a non-blocking socket. */
 int tls_session_new(const struct tls_identity *identity, int fd, gnutls_session_t *ret);
 
+/* The subject of a client certificate that our authority signed: "CN\0O1\0O2" appended to `out`.
+ * Nothing when there is none or it does not hold. */
+void tls_peer_identity(gnutls_session_t session, struct buf *out);
+
 /* What tls_make() makes, all PEM. */
 struct tls_made {
     struct buf *ca_certificate;

@@ -11,8 +11,11 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct arena;
+struct authz;
 struct http_exchange;
 struct kind;
+struct log;
 struct object;
 struct podio;
 
@@ -25,6 +28,7 @@ struct server {
     uv_loop_t *loop;
     struct api *api;
     struct podio *podio;
+    struct authz *authz;
     const struct log *log;
     struct buf token;
     struct buf token_key;
@@ -103,6 +107,10 @@ void openapi_v2(struct request *request);
 void openapi_v3(struct request *request);
 void openapi_document(struct request *request);
 void resource_handle(struct request *request);
+/* The body as JSON in request->call.body, whatever it came as. False when answered. */
+bool request_take_body(struct request *request);
+/* False when the request is no review. */
+bool review_handle(struct request *request);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
 
@@ -116,5 +124,6 @@ void view_list(struct request *request, const struct api_result *result);
 /* One object as the view shows it, for watches. `first` tells a table to name its columns. */
 void view_write(struct request *request, struct buf *buf, const struct object *object, bool first);
 
-/* auth.c: who is asking. False when nobody known; then 401 is the answer. */
-bool auth_identify(struct request *request);
+/* identify.c: who is asking. False when nobody known; then 401 is the answer. */
+bool identify(struct request *request);
+bool identify_token(struct server *server, struct arena *arena, struct str token, struct user *ret);

@@ -90,7 +90,7 @@ static bool take_protobuf(struct request *request)
 }
 
 /* The request's body as JSON: YAML is converted, protobuf decoded. False when answered. */
-static bool take_body(struct request *request)
+bool request_take_body(struct request *request)
 {
     struct str type = http_head_get(&request->x->head, "Content-Type");
     struct str media = str_trim(str_sub(type, 0, str_find(type, ';')));
@@ -143,7 +143,7 @@ static bool take_patch(struct request *request)
             continue;
         request->call.patch = types[i].patch;
         if (types[i].patch == API_PATCH_APPLY)
-            return take_body(request);
+            return request_take_body(request);
         request->call.body = request->x->body;
         return true;
     }
@@ -212,11 +212,11 @@ static void write_resource(struct request *request)
     view_accept(request);
     if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
         request->call.verb = API_CREATE;
-        if (take_body(request))
+        if (request_take_body(request))
             call(request);
     } else if (str_is(method, "PUT") && named) {
         request->call.verb = API_UPDATE;
-        if (take_body(request))
+        if (request_take_body(request))
             call(request);
     } else if (str_is(method, "PATCH") && named) {
         request->call.verb = API_PATCH;
@@ -224,7 +224,7 @@ static void write_resource(struct request *request)
             call(request);
     } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
-        if (take_body(request))
+        if (request_take_body(request))
             call(request);
     } else {
         method_not_allowed(request);
@@ -236,6 +236,8 @@ void resource_handle(struct request *request)
     const struct kind *kind = request->kind;
     struct str sub = request->route.subresource;
 
+    if (review_handle(request))
+        return;
     if (!kind || (request->route.ns.len && !kind->namespaced)) {
         request_not_found(request);
         return;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/server.h"
+#include "server/authz.h"
 #include "server/request.h"
 #include "server/route.h"
 
@@ -41,13 +42,15 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
-    if (!auth_identify(request) && !is_public(request->route.type)) {
+    if (!identify(request) && !is_public(request->route.type)) {
         request_fail(request, 401, "Unauthorized", "Unauthorized");
         return;
     }
     if (request->route.type == ROUTE_RESOURCE)
         request->kind = kinds_by_plural(request->server->api->kinds, request->route.group,
                                         request->route.version, request->route.plural);
+    if (!is_public(request->route.type) && !authz_check(request))
+        return;
     if (is_proxy(request))
         proxy_begin(request);
 }
@@ -123,6 +126,7 @@ int server_start(uv_loop_t *loop,
         server_free(server);
         return r;
     }
+    server->authz = authz_new(api);
     *ret = server;
     return 0;
 }
@@ -143,5 +147,6 @@ void server_stop(struct server *server)
         return;
     /* on_close handlers still look at the server. */
     http_server_stop(server->http);
+    authz_free(server->authz);
     server_free(server);
 }

@@ -15,6 +15,7 @@ const struct virtual_subresource virtual_subresources[] = {
     {"pods", "eviction", "policy", "v1", "Eviction", "\"create\""},
     {"pods", "proxy", NULL, NULL, "PodProxyOptions",
      "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
+    {"serviceaccounts", "token", "authentication.k8s.io", "v1", "TokenRequest", "\"create\""},
     {"services", "proxy", NULL, NULL, "ServiceProxyOptions",
      "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
 };
@@ -23,11 +24,20 @@ const size_t virtual_subresource_count = COUNT(virtual_subresources);
 const struct virtual_kind virtual_kinds[] = {
     {"authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
      "selfsubjectaccessreview", false},
+    {"authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews",
+     "selfsubjectrulesreview", false},
+    {"authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview",
+     false},
+    {"authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews",
+     "localsubjectaccessreview", true},
+    {"authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview",
+     false},
+    {"authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview", false},
 };
-const size_t virtual_kind_count = 0;
+const size_t virtual_kind_count = COUNT(virtual_kinds);
 
-const char *const virtual_groups[] = {"authorization.k8s.io"};
-const size_t virtual_group_count = 0;
+const char *const virtual_groups[] = {"authentication.k8s.io", "authorization.k8s.io"};
+const size_t virtual_group_count = COUNT(virtual_groups);
 
 bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind)
 {

@@ -1,0 +1,219 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "http/jwt.h"
+#include "http/server.h"
+#include "server/authz.h"
+#include "server/rbac.h"
+#include "server/request.h"
+#include "tool/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Questions that are asked by POST and not stored: may I, who am I, whose token is this; and the
+ * making of ServiceAccount tokens. The answer is the question with its status filled in. */
+
+#define TOKEN_S_DEFAULT 3600
+#define TOKEN_S_MIN     600
+#define TOKEN_S_MAX     ((int64_t)365 * 24 * 3600)
+
+static void reply(struct request *request, struct json *root)
+{
+    struct str text = json_text(request_arena(request), root);
+
+    http_reply(request->x, 201, "application/json", text);
+}
+
+/* ---- SelfSubjectAccessReview, SubjectAccessReview, LocalSubjectAccessReview ---- */
+static struct user subject_of(const struct json *spec)
+{
+    struct user user = {.name = json_str(json_get(spec, "user"))};
+
+    JSON_FOREACH(json_get(spec, "groups"), group)
+        if (user.group_count < SERVER_GROUPS_MAX)
+            user.groups[user.group_count++] = json_str(group);
+    return user;
+}
+
+static void access_review(struct request *request, struct json *root)
+{
+    struct arena *arena = request_arena(request);
+    const struct json *spec = json_get(root, "spec");
+    const struct json *resource = json_get(spec, "resourceAttributes");
+    const struct json *path = json_get(spec, "nonResourceAttributes");
+    bool self = str_starts(request->route.plural, STR("self"));
+    struct user user = self ? request->user : subject_of(spec);
+    struct str sub = json_str(json_get(resource, "subresource"));
+    struct str plural = json_str(json_get(resource, "resource"));
+    struct rbac_request wanted = {
+        .verb = json_str(json_get(resource ? resource : path, "verb")),
+        .group = json_str(json_get(resource, "group")),
+        .resource = sub.len ? str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(plural), STR_ARG(sub))
+                            : plural,
+        .ns = json_str(json_get(resource, "namespace")),
+        .name = json_str(json_get(resource, "name")),
+        .path = resource ? STR("") : json_str(json_get(path, "path")),
+    };
+    bool allowed = authz_allows(request->server->authz, arena, &user, &wanted);
+    struct json *status = json_new_object(arena);
+
+    json_add_bool(arena, status, "allowed", allowed);
+    json_add_c(arena, status, "reason",
+               user.owner ? "the owner of the data folder may do everything"
+               : allowed  ? "RBAC: allowed by a binding"
+                          : "RBAC: no binding allows it");
+    json_set(root, STR("status"), status);
+    reply(request, root);
+}
+
+static void rules_review(struct request *request, struct json *root)
+{
+    struct arena *arena = request_arena(request);
+    _cleanup_(buf_done) struct buf buf = {0};
+    struct json *status = NULL;
+
+    buf_addc(&buf, '{');
+    authz_write_rules(request->server->authz, arena, &request->user,
+                      json_str(json_at(root, "spec.namespace")), &buf);
+    buf_add(&buf, STR(",\"incomplete\":false}"));
+    if (json_parse(arena, str_dup(arena, buf_str(&buf)), &status, NULL) == 0)
+        json_set(root, STR("status"), status);
+    reply(request, root);
+}
+
+/* ---- SelfSubjectReview, TokenReview ---- */
+static struct json *user_info(struct arena *arena, const struct user *user)
+{
+    struct json *info = json_new_object(arena);
+    struct json *groups = NULL;
+
+    json_add_str(arena, info, "username", user->name);
+    if (user->uid.len)
+        json_add_str(arena, info, "uid", user->uid);
+    groups = json_add_array(arena, info, "groups");
+    for (size_t i = 0; i < user->group_count; i++)
+        json_push(groups, json_new_str(arena, user->groups[i]));
+    return info;
+}
+
+static void self_review(struct request *request, struct json *root)
+{
+    struct arena *arena = request_arena(request);
+    struct json *status = json_new_object(arena);
+
+    json_set(status, STR("userInfo"), user_info(arena, &request->user));
+    json_set(root, STR("status"), status);
+    reply(request, root);
+}
+
+static void token_review(struct request *request, struct json *root)
+{
+    struct arena *arena = request_arena(request);
+    struct json *status = json_new_object(arena);
+    struct user user = {0};
+    bool known =
+        identify_token(request->server, arena, json_str(json_at(root, "spec.token")), &user);
+
+    json_add_bool(arena, status, "authenticated", known);
+    if (known)
+        json_set(status, STR("user"), user_info(arena, &user));
+    json_set(root, STR("status"), status);
+    reply(request, root);
+}
+
+/* ---- serviceaccounts/NAME/token ---- */
+static void on_account(void *user, const struct api_result *result)
+{
+    struct request *request = user;
+    struct json *root = request->stream;
+    struct arena *arena = request_arena(request);
+    _cleanup_(buf_done) struct buf token = {0};
+
+    if (result->code < 0) {
+        request_fail_result(request, result);
+        http_unref(request->x);
+        return;
+    }
+    int64_t seconds = json_i64_or(json_at(root, "spec.expirationSeconds"), TOKEN_S_DEFAULT);
+    seconds = seconds < TOKEN_S_MIN ? TOKEN_S_MIN : seconds > TOKEN_S_MAX ? TOKEN_S_MAX : seconds;
+    struct jwt jwt = {.ns = request->route.ns,
+                      .account = request->route.name,
+                      .account_uid = result->object->uid,
+                      .issued_ms = clock_now_ms()};
+    jwt.expires_ms = jwt.issued_ms + seconds * 1000;
+    if (str_is(json_str(json_at(root, "spec.boundObjectRef.kind")), "Pod")) {
+        jwt.pod = json_str(json_at(root, "spec.boundObjectRef.name"));
+        jwt.pod_uid = json_str(json_at(root, "spec.boundObjectRef.uid"));
+    }
+    jwt_sign(&token, buf_str(&request->server->token_key), &jwt);
+    struct json *status = json_new_object(arena);
+    json_add_str(arena, status, "token", str_dup(arena, buf_str(&token)));
+    json_add_str(arena, status, "expirationTimestamp", time_text(arena, jwt.expires_ms));
+    json_set(root, STR("status"), status);
+    reply(request, root);
+    http_unref(request->x);
+}
+
+static void token_request(struct request *request, struct json *root)
+{
+    request->stream = root;
+    (void)http_ref(request->x);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_serviceaccount,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_account, request);
+}
+
+static const struct {
+    const char *group;
+    const char *plural;
+    const char *subresource;
+    void (*answer)(struct request *request, struct json *root);
+} reviews[] = {
+    {"authorization.k8s.io", "selfsubjectaccessreviews", "", access_review},
+    {"authorization.k8s.io", "subjectaccessreviews", "", access_review},
+    {"authorization.k8s.io", "localsubjectaccessreviews", "", access_review},
+    {"authorization.k8s.io", "selfsubjectrulesreviews", "", rules_review},
+    {"authentication.k8s.io", "selfsubjectreviews", "", self_review},
+    {"authentication.k8s.io", "tokenreviews", "", token_review},
+    {"", "serviceaccounts", "token", token_request},
+};
+
+bool review_handle(struct request *request)
+{
+    const struct route *route = &request->route;
+    struct json *root = NULL;
+    struct err err = {0};
+
+    for (size_t i = 0; i < sizeof(reviews) / sizeof(reviews[0]); i++) {
+        if (!str_is(route->group, reviews[i].group) || !str_is(route->plural, reviews[i].plural) ||
+            !str_is(route->subresource, reviews[i].subresource) || !str_is(route->version, "v1"))
+            continue;
+        if (!str_is(request->x->head.method, "POST")) {
+            request_fail(request, 405, "MethodNotAllowed", "this is asked by POST only");
+            return true;
+        }
+        if (!request_take_body(request))
+            return true;
+        if (json_parse(request_arena(request), request->call.body, &root, &err) < 0 ||
+            !json_is(root, JSON_OBJECT)) {
+            request_fail(request, 400, "BadRequest", "body: %s",
+                         err.text[0] ? err.text : "not an object");
+            return true;
+        }
+        reviews[i].answer(request, root);
+        return true;
+    }
+    return false;
+}
