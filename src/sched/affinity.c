@@ -1,0 +1,398 @@
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/place.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Constraints between pods: affinity, anti-affinity (both ways), topology spread, host ports,
+ * resource claims.
+ *
+ * affinity_prepare() walks the pods that hold room once and counts, for every term, how many match
+ * in each topology domain; a node is then judged by its own label. A term that only terminating
+ * pods break is broken now but not later. */
+
+struct domain {
+    struct str value;
+    int64_t active;
+    int64_t releasing;
+};
+
+struct term {
+    struct str key;
+    VEC(struct domain) domains;
+    bool self;     /* the pod itself matches */
+    int64_t total; /* matching pods anywhere */
+    int64_t weight;
+    int64_t max_skew;
+    int64_t min_domains;
+    bool required;
+};
+
+struct term_vec VEC_FIELDS(struct term);
+
+struct affinity {
+    struct sched *sched;
+    struct pod *pod;
+    struct term_vec near;
+    struct term_vec away; /* own and others' anti-affinity alike */
+    struct term_vec soft; /* preferences; negative weights push away */
+    struct term_vec spread;
+    bool ports;
+    bool claims;
+    double score_min, score_max;
+};
+
+static bool selector_matches(const struct sched_selector *selector, const struct pod *pod)
+{
+    if (!selector->set)
+        return false;
+    for (size_t i = 0; i < selector->expression_count; i++) {
+        const struct sched_expression *expression = &selector->expressions[i];
+        struct str value = STR_NONE;
+        bool in = false;
+
+        for (size_t j = 0; j < pod->label_count; j++)
+            if (str_eq(pod->labels[j].key, expression->key))
+                value = pod->labels[j].value;
+        for (size_t j = 0; j < expression->value_count; j++)
+            in = in || (str_is_set(value) && str_eq(expression->values[j], value));
+        bool holds = expression->op == SCHED_IN           ? in
+                     : expression->op == SCHED_NOT_IN     ? !in
+                     : expression->op == SCHED_EXISTS     ? str_is_set(value)
+                     : expression->op == SCHED_NOT_EXISTS ? !str_is_set(value)
+                                                          : false;
+        if (!holds)
+            return false;
+    }
+    return true;
+}
+
+static bool term_means(const struct sched_pod_term *term, struct str own_ns, const struct pod *pod)
+{
+    bool ns = term->all_namespaces || (!term->namespace_count && str_eq(own_ns, pod->ns));
+
+    for (size_t i = 0; i < term->namespace_count; i++)
+        ns = ns || str_eq(term->namespaces[i], pod->ns);
+    return ns && selector_matches(&term->selector, pod);
+}
+
+static struct domain *domain_of(struct arena *arena, struct term *term, struct str value)
+{
+    for (size_t i = 0; i < term->domains.count; i++)
+        if (str_eq(term->domains.items[i].value, value))
+            return &term->domains.items[i];
+    VEC_PUSH(arena, &term->domains, (struct domain){.value = value});
+    return &term->domains.items[term->domains.count - 1];
+}
+
+static const struct domain *domain_find(const struct term *term, const struct node *node)
+{
+    struct str value = node_label(node, term->key);
+
+    for (size_t i = 0; str_is_set(value) && i < term->domains.count; i++)
+        if (str_eq(term->domains.items[i].value, value))
+            return &term->domains.items[i];
+    return NULL;
+}
+
+static void term_count(struct arena *arena, struct term *term, const struct pod *other)
+{
+    struct str value = node_label(other->node, term->key);
+
+    if (!str_is_set(value))
+        return;
+    struct domain *domain = domain_of(arena, term, value);
+    if (other->status == ST_RELEASING)
+        domain->releasing++;
+    else
+        domain->active++;
+    term->total++;
+}
+
+static void terms_open(struct arena *arena,
+                       struct term_vec *list,
+                       const struct sched_pod_term *terms,
+                       size_t count,
+                       int64_t sign)
+{
+    for (size_t i = 0; i < count; i++)
+        VEC_PUSH(arena, list,
+                 (struct term){.key = terms[i].topology_key, .weight = sign * terms[i].weight});
+}
+
+static void terms_count(struct arena *arena,
+                        struct term *terms,
+                        const struct sched_pod_term *specs,
+                        size_t count,
+                        const struct pod *pod,
+                        const struct pod *other)
+{
+    for (size_t i = 0; i < count; i++)
+        if (term_means(&specs[i], pod->ns, other))
+            term_count(arena, &terms[i], other);
+}
+
+/* Pods with anti-affinity keep others away too: each of their terms that means this pod becomes one
+ * of its own, with the other pod's domain as the only place. */
+static void others_keep_away(struct affinity *affinity, const struct pod *other)
+{
+    const struct sched_pod *spec = &other->shape->spec;
+
+    for (size_t i = 0; i < spec->anti_affinity_count; i++) {
+        struct term term = {.key = spec->anti_affinity[i].topology_key};
+
+        if (!term_means(&spec->anti_affinity[i], other->ns, affinity->pod))
+            continue;
+        term_count(affinity->sched->arena, &term, other);
+        VEC_PUSH(affinity->sched->arena, &affinity->away, term);
+    }
+}
+
+static void spreads_open(struct affinity *affinity)
+{
+    const struct sched_pod *spec = &affinity->pod->shape->spec;
+    struct arena *arena = affinity->sched->arena;
+    struct pool *pool = affinity->pod->group->queue->pool;
+
+    if (QUIRK(affinity->sched, NO_SPREAD))
+        return;
+    for (size_t i = 0; i < spec->spread_count; i++) {
+        const struct sched_spread *spread = &spec->spreads[i];
+        struct term term = {.key = spread->topology_key,
+                            .max_skew = spread->max_skew,
+                            .min_domains = spread->min_domains,
+                            .required = spread->required,
+                            .self = selector_matches(&spread->selector, affinity->pod)};
+
+        for (size_t n = 0; n < pool->nodes.count; n++) {
+            const struct node *node = pool->nodes.items[n];
+            struct str value = node_label(node, term.key);
+            if (str_is_set(value) && filter_allowed(affinity->sched, affinity->pod->shape, node))
+                (void)domain_of(arena, &term, value);
+        }
+        VEC_PUSH(arena, &affinity->spread, term);
+    }
+}
+
+static void count_pod(struct affinity *affinity, const struct pod *other)
+{
+    const struct pod *pod = affinity->pod;
+    const struct sched_pod *spec = &pod->shape->spec;
+    struct arena *arena = affinity->sched->arena;
+    size_t near_soft = spec->affinity_preference_count;
+
+    terms_count(arena, affinity->near.items, spec->affinity, spec->affinity_count, pod, other);
+    terms_count(arena, affinity->away.items, spec->anti_affinity, spec->anti_affinity_count, pod,
+                other);
+    terms_count(arena, affinity->soft.items, spec->affinity_preferences, near_soft, pod, other);
+    if (spec->anti_affinity_preference_count)
+        terms_count(arena, affinity->soft.items + near_soft, spec->anti_affinity_preferences,
+                    spec->anti_affinity_preference_count, pod, other);
+    for (size_t i = 0; i < affinity->spread.count; i++)
+        if (str_eq(other->ns, pod->ns) && selector_matches(&spec->spreads[i].selector, other))
+            term_count(arena, &affinity->spread.items[i], other);
+    if (other->shape->spec.anti_affinity_count)
+        others_keep_away(affinity, other);
+}
+
+struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    bool pods = spec->affinity_count || spec->anti_affinity_count ||
+                spec->affinity_preference_count || spec->anti_affinity_preference_count ||
+                sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD));
+
+    if (sched->config.without_filters || (!pods && !spec->port_count && !pod->claim_count))
+        return NULL;
+    struct affinity *affinity = ARENA_NEW(sched->arena, struct affinity);
+    *affinity = (struct affinity){
+        .sched = sched, .pod = pod, .ports = spec->port_count > 0, .claims = pod->claim_count > 0};
+    if (!pods)
+        return affinity;
+    terms_open(sched->arena, &affinity->near, spec->affinity, spec->affinity_count, 1);
+    terms_open(sched->arena, &affinity->away, spec->anti_affinity, spec->anti_affinity_count, 1);
+    terms_open(sched->arena, &affinity->soft, spec->affinity_preferences,
+               spec->affinity_preference_count, 1);
+    terms_open(sched->arena, &affinity->soft, spec->anti_affinity_preferences,
+               spec->anti_affinity_preference_count, -1);
+    spreads_open(affinity);
+    for (size_t i = 0; i < spec->affinity_count; i++)
+        affinity->near.items[i].self = term_means(&spec->affinity[i], pod->ns, pod);
+    for (size_t n = 0; n < sched->nodes.count; n++) {
+        const struct node *node = sched->nodes.items[n];
+        for (size_t i = 0; node && i < node->pods.count; i++)
+            if (node->pods.items[i] != pod)
+                count_pod(affinity, node->pods.items[i]);
+    }
+    return affinity;
+}
+
+/* May a pod go to `node` with `skew` counting only what will still be there? */
+static bool spread_holds(const struct term *term, const struct node *node, bool now)
+{
+    const struct domain *here = domain_find(term, node);
+    int64_t least = INT64_MAX;
+
+    if (!here)
+        return false;
+    for (size_t i = 0; i < term->domains.count; i++) {
+        const struct domain *domain = &term->domains.items[i];
+        least = i64_min(least, domain->active + (now ? domain->releasing : 0));
+    }
+    if (term->min_domains && (int64_t)term->domains.count < term->min_domains)
+        least = 0;
+    int64_t count = here->active + (now ? here->releasing : 0) + (term->self ? 1 : 0);
+    return count - least <= term->max_skew;
+}
+
+static bool ports_clash(const struct sched_port *a, const struct sched_port *b)
+{
+    bool any = !a->address.len || !b->address.len || str_is(a->address, "0.0.0.0") ||
+               str_is(b->address, "0.0.0.0");
+
+    return a->port == b->port && str_eq(a->protocol, b->protocol) &&
+           (any || str_eq(a->address, b->address));
+}
+
+static enum fit ports_fit(const struct pod *pod, const struct node *node)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    enum fit fit = FIT_IDLE;
+
+    for (size_t n = 0; n < node->pods.count; n++) {
+        const struct pod *other = node->pods.items[n];
+        const struct sched_pod *theirs = &other->shape->spec;
+
+        if (other == pod)
+            continue;
+        for (size_t i = 0; i < spec->port_count; i++)
+            for (size_t j = 0; j < theirs->port_count; j++)
+                if (ports_clash(&spec->ports[i], &theirs->ports[j])) {
+                    if (other->status != ST_RELEASING)
+                        return FIT_NO;
+                    fit = FIT_RELEASING;
+                }
+    }
+    return fit;
+}
+
+static bool claims_fit(const struct pod *pod, const struct node *node)
+{
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        const struct claim *claim = pod->claims[i];
+
+        if (claim->holders && claim->node && claim->node != node)
+            return false;
+    }
+    return true;
+}
+
+static enum fit terms_fit(const struct affinity *affinity, const struct node *node)
+{
+    enum fit fit = FIT_IDLE;
+
+    for (size_t i = 0; i < affinity->near.count; i++) {
+        const struct term *term = &affinity->near.items[i];
+        const struct domain *domain = domain_find(term, node);
+
+        if (!str_is_set(node_label(node, term->key)))
+            return FIT_NO;
+        if ((!domain || domain->active + domain->releasing == 0) && (term->total || !term->self))
+            return FIT_NO;
+    }
+    for (size_t i = 0; i < affinity->away.count; i++) {
+        const struct domain *domain = domain_find(&affinity->away.items[i], node);
+
+        if (domain && domain->active)
+            return FIT_NO;
+        if (domain && domain->releasing)
+            fit = FIT_RELEASING;
+    }
+    return fit;
+}
+
+enum fit affinity_fit(const struct affinity *affinity,
+                      const struct node *node,
+                      enum place_filter *ret_why)
+{
+    enum fit fit = FIT_IDLE;
+
+    if (!affinity)
+        return FIT_IDLE;
+    if (affinity->claims && !claims_fit(affinity->pod, node)) {
+        *ret_why = PLACE_CLAIM;
+        return FIT_NO;
+    }
+    if (affinity->ports) {
+        fit = ports_fit(affinity->pod, node);
+        *ret_why = PLACE_PORT;
+        if (fit == FIT_NO)
+            return fit;
+    }
+    enum fit terms = terms_fit(affinity, node);
+    if (terms == FIT_NO) {
+        *ret_why = PLACE_AFFINITY;
+        return FIT_NO;
+    }
+    fit = terms < fit ? terms : fit;
+    for (size_t i = 0; i < affinity->spread.count; i++) {
+        const struct term *term = &affinity->spread.items[i];
+
+        if (!term->required || spread_holds(term, node, true))
+            continue;
+        if (!spread_holds(term, node, false)) {
+            *ret_why = PLACE_SPREAD;
+            return FIT_NO;
+        }
+        fit = FIT_RELEASING;
+    }
+    return fit;
+}
+
+static double raw_score(const struct affinity *affinity, const struct node *node)
+{
+    double score = 0;
+
+    for (size_t i = 0; i < affinity->soft.count; i++) {
+        const struct term *term = &affinity->soft.items[i];
+        const struct domain *domain = domain_find(term, node);
+        if (domain)
+            score += (double)(term->weight * (domain->active + domain->releasing));
+    }
+    for (size_t i = 0; i < affinity->spread.count; i++) {
+        const struct term *term = &affinity->spread.items[i];
+        const struct domain *domain = domain_find(term, node);
+        if (!term->required && domain)
+            score -= (double)(domain->active + domain->releasing);
+    }
+    return score;
+}
+
+/* Scores run from 0 (the worst node of the set) to 100, as Kubernetes scales them. */
+void affinity_scale(struct affinity *affinity, const struct node_set *set)
+{
+    if (!affinity)
+        return;
+    for (size_t i = 0; i < set->count; i++) {
+        double score = raw_score(affinity, set->nodes[i]);
+        if (i == 0 || score < affinity->score_min)
+            affinity->score_min = score;
+        if (i == 0 || score > affinity->score_max)
+            affinity->score_max = score;
+    }
+}
+
+double affinity_score(const struct affinity *affinity, const struct node *node)
+{
+    if (!affinity || affinity->score_max <= affinity->score_min)
+        return 0;
+    return 100 * (raw_score(affinity, node) - affinity->score_min) /
+           (affinity->score_max - affinity->score_min);
+}

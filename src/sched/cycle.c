@@ -1,0 +1,121 @@
+#include "sched/cycle.h"
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/order.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool group_eligible(const struct sched *sched, const struct group *group)
+{
+    const struct queue *queue = group->queue;
+
+    (void)sched;
+    return group->known && queue && !queue->broken && !queue->children.count && !group->spec.held &&
+           str_eq(group->spec.pool, queue->spec.pool) && group_ready(group);
+}
+
+void pending_order(struct sched *sched, struct order *order)
+{
+    order_init(order, sched, false, false);
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        struct queue *queue = sched->queues.items[q];
+        for (size_t i = 0; i < queue->pending.count; i++)
+            if (group_eligible(sched, queue->pending.items[i]))
+                order_push(order, queue->pending.items[i]);
+    }
+}
+
+/* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
+static bool must_wait(const struct group *group)
+{
+    for (uint32_t i = 1; i < group->set_count; i++) {
+        const struct set *set = &group->sets[i];
+        if (set->leaf && set->count[ST_PIPELINED] &&
+            set_active(set) - set->count[ST_PIPELINED] < set->min)
+            return true;
+    }
+    return false;
+}
+
+static void hold_back(struct sched *sched, const struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        if (pod->status == ST_BINDING && !pod->observed_node && pod->logged)
+            pod_set(sched, pod, ST_PIPELINED, pod->node, pod->shares, pod->share_count);
+    }
+}
+
+void action_allocate(struct sched *sched)
+{
+    struct order order;
+    struct group *group = NULL;
+
+    pending_order(sched, &order);
+    while ((group = order_pop(&order))) {
+        struct pod_vec tasks = {0};
+        struct failure failure;
+
+        group_tasks(sched, group, false, &tasks);
+        if (!tasks.count)
+            continue;
+        if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
+            explain_failure(sched, group, &failure);
+            continue;
+        }
+        if (must_wait(group))
+            hold_back(sched, group);
+        journal_commit(sched);
+        if (group->count[ST_PENDING])
+            order_push(&order, group);
+    }
+}
+
+/* Room that was only promised in the last cycle. */
+static void forget_promises(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->promised.count; i++) {
+        struct pod *pod = sched->promised.items[i];
+        pod->promised = false;
+        if (pod->status == ST_PIPELINED)
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    }
+    sched->promised.count = 0;
+}
+
+void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struct sched_plan *ret)
+{
+    sched->arena = arena;
+    sched->now_ms = now_ms;
+    sched->cycle++;
+    sched->wake_ms = 0;
+    queues_linked(sched);
+    nodes_ranked(sched);
+    forget_promises(sched);
+    queues_shared(sched);
+    sched->trying = true;
+    if (sched->config.actions & 1U << SCHED_ACTION_ALLOCATE)
+        action_allocate(sched);
+    sched->trying = false;
+    plan_emit(sched, ret);
+    sched->changed = false;
+    sched->arena = NULL;
+}
+
+bool sched_needs_cycle(const struct sched *sched)
+{
+    return sched->changed;
+}
+
+const struct sched_config *sched_config(const struct sched *sched)
+{
+    return &sched->config;
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "sched/allocate.h"
+#include "sched/order.h"
+#include "sched/sched.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+
+/* cycle: the parts of sched_cycle(). */
+bool group_eligible(const struct sched *sched, const struct group *group);
+/* Every eligible group with waiting pods, in an order to pop from. */
+void pending_order(struct sched *sched, struct order *order);
+
+void action_allocate(struct sched *sched);
+
+/* plan.c */
+void plan_emit(struct sched *sched, struct sched_plan *ret);
+
+/* explain.c */
+void explain_failure(struct sched *sched, struct group *group, const struct failure *failure);
+struct str explain_group(struct sched *sched, struct group *group, enum sched_reason *ret);

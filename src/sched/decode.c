@@ -1,0 +1,455 @@
+#include "sched/decode.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+int decode_error(struct decode *decode, const char *fmt, ...)
+{
+    char text[sizeof(((struct err *)0)->text)];
+    const struct object *object = decode->object;
+    va_list args;
+
+    if (decode->code)
+        return decode->code;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    decode->code =
+        err_set(decode->err, -EINVAL, "%s " STR_FMT "%s" STR_FMT ": %s", object->kind->name,
+                STR_ARG(object->ns), object->ns.len ? "/" : "", STR_ARG(object->name), text);
+    return decode->code;
+}
+
+int64_t decode_micro(struct str text)
+{
+    struct quantity quantity;
+
+    if (quantity_parse(text, &quantity, NULL) || quantity.nano < 0 ||
+        quantity.nano > (__int128)INT64_MAX * 1000)
+        return -1;
+    return (int64_t)(quantity.nano / 1000);
+}
+
+static struct sched_label *labels_of(struct decode *decode, size_t *ret_count)
+{
+    const struct object *object = decode->object;
+    struct sched_label *labels =
+        ARENA_ARRAY(decode->arena, struct sched_label, object->label_count + 1);
+
+    for (size_t i = 0; i < object->label_count; i++)
+        labels[i] = (struct sched_label){object->labels[i].key, object->labels[i].value};
+    *ret_count = object->label_count;
+    return labels;
+}
+
+struct sched_expression *decode_expressions(struct arena *arena,
+                                            const struct json *list,
+                                            size_t *ret_count)
+{
+    static const char *const operators[] = {
+        [SCHED_IN] = "In",         [SCHED_NOT_IN] = "NotIn",
+        [SCHED_EXISTS] = "Exists", [SCHED_NOT_EXISTS] = "DoesNotExist",
+        [SCHED_GT] = "Gt",         [SCHED_LT] = "Lt",
+    };
+    struct sched_expression *all =
+        ARENA_ARRAY(arena, struct sched_expression, json_count(list) + 1);
+    size_t count = 0;
+
+    JSON_FOREACH(list, item) {
+        const struct json *values = json_get(item, "values");
+        struct str *texts = ARENA_ARRAY(arena, struct str, json_count(values) + 1);
+        struct sched_expression *expression = &all[count++];
+        struct str op = json_str(json_get(item, "operator"));
+        size_t n = 0;
+
+        JSON_FOREACH(values, value)
+            texts[n++] = json_str(value);
+        *expression = (struct sched_expression){
+            .key = json_str(json_get(item, "key")), .values = texts, .value_count = n};
+        for (unsigned i = 0; i < sizeof(operators) / sizeof(*operators); i++)
+            if (str_is(op, operators[i]))
+                expression->op = (enum sched_operator)i;
+    }
+    *ret_count = count;
+    return all;
+}
+
+/* ---- node ---- */
+static int64_t amount_of(struct decode *decode, const struct json *value, const char *list)
+{
+    struct str name = json_key(value);
+    int64_t amount = 0;
+    struct err err = {0};
+    int r = str_is(name, "cpu") ? quantity_milli_json(value, &amount, &err)
+                                : quantity_whole_json(value, &amount, &err);
+
+    if (r)
+        (void)decode_error(decode, "%s." STR_FMT ": %s", list, STR_ARG(name), err.text);
+    return amount;
+}
+
+static void node_amounts(struct decode *decode, struct sched_node *node)
+{
+    const struct json *list = json_at(decode->tree, "status.allocatable");
+    struct sched_amount *amounts = NULL;
+
+    if (json_is_null(list))
+        list = json_at(decode->tree, "status.capacity");
+    amounts = ARENA_ARRAY(decode->arena, struct sched_amount, json_count(list) + 1);
+    JSON_FOREACH(list, value) {
+        struct str name = json_key(value);
+        int64_t amount = amount_of(decode, value, "status.allocatable");
+
+        if (str_is(name, "cpu"))
+            node->cpu_milli = amount;
+        else if (str_is(name, "memory"))
+            node->memory_bytes = amount;
+        else if (str_is(name, "pods"))
+            node->pods = amount;
+        else if (str_is(name, "nvidia.com/gpu") || str_is(name, "amd.com/gpu"))
+            node->gpus += amount;
+        else if (amount > 0)
+            amounts[node->amount_count++] = (struct sched_amount){name, amount};
+    }
+    node->amounts = amounts;
+}
+
+static bool node_not_ready(const struct json *tree)
+{
+    bool ready = true;
+
+    JSON_FOREACH(json_at(tree, "status.conditions"), condition) {
+        struct str type = json_str(json_get(condition, "type"));
+        bool is_true = str_is(json_str(json_get(condition, "status")), "True");
+
+        if (str_is(type, "Ready"))
+            ready = ready && is_true;
+        else if (is_true && (str_is(type, "MemoryPressure") || str_is(type, "DiskPressure") ||
+                             str_is(type, "PIDPressure") || str_is(type, "NetworkUnavailable")))
+            ready = false;
+    }
+    return !ready;
+}
+
+static bool effect_of(struct str text, enum sched_effect *ret)
+{
+    if (str_is(text, "NoSchedule"))
+        *ret = SCHED_NO_SCHEDULE;
+    else if (str_is(text, "NoExecute"))
+        *ret = SCHED_NO_EXECUTE;
+    else if (str_is(text, "PreferNoSchedule"))
+        *ret = SCHED_PREFER_NO_SCHEDULE;
+    else
+        return false;
+    return true;
+}
+
+static void node_gpu_facts(struct decode *decode, struct sched_node *node)
+{
+    const struct object *object = decode->object;
+    struct str memory = object_label(object, "nvidia.com/gpu.memory");
+    struct str strategy = object_label(object, "nvidia.com/mig.strategy");
+    int64_t mib = 0;
+
+    if (memory.len && !str_to_i64(memory, &mib))
+        (void)decode_error(decode, "label nvidia.com/gpu.memory: \"" STR_FMT "\" is no number",
+                           STR_ARG(memory));
+    node->gpu_memory_mib = mib >= 1 << 20 ? mib >> 20 : mib;
+    (void)str_to_i64(object_label(object, "nvidia.com/gpu.count"), &node->gpu_count);
+    node->mig = str_is(strategy, "single")  ? SCHED_MIG_SINGLE
+                : str_is(strategy, "mixed") ? SCHED_MIG_MIXED
+                                            : SCHED_MIG_NONE;
+    node->mig_enabled = str_is(object_label(object, "node-role.kubernetes.io/mig-enabled"), "true");
+    node->gpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/gpu-worker"));
+    node->cpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/cpu-worker"));
+}
+
+void decode_node(struct decode *decode, struct sched_node *ret)
+{
+    const struct json *taints = json_at(decode->tree, "spec.taints");
+    struct sched_taint *all =
+        ARENA_ARRAY(decode->arena, struct sched_taint, json_count(taints) + 1);
+
+    *ret = (struct sched_node){.name = decode->object->name};
+    ret->labels = labels_of(decode, &ret->label_count);
+    for (size_t i = 0; i < ret->label_count; i++)
+        if (str_eq(ret->labels[i].key, decode->config->pool_label))
+            ret->pool = ret->labels[i].value;
+    JSON_FOREACH(taints, taint) {
+        struct sched_taint *to = &all[ret->taint_count];
+
+        to->key = json_str(json_get(taint, "key"));
+        to->value = json_str(json_get(taint, "value"));
+        if (effect_of(json_str(json_get(taint, "effect")), &to->effect))
+            ret->taint_count++;
+    }
+    ret->taints = all;
+    ret->unschedulable = json_bool_or(json_at(decode->tree, "spec.unschedulable"), false);
+    ret->not_ready = node_not_ready(decode->tree);
+    node_amounts(decode, ret);
+    node_gpu_facts(decode, ret);
+}
+
+/* ---- pod group ---- */
+static struct sched_topology_want topology_of(const struct json *value)
+{
+    return (struct sched_topology_want){
+        .topology = json_str(json_get(value, "topology")),
+        .required = json_str(json_get(value, "requiredTopologyLevel")),
+        .preferred = json_str(json_get(value, "preferredTopologyLevel")),
+    };
+}
+
+static enum sched_preemptibility preemptibility_of(struct decode *decode, struct str text)
+{
+    if (str_is(text, "preemptible"))
+        return SCHED_PREEMPTIBLE;
+    if (str_is(text, "non-preemptible"))
+        return SCHED_NON_PREEMPTIBLE;
+    if (str_is(text, "semi-preemptible"))
+        return SCHED_SEMI_PREEMPTIBLE;
+    if (text.len)
+        (void)decode_error(decode,
+                           "spec.preemptibility: \"" STR_FMT "\" is none of preemptible, "
+                           "non-preemptible, semi-preemptible",
+                           STR_ARG(text));
+    return SCHED_BY_PRIORITY;
+}
+
+static int64_t annotation_time(struct decode *decode, const char *key)
+{
+    struct str text = object_annotation(decode->object, key);
+    int64_t ms = 0;
+
+    if (text.len && !time_parse(text, &ms))
+        (void)decode_error(decode, "annotation %s: \"" STR_FMT "\" is not a time", key,
+                           STR_ARG(text));
+    return ms;
+}
+
+void decode_group(struct decode *decode, struct sched_group *ret)
+{
+    const struct json *spec = json_get(decode->tree, "spec");
+    const struct json *subgroups = json_get(spec, "subGroups");
+    struct sched_subgroup *all =
+        ARENA_ARRAY(decode->arena, struct sched_subgroup, json_count(subgroups) + 1);
+
+    *ret = (struct sched_group){
+        .ns = decode->object->ns,
+        .name = decode->object->name,
+        .uid = decode->object->uid,
+        .pool = object_label(decode->object, decode->config->pool_label.p),
+        .queue = json_str(json_get(spec, "queue")),
+        .created_ms = decode->object->created_ms,
+        .min_member = json_i64_or(json_get(spec, "minMember"), 1),
+        .min_subgroup = json_i64_or(json_get(spec, "minSubGroup"), 0),
+        .priority_class = json_str(json_get(spec, "priorityClassName")),
+        .preemptibility = preemptibility_of(decode, json_str(json_get(spec, "preemptibility"))),
+        .topology = topology_of(json_get(spec, "topologyConstraint")),
+        .subgroups = all,
+        .stale_since_ms = annotation_time(decode, "kai.scheduler/stale-podgroup-timestamp"),
+        .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
+    };
+    JSON_FOREACH(subgroups, subgroup) {
+        all[ret->subgroup_count++] = (struct sched_subgroup){
+            .name = json_str(json_get(subgroup, "name")),
+            .parent = json_str(json_get(subgroup, "parent")),
+            .min_member = json_i64_or(json_get(subgroup, "minMember"), 1),
+            .min_subgroup = json_i64_or(json_get(subgroup, "minSubGroup"), 0),
+            .topology = topology_of(json_get(subgroup, "topologyConstraint")),
+        };
+    }
+}
+
+/* ---- queue, topology, claim ---- */
+static double number_of(struct decode *decode,
+                        const struct json *value,
+                        const char *field,
+                        double otherwise)
+{
+    struct quantity quantity = {0};
+    struct err err = {0};
+
+    if (json_is_null(value))
+        return otherwise;
+    if (quantity_parse_json(value, &quantity, &err)) {
+        (void)decode_error(decode, "spec.resources.%s: %s", field, err.text);
+        return otherwise;
+    }
+    return (double)(int64_t)(quantity.nano / 1000000000) +
+           (double)(int64_t)(quantity.nano % 1000000000) / 1e9;
+}
+
+static int64_t duration_of(struct decode *decode, const char *field)
+{
+    struct str text = json_str(json_get(json_get(decode->tree, "spec"), field));
+    int64_t ms = -1;
+
+    if (text.len && !time_parse_duration(text, &ms))
+        (void)decode_error(decode, "spec.%s: \"" STR_FMT "\" is not a duration such as 10m", field,
+                           STR_ARG(text));
+    return ms;
+}
+
+void decode_queue(struct decode *decode, struct sched_queue *ret)
+{
+    static const char *const names[SCHED_RESOURCES] = {"cpu", "memory", "gpu"};
+    const struct json *spec = json_get(decode->tree, "spec");
+    bool strict = decode->config->quirks & SCHED_QUIRK(UNSET_LIMIT_ZERO);
+
+    *ret = (struct sched_queue){
+        .name = decode->object->name,
+        .parent = json_str(json_get(spec, "parentQueue")),
+        .pool = object_label(decode->object, decode->config->pool_label.p),
+        .created_ms = decode->object->created_ms,
+        .priority = json_i64_or(json_get(spec, "priority"), 100),
+        .preempt_min_runtime_ms = duration_of(decode, "preemptMinRuntime"),
+        .reclaim_min_runtime_ms = duration_of(decode, "reclaimMinRuntime"),
+    };
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        const struct json *block = json_get(json_get(spec, "resources"), names[r]);
+        struct sched_quota *quota = &ret->quota[r];
+        double unit = r == SCHED_MEMORY ? 1e6 : 1;
+
+        quota->quota = number_of(decode, json_get(block, "quota"), "quota", 0);
+        quota->limit =
+            number_of(decode, json_get(block, "limit"), "limit", strict ? 0 : SCHED_UNLIMITED);
+        quota->weight = number_of(decode, json_get(block, "overQuotaWeight"), "overQuotaWeight",
+                                  !strict && json_is_null(block) ? 1 : 0);
+        if (quota->quota >= 0)
+            quota->quota *= unit;
+        else
+            quota->quota = SCHED_UNLIMITED;
+        if (quota->limit >= 0)
+            quota->limit *= unit;
+        else
+            quota->limit = SCHED_UNLIMITED;
+    }
+}
+
+void decode_topology(struct decode *decode, struct sched_topology *ret)
+{
+    const struct json *levels = json_at(decode->tree, "spec.levels");
+    struct str *all = ARENA_ARRAY(decode->arena, struct str, json_count(levels) + 1);
+
+    *ret = (struct sched_topology){.name = decode->object->name, .levels = all};
+    JSON_FOREACH(levels, level)
+        all[ret->level_count++] = json_str(json_get(level, "nodeLabel"));
+}
+
+void decode_claim(struct decode *decode, struct sched_claim *ret)
+{
+    const struct json *request = json_at(decode->tree, "spec.devices.requests.0");
+    const struct json *exactly = json_get(request, "exactly");
+
+    if (exactly)
+        request = exactly;
+    *ret = (struct sched_claim){
+        .ns = decode->object->ns,
+        .name = decode->object->name,
+        .queue = object_label(decode->object, decode->config->queue_label.p),
+        .device_class = json_str(json_get(request, "deviceClassName")),
+        .device_count = json_i64_or(json_get(request, "count"), 1),
+        .consumers = (int64_t)json_count(json_at(decode->tree, "status.reservedFor")),
+        .node = json_str_at(decode->tree,
+                            "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0."
+                            "values.0"),
+    };
+}
+
+/* ---- the way in ---- */
+static int observe_put(struct sched *sched, struct decode *decode)
+{
+    const struct kind *kind = decode->object->kind;
+
+    if (kind == &kind_pod) {
+        struct sched_pod pod;
+        decode_pod(decode, &pod);
+        sched_put_pod(sched, &pod);
+    } else if (kind == &kind_node) {
+        struct sched_node node;
+        decode_node(decode, &node);
+        sched_put_node(sched, &node);
+    } else if (kind == &kind_podgroup) {
+        struct sched_group group;
+        decode_group(decode, &group);
+        sched_put_group(sched, &group);
+    } else if (kind == &kind_queue) {
+        struct sched_queue queue;
+        decode_queue(decode, &queue);
+        sched_put_queue(sched, &queue);
+    } else if (kind == &kind_priorityclass) {
+        sched_put_priority_class(
+            sched,
+            &(struct sched_priority_class){
+                .name = decode->object->name,
+                .value = json_i64_or(json_get(decode->tree, "value"), 0),
+                .global_default = json_bool_or(json_get(decode->tree, "globalDefault"), false)});
+    } else if (str_is(str_from(kind->name), "Topology")) {
+        struct sched_topology topology;
+        decode_topology(decode, &topology);
+        sched_put_topology(sched, &topology);
+    } else if (str_is(str_from(kind->name), "ResourceClaim")) {
+        struct sched_claim claim;
+        decode_claim(decode, &claim);
+        sched_put_claim(sched, &claim);
+    }
+    return decode->code;
+}
+
+static void observe_drop(struct sched *sched, const struct object *object)
+{
+    const struct kind *kind = object->kind;
+
+    if (kind == &kind_pod)
+        sched_drop_pod(sched, object->ns, object->name);
+    else if (kind == &kind_node)
+        sched_drop_node(sched, object->name);
+    else if (kind == &kind_podgroup)
+        sched_drop_group(sched, object->ns, object->name);
+    else if (kind == &kind_queue)
+        sched_drop_queue(sched, object->name);
+    else if (kind == &kind_priorityclass)
+        sched_drop_priority_class(sched, object->name);
+    else if (str_is(str_from(kind->name), "Topology"))
+        sched_drop_topology(sched, object->name);
+    else if (str_is(str_from(kind->name), "ResourceClaim"))
+        sched_drop_claim(sched, object->ns, object->name);
+}
+
+int sched_observe(struct sched *sched,
+                  enum sched_change change,
+                  const struct object *object,
+                  struct err *err)
+{
+    struct arena arena = {0};
+    int r = 0;
+
+    if (change == SCHED_DROP) {
+        observe_drop(sched, object);
+        return 0;
+    }
+    struct decode decode = {.config = sched_config(sched),
+                            .arena = &arena,
+                            .object = object,
+                            .tree = object_json(object, &arena),
+                            .err = err};
+    r = observe_put(sched, &decode);
+    arena_done(&arena);
+    return r;
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "base/str.h"
+#include "sched/spec.h"
+
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct json;
+struct object;
+struct sched_config;
+
+/* decode: API objects as specs. Everything returned points into the object's tree or `arena`.
+ * A field that makes no sense is an error that names it; the spec is usable all the same. */
+struct decode {
+    const struct sched_config *config;
+    struct arena *arena;
+    const struct object *object;
+    const struct json *tree;
+    struct err *err;
+    int code; /* the first error, 0 */
+};
+
+int decode_error(struct decode *decode, const char *fmt, ...) _printf_(2, 3);
+
+void decode_node(struct decode *decode, struct sched_node *ret);
+void decode_pod(struct decode *decode, struct sched_pod *ret);
+void decode_group(struct decode *decode, struct sched_group *ret);
+void decode_queue(struct decode *decode, struct sched_queue *ret);
+void decode_topology(struct decode *decode, struct sched_topology *ret);
+void decode_claim(struct decode *decode, struct sched_claim *ret);
+
+/* "0.25" or "25%" is not known; a decimal number in millionths, -1 when it is none. */
+int64_t decode_micro(struct str text);
+struct sched_expression *decode_expressions(struct arena *arena,
+                                            const struct json *list,
+                                            size_t *ret_count);

@@ -1,0 +1,417 @@
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/decode.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a pod asks for and where it may go. */
+
+struct amounts VEC_FIELDS(struct sched_amount);
+
+static struct sched_amount *amount_at(struct arena *arena, struct amounts *list, struct str name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (str_eq(list->items[i].name, name))
+            return &list->items[i];
+    VEC_PUSH(arena, list, (struct sched_amount){name, 0});
+    return &list->items[list->count - 1];
+}
+
+static void amounts_add(struct arena *arena, struct amounts *to, const struct amounts *from)
+{
+    for (size_t i = 0; i < from->count; i++)
+        amount_at(arena, to, from->items[i].name)->amount += from->items[i].amount;
+}
+
+static void amounts_max(struct arena *arena, struct amounts *to, const struct amounts *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        struct sched_amount *amount = amount_at(arena, to, from->items[i].name);
+        if (amount->amount < from->items[i].amount)
+            amount->amount = from->items[i].amount;
+    }
+}
+
+static void read_amounts(struct decode *decode,
+                         const struct json *list,
+                         const char *path,
+                         struct amounts *ret)
+{
+    JSON_FOREACH(list, value) {
+        struct str name = json_key(value);
+        struct err err = {0};
+        int64_t amount = 0;
+        int r = str_is(name, "cpu") ? quantity_milli_json(value, &amount, &err)
+                                    : quantity_whole_json(value, &amount, &err);
+
+        if (r || amount < 0) {
+            (void)decode_error(decode, "%s." STR_FMT ": %s", path, STR_ARG(name),
+                               r ? err.text : "is negative");
+            amount = 0;
+        }
+        amount_at(decode->arena, ret, name)->amount = amount;
+    }
+}
+
+/* A container's requests; where only a limit is given, that is the request. */
+static struct amounts container_amounts(struct decode *decode, const struct json *container)
+{
+    const struct json *resources = json_get(container, "resources");
+    struct amounts amounts = {0};
+
+    read_amounts(decode, json_get(resources, "limits"), "resources.limits", &amounts);
+    read_amounts(decode, json_get(resources, "requests"), "resources.requests", &amounts);
+    return amounts;
+}
+
+static struct amounts pod_amounts(struct decode *decode, const struct json *spec)
+{
+    bool plain = decode->config->quirks & SCHED_QUIRK(SIDECARS);
+    struct amounts sum = {0};
+    struct amounts sidecars = {0};
+    struct amounts init = {0};
+    struct amounts overhead = {0};
+
+    JSON_FOREACH(json_get(spec, "initContainers"), container) {
+        struct amounts amounts = container_amounts(decode, container);
+        bool sidecar = str_is(json_str(json_get(container, "restartPolicy")), "Always") && !plain;
+
+        if (sidecar) {
+            amounts_add(decode->arena, &sidecars, &amounts);
+            amounts_max(decode->arena, &init, &sidecars);
+        } else {
+            struct amounts with = {0};
+            amounts_add(decode->arena, &with, &amounts);
+            amounts_add(decode->arena, &with, &sidecars);
+            amounts_max(decode->arena, &init, &with);
+        }
+    }
+    JSON_FOREACH(json_get(spec, "containers"), container) {
+        struct amounts amounts = container_amounts(decode, container);
+        amounts_add(decode->arena, &sum, &amounts);
+    }
+    amounts_add(decode->arena, &sum, &sidecars);
+    amounts_max(decode->arena, &sum, &init);
+    read_amounts(decode, json_get(spec, "overhead"), "spec.overhead", &overhead);
+    amounts_add(decode->arena, &sum, &overhead);
+    return sum;
+}
+
+static void take_amounts(struct decode *decode, struct sched_pod *pod)
+{
+    struct amounts sum = pod_amounts(decode, json_get(decode->tree, "spec"));
+    struct amounts others = {0};
+
+    for (size_t i = 0; i < sum.count; i++) {
+        struct str name = sum.items[i].name;
+
+        if (str_is(name, "cpu"))
+            pod->cpu_milli = sum.items[i].amount;
+        else if (str_is(name, "memory"))
+            pod->memory_bytes = sum.items[i].amount;
+        else if (str_is(name, "nvidia.com/gpu") || str_is(name, "amd.com/gpu"))
+            pod->gpus += sum.items[i].amount;
+        else if (sum.items[i].amount > 0)
+            VEC_PUSH(decode->arena, &others, sum.items[i]);
+    }
+    pod->amounts = others.items;
+    pod->amount_count = others.count;
+}
+
+static void take_gpu_sharing(struct decode *decode, struct sched_pod *pod)
+{
+    struct str fraction = object_annotation(decode->object, "gpu-fraction");
+    struct str memory = object_annotation(decode->object, "gpu-memory");
+    struct str devices = object_annotation(decode->object, "gpu-fraction-num-devices");
+
+    if (fraction.len) {
+        pod->gpu_fraction_micro = decode_micro(fraction);
+        if (pod->gpu_fraction_micro <= 0 || pod->gpu_fraction_micro >= 1000000) {
+            pod->invalid = STR("annotation gpu-fraction must be a number between 0 and 1");
+            pod->gpu_fraction_micro = 0;
+        }
+    }
+    if (memory.len && (!str_to_i64(memory, &pod->gpu_memory_mib) || pod->gpu_memory_mib < 1)) {
+        pod->invalid = STR("annotation gpu-memory must be a positive number of MiB");
+        pod->gpu_memory_mib = 0;
+    }
+    if (devices.len && (!str_to_i64(devices, &pod->gpu_devices) || pod->gpu_devices < 1 ||
+                        pod->gpu_devices > 16)) {
+        pod->invalid = STR("annotation gpu-fraction-num-devices must be between 1 and 16");
+        pod->gpu_devices = 1;
+    }
+    if ((fraction.len && memory.len) || ((fraction.len || memory.len) && pod->gpus))
+        pod->invalid = STR("gpu-fraction, gpu-memory and whole GPUs exclude each other");
+    if (pod->invalid.len)
+        (void)decode_error(decode, STR_FMT, STR_ARG(pod->invalid));
+}
+
+/* "0,3": the numbers of the devices a plan gave the pod; shared ones are named by them too. */
+static void take_devices(struct decode *decode, struct sched_pod *pod)
+{
+    struct str rest = object_annotation(decode->object, SCHED_ANNOTATION_DEVICES);
+    bool shared = pod->gpu_fraction_micro || pod->gpu_memory_mib;
+    VEC(uint32_t) numbers = {0};
+    VEC(struct str) names = {0};
+    struct str part;
+
+    while (str_cut(&rest, ',', &part)) {
+        int64_t number = 0;
+        if (!part.len || !str_to_i64(part, &number) || number < 0 || number > 65535)
+            continue;
+        VEC_PUSH(decode->arena, &numbers, (uint32_t)number);
+        VEC_PUSH(decode->arena, &names, part);
+    }
+    for (size_t i = 0; shared && !names.count && i < decode->object->label_count; i++) {
+        struct str key = decode->object->labels[i].key;
+        if (str_is(key, "runai-gpu-group") || str_starts(key, STR("runai-gpu-group/")))
+            VEC_PUSH(decode->arena, &names, decode->object->labels[i].value);
+    }
+    if (shared) {
+        pod->gpu_groups = names.items;
+        pod->gpu_group_count = names.count;
+    } else {
+        pod->devices = numbers.items;
+        pod->device_count = numbers.count;
+    }
+}
+
+static struct sched_selector selector_of(struct arena *arena, const struct json *selector)
+{
+    const struct json *labels = json_get(selector, "matchLabels");
+    struct sched_selector ret = {.set = !json_is_null(selector)};
+    size_t count = 0;
+    struct sched_expression *expressions =
+        decode_expressions(arena, json_get(selector, "matchExpressions"), &count);
+    struct sched_expression *all =
+        ARENA_ARRAY(arena, struct sched_expression, count + json_count(labels) + 1);
+
+    for (size_t i = 0; i < count; i++)
+        all[i] = expressions[i];
+    JSON_FOREACH(labels, label) {
+        struct str *value = ARENA_NEW(arena, struct str);
+        *value = json_str(label);
+        all[count++] = (struct sched_expression){
+            .key = json_key(label), .op = SCHED_IN, .values = value, .value_count = 1};
+    }
+    ret.expressions = all;
+    ret.expression_count = count;
+    return ret;
+}
+
+static const struct sched_pod_term *pod_terms(struct arena *arena,
+                                              const struct json *list,
+                                              bool weighted,
+                                              size_t *ret_count)
+{
+    struct sched_pod_term *terms = ARENA_ARRAY(arena, struct sched_pod_term, json_count(list) + 1);
+    size_t count = 0;
+
+    JSON_FOREACH(list, item) {
+        const struct json *term = weighted ? json_get(item, "podAffinityTerm") : item;
+        const struct json *namespaces = json_get(term, "namespaces");
+        const struct json *ns_selector = json_get(term, "namespaceSelector");
+        struct str *names = ARENA_ARRAY(arena, struct str, json_count(namespaces) + 1);
+        size_t n = 0;
+
+        JSON_FOREACH(namespaces, name)
+            names[n++] = json_str(name);
+        terms[count++] = (struct sched_pod_term){
+            .selector = selector_of(arena, json_get(term, "labelSelector")),
+            .topology_key = json_str(json_get(term, "topologyKey")),
+            .namespaces = names,
+            .namespace_count = n,
+            .all_namespaces = json_is(ns_selector, JSON_OBJECT),
+            .weight = json_i64_or(json_get(item, "weight"), 0),
+        };
+    }
+    *ret_count = count;
+    return terms;
+}
+
+static const struct sched_node_term *node_terms(struct arena *arena,
+                                                const struct json *list,
+                                                bool weighted,
+                                                size_t *ret_count)
+{
+    struct sched_node_term *terms =
+        ARENA_ARRAY(arena, struct sched_node_term, json_count(list) + 1);
+    size_t count = 0;
+
+    JSON_FOREACH(list, item) {
+        const struct json *term = weighted ? json_get(item, "preference") : item;
+        struct sched_node_term *to = &terms[count++];
+
+        to->labels =
+            decode_expressions(arena, json_get(term, "matchExpressions"), &to->label_count);
+        to->fields = decode_expressions(arena, json_get(term, "matchFields"), &to->field_count);
+        to->weight = json_i64_or(json_get(item, "weight"), 0);
+    }
+    *ret_count = count;
+    return terms;
+}
+
+static void take_affinity(struct decode *decode, struct sched_pod *pod)
+{
+    const struct json *affinity = json_at(decode->tree, "spec.affinity");
+    const struct json *node = json_get(affinity, "nodeAffinity");
+    const struct json *near = json_get(affinity, "podAffinity");
+    const struct json *away = json_get(affinity, "podAntiAffinity");
+    const struct json *required = json_get(node, "requiredDuringSchedulingIgnoredDuringExecution");
+    const char *hard = "requiredDuringSchedulingIgnoredDuringExecution";
+    const char *soft = "preferredDuringSchedulingIgnoredDuringExecution";
+
+    pod->node_affinity = !json_is_null(required);
+    pod->node_terms = node_terms(decode->arena, json_get(required, "nodeSelectorTerms"), false,
+                                 &pod->node_term_count);
+    pod->node_preferences =
+        node_terms(decode->arena, json_get(node, soft), true, &pod->node_preference_count);
+    pod->affinity = pod_terms(decode->arena, json_get(near, hard), false, &pod->affinity_count);
+    pod->anti_affinity =
+        pod_terms(decode->arena, json_get(away, hard), false, &pod->anti_affinity_count);
+    pod->affinity_preferences =
+        pod_terms(decode->arena, json_get(near, soft), true, &pod->affinity_preference_count);
+    pod->anti_affinity_preferences =
+        pod_terms(decode->arena, json_get(away, soft), true, &pod->anti_affinity_preference_count);
+}
+
+static void take_constraints(struct decode *decode, struct sched_pod *pod)
+{
+    const struct json *spec = json_get(decode->tree, "spec");
+    VEC(struct sched_label) selector = {0};
+    VEC(struct sched_toleration) tolerations = {0};
+    VEC(struct sched_spread) spreads = {0};
+    VEC(struct sched_port) ports = {0};
+
+    JSON_FOREACH(json_get(spec, "nodeSelector"), label)
+        VEC_PUSH(decode->arena, &selector, (struct sched_label){json_key(label), json_str(label)});
+    JSON_FOREACH(json_get(spec, "tolerations"), item) {
+        struct str effect = json_str(json_get(item, "effect"));
+        VEC_PUSH(decode->arena, &tolerations,
+                 (struct sched_toleration){
+                     .key = json_str(json_get(item, "key")),
+                     .value = json_str(json_get(item, "value")),
+                     .exists = str_is(json_str(json_get(item, "operator")), "Exists"),
+                     .any_effect = !effect.len,
+                     .effect = str_is(effect, "NoExecute")          ? SCHED_NO_EXECUTE
+                               : str_is(effect, "PreferNoSchedule") ? SCHED_PREFER_NO_SCHEDULE
+                                                                    : SCHED_NO_SCHEDULE});
+    }
+    JSON_FOREACH(json_get(spec, "topologySpreadConstraints"), item)
+        VEC_PUSH(decode->arena, &spreads,
+                 (struct sched_spread){
+                     .selector = selector_of(decode->arena, json_get(item, "labelSelector")),
+                     .topology_key = json_str(json_get(item, "topologyKey")),
+                     .max_skew = json_i64_or(json_get(item, "maxSkew"), 1),
+                     .min_domains = json_i64_or(json_get(item, "minDomains"), 0),
+                     .required =
+                         !str_is(json_str(json_get(item, "whenUnsatisfiable")), "ScheduleAnyway")});
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        JSON_FOREACH(json_get(container, "ports"), port)
+            if (json_i64_or(json_get(port, "hostPort"), 0) > 0)
+                VEC_PUSH(decode->arena, &ports,
+                         (struct sched_port){json_str(json_get(port, "hostIP")),
+                                             json_str(json_get(port, "protocol")),
+                                             (int32_t)json_i64_or(json_get(port, "hostPort"), 0)});
+    pod->node_selector = selector.items;
+    pod->node_selector_count = selector.count;
+    pod->tolerations = tolerations.items;
+    pod->toleration_count = tolerations.count;
+    pod->spreads = spreads.items;
+    pod->spread_count = spreads.count;
+    pod->ports = ports.items;
+    pod->port_count = ports.count;
+    take_affinity(decode, pod);
+}
+
+static enum sched_phase phase_of(const struct decode *decode, struct str node)
+{
+    struct str phase = json_str_at(decode->tree, "status.phase");
+
+    if (str_is(phase, "Succeeded"))
+        return SCHED_SUCCEEDED;
+    if (str_is(phase, "Failed"))
+        return SCHED_FAILED;
+    if (decode->object->deleted_ms)
+        return SCHED_RELEASING;
+    if (str_is(phase, "Running"))
+        return SCHED_RUNNING;
+    if (node.len)
+        return SCHED_BOUND;
+    return json_count(json_at(decode->tree, "spec.schedulingGates")) ? SCHED_GATED : SCHED_PENDING;
+}
+
+static void take_claims(struct decode *decode, struct sched_pod *pod)
+{
+    const struct json *list = json_at(decode->tree, "spec.resourceClaims");
+    struct sched_claim_use *claims =
+        ARENA_ARRAY(decode->arena, struct sched_claim_use, json_count(list) + 1);
+
+    JSON_FOREACH(list, item) {
+        struct sched_claim_use use = {.name = json_str(json_get(item, "resourceClaimName"))};
+
+        use.from_template = !use.name.len;
+        JSON_FOREACH(json_at(decode->tree, "status.resourceClaimStatuses"), status)
+            if (use.from_template &&
+                str_eq(json_str(json_get(status, "name")), json_str(json_get(item, "name"))))
+                use.name = json_str(json_get(status, "resourceClaimName"));
+        if (use.name.len)
+            claims[pod->claim_count++] = use;
+    }
+    pod->claims = claims;
+}
+
+static void take_order(struct decode *decode, struct sched_pod *pod)
+{
+    struct str role = object_label(decode->object, "training.kubeflow.org/job-role");
+    struct str priority = object_label(decode->object, "kai.scheduler/task-priority");
+    bool head = str_is(object_label(decode->object, "ray.io/node-type"), "head");
+
+    pod->role_rank = str_is(role, "master") || str_is(role, "launcher") ? 0 : head ? 1 : 2;
+    pod->has_task_priority = priority.len && str_to_i64(priority, &pod->task_priority);
+}
+
+void decode_pod(struct decode *decode, struct sched_pod *ret)
+{
+    const struct object *object = decode->object;
+    const struct json *spec = json_get(decode->tree, "spec");
+    int64_t deadline_s = json_i64_or(json_get(spec, "activeDeadlineSeconds"), 0);
+    struct sched_label *labels =
+        ARENA_ARRAY(decode->arena, struct sched_label, object->label_count + 1);
+
+    *ret = (struct sched_pod){
+        .ns = object->ns,
+        .name = object->name,
+        .uid = object->uid,
+        .group = object_annotation(object, "pod-group-name"),
+        .subgroup = object_label(object, "kai.scheduler/subgroup-name"),
+        .scheduler = json_str(json_get(spec, "schedulerName")),
+        .created_ms = object->created_ms,
+        .node = json_str(json_get(spec, "nodeName")),
+        .nominated_node = json_str_at(decode->tree, "status.nominatedNodeName"),
+        .labels = labels,
+        .label_count = object->label_count,
+        .ends_ms = deadline_s > 0 ? object->created_ms + deadline_s * 1000 : 0,
+    };
+    for (size_t i = 0; i < object->label_count; i++)
+        labels[i] = (struct sched_label){object->labels[i].key, object->labels[i].value};
+    for (size_t i = 0; i < object->annotation_count; i++)
+        if (str_starts(object->annotations[i].key, STR("nvidia.com/mig-")))
+            ret->legacy_mig = true;
+    ret->phase = phase_of(decode, ret->node);
+    take_amounts(decode, ret);
+    take_gpu_sharing(decode, ret);
+    take_devices(decode, ret);
+    take_constraints(decode, ret);
+    take_claims(decode, ret);
+    take_order(decode, ret);
+}

@@ -1,0 +1,156 @@
+#include "sched/place.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether a node has room: whole resources by subtraction, shared devices one by one. */
+
+static enum place_filter shortage(uint32_t res)
+{
+    switch (res) {
+    case RES_CPU: return PLACE_CPU;
+    case RES_MEMORY: return PLACE_MEMORY;
+    case RES_GPU: return PLACE_GPU;
+    default: return PLACE_OTHER;
+    }
+}
+
+static enum fit fit_slots(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    int64_t need = 1;
+
+    if (sched->config.without_filters)
+        return FIT_IDLE;
+    if (pod->shape->shared && QUIRK(sched, TWO_POD_SLOTS) && !fit_share_open(pod, node))
+        need = 2;
+    if (node->idle[RES_PODS] >= need)
+        return FIT_IDLE;
+    return node->idle[RES_PODS] + node->releasing[RES_PODS] >= need ? FIT_RELEASING : FIT_NO;
+}
+
+enum fit fit_resources(const struct sched *sched,
+                       const struct pod *pod,
+                       struct node *node,
+                       enum place_filter *ret_short)
+{
+    enum fit fit = fit_slots(sched, pod, node);
+
+    if (fit == FIT_NO) {
+        *ret_short = PLACE_SLOTS;
+        return FIT_NO;
+    }
+    for (size_t i = 0; i < pod->want_count; i++) {
+        const struct want *want = &pod->wants[i];
+        int64_t idle = node->idle[want->res];
+
+        if (idle >= want->amount)
+            continue;
+        if (idle + node->releasing[want->res] < want->amount) {
+            *ret_short = shortage(want->res);
+            return FIT_NO;
+        }
+        fit = FIT_RELEASING;
+    }
+    if (pod->shape->wants_mig && node->legacy_mig) {
+        *ret_short = PLACE_GPU_TYPE;
+        return FIT_NO;
+    }
+    return fit;
+}
+
+/* A shared device as a candidate. */
+struct choice {
+    int64_t used; /* MiB; -1 for a device nobody uses */
+    uint8_t slot;
+    bool releasing; /* needs room that is still being given up */
+};
+
+static bool share_usable(const struct share *share, int64_t total, int64_t memory)
+{
+    if (!share->live || (!share->allocated && !share->pipelined))
+        return false;
+    return total - share->allocated - share->pipelined >= memory;
+}
+
+static bool share_needs_releasing(const struct share *share, int64_t total, int64_t memory)
+{
+    if (!share->allocated && !share->releasing)
+        return true; /* the whole device is still somebody else's */
+    return total - share->allocated - i64_max(share->releasing, share->pipelined) < memory;
+}
+
+bool fit_share_open(const struct pod *pod, const struct node *node)
+{
+    int64_t memory = share_memory(pod, node);
+
+    for (uint32_t i = 0; i < node->share_count; i++)
+        if (share_usable(&node->shares[i], node->gpu_memory, memory))
+            return true;
+    return false;
+}
+
+/* Existing shares come before whole devices when packing, after them when spreading. */
+static bool better(const struct sched *sched, const struct choice *a, const struct choice *b)
+{
+    if (sched->config.gpu_strategy == SCHED_SPREAD)
+        return a->used < b->used;
+    return a->used > b->used;
+}
+
+static size_t collect(const struct pod *pod,
+                      const struct node *node,
+                      struct choice *choices,
+                      size_t choice_max)
+{
+    int64_t memory = share_memory(pod, node);
+    int64_t whole = i64_max(0, node->idle[RES_GPU]) + i64_max(0, node->releasing[RES_GPU]);
+    size_t count = 0;
+
+    if (node->releasing[RES_GPU] < 0)
+        whole = i64_max(0, node->idle[RES_GPU] + node->releasing[RES_GPU]);
+    for (uint32_t i = 0; i < node->share_count && count < choice_max; i++) {
+        const struct share *share = &node->shares[i];
+
+        if (!share_usable(share, node->gpu_memory, memory))
+            continue;
+        choices[count++] =
+            (struct choice){.used = share->allocated + share->releasing + share->pipelined,
+                            .slot = (uint8_t)i,
+                            .releasing = share_needs_releasing(share, node->gpu_memory, memory)};
+    }
+    for (int64_t i = 0; i < whole && count < choice_max; i++)
+        choices[count++] = (struct choice){.used = -1, .releasing = i >= node->idle[RES_GPU]};
+    return count;
+}
+
+bool fit_shares(const struct sched *sched,
+                const struct pod *pod,
+                struct node *node,
+                struct placement *ret)
+{
+    struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
+    size_t count = collect(pod, node, choices, sizeof(choices) / sizeof(*choices));
+
+    if (share_memory(pod, node) > node->gpu_memory || pod->shape->devices > SHARE_DEVICES_MAX ||
+        (int64_t)count < pod->shape->devices)
+        return false;
+    ret->share_count = 0;
+    for (int64_t n = 0; n < pod->shape->devices; n++) {
+        size_t best = (size_t)n;
+
+        for (size_t i = best + 1; i < count; i++)
+            if (better(sched, &choices[i], &choices[best]))
+                best = i;
+        struct choice pick = choices[best];
+        for (size_t i = best; i > (size_t)n; i--) /* keep the order of the rest */
+            choices[i] = choices[i - 1];
+        if (pick.releasing)
+            ret->fit = FIT_RELEASING;
+        ret->shares[ret->share_count++] = pick.used < 0 ? SHARES_MAX : pick.slot;
+    }
+    return true;
+}

@@ -1,0 +1,320 @@
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Where derived state changes: pod_set() takes a pod's effects off and puts its new ones on. While
+ * `trying`, each call leaves the old place of the pod in the journal, and a rollback calls the same
+ * function with it, latest first. Share slots are reused lowest first, so going back finds every
+ * slot as it was. */
+
+void room_grew(struct sched *sched)
+{
+    sched->grown = ++sched->grown_next;
+    sched->changed = true;
+}
+
+int64_t share_memory(const struct pod *pod, const struct node *node)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+
+    if (spec->gpu_memory_mib > 0)
+        return spec->gpu_memory_mib;
+    return (int64_t)((__int128)spec->gpu_fraction_micro * node->gpu_memory / GPU_FRACTION);
+}
+
+/* GPUs of shared devices in thousandths, in steps of a hundredth as KAI counts them. */
+static int64_t share_charge(const struct pod *pod, const struct node *node)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    int64_t hundredths = 0;
+
+    if (spec->gpu_memory_mib > 0) {
+        int64_t memory = i64_max(1, node->gpu_memory);
+        hundredths = (spec->gpu_memory_mib * 100 + memory - 1) / memory;
+    } else {
+        hundredths = (spec->gpu_fraction_micro + GPU_FRACTION / 200) / (GPU_FRACTION / 100);
+    }
+    return hundredths * (GPU_MILLI / 100) * pod->shape->devices;
+}
+
+void pod_charge(const struct sched *sched,
+                const struct pod *pod,
+                const struct node *node,
+                int64_t ret[static SCHED_RESOURCES])
+{
+    (void)sched;
+    ret[SCHED_CPU] = pod->shape->spec.cpu_milli;
+    ret[SCHED_MEMORY] = pod->shape->spec.memory_bytes;
+    ret[SCHED_GPU] = (pod->gpus + pod->shape->mig_slices) * GPU_MILLI;
+    if (pod->shape->shared)
+        ret[SCHED_GPU] += share_charge(pod, node);
+}
+
+/* What a shared device takes from the node's whole ones. */
+static void share_effect(struct node *node, const struct share *share, int64_t sign)
+{
+    if (share->allocated + share->releasing > 0) {
+        node->idle[RES_GPU] -= sign;
+        if (!share->allocated && !share->pipelined)
+            node->releasing[RES_GPU] += sign;
+    } else if (share->pipelined > 0) {
+        node->releasing[RES_GPU] -= sign;
+    }
+}
+
+uint8_t share_open(struct node *node, struct gname *name)
+{
+    uint32_t slot = 0;
+
+    for (uint32_t i = 0; name && i < node->share_count; i++)
+        if (node->shares[i].live && node->shares[i].name == name)
+            return (uint8_t)i;
+    while (slot < node->share_count && node->shares[slot].live)
+        slot++;
+    assert(slot < SHARES_MAX);
+    if (slot == node->share_count) {
+        struct share *shares = mem_alloc((slot + 4) * sizeof(*shares));
+
+        if (slot)
+            memcpy(shares, node->shares, slot * sizeof(*shares));
+        mem_free(node->shares);
+        node->shares = shares;
+        node->share_count = slot + 4;
+    }
+    node->shares[slot] = (struct share){.live = true, .name = name};
+    return (uint8_t)slot;
+}
+
+static void shares_change(struct pod *pod,
+                          struct node *node,
+                          enum status status,
+                          const uint8_t *slots,
+                          int64_t sign)
+{
+    int64_t memory = share_memory(pod, node);
+
+    for (uint8_t i = 0; i < pod->share_count; i++) {
+        struct share *share = &node->shares[slots[i]];
+
+        share->live = true;
+        if (!share->name && pod->share_names)
+            share->name = pod->share_names[i];
+        share_effect(node, share, -1);
+        if (status == ST_RELEASING)
+            share->releasing += sign * memory;
+        else if (status == ST_PIPELINED)
+            share->pipelined += sign * memory;
+        else
+            share->allocated += sign * memory;
+        share->pod_count += (uint32_t)sign;
+        share_effect(node, share, 1);
+        if (!share->pod_count)
+            *share = (struct share){0};
+    }
+}
+
+static void node_change(struct pod *pod,
+                        struct node *node,
+                        enum status status,
+                        const uint8_t *slots,
+                        int64_t sign)
+{
+    bool idle = status != ST_PIPELINED;
+    int64_t releasing = status == ST_RELEASING ? 1 : idle ? 0 : -1;
+
+    for (size_t i = 0; i < pod->want_count; i++) {
+        const struct want *want = &pod->wants[i];
+
+        if (idle)
+            node->idle[want->res] -= sign * want->amount;
+        node->releasing[want->res] += sign * releasing * want->amount;
+    }
+    if (idle)
+        node->idle[RES_PODS] -= sign;
+    node->releasing[RES_PODS] += sign * releasing;
+    shares_change(pod, node, status, slots, sign);
+    node->legacy_mig += (uint32_t)(pod->shape->spec.legacy_mig ? sign : 0);
+    for (size_t i = 0; idle && i < pod->device_count; i++) {
+        uint64_t bit = UINT64_C(1) << (pod->devices[i] % 64);
+
+        if (pod->devices[i] >= DEVICES_MAX)
+            continue;
+        uint64_t *word = &node->devices_used[pod->devices[i] / 64];
+        *word = sign > 0 ? *word | bit : *word & ~bit;
+    }
+}
+
+static void claims_change(struct pod *pod, struct node *node, int64_t sign)
+{
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        struct claim *claim = pod->claims[i];
+
+        claim->holders += (uint32_t)sign;
+        if (sign > 0)
+            claim->node = node;
+        else if (!claim->holders)
+            claim->node = NULL;
+    }
+}
+
+static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
+{
+    sched->anti_pods += pod->shape->spec.anti_affinity_count ? 1 : 0;
+    pod->node_index = (uint32_t)node->pods.count;
+    VEC_PUSH(NULL, &node->pods, pod);
+    node_change(pod, node, pod->status, pod->shares, 1);
+    claims_change(pod, node, 1);
+}
+
+static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
+{
+    sched->anti_pods -= pod->shape->spec.anti_affinity_count ? 1 : 0;
+    node_change(pod, node, pod->status, pod->shares, -1);
+    claims_change(pod, node, -1);
+    VEC_REMOVE_SWAP(&node->pods, pod->node_index);
+    if (pod->node_index < node->pods.count)
+        node->pods.items[pod->node_index]->node_index = pod->node_index;
+}
+
+static void queue_change(struct pod *pod, int64_t sign)
+{
+    struct group *group = pod->group;
+
+    if (!group || pod->set == SET_NONE || !pod->ours)
+        return;
+    bool active = ST_IN(pod->status, ST_ACTIVE);
+    if (!active && pod->status != ST_PENDING)
+        return;
+    for (struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            if (!active) {
+                queue->asked[r] += sign * pod->ask[r];
+                continue;
+            }
+            queue->allocated[r] += sign * pod->charge[r];
+            if (!group->preemptible)
+                queue->fixed[r] += sign * pod->charge[r];
+        }
+}
+
+static void group_change(struct pod *pod, int64_t sign)
+{
+    if (!pod->group || pod->set == SET_NONE)
+        return;
+    pod->group->sets[pod->set].count[pod->status] += sign;
+    pod->group->count[pod->status] += sign;
+}
+
+static struct undo place_of(struct pod *pod)
+{
+    struct undo place = {.pod = pod,
+                         .node = pod->node,
+                         .status = pod->status,
+                         .share_count = pod->share_count,
+                         .left = pod->left};
+
+    memcpy(place.shares, pod->shares, sizeof(place.shares));
+    memcpy(place.left_shares, pod->left_shares, sizeof(place.left_shares));
+    return place;
+}
+
+static void take_off(struct sched *sched, struct pod *pod)
+{
+    queue_change(pod, -1);
+    group_change(pod, -1);
+    if (pod->left)
+        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, -1);
+    if (ST_IN(pod->status, ST_USED) && pod->node) {
+        node_detach(sched, pod, pod->node);
+        room_grew(sched);
+    }
+}
+
+static void put_on(struct sched *sched, struct pod *pod)
+{
+    if (pod->left)
+        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, 1);
+    if (ST_IN(pod->status, ST_USED) && pod->node) {
+        pod_charge(sched, pod, pod->node, pod->charge);
+        node_attach(sched, pod, pod->node);
+    }
+    queue_change(pod, 1);
+    group_change(pod, 1);
+    if (pod->group)
+        group_lists(pod->group);
+}
+
+static void place_set(struct sched *sched, const struct undo *to)
+{
+    struct pod *pod = to->pod;
+    struct node *touched[4] = {pod->node, pod->left, to->node, to->left};
+
+    take_off(sched, pod);
+    pod->status = to->status;
+    pod->node = to->node;
+    pod->share_count = to->share_count;
+    memcpy(pod->shares, to->shares, sizeof(pod->shares));
+    pod->left = to->left;
+    memcpy(pod->left_shares, to->left_shares, sizeof(pod->left_shares));
+    put_on(sched, pod);
+    for (size_t i = 0; i < 4; i++)
+        if (touched[i])
+            index_update(sched, touched[i]);
+}
+
+void pod_set(struct sched *sched,
+             struct pod *pod,
+             enum status status,
+             struct node *node,
+             const uint8_t *shares,
+             uint8_t share_count)
+{
+    struct undo to = {.pod = pod, .node = node, .status = status, .share_count = share_count};
+
+    if (share_count)
+        memcpy(to.shares, shares, share_count);
+    if (sched->trying) {
+        VEC_PUSH(NULL, &sched->journal, place_of(pod));
+        if (!pod->logged) {
+            pod->logged = true;
+            VEC_PUSH(NULL, &sched->touched, place_of(pod));
+        }
+        if (status == ST_PIPELINED && pod->status == ST_RELEASING && pod->victim) {
+            to.left = pod->node;
+            memcpy(to.left_shares, pod->shares, sizeof(to.left_shares));
+        }
+    }
+    place_set(sched, &to);
+}
+
+struct mark journal_mark(const struct sched *sched)
+{
+    return (struct mark){sched->journal.count, sched->grown};
+}
+
+void journal_rollback(struct sched *sched, struct mark mark)
+{
+    bool trying = sched->trying;
+
+    sched->trying = false;
+    while (sched->journal.count > mark.count) {
+        struct undo undo = sched->journal.items[--sched->journal.count];
+        place_set(sched, &undo);
+    }
+    sched->trying = trying;
+    sched->grown = mark.grown;
+}
+
+void journal_commit(struct sched *sched)
+{
+    sched->journal.count = 0;
+}

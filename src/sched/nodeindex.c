@@ -1,0 +1,154 @@
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The capacity indexes: per pool, nodes ordered by what is free (idle and releasing) and then by
+ * name, so that "the fullest node with at least this much" is a descent and the next one a step.
+ *
+ * Treaps: search trees by (key, rank) that are heaps by a priority drawn from the node's slot.
+ * Their shape depends on the set of nodes alone, not on the order of updates. Invariant: a node is
+ * in a tree exactly while it can be scheduled to, under the key of its present free room. */
+
+static uint32_t priority_of(uint32_t slot)
+{
+    uint32_t x = slot + 0x9e3779b9U;
+
+    x = (x ^ (x >> 16)) * 0x85ebca6bU;
+    x = (x ^ (x >> 13)) * 0xc2b2ae35U;
+    return x ^ (x >> 16);
+}
+
+static bool before(int64_t key, uint32_t rank, const struct node *node, int which)
+{
+    return key < node->links[which].key || (key == node->links[which].key && rank < node->rank);
+}
+
+/* Splits into nodes before (key, rank) and the others. */
+static void split(struct node *root,
+                  int which,
+                  const struct node *at,
+                  struct node **left,
+                  struct node **right)
+{
+    if (!root) {
+        *left = *right = NULL;
+    } else if (before(at->links[which].key, at->rank, root, which)) {
+        split(root->links[which].left, which, at, left, &root->links[which].left);
+        *right = root;
+    } else {
+        split(root->links[which].right, which, at, &root->links[which].right, right);
+        *left = root;
+    }
+}
+
+static struct node *merge(struct node *left, struct node *right, int which)
+{
+    if (!left || !right)
+        return left ? left : right;
+    if (left->links[which].priority >= right->links[which].priority) {
+        left->links[which].right = merge(left->links[which].right, right, which);
+        return left;
+    }
+    right->links[which].left = merge(left, right->links[which].left, which);
+    return right;
+}
+
+static void insert(struct node **root, struct node *node, int which)
+{
+    struct node_link *link = &node->links[which];
+
+    link->priority = priority_of(node->slot);
+    while (*root && (*root)->links[which].priority >= link->priority)
+        root = before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
+                                                           : &(*root)->links[which].right;
+    split(*root, which, node, &link->left, &link->right);
+    *root = node;
+    link->in = true;
+}
+
+static void take_out(struct node **root, struct node *node, int which)
+{
+    struct node_link *link = &node->links[which];
+
+    while (*root && *root != node)
+        root = before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
+                                                           : &(*root)->links[which].right;
+    if (*root)
+        *root = merge(link->left, link->right, which);
+    link->left = link->right = NULL;
+    link->in = false;
+}
+
+static bool has_gpus(const struct node *node)
+{
+    return node->total[RES_GPU] > 0 || node->mig;
+}
+
+static struct node **root_of(struct node *node, int which)
+{
+    if (which == INDEX_GPU)
+        return &node->pool->index[0];
+    return &node->pool->index[has_gpus(node) ? 2 : 1];
+}
+
+void index_remove(struct node *node)
+{
+    for (int which = 0; which < 2; which++)
+        if (node->links[which].in)
+            take_out(root_of(node, which), node, which);
+}
+
+void index_update(struct sched *sched, struct node *node)
+{
+    const int64_t keys[2] = {
+        [INDEX_GPU] = node->idle[RES_GPU] + node->releasing[RES_GPU],
+        [INDEX_CPU] = node->idle[RES_CPU] + node->releasing[RES_CPU],
+    };
+
+    for (int which = 0; which < 2; which++) {
+        struct node_link *link = &node->links[which];
+        bool wanted = node->schedulable && (which == INDEX_CPU || has_gpus(node));
+
+        if (link->in == wanted && (!wanted || link->key == keys[which]))
+            continue;
+        if (!sched->ranks_valid && wanted)
+            continue; /* nodes_ranked() puts everything in */
+        if (link->in)
+            take_out(root_of(node, which), node, which);
+        link->key = keys[which];
+        if (wanted)
+            insert(root_of(node, which), node, which);
+    }
+}
+
+struct node *index_from(struct node *root, int which, int64_t key)
+{
+    struct node *found = NULL;
+
+    while (root) {
+        if (root->links[which].key >= key) {
+            found = root;
+            root = root->links[which].left;
+        } else {
+            root = root->links[which].right;
+        }
+    }
+    return found;
+}
+
+struct node *index_next(struct node *root, int which, const struct node *node)
+{
+    struct node *found = NULL;
+
+    while (root) {
+        if (before(node->links[which].key, node->rank, root, which)) {
+            found = root;
+            root = root->links[which].left;
+        } else {
+            root = root->links[which].right;
+        }
+    }
+    return found;
+}

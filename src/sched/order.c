@@ -1,0 +1,222 @@
+#include "sched/order.h"
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic)
+{
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
+    if (a_elastic != b_elastic)
+        return a_elastic < b_elastic ? -1 : 1;
+    if (a->spec.created_ms != b->spec.created_ms)
+        return a->spec.created_ms < b->spec.created_ms ? -1 : 1;
+    return str_cmp(a->key, b->key);
+}
+
+void order_init(struct order *order, struct sched *sched, bool victims, bool search)
+{
+    *order = (struct order){
+        .sched = sched,
+        .victims = victims,
+        .search = search,
+        .nodes = ARENA_ARRAY(sched->arena, struct order_node *, sched->queues.count + 1),
+    };
+}
+
+/* ---- groups of a leaf ---- */
+static bool entry_before(const struct order *order,
+                         const struct order_entry *a,
+                         const struct order_entry *b)
+{
+    int cmp = group_order(a->group, a->elastic, b->group, b->elastic);
+
+    return order->victims ? cmp > 0 : cmp < 0;
+}
+
+static void entries_up(const struct order *order, struct order_node *node, size_t i)
+{
+    struct order_entry *items = node->groups.items;
+
+    while (i && entry_before(order, &items[i], &items[(i - 1) / 2])) {
+        struct order_entry swap = items[i];
+        items[i] = items[(i - 1) / 2];
+        items[(i - 1) / 2] = swap;
+        i = (i - 1) / 2;
+    }
+}
+
+static void entries_down(const struct order *order, struct order_node *node)
+{
+    struct order_entry *items = node->groups.items;
+
+    for (size_t i = 0;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= node->groups.count)
+            return;
+        if (child + 1 < node->groups.count && entry_before(order, &items[child + 1], &items[child]))
+            child++;
+        if (!entry_before(order, &items[child], &items[i]))
+            return;
+        struct order_entry swap = items[i];
+        items[i] = items[child];
+        items[child] = swap;
+        i = child;
+    }
+}
+
+/* ---- queues ---- */
+static struct order_entry *best_entry(struct order *order, struct order_node *node)
+{
+    while (!node->groups.count && node->children.count)
+        node = node->children.items[0];
+    if (!node->groups.count)
+        return NULL;
+    struct order_entry *entry = &node->groups.items[0];
+    if (!entry->known) {
+        struct pod_vec tasks = {0};
+
+        group_tasks(order->sched, entry->group, order->search || order->victims, &tasks);
+        tasks_request(&tasks, entry->request);
+        entry->known = true;
+    }
+    return entry;
+}
+
+static bool node_before(struct order *order, struct order_node *a, struct order_node *b)
+{
+    const struct order_entry *best_a = best_entry(order, a);
+    const struct order_entry *best_b = best_entry(order, b);
+    int cmp = queue_order(order->sched,
+                          (struct queue_side){a->queue, best_a ? best_a->request : NULL,
+                                              order->victims ? a->popped : NULL},
+                          (struct queue_side){b->queue, best_b ? best_b->request : NULL,
+                                              order->victims ? b->popped : NULL});
+
+    return order->victims ? cmp > 0 : cmp < 0;
+}
+
+static void swap_children(struct order_node *node, size_t a, size_t b)
+{
+    struct order_node *swap = node->children.items[a];
+
+    node->children.items[a] = node->children.items[b];
+    node->children.items[b] = swap;
+}
+
+static void children_up(struct order *order, struct order_node *node, size_t i)
+{
+    while (i && node_before(order, node->children.items[i], node->children.items[(i - 1) / 2])) {
+        swap_children(node, i, (i - 1) / 2);
+        i = (i - 1) / 2;
+    }
+}
+
+static void children_down(struct order *order, struct order_node *node)
+{
+    struct order_node **items = node->children.items;
+
+    for (size_t i = 0;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= node->children.count)
+            return;
+        if (child + 1 < node->children.count && node_before(order, items[child + 1], items[child]))
+            child++;
+        if (!node_before(order, items[child], items[i]))
+            return;
+        swap_children(node, i, child);
+        i = child;
+    }
+}
+
+static struct order_node *node_for(struct order *order, struct queue *queue)
+{
+    if (!queue)
+        return &order->root;
+    struct order_node *node = order->nodes[queue->index];
+    if (!node) {
+        node = order->nodes[queue->index] = ARENA_NEW(order->sched->arena, struct order_node);
+        node->queue = queue;
+        node->parent = node_for(order, queue->parent);
+    }
+    return node;
+}
+
+void order_push(struct order *order, struct group *group)
+{
+    struct arena *arena = order->sched->arena;
+    struct order_node *node = node_for(order, group->queue);
+
+    VEC_PUSH(arena, &node->groups,
+             (struct order_entry){.group = group, .elastic = group_elastic(group)});
+    entries_up(order, node, node->groups.count - 1);
+    for (; node->parent; node = node->parent) {
+        if (node->queued) {
+            node->parent->moved = true;
+            continue;
+        }
+        node->queued = true;
+        VEC_PUSH(arena, &node->parent->children, node);
+        children_up(order, node->parent, node->parent->children.count - 1);
+    }
+}
+
+static struct group *leaf_pop(struct order *order, struct order_node *node)
+{
+    struct group *group = node->groups.items[0].group;
+
+    node->groups.items[0] = node->groups.items[--node->groups.count];
+    entries_down(order, node);
+    return group;
+}
+
+static void node_popped(struct order_node *node, const struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+        bool held = ST_IN(pod->status, ST_ALLOCATED);
+
+        for (int r = 0; held && pod->set != SET_NONE && r < SCHED_RESOURCES; r++)
+            node->popped[r] += pod->charge[r];
+    }
+}
+
+struct group *order_pop(struct order *order)
+{
+    struct order_node *node = &order->root;
+
+    while (node->children.count) {
+        if (node->moved)
+            children_down(order, node);
+        node->moved = false;
+        node = node->children.items[0];
+    }
+    if (!node->groups.count)
+        return NULL;
+    struct group *group = leaf_pop(order, node);
+    for (; node->parent; node = node->parent) {
+        struct order_node *parent = node->parent;
+
+        if (order->victims)
+            node_popped(node, group);
+        parent->moved = true;
+        if (node->groups.count || node->children.count)
+            continue;
+        node->queued = false;
+        parent->children.items[0] = parent->children.items[--parent->children.count];
+        children_down(order, parent);
+    }
+    return group;
+}

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "base/vec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* order: which group is next.
+ *
+ * A tree of heaps that mirrors the queues: at each level the best queue, judged by its best group,
+ * down to a leaf and its best group. Shares change as groups are placed, so after each pop the way
+ * down is ranked again; queues that were not touched keep their place. Victim orders run backwards,
+ * with what was popped taken off its queue's share. */
+struct order_entry {
+    struct group *group;
+    int elastic;
+    bool known; /* request is filled in */
+    int64_t request[SCHED_RESOURCES];
+};
+
+struct order_node {
+    struct queue *queue; /* NULL: the root */
+    struct order_node *parent;
+    VEC(struct order_node *) children; /* heap */
+    VEC(struct order_entry) groups;    /* heap */
+    bool queued;                       /* in its parent's heap */
+    bool moved;                        /* its first child has to be ranked again */
+    int64_t popped[SCHED_RESOURCES];
+};
+
+struct order {
+    struct sched *sched;
+    bool victims;
+    bool search; /* evicted pods count as waiting */
+    struct order_node root;
+    struct order_node **nodes; /* by queue->index */
+};
+
+void order_init(struct order *order, struct sched *sched, bool victims, bool search);
+void order_push(struct order *order, struct group *group);
+/* NULL when empty. */
+struct group *order_pop(struct order *order);
+/* The order of two groups of one queue: -1, 0, 1. */
+int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic);

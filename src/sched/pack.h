@@ -1,0 +1,21 @@
+#pragma once
+
+#include "sched/spec.h"
+
+#include <stddef.h>
+
+/* pack: a spec copied into one heap block, with everything it points to.
+ *
+ * Each pack_*() runs its copy twice: once to count the bytes, once to fill the block. The result's
+ * pointers lead into *ret_block, which the caller frees with mem_free(). */
+void pack_node(const struct sched_node *node, struct sched_node *ret, void **ret_block);
+void pack_group(const struct sched_group *group, struct sched_group *ret, void **ret_block);
+void pack_queue(const struct sched_queue *queue, struct sched_queue *ret, void **ret_block);
+void pack_claim(const struct sched_claim *claim, struct sched_claim *ret, void **ret_block);
+void pack_topology(const struct sched_topology *topology,
+                   struct sched_topology *ret,
+                   void **ret_block);
+/* Only the fields that pods of one template share: requests and constraints. */
+void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block);
+/* Only what a pod has of its own: names, labels, claims, devices. */
+void pack_pod(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block);

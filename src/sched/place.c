@@ -1,0 +1,259 @@
+#include "sched/place.h"
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+const char *place_filter_text(enum place_filter filter)
+{
+    static const char *const texts[] = {
+#define PLACE_FILTER_TEXT(name, text) [PLACE_##name] = text,
+        PLACE_FILTERS(PLACE_FILTER_TEXT)
+#undef PLACE_FILTER_TEXT
+            [PLACE_OK] = "free",
+    };
+    return texts[filter];
+}
+
+/* Whether the pod fits on the node, and how. */
+static enum place_filter try_node(struct sched *sched,
+                                  struct pod *pod,
+                                  const struct affinity *affinity,
+                                  struct node *node,
+                                  struct placement *ret)
+{
+    enum place_filter why = PLACE_OK;
+
+    ret->share_count = 0;
+    if (!filter_allowed(sched, pod->shape, node))
+        return PLACE_SELECTOR;
+    ret->fit = fit_resources(sched, pod, node, &why);
+    if (ret->fit == FIT_NO)
+        return why;
+    if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
+        return PLACE_GPU;
+    if (affinity) {
+        enum fit fit = affinity_fit(affinity, node, &why);
+        if (fit == FIT_NO)
+            return why;
+        ret->fit = fit < ret->fit ? fit : ret->fit;
+    }
+    if (pod->shape->spec.gpu_memory_mib && !queue_allows_pod(sched, pod, node))
+        return PLACE_QUEUE;
+    ret->node = node;
+    return PLACE_OK;
+}
+
+/* ---- scores ---- */
+/* Parts in the order of their weight: a part never outweighs one before it. */
+struct score {
+    double coarse; /* nomination, pod affinity, topology, sharing, availability */
+    double wish;   /* node preferences, which KAI does not have */
+    bool type;     /* a CPU pod on a CPU node */
+    double fine;   /* packing or spreading */
+};
+
+static bool needs_gpu(const struct pod *pod)
+{
+    return pod->gpus || pod->shape->shared || pod->shape->wants_mig;
+}
+
+static double fine_score(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    bool gpu = needs_gpu(pod);
+    uint32_t res = gpu ? RES_GPU : RES_CPU;
+    enum sched_strategy strategy = gpu ? sched->config.gpu_strategy : sched->config.cpu_strategy;
+
+    if (sched->config.without_placement)
+        return 0;
+    if (pod->shape->wants_mig && !QUIRK(sched, MIG_PACKING))
+        for (size_t i = 0; i < pod->want_count; i++)
+            if (pod->wants[i].res >= RES_FIRST_OTHER)
+                res = pod->wants[i].res;
+    double unused = (double)(node->idle[res] + node->releasing[res]);
+    if (strategy == SCHED_SPREAD) {
+        int64_t count = gpu && node->spec.gpu_count ? node->spec.gpu_count : node->total[res];
+        return count > 0 ? unused / (double)count : 0;
+    }
+    return -unused; /* the fullest node first */
+}
+
+static double wish_score(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    double score = 0;
+
+    if (QUIRK(sched, NO_PREFERENCES))
+        return 0;
+    for (size_t i = 0; i < spec->node_preference_count; i++)
+        if (node_term_matches(node, &spec->node_preferences[i]))
+            score += (double)spec->node_preferences[i].weight;
+    return filter_tolerates(spec, node, true) ? score : score - 100;
+}
+
+static struct score score_of(const struct sched *sched,
+                             const struct pod *pod,
+                             const struct affinity *affinity,
+                             const struct placement *placement,
+                             double bonus)
+{
+    const struct node *node = placement->node;
+    struct score score = {.coarse = bonus};
+
+    if (pod->nominated.len && str_eq(pod->nominated, node->name))
+        score.coarse += 1000000;
+    score.coarse += 100000 * affinity_score(affinity, node);
+    if (pod->shape->shared && sched->config.gpu_strategy == SCHED_BINPACK &&
+        fit_share_open(pod, node))
+        score.coarse += 1000;
+    if (placement->fit == FIT_IDLE)
+        score.coarse += 100;
+    score.wish = wish_score(sched, pod, node);
+    score.type = !needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
+    score.fine = fine_score(sched, pod, node);
+    return score;
+}
+
+static bool score_above(struct score a, struct score b)
+{
+    if (a.coarse > b.coarse || a.coarse < b.coarse)
+        return a.coarse > b.coarse;
+    if (a.wish > b.wish || a.wish < b.wish)
+        return a.wish > b.wish;
+    if (a.type != b.type)
+        return a.type;
+    return a.fine > b.fine;
+}
+
+/* ---- searches ---- */
+static bool scan(struct sched *sched,
+                 struct pod *pod,
+                 const struct node_set *set,
+                 struct placement *ret)
+{
+    struct affinity *affinity = affinity_prepare(sched, pod);
+    struct score best = {0};
+    bool found = false;
+
+    affinity_scale(affinity, set);
+    for (size_t i = 0; i < set->count; i++) {
+        struct placement placement = {0};
+
+        if (try_node(sched, pod, affinity, set->nodes[i], &placement) != PLACE_OK)
+            continue;
+        struct score score =
+            score_of(sched, pod, affinity, &placement, set->bonus ? set->bonus[i] : 0);
+        if (found && !score_above(score, best))
+            continue;
+        found = true;
+        best = score;
+        *ret = placement;
+    }
+    return found;
+}
+
+/* The first node at or above `key` that has room now; failing that the first that will have. */
+static bool walk_index(struct sched *sched,
+                       struct pod *pod,
+                       struct node *root,
+                       int which,
+                       int64_t key,
+                       struct placement *later,
+                       struct placement *ret)
+{
+    for (struct node *node = index_from(root, which, key); node;
+         node = index_next(root, which, node)) {
+        struct placement placement = {0};
+
+        if (try_node(sched, pod, NULL, node, &placement) != PLACE_OK)
+            continue;
+        if (placement.fit == FIT_IDLE) {
+            *ret = placement;
+            return true;
+        }
+        if (!later->node)
+            *later = placement;
+    }
+    return false;
+}
+
+static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
+{
+    struct pool *pool = pod->group->queue->pool;
+    struct placement later = {0};
+
+    if (needs_gpu(pod)) {
+        if (walk_index(sched, pod, pool->index[0], INDEX_GPU, pod->gpus, &later, ret))
+            return true;
+    } else {
+        int64_t cpu = pod->shape->spec.cpu_milli;
+        if (walk_index(sched, pod, pool->index[1], INDEX_CPU, cpu, &later, ret) ||
+            walk_index(sched, pod, pool->index[2], INDEX_CPU, cpu, &later, ret))
+            return true;
+    }
+    *ret = later;
+    return later.node != NULL;
+}
+
+static bool indexed(const struct sched *sched, const struct pod *pod)
+{
+    enum sched_strategy strategy =
+        needs_gpu(pod) ? sched->config.gpu_strategy : sched->config.cpu_strategy;
+
+    return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
+           !pod->shape->wants_mig && !pod->nominated.len && !pod->claim_count &&
+           !sched->anti_pods && strategy == SCHED_BINPACK && !sched->config.without_placement &&
+           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
+}
+
+static bool claims_usable(const struct sched *sched, const struct pod *pod)
+{
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        const struct claim *claim = pod->claims[i];
+
+        if (!claim->known || claim->spec.consumers >= 256)
+            return false;
+        if (claim->gpu && !claim->from_template && !sched->config.without_proportion &&
+            !str_eq(claim->spec.queue, pod->group->queue->name))
+            return false;
+    }
+    return true;
+}
+
+bool place_find(struct sched *sched,
+                struct pod *pod,
+                const struct node_set *set,
+                struct placement *ret)
+{
+    struct pool *pool = pod->group->queue->pool;
+    struct node_set all = {.nodes = pool->nodes.items, .count = pool->nodes.count};
+
+    *ret = (struct placement){0};
+    if (!claims_usable(sched, pod))
+        return false;
+    if ((!set || !set->nodes) && indexed(sched, pod))
+        return lookup(sched, pod, ret);
+    return scan(sched, pod, set && set->nodes ? set : &all, ret);
+}
+
+enum place_filter place_verdict(struct sched *sched, struct pod *pod, struct node *node)
+{
+    enum place_filter why = filter_static(sched, pod->shape, node);
+    struct placement placement = {0};
+
+    if (why != PLACE_OK)
+        return why;
+    for (size_t i = 0; i < pod->want_count; i++)
+        if (node->total[pod->wants[i].res] < pod->wants[i].amount)
+            return PLACE_TOO_SMALL;
+    if (!claims_usable(sched, pod))
+        return PLACE_CLAIM;
+    return try_node(sched, pod, affinity_prepare(sched, pod), node, &placement);
+}

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* place: the best node for one pod.
+ *
+ * Filters (which nodes may take it), fit (whether there is room, now or when terminating pods have
+ * ended), score (which is best). Greedy: the best node that fits; ties go to the first name. */
+
+enum fit {
+    FIT_NO,
+    FIT_RELEASING, /* once what is terminating has gone */
+    FIT_IDLE,
+};
+
+/* Where to look. `bonus` adds to the score of each node (topology preference). */
+struct node_set {
+    struct node **nodes; /* by rank; NULL: every node of the pool */
+    size_t count;
+    const double *bonus; /* parallel to nodes, or NULL */
+};
+
+struct placement {
+    struct node *node; /* NULL: none */
+    enum fit fit;
+    uint8_t shares[SHARE_DEVICES_MAX];
+    uint8_t share_count;
+};
+
+/* How many nodes each filter turned away, for explanations. */
+#define PLACE_FILTERS(X)                                      \
+    X(UNREADY, "not ready or cordoned")                       \
+    X(SELECTOR, "not matching node selector or affinity")     \
+    X(TAINT, "with a taint the pod does not tolerate")        \
+    X(GPU_TYPE, "without that kind of GPU")                   \
+    X(TOO_SMALL, "too small even when empty")                 \
+    X(CPU, "short of CPU")                                    \
+    X(MEMORY, "short of memory")                              \
+    X(GPU, "short of GPUs")                                   \
+    X(OTHER, "short of another resource")                     \
+    X(SLOTS, "with no pod slot left")                         \
+    X(PORT, "with the host port taken")                       \
+    X(AFFINITY, "ruled out by pod affinity or anti-affinity") \
+    X(SPREAD, "ruled out by a topology spread constraint")    \
+    X(CLAIM, "not able to serve its resource claim")          \
+    X(QUEUE, "where its queue would pass a limit")
+
+enum place_filter {
+#define PLACE_FILTER_ENUM(name, text) PLACE_##name,
+    PLACE_FILTERS(PLACE_FILTER_ENUM)
+#undef PLACE_FILTER_ENUM
+    PLACE_FILTER_COUNT,
+    PLACE_OK = PLACE_FILTER_COUNT,
+};
+const char *place_filter_text(enum place_filter filter);
+
+bool place_find(struct sched *sched,
+                struct pod *pod,
+                const struct node_set *set,
+                struct placement *ret);
+
+/* Why one node is not possible for the pod at the moment: PLACE_OK when it is. */
+enum place_filter place_verdict(struct sched *sched, struct pod *pod, struct node *node);
+
+/* filter.c */
+enum place_filter filter_static(const struct sched *sched,
+                                const struct shape *shape,
+                                const struct node *node);
+bool filter_allowed(const struct sched *sched, struct shape *shape, const struct node *node);
+bool filter_tolerates(const struct sched_pod *spec, const struct node *node, bool prefer);
+struct str node_label(const struct node *node, struct str key);
+bool node_terms_match(const struct node *node, const struct sched_node_term *terms, size_t count);
+bool node_term_matches(const struct node *node, const struct sched_node_term *term);
+
+/* fit.c */
+enum fit fit_resources(const struct sched *sched,
+                       const struct pod *pod,
+                       struct node *node,
+                       enum place_filter *ret_short);
+bool fit_shares(const struct sched *sched,
+                const struct pod *pod,
+                struct node *node,
+                struct placement *ret);
+bool fit_share_open(const struct pod *pod, const struct node *node);
+
+/* affinity.c */
+struct affinity;
+/* Looks once at every pod the constraints could mean; NULL when there are none. */
+struct affinity *affinity_prepare(struct sched *sched, struct pod *pod);
+enum fit affinity_fit(const struct affinity *affinity,
+                      const struct node *node,
+                      enum place_filter *ret_why);
+double affinity_score(const struct affinity *affinity, const struct node *node);
+void affinity_scale(struct affinity *affinity, const struct node_set *set);

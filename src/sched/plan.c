@@ -1,0 +1,262 @@
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/cycle.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* From what the cycle did to the list of what has to be done. A pod that the cycle touched is
+ * compared with where it was at the start; attempts that were rolled back leave no trace. */
+struct plan {
+    VEC(struct sched_bind) binds;
+    VEC(struct sched_evict) evicts;
+    VEC(struct sched_nominate) nominates;
+    VEC(struct sched_waiting) waiting;
+    VEC(struct sched_note) notes;
+    uint32_t batches;
+};
+
+static struct sched_pod_ref ref_of(struct sched *sched, const struct pod *pod)
+{
+    return (struct sched_pod_ref){str_dup(sched->arena, pod->ns), str_dup(sched->arena, pod->name),
+                                  str_dup(sched->arena, pod->uid)};
+}
+
+/* ---- device numbers ---- */
+static bool share_has_number(const struct node *node, uint32_t number)
+{
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        int64_t named = 0;
+        if (node->shares[i].live && node->shares[i].name &&
+            str_to_i64(node->shares[i].name->text, &named) && named == (int64_t)number)
+            return true;
+    }
+    return false;
+}
+
+/* The lowest number from `from` on that nobody is known to use. */
+static uint32_t free_number(const struct node *node, uint32_t from)
+{
+    while (from < DEVICES_MAX && ((node->devices_used[from / 64] >> (from % 64) & 1) != 0 ||
+                                  share_has_number(node, from)))
+        from++;
+    return from;
+}
+
+static void number_whole(struct pod *pod)
+{
+    struct node *node = pod->node;
+    uint32_t number = 0;
+
+    if (pod->gpus <= 0 || pod->claim_count || pod->gpus > DEVICES_MAX)
+        return;
+    mem_free(pod->plan_devices);
+    pod->plan_devices = mem_alloc((size_t)pod->gpus * sizeof(*pod->plan_devices));
+    for (int64_t i = 0; i < pod->gpus; i++) {
+        number = free_number(node, number);
+        if (number >= DEVICES_MAX)
+            return;
+        node->devices_used[number / 64] |= UINT64_C(1) << (number % 64);
+        pod->plan_devices[i] = number++;
+    }
+    pod->devices = pod->plan_devices;
+    pod->device_count = (size_t)pod->gpus;
+}
+
+static void name_shares(struct sched *sched, struct pod *pod)
+{
+    struct node *node = pod->node;
+
+    if (!pod->share_names)
+        pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(*pod->share_names));
+    for (uint8_t i = 0; i < pod->share_count; i++) {
+        struct share *share = &node->shares[pod->shares[i]];
+        char text[16];
+
+        gname_unref(sched, pod->share_names[i]);
+        if (share->name) {
+            pod->share_names[i] = gname_get(sched, share->name->text);
+            continue;
+        }
+        (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
+        pod->share_names[i] = share->name = gname_get(sched, str_from(text));
+    }
+}
+
+/* ---- binds, evictions, nominations ---- */
+static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind *bind)
+{
+    size_t count = pod->share_count ? pod->share_count : pod->device_count;
+    uint32_t *devices = ARENA_ARRAY(sched->arena, uint32_t, count + 1);
+    struct str *names = ARENA_ARRAY(sched->arena, struct str, count + 1);
+
+    bind->devices = devices;
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = -1;
+
+        if (!pod->share_count) {
+            devices[bind->device_count++] = pod->devices[i];
+            continue;
+        }
+        names[i] = str_dup(sched->arena, pod->share_names[i]->text);
+        if (str_to_i64(names[i], &number) && number >= 0 && number < DEVICES_MAX)
+            devices[bind->device_count++] = (uint32_t)number;
+    }
+    if (pod->share_count) {
+        bind->gpu_groups = names;
+        bind->gpu_group_count = count;
+        bind->gpu_fraction_micro = pod->shape->spec.gpu_fraction_micro;
+        bind->gpu_memory_mib = share_memory(pod, pod->node);
+    }
+}
+
+static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
+{
+    struct group *group = pod->group;
+    struct sched_bind bind = {.pod = ref_of(sched, pod),
+                              .group = str_dup(sched->arena, group->name),
+                              .node = str_dup(sched->arena, pod->node->name)};
+
+    if (group->batch_cycle != sched->cycle) {
+        group->batch_cycle = sched->cycle;
+        group->batch = plan->batches++;
+        group->first_start = true;
+        for (size_t i = 0; i < group->pods.count; i++)
+            if (ST_IN(group->pods.items[i]->status, ST_ALLOCATED) && !group->pods.items[i]->logged)
+                group->first_start = false;
+        if (group->first_start)
+            group->last_start_ms = sched->now_ms;
+    }
+    bind.batch = group->batch;
+    bind.first_start = group->first_start;
+    if (pod->share_count)
+        name_shares(sched, pod);
+    else
+        number_whole(pod);
+    bind_devices(sched, pod, &bind);
+    VEC_PUSH(sched->arena, &plan->binds, bind);
+}
+
+static void emit_nominate(struct sched *sched, struct plan *plan, struct pod *pod)
+{
+    VEC_PUSH(sched->arena, &plan->nominates,
+             (struct sched_nominate){ref_of(sched, pod), str_dup(sched->arena, pod->group->name),
+                                     str_dup(sched->arena, pod->node->name)});
+}
+
+static struct str evict_message(struct sched *sched, const struct pod *pod)
+{
+    const struct group *by = pod->evicted_for;
+
+    if (!by)
+        return str_printf(sched->arena, "gang " STR_FMT " has fewer pods than its minimum",
+                          STR_ARG(pod->group->name));
+    const char *what = pod->action == SCHED_ACTION_RECLAIM   ? "reclaimed for "
+                       : pod->action == SCHED_ACTION_PREEMPT ? "preempted by "
+                                                             : "moved to make room for ";
+    return str_printf(sched->arena, "%s" STR_FMT "/" STR_FMT " of queue " STR_FMT, what,
+                      STR_ARG(by->spec.ns), STR_ARG(by->spec.name), STR_ARG(by->spec.queue));
+}
+
+static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, bool moved)
+{
+    const struct group *by = pod->evicted_for;
+
+    VEC_PUSH(sched->arena, &plan->evicts,
+             (struct sched_evict){.pod = ref_of(sched, pod),
+                                  .group = str_dup(sched->arena, pod->group->name),
+                                  .action = pod->action,
+                                  .for_ns = by ? str_dup(sched->arena, by->spec.ns) : STR_NONE,
+                                  .for_group = by ? str_dup(sched->arena, by->spec.name) : STR_NONE,
+                                  .moved = moved,
+                                  .message = evict_message(sched, pod)});
+}
+
+static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *start)
+{
+    struct pod *pod = start->pod;
+    bool was_active = ST_IN(start->status, ST_ALLOCATED);
+
+    if (!was_active) {
+        if (pod->status == ST_BINDING)
+            emit_bind(sched, plan, pod);
+        else if (pod->status == ST_PIPELINED && start->status != ST_PIPELINED)
+            emit_nominate(sched, plan, pod);
+        else if (pod->status == ST_RELEASING) /* placed and evicted again: it never was there */
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+        if (pod->status == ST_PIPELINED && !pod->promised) {
+            pod->promised = true;
+            VEC_PUSH(NULL, &sched->promised, pod);
+        }
+        return;
+    }
+    if (pod->status == ST_PIPELINED) {
+        emit_evict(sched, plan, pod, true);
+        emit_nominate(sched, plan, pod);
+        /* The pod itself ends where it is; its successor will find the room. */
+        pod_set(sched, pod, ST_RELEASING, start->node, start->shares, start->share_count);
+        pod->evicting = true;
+    } else if (pod->status == ST_RELEASING && start->status != ST_RELEASING) {
+        emit_evict(sched, plan, pod, false);
+        pod->evicting = true;
+    }
+}
+
+static void emit_waiting(struct sched *sched, struct plan *plan)
+{
+    MAP_FOREACH(&sched->groups_by_key, entry) {
+        struct group *group = entry->value;
+        struct sched_waiting waiting = {0};
+
+        if (!group->count[ST_PENDING] && !(group->pods.count && !group->queue))
+            continue;
+        if (!group->waiting_since_ms)
+            group->waiting_since_ms = sched->now_ms;
+        waiting.message = explain_group(sched, group, &waiting.reason);
+        waiting.ns = str_dup(sched->arena, group->ns);
+        waiting.group = str_dup(sched->arena, group->name);
+        waiting.queue = str_dup(sched->arena, group->spec.queue);
+        waiting.pending_pods = (uint32_t)group->count[ST_PENDING];
+        waiting.since_ms = group->waiting_since_ms;
+        waiting.changed = !str_eq(group->message, waiting.message);
+        if (waiting.changed) {
+            heap_str_free(group->message);
+            group->message = heap_str(waiting.message);
+            group->reason = waiting.reason;
+        }
+        VEC_PUSH(sched->arena, &plan->waiting, waiting);
+    }
+}
+
+void plan_emit(struct sched *sched, struct sched_plan *ret)
+{
+    struct plan plan = {0};
+
+    for (size_t i = 0; i < sched->touched.count; i++)
+        emit_pod(sched, &plan, &sched->touched.items[i]);
+    for (size_t i = 0; i < sched->touched.count; i++)
+        sched->touched.items[i].pod->logged = false;
+    sched->touched.count = 0;
+    emit_waiting(sched, &plan);
+    *ret = (struct sched_plan){
+        .binds = plan.binds.items,
+        .bind_count = plan.binds.count,
+        .evicts = plan.evicts.items,
+        .evict_count = plan.evicts.count,
+        .nominates = plan.nominates.items,
+        .nominate_count = plan.nominates.count,
+        .waiting = plan.waiting.items,
+        .waiting_count = plan.waiting.count,
+        .notes = plan.notes.items,
+        .note_count = plan.notes.count,
+        .next_wake_ms = sched->wake_ms,
+    };
+}

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* queue: limits, quotas, fair shares and the order of queues. */
+
+/* Totals of the pools and the fair share of every queue, top down. Once a cycle. */
+void queues_shared(struct sched *sched);
+
+enum queue_verdict {
+    QUEUE_OK,
+    QUEUE_OVER_LIMIT,
+    QUEUE_OVER_QUOTA, /* not preemptible and above quota */
+};
+/* Whether `request` more fits the queue and everything above it; *ret_queue is where it does not.
+ */
+enum queue_verdict queue_check(const struct sched *sched,
+                               const struct group *group,
+                               const int64_t request[static SCHED_RESOURCES],
+                               const struct queue **ret_queue,
+                               enum sched_resource *ret_resource);
+bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node);
+
+/* Amounts in the units of the API: devices, millicores, bytes. */
+static inline double queue_units(int r, int64_t amount)
+{
+    return r == SCHED_GPU ? (double)amount / GPU_MILLI : (double)amount;
+}
+/* What the queue may grow to: SCHED_UNLIMITED, or a number. */
+double queue_allocatable(const struct queue *queue, int r);
+
+/* Order of two queues with the same parent, each with what its best group asks for and what was
+ * taken from it as victims (NULL: nothing). Negative: a first. */
+struct queue_side {
+    const struct queue *queue;
+    const int64_t *request;
+    const int64_t *popped;
+};
+int queue_order(const struct sched *sched, struct queue_side a, struct queue_side b);

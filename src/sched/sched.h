@@ -1,0 +1,340 @@
+#pragma once
+
+#include "base/str.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct object;
+
+/* sched: the gang scheduler as a state machine. Events in, a plan out.
+ *
+ * The shell feeds it what it observes, either as API objects (sched_observe) or as specs
+ * (sched_put_*, sched_drop_*), in any order: a pod may arrive before its group, a queue before its
+ * parent. When sched_needs_cycle() says that something changed, or at next_wake_ms, the shell calls
+ * sched_cycle() and carries out the plan: binds, then evictions, then reports.
+ *
+ * What the plan decided counts at once: a pod that was bound holds its node's room from then on,
+ * and a pod that was evicted is on its way out. The shell confirms by feeding the objects as they
+ * change; where a write fails it calls sched_bind_failed() or sched_evict_failed() and the decision
+ * is taken back. Watch events that are older than the decision do not undo it.
+ *
+ * Pure: no I/O, no clock (now_ms is handed in), no randomness. The same calls in the same order
+ * give the same plan, byte for byte. One thread. Nothing here fails: what cannot be used (a pod
+ * whose queue does not exist, a cycle of queues) becomes the reason why something waits. */
+struct sched;
+
+/* Deliberate differences from KAI Scheduler, one bit each. A set bit means "do it KAI's way". The
+ * table is the source of docs/differences.md.
+ * X(NAME, word for options and documents, what KAI does, what Muster does instead) */
+#define SCHED_QUIRKS(X)                                                                            \
+    X(GPU_MEMORY_100, "gpu-memory-100",                                                            \
+      "a waiting gpu-memory request is charged as if every GPU had 100 MiB, so 2000 MiB count as " \
+      "20 GPUs against limits and quotas",                                                         \
+      "it is charged by the smallest GPU of the pool")                                             \
+    X(GPU_MEMORY_ROUND, "gpu-memory-round",                                                        \
+      "a device's memory is rounded down to a multiple of 100 MiB and, where it is not known, "    \
+      "taken to be 100 MiB",                                                                       \
+      "the true size is used")                                                                     \
+    X(FORGET_PIPELINED, "forget-pipelined",                                                        \
+      "room freed by eviction is anybody's in the next cycle",                                     \
+      "it stays reserved for the gang it was freed for until that starts or is cancelled")         \
+    X(NO_BACKFILL, "no-backfill", "smaller work may start in front of a large gang for ever",      \
+      "a gang that has waited long at the head of its queue gets a reservation, and only work "    \
+      "that does not delay it starts before it")                                                   \
+    X(TWO_POD_SLOTS, "two-pod-slots",                                                              \
+      "a pod that opens a shared GPU needs two free pod slots, one for the reservation pod",       \
+      "it needs one: there is no reservation pod")                                                 \
+    X(SIDECARS, "sidecars", "native sidecars are counted like ordinary init containers",           \
+      "they are added to the containers, as Kubernetes counts them")                               \
+    X(NO_SPREAD, "no-topology-spread", "topologySpreadConstraints are ignored",                    \
+      "they are filters (DoNotSchedule) and scores (ScheduleAnyway)")                              \
+    X(NO_PREFERENCES, "no-node-preferences",                                                       \
+      "preferred node affinity and PreferNoSchedule taints are ignored",                           \
+      "they break ties between nodes before bin-packing does")                                     \
+    X(GROUP_BY_NAME, "group-by-name",                                                              \
+      "a pod joins the pod group of that name in whatever namespace", "only in its own namespace") \
+    X(CONSOLIDATE_MIN_RUNTIME, "consolidate-min-runtime",                                          \
+      "consolidation moves groups that the minimum run time protects", "it leaves them alone")     \
+    X(CONSOLIDATE_ANY, "consolidate-any",                                                          \
+      "when more groups than the maximum could be moved, which ones are considered is chance",     \
+      "the smallest and youngest come first")                                                      \
+    X(WHOLE_CHARGED_ONE, "whole-charged-one",                                                      \
+      "the per-node check of limits charges every pod at most one device",                         \
+      "it charges what the pod takes")                                                             \
+    X(SHARED_CLAIM_PER_POD, "shared-claim-per-pod",                                                \
+      "a resource claim used by several pods is charged once for each of them",                    \
+      "it is charged once")                                                                        \
+    X(STALE_COMPLETING, "stale-completing",                                                        \
+      "raising minMember of a running group above the pods it has makes it stale",                 \
+      "a group is stale only when it lost pods it had")                                            \
+    X(UNSET_LIMIT_ZERO, "unset-limit-zero",                                                        \
+      "a resource that a queue does not mention has the limit 0: nothing that asks for it runs",   \
+      "a resource that is not mentioned is not limited, and has quota 0 and weight 1")             \
+    X(MIG_PACKING, "mig-packing", "bin-packing does not look at MIG instances",                    \
+      "pods that ask for MIG instances go to the node with the fewest free ones")
+
+enum sched_quirk {
+#define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,
+    SCHED_QUIRKS(SCHED_QUIRK_INDEX)
+#undef SCHED_QUIRK_INDEX
+    SCHED_QUIRK_COUNT,
+};
+#define SCHED_QUIRK(name) (UINT64_C(1) << SCHED_QUIRK_INDEX_##name)
+#define SCHED_QUIRKS_NONE UINT64_C(0)
+/* Mimic mode: decide as KAI would. */
+#define SCHED_QUIRKS_ALL ((UINT64_C(1) << SCHED_QUIRK_COUNT) - 1)
+
+struct sched_quirk_text {
+    const char *word;
+    const char *theirs;
+    const char *ours;
+};
+extern const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT];
+
+/* The actions of a cycle, in their order. */
+#define SCHED_ACTIONS(X)            \
+    X(ALLOCATE, "allocate")         \
+    X(CONSOLIDATE, "consolidation") \
+    X(RECLAIM, "reclaim")           \
+    X(PREEMPT, "preempt")           \
+    X(STALE, "stalegangeviction")
+
+enum sched_action {
+#define SCHED_ACTION_ENUM(name, word) SCHED_ACTION_##name,
+    SCHED_ACTIONS(SCHED_ACTION_ENUM)
+#undef SCHED_ACTION_ENUM
+    SCHED_ACTION_COUNT,
+};
+#define SCHED_ACTIONS_ALL ((1U << SCHED_ACTION_COUNT) - 1)
+const char *sched_action_word(enum sched_action action);
+
+enum sched_strategy {
+    SCHED_BINPACK,
+    SCHED_SPREAD,
+};
+
+struct sched_config {
+    uint64_t quirks;
+    uint32_t actions; /* bits 1 << enum sched_action */
+    enum sched_strategy gpu_strategy;
+    enum sched_strategy cpu_strategy;
+    /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
+    struct str scheduler_name;
+    struct str queue_label;     /* kai.scheduler/queue */
+    struct str pool_label;      /* kai.scheduler/node-pool */
+    int64_t stale_grace_ms;     /* below 0: never */
+    int64_t consolidate_max;    /* groups moved for one group; -1: no maximum, 0: off */
+    bool consolidating_reclaim; /* victims that find another place are moved, not lost */
+    bool restrict_nodes;        /* GPU pods only on gpu-worker nodes, CPU pods on cpu-worker */
+    bool flat_queues;           /* forget top queues: all others below one unlimited queue */
+    bool share_failures; /* groups that ask for the same as one that failed are not tried again */
+    double k_value;      /* how much past usage counts */
+    double saturation;   /* multiplier of reclaim's last rule, at least 1 */
+    int64_t preempt_min_runtime_ms; /* where no queue says */
+    int64_t reclaim_min_runtime_ms;
+    bool
+        reclaim_runtime_by_queue; /* resolve from the victim's leaf, not from the common ancestor */
+    int64_t queue_depth[SCHED_ACTION_COUNT]; /* groups tried per leaf queue; 0: all */
+    /* Waiting longer than this at the head of its queue earns a gang a reservation. */
+    int64_t reserve_after_ms;
+    uint64_t seed; /* of hash tables; changes nothing that can be observed */
+    /* Test twins: leave out the rules of a KAI plugin (tests replace KAI's plugin list). */
+    bool without_proportion;
+    bool without_filters;
+    bool without_placement;
+    /* Use plain scans instead of the indexes; the plan must be the same. */
+    bool plain;
+};
+
+/* Quirks off, every action, bin-packing, 60 s grace, 16 moved groups, k 1, saturation 1. */
+void sched_config_default(struct sched_config *config);
+
+/* Where a plan's device numbers are recorded on the bound pod ("0,1") and read back. The shell
+ * writes it with the binding; the node agent hands those devices to the pod. */
+#define SCHED_ANNOTATION_DEVICES "torchrun.ai/gpu-devices"
+
+/* The strings of the config are copied. */
+struct sched *sched_new(const struct sched_config *config);
+void sched_free(struct sched *sched);
+const struct sched_config *sched_config(const struct sched *sched);
+
+/* ---- events ---- */
+enum sched_change {
+    SCHED_PUT, /* the object appeared or changed */
+    SCHED_DROP,
+};
+/* Translate an API object and take it over. Kinds that do not matter to scheduling are ignored.
+ * 0, or -EINVAL with words when a field makes no sense; the object is then taken as far as it can
+ * be (a pod with an impossible request waits with that reason), so the caller only needs to log. */
+int sched_observe(struct sched *sched,
+                  enum sched_change change,
+                  const struct object *object,
+                  struct err *err);
+
+void sched_put_node(struct sched *sched, const struct sched_node *node);
+void sched_drop_node(struct sched *sched, struct str name);
+void sched_put_pod(struct sched *sched, const struct sched_pod *pod);
+void sched_drop_pod(struct sched *sched, struct str ns, struct str name);
+void sched_put_group(struct sched *sched, const struct sched_group *group);
+void sched_drop_group(struct sched *sched, struct str ns, struct str name);
+void sched_put_queue(struct sched *sched, const struct sched_queue *queue);
+void sched_drop_queue(struct sched *sched, struct str name);
+void sched_put_priority_class(struct sched *sched, const struct sched_priority_class *class);
+void sched_drop_priority_class(struct sched *sched, struct str name);
+void sched_put_topology(struct sched *sched, const struct sched_topology *topology);
+void sched_drop_topology(struct sched *sched, struct str name);
+void sched_put_claim(struct sched *sched, const struct sched_claim *claim);
+void sched_drop_claim(struct sched *sched, struct str ns, struct str name);
+
+/* A write of the plan did not happen: take the decision back. Unknown pods are ignored. */
+void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
+void sched_evict_failed(struct sched *sched, struct str ns, struct str name);
+
+/* ---- the cycle ---- */
+struct sched_pod_ref {
+    struct str ns;
+    struct str name;
+    struct str uid;
+};
+
+/* Bind a pod to a node. Binds of one `batch` belong together (one gang): all of them or none. */
+struct sched_bind {
+    struct sched_pod_ref pod;
+    struct str group; /* pod group, in the pod's namespace */
+    struct str node;
+    uint32_t batch;
+    /* Whole devices or shared ones, by number on the node; none for pods without GPUs and on nodes
+     * whose devices are numbered by somebody else. */
+    const uint32_t *devices;
+    size_t device_count;
+    int64_t gpu_fraction_micro;   /* of each device; 0: whole devices */
+    int64_t gpu_memory_mib;       /* of each shared device */
+    const struct str *gpu_groups; /* names of the shared devices, as bound pods name them */
+    size_t gpu_group_count;
+    bool first_start; /* first pods of this group: record last-start-timestamp = now */
+};
+
+struct sched_evict {
+    struct sched_pod_ref pod;
+    struct str group;
+    enum sched_action action; /* by which rule */
+    struct str for_ns;        /* the group it makes room for; empty for stale gangs */
+    struct str for_group;
+    bool moved;         /* room elsewhere is set aside for its successor */
+    struct str message; /* why, as a sentence */
+};
+
+/* A pod that will get this room as soon as the pods in it have ended. */
+struct sched_nominate {
+    struct sched_pod_ref pod;
+    struct str group;
+    struct str node;
+};
+
+/* What stands in the way of a waiting group. */
+#define SCHED_REASONS(X)                                                      \
+    X(NONE, "Scheduled")                                                      \
+    X(NOT_READY, "NotReady") /* fewer pods than the minimum */                \
+    X(NO_GROUP, "NoPodGroup")                                                 \
+    X(NO_QUEUE, "QueueDoesNotExist")                                          \
+    X(QUEUE_BROKEN, "QueueBroken") /* orphan, cycle, not a leaf */            \
+    X(OVER_LIMIT, "OverLimit")                                                \
+    X(OVER_QUOTA, "NonPreemptibleOverQuota")                                  \
+    X(NO_NODE, "NoMatchingNode") /* filters leave no node */                  \
+    X(TOO_BIG, "LargerThanAnyNode")                                           \
+    X(NO_ROOM, "NotEnoughResources")                                          \
+    X(FRAGMENTED, "Fragmented") /* enough in sum, not together */             \
+    X(TOPOLOGY, "TopologyNotSatisfied")                                       \
+    X(TERMINATING, "WaitingForTermination") /* placed on room still in use */ \
+    X(RESERVED, "BehindReservation")                                          \
+    X(INVALID, "InvalidPod")                                                  \
+    X(HELD, "HeldBack")                                                       \
+    X(GATED, "SchedulingGated")                                               \
+    X(IN_LINE, "InLine") /* others come first this cycle */
+
+enum sched_reason {
+#define SCHED_REASON_ENUM(name, word) SCHED_REASON_##name,
+    SCHED_REASONS(SCHED_REASON_ENUM)
+#undef SCHED_REASON_ENUM
+    SCHED_REASON_COUNT,
+};
+const char *sched_reason_word(enum sched_reason reason);
+
+/* One waiting group. The strings live in the cycle's arena. */
+struct sched_waiting {
+    struct str ns;
+    struct str group;
+    struct str queue;
+    enum sched_reason reason;
+    struct str message; /* a sentence: "needs 8 GPUs in a gang of 2 pods; 3 of 8 GPUs are free" */
+    uint32_t pending_pods;
+    int64_t since_ms;
+    bool changed; /* not what the last plan said */
+};
+
+/* Something about an object that the shell should record. */
+struct sched_note {
+    struct str ns;
+    struct str group;
+    enum {
+        SCHED_NOTE_STALE,     /* stale since now: write the annotation */
+        SCHED_NOTE_NOT_STALE, /* recovered: remove it */
+    } note;
+};
+
+struct sched_plan {
+    const struct sched_bind *binds;
+    size_t bind_count;
+    const struct sched_evict *evicts;
+    size_t evict_count;
+    const struct sched_nominate *nominates;
+    size_t nominate_count;
+    const struct sched_waiting *waiting;
+    size_t waiting_count;
+    const struct sched_note *notes;
+    size_t note_count;
+    int64_t next_wake_ms; /* run a cycle then even if nothing changes; 0: no need */
+};
+
+/* Whether anything happened since the last cycle that could change a decision. */
+bool sched_needs_cycle(const struct sched *sched);
+
+/* Decide. Everything the plan points to lives in `arena`. */
+void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struct sched_plan *ret);
+
+/* ---- looking in ---- */
+struct sched_node_view {
+    struct str name;
+    int64_t idle_cpu_milli;
+    int64_t idle_memory_bytes;
+    int64_t idle_gpus;      /* whole devices nobody uses */
+    int64_t releasing_gpus; /* held by terminating pods and promised to nobody */
+    int64_t gpus;
+    size_t pod_count;
+};
+bool sched_node_view(const struct sched *sched, struct str name, struct sched_node_view *ret);
+
+struct sched_queue_view {
+    struct str name;
+    double quota[SCHED_RESOURCES];
+    double limit[SCHED_RESOURCES];
+    double fair_share[SCHED_RESOURCES]; /* of the last cycle */
+    double allocated[SCHED_RESOURCES];  /* in the units of the API: devices, millicores, bytes */
+    double allocated_non_preemptible[SCHED_RESOURCES];
+    double requested[SCHED_RESOURCES];
+    bool orphan; /* its parent does not exist, or it is part of a cycle */
+};
+bool sched_queue_view(const struct sched *sched, struct str name, struct sched_queue_view *ret);
+
+struct sched_counts {
+    size_t nodes;
+    size_t pods;
+    size_t groups;
+    size_t queues;
+};
+void sched_count(const struct sched *sched, struct sched_counts *ret);

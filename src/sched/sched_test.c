@@ -1,0 +1,93 @@
+#include "base/arena.h"
+#include "base/str.h"
+#include "sched/sched.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A cluster of one queue, made by hand. */
+static struct sched *cluster(int64_t nodes, int64_t gpus)
+{
+    static const char *const names[] = {"node-a", "node-b", "node-c", "node-d"};
+    struct sched_config config;
+    struct sched_queue queue = {.name = STR("q"),
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1};
+
+    sched_config_default(&config);
+    struct sched *sched = sched_new(&config);
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    sched_put_queue(sched, &queue);
+    for (int64_t i = 0; i < nodes; i++)
+        sched_put_node(sched, &(struct sched_node){.name = str_from(names[i]),
+                                                   .cpu_milli = 64000,
+                                                   .memory_bytes = INT64_C(1) << 38,
+                                                   .gpus = gpus,
+                                                   .pods = 110});
+    return sched;
+}
+
+static void gang(struct sched *sched, const char *name, int64_t pods, int64_t gpus)
+{
+    static const char *const numbers[] = {"0", "1", "2", "3"};
+    struct arena arena = {0};
+
+    sched_put_group(
+        sched, &(struct sched_group){
+                   .ns = STR("ns"), .name = str_from(name), .queue = STR("q"), .min_member = pods});
+    for (int64_t i = 0; i < pods; i++)
+        sched_put_pod(sched,
+                      &(struct sched_pod){.ns = STR("ns"),
+                                          .name = str_printf(&arena, "%s-%s", name, numbers[i]),
+                                          .uid = str_printf(&arena, "%s-%s", name, numbers[i]),
+                                          .group = str_from(name),
+                                          .cpu_milli = 1000,
+                                          .memory_bytes = 1 << 30,
+                                          .gpus = gpus});
+    arena_done(&arena);
+}
+
+TEST(a_gang_is_bound_whole_or_not_at_all)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(2, 4);
+    struct sched_plan plan;
+
+    gang(sched, "fits", 2, 4);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(plan.bind_count == 2);
+    EXPECT(plan.binds[0].batch == plan.binds[1].batch);
+    EXPECT(!str_eq(plan.binds[0].node, plan.binds[1].node));
+    EXPECT(plan.binds[0].device_count == 4);
+    EXPECT(plan.waiting_count == 0);
+
+    gang(sched, "waits", 2, 4);
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 0);
+    EXPECT(plan.waiting_count == 1);
+    EXPECT(str_starts(plan.waiting[0].message,
+                      STR("needs 8 GPUs in a gang of 2 pods; 0 of 8 GPUs are free")));
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_bind_that_failed_is_decided_again)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct sched_plan plan;
+
+    gang(sched, "g", 1, 4);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    EXPECT(!sched_needs_cycle(sched));
+    sched_bind_failed(sched, STR("ns"), STR("g-0"));
+    EXPECT(sched_needs_cycle(sched));
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}

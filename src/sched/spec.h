@@ -1,0 +1,309 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* spec: what the scheduler needs to know about each object, as plain values.
+ *
+ * A spec is an event's contents: everything in it is borrowed for the length of the call and copied
+ * by the core. The zero value of a field is its default unless a comment says otherwise. Amounts
+ * are whole numbers: CPU in millicores, memory in bytes, GPUs in thousandths of a device. Quotas,
+ * limits and weights of queues are doubles because their fields in the API are. */
+
+/* ---- selecting by labels ---- */
+struct sched_label {
+    struct str key;
+    struct str value;
+};
+
+enum sched_operator {
+    SCHED_IN,
+    SCHED_NOT_IN,
+    SCHED_EXISTS,
+    SCHED_NOT_EXISTS,
+    SCHED_GT, /* node affinity only: the label is a whole number greater than the value */
+    SCHED_LT,
+};
+
+struct sched_expression {
+    struct str key;
+    enum sched_operator op;
+    const struct str *values;
+    size_t value_count;
+};
+
+/* All expressions must hold. An empty selector matches everything where `set`, else nothing. */
+struct sched_selector {
+    const struct sched_expression *expressions;
+    size_t expression_count;
+    bool set;
+};
+
+/* One nodeSelectorTerm; `fields` are matchFields on metadata.name. A term with neither matches no
+ * node, as in Kubernetes. */
+struct sched_node_term {
+    const struct sched_expression *labels;
+    size_t label_count;
+    const struct sched_expression *fields;
+    size_t field_count;
+    int64_t weight; /* preferred terms */
+};
+
+struct sched_pod_term {
+    struct sched_selector selector;
+    struct str topology_key;
+    const struct str *namespaces; /* none and no selector: the pod's own */
+    size_t namespace_count;
+    bool all_namespaces; /* an empty namespaceSelector */
+    int64_t weight;      /* preferred terms */
+};
+
+struct sched_spread {
+    struct sched_selector selector;
+    struct str topology_key;
+    int64_t max_skew;
+    int64_t min_domains; /* 0: unset */
+    bool required;       /* DoNotSchedule */
+};
+
+/* ---- node ---- */
+enum sched_effect {
+    SCHED_NO_SCHEDULE,
+    SCHED_NO_EXECUTE,
+    SCHED_PREFER_NO_SCHEDULE,
+};
+
+struct sched_taint {
+    struct str key;
+    struct str value;
+    enum sched_effect effect;
+};
+
+struct sched_amount {
+    struct str name; /* "nvidia.com/mig-1g.5gb", "ephemeral-storage", ... */
+    int64_t amount;
+};
+
+enum sched_mig {
+    SCHED_MIG_NONE,
+    SCHED_MIG_SINGLE,
+    SCHED_MIG_MIXED,
+};
+
+struct sched_node {
+    struct str name;
+    struct str pool; /* node-pool label; empty: the default pool */
+    const struct sched_label *labels;
+    size_t label_count;
+    const struct sched_taint *taints;
+    size_t taint_count;
+    bool unschedulable;
+    bool not_ready; /* Ready is not True, or memory, disk, PID or network pressure */
+    /* allocatable */
+    int64_t cpu_milli;
+    int64_t memory_bytes;
+    int64_t gpus; /* whole devices, time slices counted as devices */
+    int64_t pods;
+    const struct sched_amount *amounts; /* everything else, MIG profiles included */
+    size_t amount_count;
+    int64_t gpu_memory_mib; /* of one device; 0: unknown, gpu-memory requests are refused */
+    int64_t gpu_count;      /* physical devices where a label says so; 0: as many as `gpus` */
+    int64_t dra_gpus;       /* of `gpus`, how many come from resource slices */
+    enum sched_mig mig;
+    bool mig_enabled;
+    bool gpu_worker; /* role labels, for config.restrict_nodes */
+    bool cpu_worker;
+};
+
+/* ---- pod ---- */
+enum sched_phase {
+    SCHED_PENDING, /* no node yet */
+    SCHED_GATED,   /* has scheduling gates */
+    SCHED_BOUND,   /* has a node, does not run yet */
+    SCHED_RUNNING,
+    SCHED_RELEASING, /* being deleted, still holding its node's resources */
+    SCHED_SUCCEEDED,
+    SCHED_FAILED,
+};
+
+struct sched_toleration {
+    struct str key; /* empty with `exists`: every taint */
+    struct str value;
+    bool exists;
+    bool any_effect;
+    enum sched_effect effect;
+};
+
+struct sched_port {
+    struct str address; /* empty or 0.0.0.0: all */
+    struct str protocol;
+    int32_t port;
+};
+
+struct sched_claim_use {
+    struct str name;    /* the ResourceClaim's name */
+    bool from_template; /* made for this pod alone */
+};
+
+struct sched_pod {
+    struct str ns;
+    struct str name;
+    struct str uid;
+    struct str group; /* pod group in the same namespace; empty: none, never scheduled */
+    struct str subgroup;
+    struct str scheduler; /* spec.schedulerName */
+    int64_t created_ms;
+    enum sched_phase phase;
+    struct str node; /* spec.nodeName */
+    struct str nominated_node;
+    const struct sched_label *labels;
+    size_t label_count;
+
+    /* what it asks for */
+    int64_t cpu_milli;
+    int64_t memory_bytes;
+    int64_t gpus;               /* whole devices */
+    int64_t gpu_fraction_micro; /* 0 < x < 1,000,000 of each of gpu_devices devices */
+    int64_t gpu_memory_mib;     /* of each of gpu_devices devices */
+    int64_t gpu_devices;        /* with a fraction or memory; 0 means 1 */
+    const struct sched_amount *amounts;
+    size_t amount_count;
+    const struct sched_claim_use *claims;
+    size_t claim_count;
+    bool legacy_mig; /* an annotation names a MIG profile: never scheduled */
+    /* the shared devices it sits on (bound pods), one name each; unknown: its own device */
+    const struct str *gpu_groups;
+    size_t gpu_group_count;
+    /* the whole devices it was given, where known */
+    const uint32_t *devices;
+    size_t device_count;
+
+    /* where it may go */
+    const struct sched_label *node_selector;
+    size_t node_selector_count;
+    const struct sched_node_term *node_terms; /* required; any of them */
+    size_t node_term_count;
+    bool node_affinity; /* required node affinity is present (with no terms: no node) */
+    const struct sched_node_term *node_preferences;
+    size_t node_preference_count;
+    const struct sched_toleration *tolerations;
+    size_t toleration_count;
+    const struct sched_port *ports;
+    size_t port_count;
+    const struct sched_pod_term *affinity;
+    size_t affinity_count;
+    const struct sched_pod_term *anti_affinity;
+    size_t anti_affinity_count;
+    const struct sched_pod_term *affinity_preferences;
+    size_t affinity_preference_count;
+    const struct sched_pod_term *anti_affinity_preferences;
+    size_t anti_affinity_preference_count;
+    const struct sched_spread *spreads;
+    size_t spread_count;
+
+    int32_t role_rank; /* lower first: 0 master or launcher, 1 Ray head, 2 the rest */
+    bool has_task_priority;
+    int64_t task_priority; /* higher first; pods that have one before pods that have none */
+    int64_t ends_ms;       /* when activeDeadlineSeconds will end it, 0: not known */
+    /* The specification cannot be read: the pod is never placed, and this sentence is why. */
+    struct str invalid;
+};
+
+/* ---- pod group ---- */
+struct sched_topology_want {
+    struct str topology; /* empty: no constraint */
+    struct str required; /* node label of the level, or empty */
+    struct str preferred;
+};
+
+struct sched_subgroup {
+    struct str name;
+    struct str parent; /* empty: directly below the group */
+    int64_t min_member;
+    int64_t min_subgroup; /* inner groups: how many children must start; 0: all */
+    struct sched_topology_want topology;
+};
+
+enum sched_preemptibility {
+    SCHED_BY_PRIORITY, /* preemptible below priority 100 */
+    SCHED_PREEMPTIBLE,
+    SCHED_NON_PREEMPTIBLE,
+    SCHED_SEMI_PREEMPTIBLE, /* the minimum is not, pods above it are */
+};
+
+struct sched_group {
+    struct str ns;
+    struct str name;
+    struct str uid;
+    struct str pool;
+    struct str queue;
+    int64_t created_ms;
+    int64_t min_member;        /* below 1 counts as 1; unused with subgroups */
+    struct str priority_class; /* looked up; unknown: the default class, else 50 */
+    bool has_priority;         /* `priority` instead of the class */
+    int64_t priority;
+    enum sched_preemptibility preemptibility;
+    struct sched_topology_want topology;
+    const struct sched_subgroup *subgroups;
+    size_t subgroup_count;
+    int64_t min_subgroup;
+    int64_t stale_since_ms; /* annotation; 0: not stale */
+    int64_t last_start_ms;  /* annotation; 0: never started */
+    int64_t stale_grace_ms; /* this group's own grace period; used with has_stale_grace */
+    bool has_stale_grace;
+    bool held; /* schedulingBackoff says to leave it out for now */
+};
+
+/* ---- queue ---- */
+enum sched_resource {
+    SCHED_CPU,
+    SCHED_MEMORY,
+    SCHED_GPU,
+};
+#define SCHED_RESOURCES 3
+
+#define SCHED_UNLIMITED (-1.0)
+
+/* In units of the API: millicores, bytes, devices. SCHED_UNLIMITED in quota and limit. */
+struct sched_quota {
+    double quota;
+    double limit;
+    double weight;
+};
+
+struct sched_queue {
+    struct str name;
+    struct str parent; /* empty: top level */
+    struct str pool;
+    int64_t created_ms;
+    int64_t priority; /* the API's default is 100; the decoder fills it in */
+    struct sched_quota quota[SCHED_RESOURCES];
+    double usage[SCHED_RESOURCES];  /* share of the cluster used over the window, 0..1 */
+    int64_t preempt_min_runtime_ms; /* -1: inherited */
+    int64_t reclaim_min_runtime_ms;
+};
+
+struct sched_priority_class {
+    struct str name;
+    int64_t value;
+    bool global_default;
+};
+
+struct sched_topology {
+    struct str name;
+    const struct str *levels; /* node label keys, widest first */
+    size_t level_count;
+};
+
+struct sched_claim {
+    struct str ns;
+    struct str name;
+    struct str queue;        /* label kai.scheduler/queue */
+    struct str device_class; /* of its first request */
+    int64_t device_count;
+    struct str node;   /* allocated on this node; empty: not allocated */
+    int64_t consumers; /* status.reservedFor */
+};

@@ -1,0 +1,397 @@
+#pragma once
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "sched/sched.h"
+
+/* state: the cluster as the core sees it, kept up to date by events in constant time each.
+ *
+ * Everything that is derived from where pods are (free room of nodes, what queues use, how far a
+ * group is from its minimum, the indexes) changes in one place only: pod_set() in journal.c. Code
+ * that tries something sets a mark, calls pod_set() and rolls back; nothing is ever copied.
+ *
+ * Amounts of a node are dense arrays indexed by resource number (res_id()). */
+
+enum status {
+    ST_PENDING,
+    ST_GATED,
+    ST_PIPELINED, /* promised room that others still hold */
+    ST_BINDING,   /* the plan bound it; not confirmed yet */
+    ST_BOUND,
+    ST_RUNNING,
+    ST_RELEASING,
+    ST_SUCCEEDED,
+    ST_FAILED,
+    ST_COUNT,
+};
+#define ST_BIT(status)     (1U << (status))
+#define ST_ALLOCATED       (ST_BIT(ST_BINDING) | ST_BIT(ST_BOUND) | ST_BIT(ST_RUNNING))
+#define ST_ACTIVE          (ST_ALLOCATED | ST_BIT(ST_PIPELINED)) /* KAI: activeAllocated */
+#define ST_USED            (ST_ACTIVE | ST_BIT(ST_RELEASING))    /* KAI: activeUsed */
+#define ST_ALIVE           (ST_ACTIVE | ST_BIT(ST_PENDING) | ST_BIT(ST_GATED))
+#define ST_IN(status, set) ((ST_BIT(status) & (set)) != 0)
+
+/* Resource numbers every node has. Others follow as they are first named. */
+enum {
+    RES_CPU,
+    RES_MEMORY,
+    RES_GPU, /* whole devices */
+    RES_PODS,
+    RES_FIRST_OTHER,
+};
+#define RES_MAX           256  /* distinct resource names in a cluster */
+#define SHARES_MAX        255  /* shared devices of a node */
+#define SHARE_DEVICES_MAX 16   /* shared devices of one pod */
+#define DEVICES_MAX       256  /* numbered whole devices of a node */
+#define QUEUE_DEPTH_MAX   64   /* levels of queues */
+#define KEY_BYTES         1024 /* namespace 63, name 253; longer ones cannot exist */
+#define GPU_MILLI         1000
+#define GPU_FRACTION      1000000
+#define PRIORITY_DEFAULT  50
+#define PRIORITY_FIXED    100 /* from here on groups are not preemptible unless they say so */
+
+struct want {
+    uint32_t res;
+    int64_t amount;
+};
+
+/* What pods of one template have in common; pods with equal contents share one. */
+struct shape {
+    struct str key; /* canonical bytes, the identity */
+    uint32_t refs;
+    uint32_t id;
+    void *block;
+    struct sched_pod spec; /* in the block; only the fields of a shape */
+    struct want *wants;    /* whole resources; neither the pod slot nor shared GPU memory */
+    size_t want_count;
+    int64_t mig_slices; /* "Ng" of its MIG instances */
+    bool wants_mig;
+    bool shared;      /* fraction or gpu-memory */
+    int64_t devices;  /* shared devices it needs */
+    bool best_effort; /* asks for nothing */
+    bool open;        /* no selector and no affinity: any untainted node will do */
+    bool local;       /* where it fits depends on the node alone, not on other pods */
+    bool scored;      /* preferences order the nodes, not only how full they are */
+    uint64_t *known;  /* by node slot: static filters were evaluated */
+    uint64_t *allowed;
+    size_t word_count;
+};
+
+/* The name of a shared device. Pods hold the references; shares borrow them. */
+struct gname {
+    struct str text;
+    uint32_t refs;
+};
+
+/* One shared device of a node. Memory in MiB. */
+struct share {
+    bool live;
+    struct gname *name; /* NULL: opened by the plan under way, not named yet */
+    int64_t allocated;
+    int64_t releasing;
+    int64_t pipelined;
+    uint32_t pod_count;
+};
+
+struct node {
+    struct str name;
+    uint32_t slot; /* index in sched->nodes */
+    uint32_t rank; /* place in name order; see nodes_ranked() */
+    bool known;    /* false: only named by pods so far */
+    void *block;   /* the memory behind the spec */
+    struct sched_node spec;
+    struct pool *pool;
+    int64_t *total;         /* allocatable, by resource */
+    int64_t *idle;          /* total less what pods hold, terminating ones included */
+    int64_t *releasing;     /* held by terminating pods, less what is promised to pipelined ones */
+    VEC(struct pod *) pods; /* holding or promised room here */
+    struct share *shares;
+    uint32_t share_count; /* slots, live or not */
+    int64_t gpu_memory;   /* MiB of one device as the rules count it */
+    uint64_t devices_used[DEVICES_MAX / 64];
+    bool schedulable; /* known, ready, not cordoned */
+    bool untainted;
+    bool mig;
+    uint32_t legacy_mig; /* pods here that use legacy MIG */
+    struct node_link {
+        struct node *left, *right;
+        int64_t key;
+        uint32_t priority;
+        bool in;
+    } links[2];    /* in the capacity indexes: by GPUs, by CPU */
+    uint32_t mark; /* scratch of searches: equals sched->mark_now when marked */
+};
+
+enum {
+    INDEX_GPU,
+    INDEX_CPU,
+};
+
+struct pod {
+    struct str key; /* ns/name, heap */
+    struct str ns;
+    struct str name;
+    struct str uid;
+    struct str subgroup;
+    struct str nominated;
+    const struct sched_label *labels;
+    size_t label_count;
+    void *block; /* the memory behind the strings and labels */
+    struct shape *shape;
+    struct group *group; /* NULL: none named */
+    uint32_t set;        /* index in group->sets, SET_NONE: no such subgroup */
+    uint32_t group_index;
+    uint32_t node_index;
+    struct node *node;
+    enum status status;
+    enum status observed;       /* what the last event said */
+    struct node *observed_node; /* where the last event said it is */
+    bool evicting;              /* we decided to evict it; not confirmed yet */
+    bool ours;                  /* this scheduler places it */
+    int64_t created_ms;
+    int64_t ends_ms;
+    int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
+    int64_t ask[SCHED_RESOURCES];    /* what it asks while it waits */
+    struct want *wants;              /* the shape's, or its own with claims */
+    size_t want_count;
+    int64_t gpus; /* whole devices, claims included */
+    struct claim **claims;
+    size_t claim_count;
+    uint8_t shares[SHARE_DEVICES_MAX]; /* slots on its node */
+    uint8_t share_count;
+    /* A pod that is moved is promised room on `node` while it still holds its old room: */
+    struct node *left;
+    uint8_t left_shares[SHARE_DEVICES_MAX];
+    bool victim;              /* evicted by the search under way */
+    enum status was;          /* its status before that */
+    bool logged;              /* in the cycle's list of touched pods */
+    bool promised;            /* in sched->promised */
+    enum sched_action action; /* that evicted it in this cycle */
+    struct group *evicted_for;
+    struct gname **share_names; /* shared pods: one per device, NULL entries: not named yet */
+    const uint32_t *devices;    /* numbers of its whole devices, where known */
+    size_t device_count;
+    uint32_t *plan_devices; /* heap: numbers given by a plan that is not confirmed yet */
+};
+#define SET_NONE UINT32_MAX
+
+/* A subgroup: an inner one has children, a leaf has pods. Set 0 is the root. A group without
+ * subgroups has the root and one leaf. */
+struct set {
+    struct str name;
+    uint32_t parent;
+    uint32_t first_child, next; /* 0: none */
+    bool leaf;
+    int64_t min; /* leaf: pods; inner: children that must start, 0 all */
+    struct sched_topology_want topology;
+    int64_t count[ST_COUNT]; /* leaf: pods by status */
+};
+
+struct group {
+    struct str ns;
+    struct str name;
+    struct str key; /* ns/name */
+    bool known;     /* false: only named by pods so far */
+    void *block;    /* the memory behind the spec */
+    struct sched_group spec;
+    struct set *sets;
+    uint32_t set_count;
+    VEC(struct pod *) pods;
+    struct queue *queue; /* NULL: does not exist */
+    int64_t priority;
+    bool preemptible;
+    bool semi;
+    int64_t count[ST_COUNT]; /* pods in some set, by status */
+    uint32_t in_queue;       /* index in queue->groups */
+    uint32_t in_pending;     /* index in queue->pending, or LIST_NONE */
+    uint32_t in_active;
+    int64_t stale_since_ms;
+    int64_t last_start_ms;
+    int64_t waiting_since_ms;
+    enum sched_reason reason;
+    struct str message; /* heap: what the last plan said */
+    int64_t peak_used;  /* most pods it ever had: losing pods makes a gang stale */
+    bool reserved;      /* its pipelined pods keep their room across cycles */
+    int64_t reserved_since_ms;
+    struct failure *failure; /* of the last attempt, heap; NULL: none yet */
+    uint32_t batch;          /* of its binds in cycle batch_cycle */
+    uint32_t batch_cycle;
+    bool first_start;
+};
+#define LIST_NONE UINT32_MAX
+
+struct queue {
+    struct str name;
+    bool known;
+    void *block;
+    struct sched_queue spec;
+    struct pool *pool;
+    struct queue *parent;
+    VEC(struct queue *) children;
+    uint32_t level;
+    uint32_t index; /* in sched->queues, creation then name order */
+    bool broken;    /* orphan or part of a cycle, or below one */
+    VEC(struct group *) groups;
+    VEC(struct group *) pending; /* with pods that wait */
+    VEC(struct group *) active;  /* with pods that hold or are promised room */
+    bool active_sorted;
+    int64_t allocated[SCHED_RESOURCES];
+    int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
+    int64_t asked[SCHED_RESOURCES]; /* waiting pods */
+    double fair[SCHED_RESOURCES];
+};
+
+struct pool {
+    struct str name;
+    VEC(struct node *) nodes; /* by rank, when sched->ranks_valid */
+    VEC(struct queue *) tops;
+    struct node *index[3]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes */
+    int64_t total[SCHED_RESOURCES];
+    int64_t min_gpu_memory;
+};
+
+struct claim {
+    struct str ns;
+    struct str name;
+    struct str key;
+    void *block;
+    struct sched_claim spec;
+    struct node *node; /* where allocated, or being allocated by the plan */
+    uint32_t holders;  /* pods that hold room with it */
+    bool known;
+    bool gpu;
+    bool from_template;
+    VEC(struct pod *) users;
+};
+
+struct topology {
+    struct str name;
+    void *block;
+    struct sched_topology spec;
+};
+
+struct undo {
+    struct pod *pod;
+    struct node *node;
+    enum status status;
+    uint8_t shares[SHARE_DEVICES_MAX];
+    uint8_t share_count;
+    struct node *left;
+    uint8_t left_shares[SHARE_DEVICES_MAX];
+};
+
+struct sched {
+    struct sched_config config;
+    struct arena config_arena;
+    struct map nodes_by_name, pods_by_key, groups_by_key, queues_by_name, classes, topologies,
+        claims, shapes, pools_by_name, gnames;
+    VEC(struct node *) nodes; /* by slot; NULL holes */
+    VEC(struct queue *) queues;
+    VEC(struct pool *) pools;
+    VEC(struct str) resources; /* names by number */
+    struct map resource_ids;
+    size_t resource_capacity;
+    uint32_t shape_next_id;
+
+    bool queues_dirty;
+    bool classes_dirty;
+    bool ranks_valid;
+    bool totals_dirty;
+    bool changed;        /* since the last cycle */
+    uint64_t grown;      /* names the state as far as room goes: a new number whenever something
+                            may fit that did not; a rollback brings the old number back */
+    uint64_t grown_next; /* the last number given out */
+    uint64_t nodes_version;
+
+    VEC(struct undo) journal;
+    VEC(struct pod *) promised; /* pods that were promised room by the last plan */
+    VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
+    bool trying;                /* changes are recorded */
+    size_t anti_pods;           /* pods that hold room and keep others away */
+    size_t soft_taints;         /* nodes with PreferNoSchedule taints */
+    uint32_t mark_now;
+    uint32_t cycle;
+    int64_t now_ms;
+    int64_t wake_ms;
+    struct arena *arena; /* of the cycle under way */
+    struct topology_cache *topology_cache;
+};
+
+static inline bool quirk(const struct sched *sched, enum sched_quirk index)
+{
+    return (sched->config.quirks >> index & 1) != 0;
+}
+#define QUIRK(sched, name) quirk(sched, SCHED_QUIRK_INDEX_##name)
+
+static inline int64_t i64_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t i64_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* state.c */
+uint32_t res_id(struct sched *sched, struct str name);
+struct node *node_get(struct sched *sched, struct str name, bool make);
+struct pool *pool_get(struct sched *sched, struct str name);
+struct queue *queue_get(struct sched *sched, struct str name, bool make);
+struct group *group_get(struct sched *sched, struct str ns, struct str name, bool make);
+struct str sched_key(char *out, size_t size, struct str ns, struct str name);
+struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
+struct claim *claim_get(struct sched *sched, struct str ns, struct str name, bool make);
+struct gname *gname_get(struct sched *sched, struct str text); /* with a reference */
+void gname_unref(struct sched *sched, struct gname *name);
+struct str heap_str(struct str s); /* an owned copy; free .p with mem_free() */
+void nodes_ranked(struct sched *sched);
+/* Links queues to parents and groups to queues again, and sums up what they use. */
+void queues_linked(struct sched *sched);
+void group_resolve(struct sched *sched, struct group *group);
+void group_lists(struct group *group);
+void group_unlink(struct group *group);
+void group_weigh(struct group *group, int64_t sign);
+void queue_free(struct queue *queue);
+void heap_str_free(struct str s);
+
+void pod_ask(const struct sched *sched, struct pod *pod);
+void pod_reclaimed(struct sched *sched, struct pod *pod);
+void topology_cache_free(struct topology_cache *cache);
+
+/* shape.c */
+struct shape *shape_get(struct sched *sched, const struct sched_pod *pod);
+void shape_unref(struct sched *sched, struct shape *shape);
+int64_t shape_mig_slices(struct str name);
+void shape_node_changed(struct sched *sched, uint32_t slot);
+
+/* journal.c */
+/* Moves a pod to a status and node; `shares` are the slots of its shared devices there, taken from
+ * pod_slots() or an earlier state. The one place where derived state changes. */
+void pod_set(struct sched *sched,
+             struct pod *pod,
+             enum status status,
+             struct node *node,
+             const uint8_t *shares,
+             uint8_t share_count);
+struct mark {
+    size_t count;
+    uint64_t grown;
+};
+struct mark journal_mark(const struct sched *sched);
+void journal_rollback(struct sched *sched, struct mark mark);
+/* What was tried becomes fact; no rollback past this point. */
+void journal_commit(struct sched *sched);
+void room_grew(struct sched *sched);
+void pod_charge(const struct sched *sched,
+                const struct pod *pod,
+                const struct node *node,
+                int64_t ret[static SCHED_RESOURCES]);
+int64_t share_memory(const struct pod *pod, const struct node *node);
+uint8_t share_open(struct node *node, struct gname *name);
+
+/* nodeindex.c */
+void index_update(struct sched *sched, struct node *node);
+void index_remove(struct node *node);
+struct node *index_from(struct node *root, int which, int64_t key);
+struct node *index_next(struct node *root, int which, const struct node *node);

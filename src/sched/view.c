@@ -1,0 +1,56 @@
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool sched_node_view(const struct sched *sched, struct str name, struct sched_node_view *ret)
+{
+    const struct node *node = map_get(&sched->nodes_by_name, name);
+
+    if (!node)
+        return false;
+    *ret = (struct sched_node_view){
+        .name = node->name,
+        .idle_cpu_milli = node->idle[RES_CPU],
+        .idle_memory_bytes = node->idle[RES_MEMORY],
+        .idle_gpus = node->idle[RES_GPU],
+        .releasing_gpus = node->releasing[RES_GPU],
+        .gpus = node->total[RES_GPU],
+        .pod_count = node->pods.count,
+    };
+    return true;
+}
+
+bool sched_queue_view(const struct sched *sched, struct str name, struct sched_queue_view *ret)
+{
+    const struct queue *queue = map_get(&sched->queues_by_name, name);
+
+    if (!queue || !queue->known)
+        return false;
+    *ret = (struct sched_queue_view){.name = queue->name, .orphan = queue->broken};
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        ret->quota[r] = queue->spec.quota[r].quota;
+        ret->limit[r] = queue->spec.quota[r].limit;
+        ret->fair_share[r] = queue->fair[r];
+        ret->allocated[r] = queue_units(r, queue->allocated[r]);
+        ret->allocated_non_preemptible[r] = queue_units(r, queue->fixed[r]);
+        ret->requested[r] = queue_units(r, queue->allocated[r] + queue->asked[r]);
+    }
+    return true;
+}
+
+void sched_count(const struct sched *sched, struct sched_counts *ret)
+{
+    *ret = (struct sched_counts){
+        .nodes = sched->nodes_by_name.count,
+        .pods = sched->pods_by_key.count,
+        .groups = sched->groups_by_key.count,
+        .queues = sched->queues.count,
+    };
+}
