@@ -20,7 +20,7 @@ struct uv_loop_s;
  * for a long time, and all streams of HTTP/2 share its fate. So the first request that times out
  * without a byte of answer condemns the connections: transport_reset() fails everything under way
  * with -ECONNRESET and the next request connects anew. */
-#define TRANSPORT_CONNECTIONS_MAX 8 /* x 100 streams, kube-apiserver's own limit */
+#define TRANSPORT_CONNECTIONS_MAX 256 /* an HTTP/1.1 server needs one a watch and one a request */
 #define TRANSPORT_REPLY_BYTES_MAX \
     ((size_t)64 << 20) /* one list page or object; streams: one piece */
 

@@ -1,0 +1,141 @@
+"""Muster on a real control plane: the same methods as the end-to-end harness, another server below.
+
+    with Cluster(plane, nodes=4, gpus_per_node=8) as m:
+        m.apply(...)
+        m.kubectl("get", "pods")
+
+Nodes are hollow (`muster hollow-nodes`), so pods turn Running and end but nothing runs in them. One control plane
+serves all tests of a run; each Cluster begins and leaves it empty.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+
+import harness  # noqa: E402
+from harness import Failure, Skip, binary, free_port, run, wait_for  # noqa: E402
+from controlplane import Process  # noqa: E402
+
+# What a test may leave behind, in the order of removal: owners first.
+LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "jobs.batch", "pods",
+               "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "services", "persistentvolumeclaims",
+               "configmaps")
+KEPT = {"kubernetes", "kube-root-ca.crt"}
+
+
+class Operator(Process):
+    """One replica of `muster operator`."""
+
+    def __init__(self, name, folder, kubeconfig, flags=()):
+        self.port = free_port()
+        super().__init__(name, [binary("muster"), "operator", "--kubeconfig", kubeconfig, "--listen",
+                                f"127.0.0.1:{self.port}", *flags], os.path.join(folder, name + ".log"))
+
+    def fetch(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            return answer.read().decode()
+
+    def metric(self, name):
+        for line in self.fetch("/metrics").splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[1])
+        raise Failure(f"/metrics has no {name}")
+
+    def ready(self):
+        self.check()
+        try:
+            return self.fetch("/readyz").startswith("ok")
+        except urllib.error.HTTPError:
+            return False
+
+    def leading(self):
+        return self.alive() and self.metric("muster_leading") == 1
+
+
+class Cluster(harness.Muster):
+    plane = None  # set by run.py: the control plane of this run
+
+    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, kubeconfig=None,
+                 node_flags=(), operators=1, operator_flags=()):
+        self.folder = tempfile.mkdtemp(prefix="muster-cluster-")
+        self.kubeconfig = self.plane.kubeconfig
+        self.operator_kubeconfig = kubeconfig or self.plane.kubeconfig
+        self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
+        self.env.update(env or {})
+        self.env["PATH"] = harness.BUILD + ":" + self.env["PATH"]
+        if flags:
+            raise Skip(f"flags of `muster up` do not apply to a cluster: {' '.join(flags)}")
+        self.nodes, self.gpus = nodes, gpus_per_node
+        self.node_flags, self.operator_flags = list(node_flags), list(operator_flags)
+        self.operator_count = operators
+        self.hollow, self.operators = None, []
+        self.log = os.path.join(self.folder, "operator-0.log")
+
+    def start(self):
+        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.kubectl("create", "namespace", "muster-system", ok=False)
+        self.kubectl("delete", "lease", "--all", "-n", "muster-system")
+        self.start_nodes()
+        for i in range(self.operator_count):
+            self.start_operator(i)
+        wait_for(lambda: self.leader(), "an operator to lead", 30)
+        wait_for(lambda: self.leader().ready(), "the operator to be ready", 30)
+
+    def start_nodes(self):
+        self.hollow = Process("hollow-nodes", [
+            binary("muster"), "hollow-nodes", str(self.nodes), "--kubeconfig", self.kubeconfig,
+            "--gpus-per-node", str(self.gpus), *self.node_flags], os.path.join(self.folder, "hollow.log")).start()
+        wait_for(lambda: self.hollow.check() and "hollow.ready" in self.hollow.tail(1000),
+                 f"{self.nodes} hollow nodes", 60)
+
+    def start_operator(self, index=0):
+        operator = Operator(f"operator-{index}", self.folder, self.operator_kubeconfig, self.operator_flags)
+        self.operators.append(operator.start())
+        return operator
+
+    def leader(self):
+        for operator in self.operators:
+            try:
+                if operator.leading():
+                    return operator
+            except OSError:
+                pass
+        return None
+
+    def dump(self):
+        super().dump()
+        for operator in self.operators:
+            print(f"--- {operator.name}\n{operator.tail(40)}", file=sys.stderr)
+
+    def stop(self):
+        for operator in self.operators:
+            operator.stop()
+        self.operators = []
+        for resource in LEFT_BEHIND:
+            names = self.kubectl("get", resource, "-A", "-o",
+                                 "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name}{\"\\n\"}{end}",
+                                 ok=False).stdout.split("\n")
+            for ns, name in (line.rsplit(" ", 1) for line in names if line.strip()):
+                if name not in KEPT:
+                    self._remove(resource, ns.strip(), name)
+        if self.hollow:
+            self.hollow.stop()
+        self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
+        self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
+
+    def _remove(self, resource, ns, name):
+        where = ["-n", ns] if ns else []
+        self.kubectl("patch", resource, name, *where, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', ok=False)
+        force = ["--force", "--grace-period=0"] if resource == "pods" else []
+        self.kubectl("delete", resource, name, *where, "--wait=false", "--ignore-not-found", *force, ok=False)

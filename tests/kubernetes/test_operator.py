@@ -1,0 +1,63 @@
+"""The operator on a real API server: it leads, controls, and hands over."""
+
+import time
+
+from cluster import Cluster
+from harness import check, wait_for
+
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: team, namespace: default}
+spec: {nodeResources: {gpus: 8, cpus: 8, memory: 16Gi}}
+"""
+
+
+def job(name, gpus, **extra):
+    more = "".join(f"  {k}: {v}\n" for k, v in extra.items())
+    return f"""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: {name}, namespace: default}}
+spec:
+  jobQueue: team
+  command: python train.py
+  numGPUs: {gpus}
+{more}"""
+
+
+def test_makes_the_objects_of_a_job():
+    with Cluster(nodes=2, gpus_per_node=8) as m:
+        m.apply(QUEUE)
+        m.apply(job("one", 16))
+        wait_for(lambda: len(m.get("pods")) == 2, "two worker pods")
+        wait_for(lambda: m.get("podgroups"), "a pod group")
+        check(m.get("service", "one"), "a headless service")
+        owner = m.get("pods")[0]["metadata"]["ownerReferences"][0]
+        check(owner["kind"] == "TorchrunJob", f"owned by {owner}")
+
+
+def test_second_replica_follows_an_orderly_stop_within_two_seconds():
+    with Cluster(nodes=1, gpus_per_node=8, operators=2) as m:
+        first = m.leader()
+        wait_for(lambda: all(o.ready() for o in m.operators), "both replicas to be ready")
+        took = first.stop()
+        began = time.monotonic()
+        second = wait_for(lambda: m.leader(), "the other replica to lead", 10)
+        check(second is not first and time.monotonic() - began + took < 2 + 1,
+              f"followed after {time.monotonic() - began:.1f} s, the stop took {took:.1f} s")
+        m.apply(QUEUE)
+        m.apply(job("after", 8))
+        wait_for(lambda: m.get("pods"), "the new leader to make pods")
+
+
+def test_second_replica_follows_a_killed_one_within_ten_seconds():
+    with Cluster(nodes=1, gpus_per_node=8, operators=2) as m:
+        first = m.leader()
+        m.apply(QUEUE)
+        first.kill()
+        began = time.monotonic()
+        wait_for(lambda: m.leader(), "the other replica to lead", 15)
+        check(time.monotonic() - began < 10, f"took {time.monotonic() - began:.1f} s")
+        m.apply(job("after", 8))
+        wait_for(lambda: m.get("pods"), "the new leader to make pods")
