@@ -1,0 +1,309 @@
+#include "workspace/pull.h"
+
+#include "base/cleanup.h"
+#include "workspace/frame.h"
+#include "workspace/resolve.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES     ((size_t)256 << 10)
+#define HEAD_BYTES_MAX ((size_t)16 << 10)
+#define ACK_LIMIT_S    2
+#define READS_PER_TURN 16
+#define HTTP_CHUNK_MAX ((uint64_t)1 << 30)
+
+int pull_open(struct pull *pull,
+              const char *url,
+              const char *folder,
+              uint64_t rank,
+              const struct pull_handler *handler,
+              struct err *err)
+{
+    *pull =
+        (struct pull){.fd = -1, .rank = rank, .handler = *handler, .pause_ms = PULL_RETRY_MIN_MS};
+    (void)snprintf(pull->url, sizeof(pull->url), "%s", url);
+    pull->frames.bytes_max = 2 * FRAME_BYTES_MAX;
+    pull->in.bytes_max = 4 * READ_BYTES;
+    return tree_open(&pull->tree, folder, false, err);
+}
+
+static void disconnect(struct pull *pull)
+{
+    if (pull->fd >= 0)
+        close(TAKE_FD(pull->fd));
+    buf_clear(&pull->in);
+    buf_clear(&pull->out);
+    buf_clear(&pull->frames);
+    delta_done(&pull->delta);
+    pull->connected = false;
+    pull->in_body = false;
+    pull->chunk_left = 0;
+}
+
+void pull_done(struct pull *pull)
+{
+    disconnect(pull);
+    buf_done(&pull->in);
+    buf_done(&pull->out);
+    buf_done(&pull->frames);
+    tree_done(&pull->tree);
+}
+
+int pull_fd(const struct pull *pull)
+{
+    return pull->fd;
+}
+
+short pull_events(const struct pull *pull)
+{
+    return (short)(POLLIN | (!pull->connected || pull->out.len ? POLLOUT : 0));
+}
+
+int64_t pull_next_ms(const struct pull *pull)
+{
+    return pull->fd < 0 ? pull->retry_ms : pull->heard_ms + PULL_SILENCE_MS;
+}
+
+static void trouble(struct pull *pull, const struct err *err, int64_t now_ms)
+{
+    disconnect(pull);
+    if (!pull->troubled)
+        pull->handler.trouble(pull->handler.user, err);
+    pull->troubled = true;
+    pull->retry_ms = now_ms + pull->pause_ms;
+    pull->pause_ms =
+        pull->pause_ms * 2 < PULL_RETRY_MAX_MS ? pull->pause_ms * 2 : PULL_RETRY_MAX_MS;
+}
+
+static int dial(struct pull *pull, int flags, struct err *err)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    struct str host;
+    uint16_t port;
+    int yes = 1;
+    int r = resolve_url(str_from(pull->url), &host, &port, err);
+    int fd;
+
+    if (r == 0)
+        r = resolve_host(host, &to.sin_addr, err);
+    if (r < 0)
+        return r;
+    to.sin_port = htons(port);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", strerrordesc_np(errno));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    if (!(flags & SOCK_NONBLOCK)) {
+        struct timeval limit = {.tv_sec = ACK_LIMIT_S};
+
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    }
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS) {
+        r = err_set(err, -errno, "%s: %s", pull->url, strerrordesc_np(errno));
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+static void start(struct pull *pull, int64_t now_ms)
+{
+    _cleanup_(buf_done) struct buf body = {0};
+    const struct manifest *have = pull->tree.current;
+    char hex[HASH_HEX_BYTES];
+    struct err err = {0};
+
+    pull->fd = dial(pull, SOCK_NONBLOCK, &err);
+    if (pull->fd < 0) {
+        pull->fd = -1;
+        trouble(pull, &err, now_ms);
+        return;
+    }
+    pull->heard_ms = now_ms;
+    for (size_t i = 0; i < have->entries.count; i++)
+        frame_add_entry(&body, &have->entries.items[i]);
+    buf_addf(&pull->out,
+             "POST /v1/pull?rank=%llu&revision=%s HTTP/1.1\r\nHost: sync\r\nContent-Length: "
+             "%zu\r\n\r\n",
+             (unsigned long long)pull->rank, hash_hex(have->revision, hex), body.len);
+    buf_add(&pull->out, buf_str(&body));
+}
+
+/* A small request on a connection of its own; the answer does not matter, only that it came. */
+static void say(struct pull *pull, const char *query)
+{
+    char text[256];
+    int fd = dial(pull, 0, NULL);
+    int n;
+
+    if (fd < 0)
+        return;
+    n = snprintf(text, sizeof(text),
+                 "POST /v1/ack?rank=%llu&%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n"
+                 "Content-Length: 0\r\n\r\n",
+                 (unsigned long long)pull->rank, query);
+    if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n)
+        (void)recv(fd, text, sizeof(text), 0);
+    close(fd);
+}
+
+void pull_stopped(struct pull *pull, uint64_t restart)
+{
+    char query[64];
+
+    (void)snprintf(query, sizeof(query), "restart=%llu", (unsigned long long)restart);
+    say(pull, query);
+}
+
+static int take_frame(void *user, const struct frame *frame, struct err *err)
+{
+    struct pull *pull = user;
+    char query[64];
+    char hex[HASH_HEX_BYTES];
+    int r;
+
+    switch (frame->type) {
+    case FRAME_BLOB: return tree_blob(&pull->tree, &frame->blob, err);
+    case FRAME_BEGIN:
+    case FRAME_ENTRY:
+    case FRAME_GONE: return delta_frame(&pull->delta, frame, err);
+    case FRAME_COMMIT:
+        r = tree_commit(&pull->tree, &pull->delta, err);
+        delta_done(&pull->delta);
+        if (r < 0)
+            return r;
+        (void)snprintf(query, sizeof(query), "revision=%s",
+                       hash_hex(pull->tree.current->revision, hex));
+        say(pull, query);
+        pull->handler.committed(pull->handler.user, pull->tree.current->revision);
+        return 0;
+    case FRAME_STOP: pull->handler.stop(pull->handler.user, frame->number); return 0;
+    case FRAME_GO: pull->handler.go(pull->handler.user, frame->number); return 0;
+    case FRAME_PING: return 0;
+    case FRAME_PACKED:
+    case FRAME_CONTENT: break;
+    }
+    return err_set(err, -EPROTO, "the sync pod sent a '%c' frame", (char)frame->type);
+}
+
+static int read_head(struct pull *pull, struct err *err)
+{
+    struct str in = buf_str(&pull->in);
+    const char *end = memmem(in.p, in.len, "\r\n\r\n", 4);
+
+    if (!end)
+        return in.len > HEAD_BYTES_MAX ? err_set(err, -EPROTO, "the sync pod's answer has no end")
+                                       : 0;
+    if (!str_starts(in, STR("HTTP/1.1 200 "))) {
+        struct str line = str_sub(in, 0, str_find(in, '\r'));
+
+        return err_set(err, -EPROTO, "the sync pod answered '" STR_FMT "'", STR_ARG(line));
+    }
+    buf_consume(&pull->in, (size_t)(end - in.p) + 4);
+    pull->in_body = true;
+    return 0;
+}
+
+/* Undo the chunked encoding: pull->in -> pull->frames, and read those. */
+static int read_chunks(struct pull *pull, struct err *err)
+{
+    struct str in = buf_str(&pull->in);
+    size_t used = 0;
+    int r = 0;
+
+    while (r == 0 && used < in.len) {
+        struct str rest = str_sub(in, used, in.len);
+
+        if (pull->chunk_left == 0) {
+            size_t end = str_find(rest, '\n');
+            uint64_t size = 0;
+
+            if (end == rest.len)
+                break;
+            for (size_t i = 0; i < end && rest.p[i] != '\r'; i++) {
+                char c = rest.p[i];
+
+                size = size * 16 + (uint64_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+            }
+            if (end > 1 && (size == 0 || size > HTTP_CHUNK_MAX))
+                return err_set(err, -ECONNRESET, "the sync pod ended the stream");
+            pull->chunk_left = size;
+            used += end + 1;
+            continue;
+        }
+        struct str piece =
+            str_sub(rest, 0, pull->chunk_left < rest.len ? (size_t)pull->chunk_left : rest.len);
+        pull->chunk_left -= piece.len;
+        used += piece.len;
+        buf_add(&pull->frames, piece);
+        r = frame_read(&pull->frames, take_frame, pull, err);
+    }
+    buf_consume(&pull->in, used);
+    return r;
+}
+
+static int receive(struct pull *pull, int64_t now_ms, struct err *err)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i < READS_PER_TURN; i++) {
+        char *room = buf_room(&pull->in, READ_BYTES);
+        ssize_t got = recv(pull->fd, room, READ_BYTES, 0);
+
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (got <= 0)
+            return err_set(err, -ECONNRESET, "%s: %s", pull->url,
+                           got == 0 ? "the connection was closed" : strerrordesc_np(errno));
+        pull->in.len += (size_t)got;
+        pull->heard_ms = now_ms;
+        if (!pull->in_body)
+            r = read_head(pull, err);
+        if (r == 0 && pull->in_body)
+            r = read_chunks(pull, err);
+    }
+    return r;
+}
+
+static int transmit(struct pull *pull, struct err *err)
+{
+    ssize_t sent = pull->out.len ? send(pull->fd, pull->out.p, pull->out.len, MSG_NOSIGNAL) : 0;
+
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOTCONN)
+        return err_set(err, -errno, "%s: %s", pull->url, strerrordesc_np(errno));
+    if (sent > 0) {
+        pull->connected = true;
+        pull->troubled = false;
+        pull->pause_ms = PULL_RETRY_MIN_MS;
+        buf_consume(&pull->out, (size_t)sent);
+    }
+    return 0;
+}
+
+void pull_turn(struct pull *pull, int64_t now_ms)
+{
+    struct err err = {0};
+    int r;
+
+    if (pull->fd < 0) {
+        if (now_ms >= pull->retry_ms)
+            start(pull, now_ms);
+        return;
+    }
+    r = transmit(pull, &err);
+    if (r == 0 && pull->connected)
+        r = receive(pull, now_ms, &err);
+    if (r == 0 && now_ms - pull->heard_ms > PULL_SILENCE_MS)
+        r = err_set(&err, -ETIMEDOUT, "%s: nothing heard for %d s", pull->url,
+                    PULL_SILENCE_MS / 1000);
+    if (r < 0)
+        trouble(pull, &err, now_ms);
+}

@@ -1,0 +1,256 @@
+#include "workspace/resolve.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONFIG_BYTES_MAX ((size_t)1 << 20)
+#define NAME_MAX_BYTES   253
+#define PACKET_BYTES     1500
+#define TRY_MS           1000
+#define DNS_HEAD_BYTES   12
+
+static bool read_file(const char *path, struct buf *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = -1;
+    char *room;
+
+    if (fd < 0)
+        return false;
+    while ((room = buf_room(out, 4096)) != NULL && out->len < CONFIG_BYTES_MAX &&
+           (got = read(fd, room, 4096)) > 0)
+        out->len += (size_t)got;
+    close(fd);
+    return got >= 0;
+}
+
+/* The next word of a line; false at its end or at a comment. */
+static bool next_word(struct str *line, struct str *ret)
+{
+    size_t i = 0;
+    size_t start;
+
+    while (i < line->len && (line->p[i] == ' ' || line->p[i] == '\t'))
+        i++;
+    start = i;
+    while (i < line->len && !strchr(" \t#\r", line->p[i]))
+        i++;
+    *ret = str_sub(*line, start, i - start);
+    *line = str_sub(*line, i, line->len);
+    return ret->len > 0;
+}
+
+static bool numeric(struct str text, struct in_addr *ret)
+{
+    char c[INET_ADDRSTRLEN];
+
+    if (text.len >= sizeof(c))
+        return false;
+    memcpy(c, text.p, text.len);
+    c[text.len] = '\0';
+    return inet_pton(AF_INET, c, ret) == 1;
+}
+
+static bool same_name(struct str a, struct str b)
+{
+    return a.len == b.len && strncasecmp(a.p, b.p, a.len) == 0;
+}
+
+bool resolve_in_hosts(struct str hosts, struct str host, struct in_addr *ret)
+{
+    struct str line;
+
+    while (str_cut(&hosts, '\n', &line)) {
+        struct in_addr address;
+        struct str word;
+
+        if (!next_word(&line, &word) || !numeric(word, &address))
+            continue;
+        while (next_word(&line, &word)) {
+            if (same_name(word, host)) {
+                *ret = address;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+size_t resolve_query(struct str name, uint16_t id, unsigned char *out, size_t out_bytes)
+{
+    size_t n = DNS_HEAD_BYTES;
+    struct str part;
+
+    if (name.len == 0 || name.len > NAME_MAX_BYTES || out_bytes < DNS_HEAD_BYTES + name.len + 6)
+        return 0;
+    memset(out, 0, DNS_HEAD_BYTES);
+    out[0] = (unsigned char)(id >> 8);
+    out[1] = (unsigned char)id;
+    out[2] = 1; /* recursion, please */
+    out[5] = 1; /* one question */
+    while (str_cut(&name, '.', &part)) {
+        if (part.len == 0 || part.len > 63)
+            return 0;
+        out[n++] = (unsigned char)part.len;
+        memcpy(out + n, part.p, part.len);
+        n += part.len;
+    }
+    memcpy(out + n, "\0\0\1\0\1", 5); /* end, type A, class IN */
+    return n + 5;
+}
+
+/* Behind a name, compressed or not; 0 past the end. */
+static size_t skip_name(const unsigned char *p, size_t len, size_t at)
+{
+    while (at < len && p[at] != 0) {
+        if (p[at] >= 0xc0)
+            return at + 2;
+        at += (size_t)p[at] + 1;
+    }
+    return at < len ? at + 1 : 0;
+}
+
+bool resolve_answer(const unsigned char *p, size_t len, uint16_t id, struct in_addr *ret)
+{
+    unsigned questions;
+    unsigned answers;
+    size_t at = DNS_HEAD_BYTES;
+
+    if (len < DNS_HEAD_BYTES || (p[0] << 8 | p[1]) != id || !(p[2] & 0x80) || (p[3] & 15) != 0)
+        return false;
+    questions = (unsigned)(p[4] << 8 | p[5]);
+    answers = (unsigned)(p[6] << 8 | p[7]);
+    for (; questions > 0; questions--) {
+        at = skip_name(p, len, at);
+        if (at == 0 || at + 4 > len)
+            return false;
+        at += 4;
+    }
+    for (; answers > 0; answers--) {
+        at = skip_name(p, len, at);
+        if (at == 0 || at + 10 > len)
+            return false;
+        unsigned type = (unsigned)(p[at] << 8 | p[at + 1]);
+        size_t size = (size_t)(p[at + 8] << 8 | p[at + 9]);
+
+        at += 10;
+        if (size > len - at)
+            return false;
+        if (type == 1 && size == 4) {
+            memcpy(ret, p + at, 4);
+            return true;
+        }
+        at += size;
+    }
+    return false;
+}
+
+static bool ask(struct in_addr server, struct str name, struct in_addr *ret)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = server};
+    unsigned char packet[PACKET_BYTES];
+    struct timespec now;
+    bool found = false;
+    uint16_t id;
+    int fd;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    id = (uint16_t)(now.tv_nsec / 1000 ^ getpid());
+    size_t size = resolve_query(name, id, packet, sizeof(packet));
+    fd = size ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        return false;
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
+        send(fd, packet, size, 0) == (ssize_t)size) {
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+        if (poll(&wait, 1, TRY_MS) == 1) {
+            ssize_t got = recv(fd, packet, sizeof(packet), 0);
+
+            found = got > 0 && resolve_answer(packet, (size_t)got, id, ret);
+        }
+    }
+    close(fd);
+    return found;
+}
+
+/* The name as it is when it has a dot, then with each search domain, then as it is. */
+static bool ask_all(struct in_addr server, struct str search, struct str host, struct in_addr *ret)
+{
+    char name[NAME_MAX_BYTES + 1];
+    struct str domain;
+
+    while (next_word(&search, &domain)) {
+        int n = snprintf(name, sizeof(name), STR_FMT "." STR_FMT, STR_ARG(host), STR_ARG(domain));
+
+        if (n > 0 && (size_t)n < sizeof(name) && ask(server, str_from(name), ret))
+            return true;
+    }
+    return ask(server, host, ret);
+}
+
+int resolve_host(struct str host, struct in_addr *ret, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct str search = STR("");
+    struct str lines;
+    struct str line;
+    struct str word;
+
+    if (numeric(host, ret))
+        return 0;
+    if (read_file("/etc/hosts", &text) && resolve_in_hosts(buf_str(&text), host, ret))
+        return 0;
+    if (str_is(host, "localhost")) {
+        ret->s_addr = htonl(INADDR_LOOPBACK);
+        return 0;
+    }
+    buf_clear(&text);
+    (void)read_file("/etc/resolv.conf", &text);
+    lines = buf_str(&text);
+    while (str_cut(&lines, '\n', &line))
+        if (next_word(&line, &word) && (str_is(word, "search") || str_is(word, "domain")))
+            search = line;
+    lines = buf_str(&text);
+    while (str_cut(&lines, '\n', &line)) {
+        struct in_addr server;
+
+        if (next_word(&line, &word) && str_is(word, "nameserver") && next_word(&line, &word) &&
+            numeric(word, &server) && ask_all(server, search, host, ret))
+            return 0;
+    }
+    return err_set(err, -ENOENT,
+                   "host '" STR_FMT "' is in no hosts file and no name server knows it",
+                   STR_ARG(host));
+}
+
+int resolve_url(struct str url, struct str *ret_host, uint16_t *ret_port, struct err *err)
+{
+    struct str rest = url;
+    uint64_t port = 80;
+    size_t colon;
+
+    if (!str_starts(url, STR("http://")))
+        return err_set(err, -EINVAL, "'" STR_FMT "' is no http:// address", STR_ARG(url));
+    rest = str_sub(url, 7, url.len);
+    rest = str_sub(rest, 0, str_find(rest, '/'));
+    colon = str_find(rest, ':');
+    if (colon < rest.len &&
+        (!str_to_u64(str_sub(rest, colon + 1, rest.len), &port) || port == 0 || port > 65535))
+        return err_set(err, -EINVAL, "'" STR_FMT "' has a bad port", STR_ARG(url));
+    *ret_host = str_sub(rest, 0, colon);
+    *ret_port = (uint16_t)port;
+    return 0;
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "base/str.h"
+#include "workspace/hash.h"
+#include "workspace/manifest.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* scan: what is in a folder, as a manifest.
+ *
+ * With options, as the plugin uses it: .gitignore and .torchrunignore are obeyed, `.git` is left
+ * out, and what cannot travel (sockets, devices, links that point outside) is left out and told to
+ * `note`. Contents are hashed only where asked: the first upload hashes while it sends, and later
+ * ones know the hash of a file whose stat data did not change from the cache.
+ *
+ * Without options everything is taken and hashed: a volume that is adopted as it is. */
+struct scan_stat {
+    int64_t mtime_ns;
+    int64_t ctime_ns;
+    uint64_t inode;
+};
+
+struct scan_options {
+    bool hash; /* read what the cache does not know */
+    void (*note)(void *user, const char *text);
+    void *user;
+    struct scan_cache *cache; /* may be NULL */
+};
+
+/* Fills and finishes `manifest` (unless some hash is still unknown: then it is only sorted, a
+ * file's hash is zero, and scan_read() learns it). */
+int scan_folder(const char *root,
+                const struct scan_options *options,
+                struct manifest *manifest,
+                struct err *err);

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+/* sync: the service in a job's sync pod.
+ *
+ * It owns the job's workspace folder, takes changes to it from the plugin and hands them on to the
+ * workers. Bodies are frames (workspace/frame.h) unless said otherwise; refusals are one line of
+ * text.
+ *
+ *   GET  /v1/state            JSON: revision, files, bytes, restart, workers[{rank,revision}]
+ *   POST /v1/missing          content frames asked for -> content frames of what is missing, with
+ *                             the offset to go on from
+ *   POST /v1/blobs            blob frames: contents wait for a commit; safe to repeat
+ *   POST /v1/commit           begin, blobs, entries and gone frames, commit -> JSON state.
+ *                             409: the base is not the current revision
+ *   POST /v1/pull?rank=N      a worker: entry frames of what it has -> an endless stream of begin,
+ *                             blobs, entries, gone, commit; stop and go for restarts; pings
+ *   POST /v1/ack?rank=N&revision=R&restart=S   a worker has it, or has stopped
+ *   GET  /v1/wait?revision=R  answered when every connected worker has that revision: JSON state
+ *   POST /v1/restart          all ranks end and start again in place -> JSON {"restart": S}
+ *   /v2/keys/...              etcd's v2 keys, for torchrun's rendezvous (workspace/etcd.h)
+ */
+struct sync_options {
+    const char *folder;
+    const char *address; /* NULL: all */
+    uint16_t port;
+    bool adopt; /* a folder without a manifest is taken as it is: source `existing` */
+    /* Told once when the service is up, with the port; then asked after every turn. */
+    void (*ready)(void *user, uint16_t port);
+    bool (*stop)(void *user);
+    void *user;
+};
+
+int sync_serve(const struct sync_options *options, struct err *err);

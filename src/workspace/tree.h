@@ -1,0 +1,69 @@
+#pragma once
+
+#include "base/map.h"
+#include "base/str.h"
+#include "workspace/frame.h"
+#include "workspace/manifest.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* tree: a workspace on disk that is brought from one revision to the next.
+ *
+ * Contents arrive first, in pieces, and wait under WS_PRIVATE_DIR/stage named by their hash; a
+ * commit then moves them into place. Every file appears by rename, so a reader sees the old one or
+ * the new one, never a part. What is on disk but in no manifest (checkpoints, __pycache__) belongs
+ * to the job and is left alone. Staged contents and the manifest survive a restart, so an upload
+ * that was cut goes on where it was.
+ *
+ * Nothing here trusts its input: paths are walked from the root one part at a time without
+ * following links, contents must have the hash they were announced with, sizes are bounded. */
+#define TREE_SMALL_DELTA_MAX 64 /* up to this many changes are applied to the manifest in place */
+
+struct tree {
+    int root_fd;
+    int stage_fd;
+    struct manifest *current;
+    struct map staged;     /* hash -> struct staged */
+    uint64_t staged_bytes; /* sum of their sizes */
+    struct map located;    /* hash -> entry of `current`; built when first asked */
+    bool located_valid;
+    int log_fd;           /* the manifest on disk, changes are appended */
+    uint64_t log_entries; /* in it; rewritten when it has many more than the manifest */
+    /* The folder last worked in, open: entries come sorted. */
+    int parent_fd;
+    char parent[WS_PATH_MAX + 1];
+};
+
+/* Takes over what an earlier process left in `root`, which must exist. With `adopt`, a folder that
+ * has no manifest of ours is scanned and becomes the current revision. */
+int tree_open(struct tree *tree, const char *root, bool adopt, struct err *err);
+void tree_done(struct tree *tree);
+
+/* Is the content here, whole? If not, *ret_offset is how much of it has arrived. */
+bool tree_has(struct tree *tree, struct hash hash, uint64_t size, uint64_t *ret_offset);
+/* A piece of content. Pieces of one content come in order; one that is already here is ignored.
+ * -EILSEQ: the whole does not have its hash (it changed while it was read, or was damaged). */
+int tree_blob(struct tree *tree, const struct frame_blob *blob, struct err *err);
+/* A commit: what changes, collected from frames. */
+struct delta {
+    struct arena arena;
+    struct frame_begin begin;
+    bool begun;
+    struct ws_entry_vec set; /* strings on the arena */
+    VEC(struct str) gone;
+};
+
+/* Takes begin, entry and gone frames. -EPROTO for others, or in the wrong order. */
+int delta_frame(struct delta *delta, const struct frame *frame, struct err *err);
+void delta_done(struct delta *delta);
+
+/* Make the folder what the delta says. -ESTALE: its base is not the current revision. All contents
+ * must be here (-ENOENT names one that is not); -EILSEQ: the result is not the announced revision.
+ * Until those are checked nothing on disk changes. */
+int tree_commit(struct tree *tree, const struct delta *delta, struct err *err);
+/* A file of the current revision, for reading; -errno. */
+int tree_open_file(struct tree *tree, const struct ws_entry *entry, struct err *err);
