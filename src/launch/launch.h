@@ -31,5 +31,18 @@
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS"  /* torchrun's own; 0 for fixed gangs */
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"      /* http://host:port; unset: no workspace */
 #define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"       /* working directory of the command: /app */
-#define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR" /* sync pod: where the volume is mounted \
-                                                         */
+#define LAUNCH_ENV_WORKSPACE_DIR                                                   \
+    "MUSTER_WORKSPACE_DIR"                /* sync pod: where the volume is mounted \
+                                           */
+#define LAUNCH_ENV_SOURCE "MUSTER_SOURCE" /* sync pod: "existing" takes the volume as it is */
+#define LAUNCH_ENV_SYNC_ADDRESS                                                             \
+    "MUSTER_SYNC_ADDRESS"                       /* sync pod: listen here; unset: everywhere \
+                                                 */
+#define LAUNCH_ENV_SYNC_PORT "MUSTER_SYNC_PORT" /* sync pod: other than LAUNCH_SYNC_PORT */
+/* Between muster-launch's own processes. */
+#define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
+#define LAUNCH_ENV_RESTART \
+    "MUSTER_RESTART" /* restarts in place so far; part of the rendezvous id */
+/* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */
+#define LAUNCH_TERMINATION_LOG     "/dev/termination-log"
+#define LAUNCH_ENV_TERMINATION_LOG "MUSTER_TERMINATION_LOG"

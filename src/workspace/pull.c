@@ -180,6 +180,8 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
         delta_done(&pull->delta);
         if (r < 0)
             return r;
+        pull->troubled = false;
+        pull->pause_ms = PULL_RETRY_MIN_MS;
         (void)snprintf(query, sizeof(query), "revision=%s",
                        hash_hex(pull->tree.current->revision, hex));
         say(pull, query);
@@ -281,8 +283,6 @@ static int transmit(struct pull *pull, struct err *err)
         return err_set(err, -errno, "%s: %s", pull->url, strerrordesc_np(errno));
     if (sent > 0) {
         pull->connected = true;
-        pull->troubled = false;
-        pull->pause_ms = PULL_RETRY_MIN_MS;
         buf_consume(&pull->out, (size_t)sent);
     }
     return 0;

@@ -650,7 +650,7 @@ static int commit_whole(struct tree *tree, const struct delta *delta, struct err
 static int delta_is_small(struct tree *tree, const struct delta *delta, struct err *err)
 {
     if (delta->begin.full || delta->set.count + delta->gone.count > TREE_SMALL_DELTA_MAX ||
-        tree->current->refs > 1)
+        tree->current->refs > 1 || hash_is_zero(tree->current->revision))
         return 0;
     for (size_t i = 0; i < delta->gone.count; i++) {
         const struct ws_entry *before = manifest_find(tree->current, delta->gone.items[i]);

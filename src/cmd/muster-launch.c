@@ -1,0 +1,116 @@
+/* muster-launch: runs inside a job's pods. src/launch/launch.h is its contract; everything it needs
+ * to know is in the environment, so it has subcommands and no options. */
+#include "base/err.h"
+#include "base/str.h"
+#include "launch/launch.h"
+#include "launch/rank.h"
+#include "launch/torchrun.h"
+#include "launch/worker.h"
+#include "workspace/resolve.h"
+#include "workspace/sync.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* 127.0.1.1, which Debian gives to the machine's own name. */
+#define DEBIAN_HOST_ADDRESS 0x7f000101u
+
+static volatile sig_atomic_t stop_asked;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+static bool stop(void *user)
+{
+    (void)user;
+    return stop_asked;
+}
+
+static void ready(void *user, uint16_t port)
+{
+    const struct sync_options *options = user;
+
+    fprintf(stderr, "muster-launch sync: serving %s on port %u\n", options->folder, port);
+}
+
+/* Pods that share the host's network have a loopback address each, which their own name leads to:
+ * then we may listen only there. NULL: everywhere. */
+static const char *listen_address(char out[static INET_ADDRSTRLEN])
+{
+    const char *given = getenv(LAUNCH_ENV_SYNC_ADDRESS);
+    const char *host = getenv("HOSTNAME");
+    struct in_addr address;
+    char name[256] = "";
+
+    if (given && *given)
+        return given;
+    if (!host && gethostname(name, sizeof(name) - 1) == 0)
+        host = name;
+    if (!host || resolve_host(str_from(host), &address, NULL) < 0)
+        return NULL;
+    uint32_t number = ntohl(address.s_addr);
+    bool own = number >> 24 == 127 && number != INADDR_LOOPBACK && number != DEBIAN_HOST_ADDRESS;
+    return own ? inet_ntop(AF_INET, &address, out, INET_ADDRSTRLEN) : NULL;
+}
+
+static int sync_main(void)
+{
+    char listen_at[INET_ADDRSTRLEN];
+    struct sigaction action = {.sa_handler = on_signal};
+    const char *folder = getenv(LAUNCH_ENV_WORKSPACE_DIR);
+    const char *source = getenv(LAUNCH_ENV_SOURCE);
+    struct sync_options options = {
+        .folder = folder ? folder : "/workspace",
+        .address = listen_address(listen_at),
+        .port = LAUNCH_SYNC_PORT,
+        .adopt = source && strcmp(source, "existing") == 0,
+        .ready = ready,
+        .stop = stop,
+    };
+    const char *port = getenv(LAUNCH_ENV_SYNC_PORT);
+    uint64_t number;
+    struct err err = {0};
+
+    options.user = &options;
+    if (port && str_to_u64(str_from(port), &number) && number <= UINT16_MAX)
+        options.port = (uint16_t)number;
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    if (sync_serve(&options, &err) < 0) {
+        fprintf(stderr, "muster-launch sync: %s\n", err.text);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char *argv[])
+{
+    const char *what = argc == 2 ? argv[1] : "";
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    self[len > 0 ? len : 0] = '\0';
+    if (strcmp(what, "worker") == 0)
+        return worker_main(self);
+    if (strcmp(what, "torchrun") == 0)
+        return torchrun_main(self);
+    if (strcmp(what, "rank") == 0)
+        return rank_main();
+    if (strcmp(what, "sync") == 0)
+        return sync_main();
+    if (strcmp(what, "version") == 0) {
+        printf("muster-launch %s\n", MUSTER_VERSION);
+        return 0;
+    }
+    fprintf(stderr, "usage: muster-launch worker|sync|version (runs inside a job's pods)\n");
+    return 2;
+}

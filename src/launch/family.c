@@ -1,0 +1,108 @@
+#include "launch/family.h"
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define REMOVE_FDS 16
+
+struct process {
+    pid_t pid;
+    pid_t parent;
+    bool ours;
+};
+
+struct processes VEC_FIELDS(struct process);
+
+/* The fourth field of /proc/PID/stat; the second is a name in brackets that may hold anything. */
+static pid_t parent_of(const char *pid)
+{
+    char path[64];
+    char text[512];
+    const char *bracket;
+    int64_t parent = 0;
+    ssize_t got;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    bracket = strrchr(text, ')');
+    if (bracket && strlen(bracket) > 4) {
+        struct str rest = str_from(bracket + 4);
+        struct str word;
+
+        if (str_cut(&rest, ' ', &word))
+            (void)str_to_i64(word, &parent);
+    }
+    return (pid_t)parent;
+}
+
+static void list(struct processes *all)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *item;
+
+    while (dir && (item = readdir(dir)) != NULL) {
+        int64_t pid;
+
+        if (str_to_i64(str_from(item->d_name), &pid) && pid > 0)
+            VEC_PUSH(NULL, all,
+                     (struct process){.pid = (pid_t)pid, .parent = parent_of(item->d_name)});
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void family_kill(int number)
+{
+    struct processes all = {0};
+    pid_t self = getpid();
+    bool more = true;
+
+    list(&all);
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < all.count; i++) {
+            struct process *process = &all.items[i];
+            bool ours = process->parent == self;
+
+            for (size_t j = 0; !process->ours && !ours && j < all.count; j++)
+                ours = all.items[j].ours && all.items[j].pid == process->parent;
+            if (ours && !process->ours)
+                process->ours = more = true;
+        }
+    }
+    for (size_t i = 0; i < all.count; i++)
+        if (all.items[i].ours)
+            (void)kill(all.items[i].pid, number);
+    VEC_DONE(&all);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    (void)remove(path);
+    return 0;
+}
+
+void family_remove_folder(const char *path)
+{
+    (void)nftw(path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,151 @@
+#include "launch/record.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RECORD_PREFIX "rank-"
+#define HEAD_MAX      128
+
+int record_write(const char *folder, const struct record *record, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    char path[PATH_MAX];
+    char temporary[PATH_MAX];
+    ssize_t wrote;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/" RECORD_PREFIX "%lld", folder, (long long)record->rank);
+    (void)snprintf(temporary, sizeof(temporary), "%s/.%lld", folder, (long long)record->rank);
+    buf_addf(&text, "%lld %d %d %lld\n" STR_FMT, (long long)record->when_ns, record->code,
+             record->signal, (long long)record->rank, STR_ARG(record->text));
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %s", temporary, strerrordesc_np(errno));
+    wrote = write(fd, text.p, text.len);
+    close(fd);
+    if (wrote != (ssize_t)text.len || rename(temporary, path) < 0)
+        return err_set(err, -errno, "%s: %s", path, strerrordesc_np(errno));
+    return 0;
+}
+
+static bool parse(struct str content, struct record *ret)
+{
+    struct str rest = content;
+    struct str line;
+    int64_t numbers[4];
+
+    if (!str_cut(&rest, '\n', &line))
+        return false;
+    for (size_t i = 0; i < 4; i++) {
+        struct str word;
+
+        if (!str_cut(&line, ' ', &word) || !str_to_i64(word, &numbers[i]))
+            return false;
+    }
+    *ret = (struct record){.when_ns = numbers[0],
+                           .code = (int)numbers[1],
+                           .signal = (int)numbers[2],
+                           .rank = numbers[3],
+                           .text = rest};
+    return true;
+}
+
+bool record_first(const char *folder, struct record *ret, struct buf *text)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    struct dirent *item;
+
+    while (dir && (item = readdir(dir)) != NULL) {
+        char content[RECORD_TEXT_MAX + HEAD_MAX];
+        struct record record;
+        ssize_t got;
+        int fd;
+
+        if (!str_starts(str_from(item->d_name), STR(RECORD_PREFIX)))
+            continue;
+        fd = openat(dirfd(dir), item->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        got = fd < 0 ? -1 : read(fd, content, sizeof(content));
+        if (fd >= 0)
+            close(fd);
+        if (got < 0 || !parse((struct str){content, (size_t)got}, &record) ||
+            (found && record.when_ns >= ret->when_ns))
+            continue;
+        found = true;
+        *ret = record;
+        buf_clear(text);
+        buf_add(text, record.text);
+    }
+    if (dir)
+        closedir(dir);
+    if (found)
+        ret->text = buf_str(text);
+    return found;
+}
+
+int record_status(const struct record *record)
+{
+    return record->signal ? 128 + record->signal : record->code;
+}
+
+const char *record_signal_name(int number, char out[static 32])
+{
+    const char *name = sigabbrev_np(number);
+
+    if (name)
+        (void)snprintf(out, 32, "SIG%s", name);
+    else
+        (void)snprintf(out, 32, "signal %d", number);
+    return out;
+}
+
+void record_describe(struct buf *out, const struct record *record)
+{
+    char name[32];
+
+    if (record->signal)
+        buf_addf(out, "rank %lld was killed by %s", (long long)record->rank,
+                 record_signal_name(record->signal, name));
+    else
+        buf_addf(out, "rank %lld ended with exit code %d", (long long)record->rank, record->code);
+    if (record->text.len)
+        buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
+    if (out->len && out->p[out->len - 1] != '\n')
+        buf_addc(out, '\n');
+}
+
+void tail_add(struct tail *tail, struct str bytes)
+{
+    if (bytes.len > sizeof(tail->text))
+        bytes = str_sub(bytes, bytes.len - sizeof(tail->text), bytes.len);
+    if (tail->len + bytes.len > sizeof(tail->text)) {
+        size_t drop = tail->len + bytes.len - sizeof(tail->text);
+
+        memmove(tail->text, tail->text + drop, tail->len - drop);
+        tail->len -= drop;
+    }
+    memcpy(tail->text + tail->len, bytes.p, bytes.len);
+    tail->len += bytes.len;
+}
+
+struct str tail_lines(const struct tail *tail)
+{
+    struct str text = {tail->text, tail->len};
+    size_t lines = 0;
+
+    for (size_t i = text.len; i-- > 0;) {
+        if (text.p[i] == '\n' && i + 1 < text.len && ++lines == RECORD_LINES_MAX)
+            return str_sub(text, i + 1, text.len);
+    }
+    return text;
+}

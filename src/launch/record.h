@@ -1,0 +1,47 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+/* record: how a rank ended, told by its wrapper to the launcher through a small file.
+ *
+ * torchrun exits with 1 whatever its ranks did, so the launcher must know by itself which rank
+ * failed first, with what status, and what it said last. One file a rank in the run's folder:
+ * nanoseconds, exit code, signal, rank on the first line, then text. */
+#define RECORD_TEXT_MAX                                                       \
+    ((size_t)3 << 10) /* Kubernetes keeps 4096 bytes of a termination message \
+                       */
+#define RECORD_LINES_MAX 20
+
+struct record {
+    int64_t when_ns; /* CLOCK_MONOTONIC */
+    int code;
+    int signal; /* 0: it exited by itself */
+    int64_t rank;
+    struct str text;
+};
+
+int record_write(const char *folder, const struct record *record, struct err *err);
+/* The earliest failure in the folder; its text is added to `text`. False: there is none. */
+bool record_first(const char *folder, struct record *ret, struct buf *text);
+
+/* The status a shell would give: 128 + n for signals. */
+int record_status(const struct record *record);
+/* "rank 3 ended with exit code 7" and so on, with its text, for /dev/termination-log. */
+void record_describe(struct buf *out, const struct record *record);
+/* "SIGKILL" for 9; "signal 77" in `out` for one without a name. */
+const char *record_signal_name(int number, char out[static 32]);
+
+/* The last lines of a stream, at most RECORD_LINES_MAX and RECORD_TEXT_MAX bytes. */
+struct tail {
+    char text[RECORD_TEXT_MAX];
+    size_t len;
+};
+void tail_add(struct tail *tail, struct str bytes);
+struct str tail_lines(const struct tail *tail);

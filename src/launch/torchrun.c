@@ -1,0 +1,266 @@
+#include "launch/torchrun.h"
+
+#include "base/err.h"
+#include "launch/launch.h"
+#include "launch/shell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXIT_NOT_FOUND 127
+
+/* Looks without importing: importing torch takes a second or more. */
+static const char probe_script[] =
+    "import importlib.util,os,re,sys\n"
+    "s=importlib.util.find_spec('torch')\n"
+    "if s is None or not s.origin: sys.exit(3)\n"
+    "v='2'\n"
+    "try:\n"
+    "  t=open(os.path.join(os.path.dirname(s.origin),'version.py')).read()\n"
+    "  v=re.search(r\"__version__ *= *['\\\"]([0-9]+)\",t).group(1)\n"
+    "except Exception: pass\n"
+    "print(v,sys.version_info[1],sys.executable)\n";
+
+static bool probe(const char *python, struct torchrun_python *ret)
+{
+    const char *argv[] = {python, "-c", probe_script, NULL};
+    char line[PATH_MAX + 64];
+    struct str rest;
+    struct str word;
+    int64_t torch;
+    int64_t minor;
+
+    if (!shell_capture(argv, line, sizeof(line)))
+        return false;
+    rest = str_from(line);
+    if (!str_cut(&rest, ' ', &word) || !str_to_i64(word, &torch) || !str_cut(&rest, ' ', &word) ||
+        !str_to_i64(word, &minor) || rest.len == 0 || rest.len >= sizeof(ret->path))
+        return false;
+    *ret = (struct torchrun_python){.torch_major = (int)torch, .python_minor = (int)minor};
+    (void)snprintf(ret->path, sizeof(ret->path), STR_FMT, STR_ARG(rest));
+    return true;
+}
+
+/* The interpreter on the first line of a script. */
+static bool shebang(const char *script, char *out, size_t out_bytes)
+{
+    char line[PATH_MAX];
+    ssize_t got;
+    int fd = open(script, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    got = read(fd, line, sizeof(line) - 1);
+    close(fd);
+    if (got < 3 || line[0] != '#' || line[1] != '!' || line[2] != '/')
+        return false;
+    line[got] = '\0';
+    line[strcspn(line, " \t\r\n")] = '\0';
+    (void)snprintf(out, out_bytes, "%s", line + 2);
+    return true;
+}
+
+int torchrun_find(struct torchrun_python *ret, struct err *err)
+{
+    static const char *const places[] = {"/usr/bin/python3", "/usr/local/bin/python3",
+                                         "/opt/conda/bin/python3"};
+    char path[PATH_MAX];
+    char script[PATH_MAX];
+
+    if (shell_which("python", path, sizeof(path)) && probe(path, ret)) {
+        ret->first_on_path = true;
+        return 0;
+    }
+    if (shell_which("python3", path, sizeof(path)) && probe(path, ret))
+        return 0;
+    if (shell_which("torchrun", script, sizeof(script)) && shebang(script, path, sizeof(path)) &&
+        probe(path, ret))
+        return 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (access(places[i], X_OK) == 0 && probe(places[i], ret))
+            return 0;
+    return err_set(err, -ENOENT,
+                   "no Python here can import torch (tried python, python3 and torchrun on PATH, "
+                   "then the usual places); use an image with PyTorch, or install it in --setup");
+}
+
+bool torchrun_redirects_broken(const struct torchrun_python *python)
+{
+    return python->torch_major < 2 && python->python_minor >= 11;
+}
+
+static const char *env_or(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : otherwise;
+}
+
+struct args {
+    const char **items;
+    size_t count;
+    char *room;
+    size_t room_bytes;
+    bool full;
+};
+
+static void add(struct args *args, const char *item)
+{
+    if (args->count + 1 < TORCHRUN_ARGS_MAX)
+        args->items[args->count++] = item;
+    else
+        args->full = true;
+    args->items[args->count] = NULL;
+}
+
+/* Text made of two parts, kept in the room. */
+static const char *join(struct args *args, const char *a, const char *b)
+{
+    int n = snprintf(args->room, args->room_bytes, "%s%s", a, b);
+    char *text = args->room;
+
+    if (n < 0 || (size_t)n >= args->room_bytes) {
+        args->full = true;
+        return "";
+    }
+    args->room += n + 1;
+    args->room_bytes -= (size_t)n + 1;
+    return text;
+}
+
+static void add_rendezvous(struct args *args)
+{
+    const char *backend = env_or(LAUNCH_ENV_RDZV_BACKEND, "standalone");
+    const char *node_rank = env_or(LAUNCH_ENV_NODE_RANK, "0");
+    const char *restart = env_or(LAUNCH_ENV_RESTART, "");
+    const char *id = env_or(LAUNCH_ENV_RDZV_ID, "muster");
+    bool standalone = strcmp(backend, "standalone") == 0;
+
+    if (*restart)
+        id = join(args, join(args, id, "-r"), restart);
+    add(args, "--rdzv_id");
+    add(args, id);
+    add(args, "--rdzv_backend");
+    /* Not --standalone: version 1.x then uses one fixed port on the whole host. */
+    add(args, standalone ? "c10d" : backend);
+    add(args, "--rdzv_endpoint");
+    add(args, standalone ? "localhost:0" : env_or(LAUNCH_ENV_RDZV_ENDPOINT, "localhost:29500"));
+    if (standalone || strcmp(backend, "c10d") == 0) {
+        /* Version 1.x decides who hosts the store by comparing names literally: say it. */
+        bool host = standalone || strcmp(node_rank, "0") == 0;
+
+        add(args, "--rdzv_conf");
+        add(args, host ? "is_host=1" : "is_host=0");
+    }
+    if (strcmp(backend, "static") == 0) {
+        add(args, "--node_rank");
+        add(args, node_rank);
+    }
+}
+
+int torchrun_args(const struct torchrun_python *python,
+                  const char *self,
+                  const char *items[static TORCHRUN_ARGS_MAX],
+                  char *room,
+                  size_t room_bytes,
+                  struct err *err)
+{
+    struct args args = {.items = items, .room = room, .room_bytes = room_bytes};
+
+    add(&args, python->path);
+    add(&args, "-m");
+    add(&args, "torch.distributed.run");
+    add(&args, "--nnodes");
+    add(&args, env_or(LAUNCH_ENV_NNODES, "1"));
+    add(&args, "--nproc_per_node");
+    add(&args, env_or(LAUNCH_ENV_NPROC, "1"));
+    add(&args, "--max_restarts");
+    add(&args, env_or(LAUNCH_ENV_MAX_RESTARTS, "0"));
+    add(&args, "--monitor_interval");
+    add(&args, "0.2");
+    add_rendezvous(&args);
+    if (torchrun_redirects_broken(python)) {
+        add(&args, "-r");
+        add(&args, "9:1");
+        add(&args, "-t");
+        add(&args, "9:1");
+    }
+    add(&args, "--no_python");
+    add(&args, self);
+    add(&args, "rank");
+    if (args.full)
+        return err_set(err, -E2BIG, "torchrun's arguments do not fit");
+    return 0;
+}
+
+/* A `python` of our own at the front of PATH that starts the one that was found. */
+static int put_on_path(const struct torchrun_python *python, struct err *err)
+{
+    static const char *const names[] = {"python", "python3"};
+    const char *run_dir = env_or(LAUNCH_ENV_RUN_DIR, "/tmp");
+    const char *path = env_or("PATH", "/usr/local/bin:/usr/bin:/bin");
+    char folder[PATH_MAX];
+    char *value = NULL;
+
+    (void)snprintf(folder, sizeof(folder), "%s/bin", run_dir);
+    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+        return err_set(err, -errno, "%s: %s", folder, strerrordesc_np(errno));
+    for (size_t i = 0; i < 2; i++) {
+        char file[PATH_MAX + 16];
+        int fd;
+
+        (void)snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
+        fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+        if (fd < 0 || dprintf(fd, "#!/bin/sh\nexec '%s' \"$@\"\n", python->path) < 0)
+            return err_set(err, -errno, "%s: %s", file, strerrordesc_np(errno));
+        close(fd);
+    }
+    if (asprintf(&value, "%s:%s", folder, path) < 0)
+        return err_set(err, -ENOMEM, "PATH is too long");
+    (void)setenv("PATH", value, 1);
+    free(value);
+    return 0;
+}
+
+static void prepare_environment(const struct torchrun_python *python)
+{
+    int64_t nproc = 1;
+
+    (void)setenv("PYTHONUNBUFFERED", "1", 0); /* a log that comes when it is printed */
+    (void)str_to_i64(str_from(env_or(LAUNCH_ENV_NPROC, "1")), &nproc);
+    if (nproc > 1)
+        (void)setenv("OMP_NUM_THREADS", "1", 0); /* what torchrun does, without its warning */
+    if (torchrun_redirects_broken(python)) {
+        (void)setenv("PET_REDIRECTS", "9:1", 0);
+        (void)setenv("PET_TEE", "9:1", 0);
+    }
+}
+
+int torchrun_main(const char *self)
+{
+    struct torchrun_python python;
+    const char *args[TORCHRUN_ARGS_MAX];
+    char room[1024];
+    struct err err = {0};
+    int r = torchrun_find(&python, &err);
+
+    if (r == 0 && !python.first_on_path)
+        r = put_on_path(&python, &err);
+    if (r == 0)
+        r = torchrun_args(&python, self, args, room, sizeof(room), &err);
+    if (r < 0) {
+        fprintf(stderr, "muster-launch: %s\n", err.text);
+        return EXIT_NOT_FOUND;
+    }
+    prepare_environment(&python);
+    (void)execv(python.path, (char *const *)(uintptr_t)args);
+    fprintf(stderr, "muster-launch: %s: %s\n", python.path, strerrordesc_np(errno));
+    return EXIT_NOT_FOUND;
+}

@@ -1,0 +1,362 @@
+#include "launch/worker.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "launch/family.h"
+#include "launch/launch.h"
+#include "launch/record.h"
+#include "launch/shell.h"
+#include "launch/torchrun.h"
+#include "workspace/pull.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IDLE_MS 1000
+
+struct worker {
+    const char *self;
+    const char *app_dir;
+    char run_dir[64];
+    sigset_t old_mask;
+    int signal_fd;
+    bool synced; /* a workspace is asked for */
+    struct pull pull;
+    bool ready;  /* the workspace is here */
+    pid_t child; /* setup, then torchrun; 0: not running */
+    int status;  /* of the last child */
+    bool ended;  /* it ended, and not because we restart */
+    int signal;  /* the last one handed on */
+    /* restart in place */
+    uint64_t restart;
+    bool stopping;
+    int64_t kill_ms;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void say(const char *fmt, ...) _printf_(1, 2);
+static void say(const char *fmt, ...)
+{
+    char text[600];
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(text, sizeof(text) - 1, fmt, args);
+    va_end(args);
+    fprintf(stderr, "muster-launch: %.*s\n", n, text);
+}
+
+/* ---- the ranks ---- */
+
+static void child_run(const struct worker *worker) __attribute__((noreturn));
+static void child_run(const struct worker *worker)
+{
+    const char *setup = getenv(LAUNCH_ENV_SETUP);
+    _cleanup_(buf_done) struct buf script = {0};
+
+    (void)setpgid(0, 0);
+    (void)sigprocmask(SIG_SETMASK, &worker->old_mask, NULL);
+    if (!setup || !*setup)
+        _exit(torchrun_main(worker->self));
+    /* The same shell, so that what setup exports or activates holds for torchrun. */
+    buf_addf(&script,
+             "%s\nmuster_status=$?; [ $muster_status -eq 0 ] || exit $muster_status\n"
+             "exec \"$0\" torchrun\n",
+             setup);
+    shell_exec_with(script.p, worker->self);
+}
+
+static void start_ranks(struct worker *worker)
+{
+    char number[24];
+
+    if (worker->restart) {
+        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)worker->restart);
+        (void)setenv(LAUNCH_ENV_RESTART, number, 1);
+    }
+    worker->child = fork();
+    if (worker->child == 0)
+        child_run(worker);
+    if (worker->child < 0) {
+        say("fork: %s", strerrordesc_np(errno));
+        worker->child = 0;
+        worker->status = 126 << 8;
+        worker->ended = true;
+        return;
+    }
+    (void)setpgid(worker->child, worker->child);
+}
+
+/* ---- what the sync service says ---- */
+
+static void on_committed(void *user, struct hash revision)
+{
+    struct worker *worker = user;
+    char hex[HASH_HEX_BYTES];
+
+    if (!worker->ready)
+        say("workspace revision %.12s is in %s", hash_hex(revision, hex), worker->app_dir);
+    worker->ready = true;
+}
+
+static void stop_finished(struct worker *worker)
+{
+    worker->stopping = false;
+    family_kill(SIGKILL);
+    pull_stopped(&worker->pull, worker->restart);
+}
+
+static void on_stop(void *user, uint64_t restart)
+{
+    struct worker *worker = user;
+
+    if (restart <= worker->restart || worker->ended)
+        return;
+    say("restarting the ranks in place (%llu)", (unsigned long long)restart);
+    worker->restart = restart;
+    worker->stopping = true;
+    worker->kill_ms = now_ms() + WORKER_RESTART_GRACE_MS;
+    if (worker->child > 0)
+        family_kill(SIGTERM);
+    else
+        stop_finished(worker);
+}
+
+static void on_go(void *user, uint64_t restart)
+{
+    struct worker *worker = user;
+
+    if (restart > worker->restart)
+        worker->restart = restart; /* we came after it: only the number matters */
+    else if (restart == worker->restart && worker->ready && worker->child == 0 && !worker->ended)
+        start_ranks(worker);
+}
+
+static void on_trouble(void *user, const struct err *err)
+{
+    const struct worker *worker = user;
+
+    say("workspace: %s; trying again%s", err->text, worker->ready ? "" : " until it is there");
+}
+
+/* ---- the loop ---- */
+
+static void reap(struct worker *worker)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != worker->child)
+            continue;
+        worker->child = 0;
+        worker->status = status;
+        if (worker->stopping)
+            stop_finished(worker);
+        else
+            worker->ended = true;
+    }
+}
+
+static void take_signal(struct worker *worker)
+{
+    struct signalfd_siginfo info;
+
+    while (read(worker->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        int number = (int)info.ssi_signo;
+
+        if (number == SIGCHLD) {
+            reap(worker);
+            continue;
+        }
+        worker->signal = number;
+        if (worker->child > 0)
+            (void)kill(worker->child, number);
+        else
+            worker->ended = true;
+    }
+}
+
+static int turn_timeout(const struct worker *worker, int64_t now)
+{
+    int64_t until = now + IDLE_MS;
+
+    if (worker->synced && pull_next_ms(&worker->pull) < until)
+        until = pull_next_ms(&worker->pull);
+    if (worker->stopping && worker->kill_ms < until)
+        until = worker->kill_ms;
+    return until > now ? (int)(until - now) : 0;
+}
+
+static void turn(struct worker *worker)
+{
+    struct pollfd polls[2] = {{.fd = worker->signal_fd, .events = POLLIN}, {.fd = -1}};
+    int64_t now = now_ms();
+
+    if (worker->synced && pull_fd(&worker->pull) >= 0)
+        polls[1] =
+            (struct pollfd){.fd = pull_fd(&worker->pull), .events = pull_events(&worker->pull)};
+    (void)poll(polls, 2, turn_timeout(worker, now));
+    now = now_ms();
+    if (polls[0].revents)
+        take_signal(worker);
+    if (worker->synced && (polls[1].revents || now >= pull_next_ms(&worker->pull)))
+        pull_turn(&worker->pull, now);
+    if (worker->stopping && now >= worker->kill_ms && worker->child > 0)
+        family_kill(SIGKILL);
+}
+
+/* False: a signal ended it before the workspace came. */
+static bool fetch(struct worker *worker)
+{
+    int64_t news_ms = now_ms() + WORKER_NEWS_MS;
+
+    while (!worker->ready && !worker->ended) {
+        turn(worker);
+        if (news_ms && now_ms() > news_ms && !worker->ready) {
+            say("waiting for the workspace from %s", worker->pull.url);
+            news_ms = 0;
+        }
+    }
+    return worker->ready && !worker->ended;
+}
+
+/* ---- the end ---- */
+
+static void write_termination_log(struct str text)
+{
+    const char *path = getenv(LAUNCH_ENV_TERMINATION_LOG);
+    int fd = open(path ? path : LAUNCH_TERMINATION_LOG, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+    if (fd < 0 && path)
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return; /* not run in a pod */
+    if (write(fd, text.p, text.len) < 0)
+        say("termination log: %s", strerrordesc_np(errno));
+    close(fd);
+}
+
+static int finish(struct worker *worker)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf lines = {0};
+    struct record record;
+    char name[32];
+    int status =
+        WIFSIGNALED(worker->status) ? 128 + WTERMSIG(worker->status) : WEXITSTATUS(worker->status);
+
+    if (status != 0 && record_first(worker->run_dir, &record, &lines)) {
+        record_describe(&text, &record);
+        status = record_status(&record);
+    } else if (status != 0) {
+        buf_addf(&text, "torchrun ended with exit code %d before any rank failed\n", status);
+    }
+    if (worker->signal && (status != 0 || worker->child == 0)) {
+        status = status ? 128 + worker->signal : 0;
+        if (status) {
+            buf_clear(&text);
+            buf_addf(&text, "stopped by %s\n", record_signal_name(worker->signal, name));
+        }
+    }
+    if (text.len)
+        write_termination_log(buf_str(&text));
+    family_kill(SIGKILL);
+    return status;
+}
+
+static int prepare(struct worker *worker, struct err *err)
+{
+    const char *temporary = getenv("TMPDIR");
+    const char *app_dir = getenv(LAUNCH_ENV_APP_DIR);
+    sigset_t mask;
+
+    worker->app_dir = app_dir && *app_dir ? app_dir : "/app";
+    (void)snprintf(worker->run_dir, sizeof(worker->run_dir), "%.40s/muster-XXXXXX",
+                   temporary ? temporary : "/tmp");
+    if (!mkdtemp(worker->run_dir))
+        return err_set(err, -errno, "%s: %s", worker->run_dir, strerrordesc_np(errno));
+    (void)setenv(LAUNCH_ENV_RUN_DIR, worker->run_dir, 1);
+    (void)sigemptyset(&mask);
+    for (size_t i = 0; i < launch_signal_count; i++)
+        (void)sigaddset(&mask, launch_signals[i]);
+    (void)sigaddset(&mask, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &mask, &worker->old_mask);
+    worker->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (worker->signal_fd < 0)
+        return err_set(err, -errno, "signalfd: %s", strerrordesc_np(errno));
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    return 0;
+}
+
+static int open_workspace(struct worker *worker, struct err *err)
+{
+    const struct pull_handler handler = {
+        .committed = on_committed,
+        .stop = on_stop,
+        .go = on_go,
+        .trouble = on_trouble,
+        .user = worker,
+    };
+    const char *url = getenv(LAUNCH_ENV_SYNC_URL);
+    const char *rank_text = getenv(LAUNCH_ENV_NODE_RANK);
+    uint64_t rank = 0;
+
+    if (!url || !*url)
+        return 0;
+    if (mkdir(worker->app_dir, 0755) < 0 && errno != EEXIST)
+        return err_set(err, -errno, "%s: %s", worker->app_dir, strerrordesc_np(errno));
+    if (rank_text)
+        (void)str_to_u64(str_from(rank_text), &rank);
+    worker->synced = true;
+    return pull_open(&worker->pull, url, worker->app_dir, rank, &handler, err);
+}
+
+int worker_main(const char *self)
+{
+    struct worker worker = {.self = self, .pull = {.fd = -1}};
+    struct err err = {0};
+    int r = prepare(&worker, &err);
+
+    if (r == 0)
+        r = open_workspace(&worker, &err);
+    if (r == 0 && worker.synced && !fetch(&worker)) {
+        family_remove_folder(worker.run_dir);
+        return 128 + worker.signal;
+    }
+    if (r == 0 && chdir(worker.app_dir) < 0 && worker.synced)
+        r = err_set(&err, -errno, "%s: %s", worker.app_dir, strerrordesc_np(errno));
+    if (r < 0) {
+        say("%s", err.text);
+        write_termination_log(str_from(err.text));
+        return 1;
+    }
+    start_ranks(&worker);
+    while (!worker.ended)
+        turn(&worker);
+    r = finish(&worker);
+    family_remove_folder(worker.run_dir);
+    return r;
+}
