@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 limit_s=900 # for one run of the package manager or of pip
 
 build='gcc make meson ninja-build pkg-config libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev
-    libsqlite3-dev libuv1-dev libxxhash-dev libyaml-dev libzstd-dev'
+    libsqlite3-dev libuv1-dev libxxhash-dev libyaml-dev libzstd-dev zlib1g-dev'
 test='binutils clang-14 clang-format-14 libjansson-dev python3'
 # Used when the distribution has them; what needs them says so when they are missing.
 optional='clang-14 clang-format-14'

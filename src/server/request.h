@@ -113,6 +113,8 @@ bool request_take_body(struct request *request);
 bool review_handle(struct request *request);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
+void exec_handle(struct request *request); /* and attach */
+void forward_handle(struct request *request);
 
 /* Streams its body, so it is called when the head is there. */
 void proxy_begin(struct request *request);

@@ -248,7 +248,11 @@ void resource_handle(struct request *request)
     }
     fill_call(request);
     bool reads = str_is(request->x->head.method, "GET") || str_is(request->x->head.method, "HEAD");
-    if (kind == &kind_pod && str_is(sub, "log") && reads)
+    if (kind == &kind_pod && (str_is(sub, "exec") || str_is(sub, "attach")))
+        exec_handle(request);
+    else if (kind == &kind_pod && str_is(sub, "portforward"))
+        forward_handle(request);
+    else if (kind == &kind_pod && str_is(sub, "log") && reads)
         pod_log(request);
     else if (reads)
         read_resource(request);

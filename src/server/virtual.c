@@ -11,6 +11,9 @@
 
 const struct virtual_subresource virtual_subresources[] = {
     {"pods", "log", NULL, NULL, NULL, "\"get\""},
+    {"pods", "attach", NULL, NULL, "PodAttachOptions", "\"create\",\"get\""},
+    {"pods", "exec", NULL, NULL, "PodExecOptions", "\"create\",\"get\""},
+    {"pods", "portforward", NULL, NULL, "PodPortForwardOptions", "\"create\",\"get\""},
     {"pods", "binding", NULL, NULL, "Binding", "\"create\""},
     {"pods", "eviction", "policy", "v1", "Eviction", "\"create\""},
     {"pods", "proxy", NULL, NULL, "PodProxyOptions",

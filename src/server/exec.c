@@ -1,0 +1,405 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "http/parse.h"
+#include "http/server.h"
+#include "http/spdy.h"
+#include "http/websocket.h"
+#include "server/request.h"
+#include "server/upgrade.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* pods/exec and pods/attach: five channels between a client and a process in a pod, over WebSocket
+ * (one message a piece, first byte the channel) or SPDY (one stream a channel). The command starts
+ * when the client has opened all its channels; its end is a Status on the error channel. */
+
+#define COMMAND_WORDS_MAX 1024
+#define PENDING_BYTES_MAX ((size_t)1 << 20)
+
+enum channel {
+    CHANNEL_STDIN,
+    CHANNEL_STDOUT,
+    CHANNEL_STDERR,
+    CHANNEL_ERROR,
+    CHANNEL_RESIZE,
+    CHANNELS,
+};
+
+static const char *const channel_names[CHANNELS] = {"stdin", "stdout", "stderr", "error", "resize"};
+
+struct exec {
+    struct request *request;
+    struct http_exchange *x;
+    struct podio_exec_request wanted;
+    struct podio_stream *podio;
+    struct websocket ws;
+    struct spdy *spdy; /* NULL: WebSocket */
+    struct buf in;
+    bool uses[CHANNELS]; /* asked for by the client */
+    uint32_t streams[CHANNELS];
+    bool json_status;    /* version 4 and later */
+    bool close_messages; /* version 5 */
+    bool started;
+    bool paused;
+    bool over;
+};
+
+static void release(struct exec *exec)
+{
+    if (exec->over)
+        return;
+    exec->over = true;
+    if (exec->podio)
+        exec->request->server->podio->ops->close(exec->podio);
+    spdy_free(exec->spdy);
+    exec->spdy = NULL;
+    websocket_done(&exec->ws);
+    buf_done(&exec->in);
+}
+
+static void send_channel(struct exec *exec, enum channel channel, struct str bytes, bool fin)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    if (exec->spdy) {
+        if (exec->streams[channel])
+            spdy_write_data(&out, exec->streams[channel], fin, bytes);
+    } else if (bytes.len) {
+        websocket_write(&out, WEBSOCKET_BINARY, (int)channel, bytes);
+    }
+    http_write(exec->x, buf_str(&out));
+}
+
+static void finish(struct exec *exec, struct str status)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    if (exec->over)
+        return;
+    if (exec->uses[CHANNEL_STDOUT])
+        send_channel(exec, CHANNEL_STDOUT, STR(""), true);
+    if (exec->uses[CHANNEL_STDERR])
+        send_channel(exec, CHANNEL_STDERR, STR(""), true);
+    send_channel(exec, CHANNEL_ERROR, status, true);
+    if (!exec->spdy) {
+        websocket_write_close(&out, 1000);
+        http_write(exec->x, buf_str(&out));
+    }
+    release(exec);
+    http_end(exec->x);
+}
+
+/* ---- from the pod ---- */
+static void on_data(void *user, int channel, struct str bytes)
+{
+    struct exec *exec = user;
+
+    send_channel(exec, channel == 2 ? CHANNEL_STDERR : CHANNEL_STDOUT, bytes, false);
+    if (!exec->paused && exec->podio && http_pending(exec->x) > PENDING_BYTES_MAX) {
+        exec->paused = true;
+        exec->request->server->podio->ops->pause(exec->podio, true);
+    }
+}
+
+static void on_end(void *user, int exit_code, const struct err *err)
+{
+    struct exec *exec = user;
+    _cleanup_(buf_done) struct buf status = {0};
+
+    if (err) {
+        if (exec->json_status) {
+            buf_add(&status, STR("{\"metadata\":{},\"status\":\"Failure\",\"message\":"));
+            json_write_string(&status, str_from(err->text));
+            buf_add(&status, STR(",\"reason\":\"InternalError\",\"code\":500}"));
+        } else {
+            buf_add(&status, str_from(err->text));
+        }
+    } else if (exit_code == 0) {
+        if (exec->json_status)
+            buf_add(&status, STR("{\"metadata\":{},\"status\":\"Success\"}"));
+    } else if (exec->json_status) {
+        buf_addf(&status,
+                 "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"command terminated with "
+                 "non-zero exit code: exit status %d\",\"reason\":\"NonZeroExitCode\",\"details\":{"
+                 "\"causes\":[{\"reason\":\"ExitCode\",\"message\":\"%d\"}]}}",
+                 exit_code, exit_code);
+    } else {
+        buf_addf(&status, "command terminated with exit code %d", exit_code);
+    }
+    finish(exec, buf_str(&status));
+}
+
+static void start(struct exec *exec)
+{
+    struct podio *podio = exec->request->server->podio;
+
+    exec->started = true;
+    exec->podio = podio->ops->exec(
+        podio, &exec->wanted, &(struct podio_reader){.data = on_data, .end = on_end, .user = exec});
+}
+
+/* ---- from the client ---- */
+static void resize(struct exec *exec, struct str text)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+
+    if (!exec->podio || json_parse(&arena, str_trim(text), &root, NULL) < 0)
+        return;
+    int64_t width = json_i64_or(json_get(root, "Width"), 0);
+    int64_t height = json_i64_or(json_get(root, "Height"), 0);
+    if (width > 0 && width <= UINT16_MAX && height > 0 && height <= UINT16_MAX)
+        exec->request->server->podio->ops->resize(exec->podio, (uint16_t)width, (uint16_t)height);
+}
+
+static void receive(struct exec *exec, enum channel channel, struct str bytes, bool fin)
+{
+    struct podio *podio = exec->request->server->podio;
+
+    if (!exec->podio || exec->over)
+        return;
+    if (channel == CHANNEL_STDIN && exec->uses[CHANNEL_STDIN]) {
+        if (bytes.len)
+            podio->ops->write(exec->podio, bytes);
+        if (fin)
+            podio->ops->write(exec->podio, STR(""));
+    } else if (channel == CHANNEL_RESIZE) {
+        resize(exec, bytes);
+    }
+}
+
+static void protocol_error(struct exec *exec)
+{
+    release(exec);
+    http_abort(exec->x);
+}
+
+static void websocket_input(struct exec *exec)
+{
+    struct websocket_message message;
+    int r = 0;
+
+    while (!exec->over && (r = websocket_next(&exec->ws, &exec->in, &message)) > 0) {
+        _cleanup_(buf_done) struct buf out = {0};
+
+        if (message.opcode == WEBSOCKET_PING) {
+            websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
+            http_write(exec->x, buf_str(&out));
+        } else if (message.opcode == WEBSOCKET_CLOSE) {
+            websocket_write_close(&out, 1000);
+            http_write(exec->x, buf_str(&out));
+            release(exec);
+            http_end(exec->x);
+        } else if (message.opcode == WEBSOCKET_BINARY && message.data.len) {
+            unsigned char channel = (unsigned char)message.data.p[0];
+
+            if (channel == 0xff && exec->close_messages && message.data.len == 2)
+                receive(exec, (enum channel)(unsigned char)message.data.p[1], STR(""), true);
+            else if (channel < CHANNELS)
+                receive(exec, (enum channel)channel, str_sub(message.data, 1, message.data.len),
+                        false);
+        }
+    }
+    if (r < 0)
+        protocol_error(exec);
+}
+
+static bool all_open(const struct exec *exec)
+{
+    for (int i = 0; i < CHANNELS; i++)
+        if (exec->uses[i] && !exec->streams[i])
+            return false;
+    return true;
+}
+
+static void open_stream(struct exec *exec, const struct spdy_frame *frame)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct str type = spdy_header(frame, "streamtype");
+
+    for (int i = 0; i < CHANNELS; i++)
+        if (str_is(type, channel_names[i]))
+            exec->streams[i] = frame->stream;
+    spdy_write_reply(exec->spdy, &out, frame->stream);
+    http_write(exec->x, buf_str(&out));
+    if (!exec->started && all_open(exec))
+        start(exec);
+}
+
+static void spdy_input(struct exec *exec)
+{
+    struct spdy_frame frame;
+    int r = 0;
+
+    while (!exec->over && (r = spdy_next(exec->spdy, &exec->in, &frame)) > 0) {
+        if (frame.type == SPDY_SYN_STREAM) {
+            open_stream(exec, &frame);
+        } else if (frame.type == SPDY_PING) {
+            _cleanup_(buf_done) struct buf out = {0};
+            spdy_write_ping(&out, frame.ping);
+            http_write(exec->x, buf_str(&out));
+        } else if (frame.type == SPDY_DATA) {
+            for (int i = 0; i < CHANNELS; i++)
+                if (exec->streams[i] == frame.stream)
+                    receive(exec, (enum channel)i, frame.data, frame.fin);
+        } else if (frame.type == SPDY_GOAWAY) {
+            release(exec);
+            http_end(exec->x);
+        }
+    }
+    if (r < 0)
+        protocol_error(exec);
+}
+
+static void on_input(struct http_exchange *x, struct str bytes)
+{
+    struct exec *exec = ((struct request *)x->user)->stream;
+
+    if (exec->over)
+        return;
+    buf_add(&exec->in, bytes);
+    if (exec->spdy)
+        spdy_input(exec);
+    else
+        websocket_input(exec);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct exec *exec = ((struct request *)x->user)->stream;
+
+    if (exec->paused && !exec->over) {
+        exec->paused = false;
+        exec->request->server->podio->ops->pause(exec->podio, false);
+    }
+}
+
+static void on_close(struct http_exchange *x)
+{
+    release(((struct request *)x->user)->stream);
+}
+
+/* ---- the beginning ---- */
+static void begin(struct exec *exec)
+{
+    static const char *const websocket_protocols[] = {"v5.channel.k8s.io", "v4.channel.k8s.io",
+                                                      NULL};
+    static const char *const spdy_protocols[] = {"v4.channel.k8s.io", "v3.channel.k8s.io",
+                                                 "v2.channel.k8s.io", "channel.k8s.io", NULL};
+    struct request *request = exec->request;
+    bool websocket = upgrade_wants(request, "websocket");
+    const char *protocol = websocket ? upgrade_websocket(request, websocket_protocols)
+                                     : upgrade_spdy(request, spdy_protocols);
+
+    if (!protocol)
+        return;
+    exec->json_status = websocket || protocol == spdy_protocols[0];
+    exec->close_messages = protocol == websocket_protocols[0];
+    request->stream = exec;
+    request->x->on_data = on_input;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    if (websocket)
+        start(exec);
+    else
+        exec->spdy = spdy_new();
+}
+
+static void on_pod(void *user, const struct api_result *result)
+{
+    struct exec *exec = user;
+    struct request *request = exec->request;
+
+    if (!http_is_open(exec->x)) {
+        http_unref(exec->x);
+        return;
+    }
+    if (result->code < 0) {
+        request_fail_result(request, result);
+    } else {
+        struct json *pod = object_json(result->object, request_arena(request));
+        struct str phase = json_str(json_at(pod, "status.phase"));
+        size_t containers = json_count(json_at(pod, "spec.containers"));
+
+        if (str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+            request_fail(
+                request, 400, "BadRequest",
+                "cannot exec into a container in a completed pod; current phase is " STR_FMT,
+                STR_ARG(phase));
+        else if (!exec->wanted.container.len && containers > 1)
+            request_fail(request, 400, "BadRequest",
+                         "a container name must be specified for pod " STR_FMT
+                         ", which has %zu of them",
+                         STR_ARG(request->route.name), containers);
+        else
+            begin(exec);
+    }
+    http_unref(exec->x);
+}
+
+static bool take_query(struct exec *exec)
+{
+    struct request *request = exec->request;
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str *words = ARENA_ARRAY(arena, struct str, COMMAND_WORDS_MAX);
+    bool attach = str_is(request->route.subresource, "attach");
+    size_t count = http_query_all(arena, query, "command", words, COMMAND_WORDS_MAX);
+
+    exec->wanted = (struct podio_exec_request){
+        .ns = request->route.ns,
+        .pod = request->route.name,
+        .container = http_query(arena, query, "container"),
+        .command = words,
+        .command_count = attach ? 0 : count,
+        .attach = attach,
+        .tty = http_query_bool(query, "tty"),
+        .stdin_open = http_query_bool(query, "stdin"),
+    };
+    exec->uses[CHANNEL_ERROR] = true;
+    exec->uses[CHANNEL_STDIN] = exec->wanted.stdin_open;
+    exec->uses[CHANNEL_STDOUT] = http_query_bool(query, "stdout");
+    exec->uses[CHANNEL_STDERR] = http_query_bool(query, "stderr") && !exec->wanted.tty;
+    exec->uses[CHANNEL_RESIZE] = exec->wanted.tty;
+    if (!attach && (!count || count > COMMAND_WORDS_MAX)) {
+        request_fail(request, 400, "BadRequest",
+                     "command: you must specify one, of at most %d words", COMMAND_WORDS_MAX);
+        return false;
+    }
+    return true;
+}
+
+void exec_handle(struct request *request)
+{
+    struct exec *exec = ARENA_NEW(request_arena(request), struct exec);
+
+    exec->request = request;
+    exec->x = request->x;
+    if (!request->server->podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    if (!upgrade_wants(request, "websocket") && !upgrade_wants(request, "SPDY/3.1")) {
+        request_fail(request, 400, "BadRequest", "Upgrade request required: websocket or SPDY/3.1");
+        return;
+    }
+    if (!take_query(exec))
+        return;
+    (void)http_ref(request->x);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_pod,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_pod, exec);
+}

@@ -1,0 +1,440 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/server.h"
+#include "http/spdy.h"
+#include "http/websocket.h"
+#include "server/request.h"
+#include "server/upgrade.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* pods/portforward: a SPDY connection (raw, or cut into WebSocket messages) that carries any number
+ * of TCP connections to ports of a pod. Each is a pair of streams with one request id: "error",
+ * which stays empty unless something fails, and "data". */
+
+#define PAIRS_MAX         256
+#define WAITING_BYTES_MAX ((size_t)1 << 20)
+#define READ_BYTES        ((size_t)64 << 10)
+
+struct forward;
+
+struct pair {
+    struct forward *forward; /* NULL once it is gone */
+    struct pair *next;
+    uint32_t error_stream;
+    uint32_t data_stream;
+    uint64_t request_id;
+    uint16_t port;
+    int fd; /* -1: not connected */
+    int events;
+    uv_poll_t poll;
+    struct buf out; /* towards the pod */
+    bool client_done;
+    bool pod_done;
+};
+
+struct forward {
+    struct request *request;
+    struct http_exchange *x;
+    struct spdy *spdy;
+    bool websocket;
+    struct websocket ws;
+    struct buf raw; /* WebSocket frames */
+    struct buf in;  /* SPDY frames */
+    struct pair *pairs;
+    size_t pair_count;
+    bool paused; /* the client reads too slowly: pods are not read */
+    bool over;
+};
+
+static void send_frames(struct forward *forward, const struct buf *frames)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    if (!forward->websocket) {
+        http_write(forward->x, buf_str(frames));
+        return;
+    }
+    websocket_write(&out, WEBSOCKET_BINARY, -1, buf_str(frames));
+    http_write(forward->x, buf_str(&out));
+}
+
+static void send_data(struct forward *forward, uint32_t stream, bool fin, struct str bytes)
+{
+    _cleanup_(buf_done) struct buf frames = {0};
+
+    spdy_write_data(&frames, stream, fin, bytes);
+    send_frames(forward, &frames);
+}
+
+/* ---- one TCP connection ---- */
+static void on_pair_closed(uv_handle_t *handle)
+{
+    struct pair *pair = handle->data;
+
+    (void)close(pair->fd);
+    buf_done(&pair->out);
+    mem_free(pair);
+}
+
+static void pair_close(struct pair *pair)
+{
+    struct forward *forward = pair->forward;
+
+    if (!forward)
+        return;
+    for (struct pair **at = &forward->pairs; *at; at = &(*at)->next)
+        if (*at == pair) {
+            *at = pair->next;
+            break;
+        }
+    forward->pair_count--;
+    pair->forward = NULL;
+    if (pair->fd >= 0) {
+        (void)uv_poll_stop(&pair->poll);
+        uv_close((uv_handle_t *)&pair->poll, on_pair_closed);
+    } else {
+        buf_done(&pair->out);
+        mem_free(pair);
+    }
+}
+
+/* The pod's side has ended: FIN data, then FIN error (with words, if it failed). */
+static void pair_finish(struct pair *pair, const char *why)
+{
+    struct forward *forward = pair->forward;
+
+    if (!pair->pod_done)
+        send_data(forward, pair->data_stream, true, STR(""));
+    send_data(forward, pair->error_stream, true, str_from(why ? why : ""));
+    pair_close(pair);
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events);
+
+static void poll_update(struct pair *pair)
+{
+    int events = 0;
+
+    if (!pair->forward || pair->fd < 0)
+        return;
+    if (!pair->forward->paused && !pair->pod_done)
+        events |= UV_READABLE;
+    if (pair->out.len)
+        events |= UV_WRITABLE;
+    if (events == pair->events)
+        return;
+    pair->events = events;
+    if (events)
+        (void)uv_poll_start(&pair->poll, events, on_poll);
+    else
+        (void)uv_poll_stop(&pair->poll);
+}
+
+static void pair_send(struct pair *pair)
+{
+    while (pair->out.len) {
+        ssize_t sent = send(pair->fd, pair->out.p, pair->out.len, MSG_NOSIGNAL);
+
+        if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (sent < 0) {
+            pair_finish(pair, uv_strerror(-errno));
+            return;
+        }
+        buf_consume(&pair->out, (size_t)sent);
+    }
+    if (!pair->out.len && pair->client_done)
+        (void)shutdown(pair->fd, SHUT_WR);
+    if (pair->out.len < WAITING_BYTES_MAX / 2)
+        http_pause(pair->forward->x, false);
+    poll_update(pair);
+}
+
+static void pair_receive(struct pair *pair)
+{
+    struct forward *forward = pair->forward;
+    char bytes[READ_BYTES];
+    ssize_t count = recv(pair->fd, bytes, sizeof(bytes), 0);
+
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (count < 0) {
+        pair_finish(pair, uv_strerror(-errno));
+        return;
+    }
+    if (count == 0) {
+        pair_finish(pair, NULL);
+        return;
+    }
+    send_data(forward, pair->data_stream, false, (struct str){bytes, (size_t)count});
+    if (http_pending(forward->x) > WAITING_BYTES_MAX) {
+        forward->paused = true;
+        for (struct pair *other = forward->pairs; other; other = other->next)
+            poll_update(other);
+    }
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct pair *pair = handle->data;
+
+    if (!pair->forward)
+        return;
+    if (status < 0) {
+        pair_finish(pair, uv_strerror(status));
+        return;
+    }
+    if (events & UV_WRITABLE)
+        pair_send(pair);
+    if (pair->forward && (events & UV_READABLE))
+        pair_receive(pair);
+}
+
+static void pair_connect(struct pair *pair)
+{
+    struct request *request = pair->forward->request;
+    struct podio *podio = request->server->podio;
+    struct err err = {0};
+    int fd = podio->ops->dial(podio, request->route.ns, request->route.name, pair->port, &err);
+
+    if (fd < 0) {
+        pair_finish(pair, err.text);
+        return;
+    }
+    pair->fd = fd;
+    pair->poll.data = pair;
+    (void)uv_poll_init_socket(request->server->loop, &pair->poll, fd);
+    pair_send(pair);
+}
+
+/* ---- the SPDY connection ---- */
+static struct pair *find_pair(struct forward *forward, uint64_t request_id)
+{
+    for (struct pair *pair = forward->pairs; pair; pair = pair->next)
+        if (pair->request_id == request_id)
+            return pair;
+    return NULL;
+}
+
+static struct pair *find_stream(struct forward *forward, uint32_t stream)
+{
+    for (struct pair *pair = forward->pairs; pair; pair = pair->next)
+        if (pair->data_stream == stream)
+            return pair;
+    return NULL;
+}
+
+static void open_stream(struct forward *forward, const struct spdy_frame *frame)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct str type = spdy_header(frame, "streamtype");
+    uint64_t port = 0;
+    uint64_t id = 0;
+    bool valid = str_to_u64(spdy_header(frame, "port"), &port) && port > 0 && port <= UINT16_MAX;
+
+    (void)str_to_u64(spdy_header(frame, "requestid"), &id);
+    struct pair *pair = find_pair(forward, id);
+    if (!valid || (!pair && forward->pair_count == PAIRS_MAX)) {
+        spdy_write_reset(&out, frame->stream, 3); /* refused */
+        send_frames(forward, &out);
+        return;
+    }
+    spdy_write_reply(forward->spdy, &out, frame->stream);
+    send_frames(forward, &out);
+    if (!pair) {
+        pair = MEM_NEW(struct pair);
+        pair->forward = forward;
+        pair->fd = -1;
+        pair->request_id = id;
+        pair->port = (uint16_t)port;
+        pair->next = forward->pairs;
+        forward->pairs = pair;
+        forward->pair_count++;
+    }
+    if (str_is(type, "error"))
+        pair->error_stream = frame->stream;
+    else if (str_is(type, "data"))
+        pair->data_stream = frame->stream;
+    if (pair->error_stream && pair->data_stream && pair->fd < 0)
+        pair_connect(pair);
+}
+
+static void take_data(struct forward *forward, const struct spdy_frame *frame)
+{
+    struct pair *pair = find_stream(forward, frame->stream);
+
+    if (!pair || pair->fd < 0)
+        return;
+    buf_add(&pair->out, frame->data);
+    pair->client_done |= frame->fin;
+    if (pair->out.len > WAITING_BYTES_MAX)
+        http_pause(forward->x, true);
+    pair_send(pair);
+}
+
+static void release(struct forward *forward)
+{
+    if (forward->over)
+        return;
+    forward->over = true;
+    while (forward->pairs)
+        pair_close(forward->pairs);
+    spdy_free(forward->spdy);
+    forward->spdy = NULL;
+    websocket_done(&forward->ws);
+    buf_done(&forward->raw);
+    buf_done(&forward->in);
+}
+
+static void take_frames(struct forward *forward)
+{
+    struct spdy_frame frame;
+    int r = 0;
+
+    while (!forward->over && (r = spdy_next(forward->spdy, &forward->in, &frame)) > 0) {
+        if (frame.type == SPDY_SYN_STREAM) {
+            open_stream(forward, &frame);
+        } else if (frame.type == SPDY_DATA) {
+            take_data(forward, &frame);
+        } else if (frame.type == SPDY_RST_STREAM) {
+            struct pair *pair = find_stream(forward, frame.stream);
+            if (pair)
+                pair_close(pair);
+        } else if (frame.type == SPDY_PING) {
+            _cleanup_(buf_done) struct buf out = {0};
+            spdy_write_ping(&out, frame.ping);
+            send_frames(forward, &out);
+        } else if (frame.type == SPDY_GOAWAY) {
+            release(forward);
+            http_end(forward->x);
+        }
+    }
+    if (r < 0) {
+        release(forward);
+        http_abort(forward->x);
+    }
+}
+
+/* WebSocket messages carry the SPDY bytes, cut anywhere. */
+static void take_messages(struct forward *forward)
+{
+    struct websocket_message message;
+    int r = 0;
+
+    while (!forward->over && (r = websocket_next(&forward->ws, &forward->raw, &message)) > 0) {
+        _cleanup_(buf_done) struct buf out = {0};
+
+        if (message.opcode == WEBSOCKET_PING) {
+            websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
+            http_write(forward->x, buf_str(&out));
+        } else if (message.opcode == WEBSOCKET_CLOSE) {
+            websocket_write_close(&out, 1000);
+            http_write(forward->x, buf_str(&out));
+            release(forward);
+            http_end(forward->x);
+        } else if (message.opcode == WEBSOCKET_BINARY) {
+            buf_add(&forward->in, message.data);
+            take_frames(forward);
+        }
+    }
+    if (r < 0) {
+        release(forward);
+        http_abort(forward->x);
+    }
+}
+
+static void on_input(struct http_exchange *x, struct str bytes)
+{
+    struct forward *forward = ((struct request *)x->user)->stream;
+
+    if (forward->over)
+        return;
+    buf_add(forward->websocket ? &forward->raw : &forward->in, bytes);
+    if (forward->websocket)
+        take_messages(forward);
+    else
+        take_frames(forward);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct forward *forward = ((struct request *)x->user)->stream;
+
+    if (!forward->paused || forward->over)
+        return;
+    forward->paused = false;
+    for (struct pair *pair = forward->pairs; pair; pair = pair->next)
+        poll_update(pair);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    release(((struct request *)x->user)->stream);
+}
+
+static void begin(struct request *request)
+{
+    static const char *const websocket_protocols[] = {"SPDY/3.1+portforward.k8s.io", NULL};
+    static const char *const spdy_protocols[] = {"portforward.k8s.io", NULL};
+    bool websocket = upgrade_wants(request, "websocket");
+
+    if (!(websocket ? upgrade_websocket(request, websocket_protocols)
+                    : upgrade_spdy(request, spdy_protocols)))
+        return;
+    struct forward *forward = ARENA_NEW(request_arena(request), struct forward);
+    forward->request = request;
+    forward->x = request->x;
+    forward->websocket = websocket;
+    forward->spdy = spdy_new();
+    request->stream = forward;
+    request->x->on_data = on_input;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+}
+
+static void on_pod(void *user, const struct api_result *result)
+{
+    struct request *request = user;
+
+    if (http_is_open(request->x)) {
+        if (result->code < 0)
+            request_fail_result(request, result);
+        else
+            begin(request);
+    }
+    http_unref(request->x);
+}
+
+void forward_handle(struct request *request)
+{
+    if (!request->server->podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    if (!upgrade_wants(request, "websocket") && !upgrade_wants(request, "SPDY/3.1")) {
+        request_fail(request, 400, "BadRequest", "Upgrade request required: websocket or SPDY/3.1");
+        return;
+    }
+    (void)http_ref(request->x);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_pod,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_pod, request);
+}
