@@ -46,8 +46,9 @@
  *     ns=pid|mount        namespaces of the container alone
  *     root=overlay|bind|P overlay: a writable view of /; bind: a new root with the directories of /
  *                         in it; else a folder that is the root
- *     mount.source=S mount.target=T mount.options=ro,rec
- *     mount=bind|tmpfs    the mount the three records before it describe, made in this order
+ *     mount.source=S mount.sub=P mount.target=T mount.options=ro,rec
+ *     mount=bind|tmpfs    the mount the records before it describe, made in this order; sub: a path
+ *                         inside the source, made where missing, that cannot lead out of it
  *     mask=P              hide a file or folder
  *     caps=HEX            capabilities it keeps; default all
  *     nonewprivs=1 seccomp=1

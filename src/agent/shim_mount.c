@@ -404,16 +404,40 @@ static int hide(struct root *root, const char *path)
     return r ? shim_fail(root->words, "hide", path) : 0;
 }
 
-static int mount_record(struct root *root,
-                        const char *type,
-                        const char *source,
-                        const char *target,
-                        const char *options)
+struct mount_words {
+    const char *source;
+    const char *sub;
+    const char *target;
+    const char *options;
+};
+
+/* A path inside a volume, which the pod may have filled with links: resolved inside it. */
+static int bind_sub(struct root *root, const struct mount_words *words)
 {
+    int source = open(words->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (source < 0)
+        return shim_fail(root->words, "open", words->source);
+    int fd = open_in(source, words->sub, O_PATH);
+    if (fd == -ENOENT)
+        fd = make_folder(source, words->sub);
+    close(source);
+    if (fd < 0) {
+        errno = -fd;
+        return shim_fail(root->words, "subPath", words->sub);
+    }
+    int r = bind_over(root, fd, words->target, words->options);
+    close(fd);
+    return r;
+}
+
+static int mount_record(struct root *root, const char *type, const struct mount_words *words)
+{
+    if (strcmp(type, "bind") == 0 && *words->sub)
+        return bind_sub(root, words);
     if (strcmp(type, "bind") == 0)
-        return bind_path(root, source, target, options);
+        return bind_path(root, words->source, words->target, words->options);
     if (strcmp(type, "tmpfs") == 0)
-        return mount_in(root, "tmpfs", target, MS_NOSUID | MS_NODEV, options);
+        return mount_in(root, "tmpfs", words->target, MS_NOSUID | MS_NODEV, words->options);
     return 0; /* of a newer agent */
 }
 
@@ -434,7 +458,8 @@ static int make_kernel_mounts(struct root *root, const struct records *spec)
 
 static int make_records(struct root *root, const struct records *spec)
 {
-    const char *source = "", *target = "", *options = "";
+    static const struct mount_words none = {"", "", "", ""};
+    struct mount_words words = none;
     struct record record;
     int r = 0;
     /* What is hidden comes first, so that a volume inside the data folder's path can be mounted
@@ -444,14 +469,16 @@ static int make_records(struct root *root, const struct records *spec)
             r = hide(root, record.value);
     for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);) {
         if (record_is(&record, "mount.source"))
-            source = record.value;
+            words.source = record.value;
+        else if (record_is(&record, "mount.sub"))
+            words.sub = record.value;
         else if (record_is(&record, "mount.target"))
-            target = record.value;
+            words.target = record.value;
         else if (record_is(&record, "mount.options"))
-            options = record.value;
+            words.options = record.value;
         else if (record_is(&record, "mount")) {
-            r = mount_record(root, record.value, source, target, options);
-            source = target = options = "";
+            r = mount_record(root, record.value, &words);
+            words = none;
         }
     }
     return r;

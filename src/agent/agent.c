@@ -1,0 +1,338 @@
+#include "agent/agent.h"
+
+#include "agent/internal.h"
+#include "agent/network.h"
+#include "agent/volume.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/mem.h"
+#include "cache/cache.h"
+#include "tool/clock.h"
+#include "tool/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* agent: start, stop, watches and turns. */
+#define HEARTBEAT_MS 10000
+
+int64_t agent_now_ms(void)
+{
+    return clock_now_ms();
+}
+
+int agent_node(const struct agent *agent, struct str name)
+{
+    for (uint32_t i = 0; i < agent->options.node_count; i++)
+        if (str_is(name, agent->nodes[i].name))
+            return (int)i;
+    return -1;
+}
+
+/* ---- calls: the agent's memory outlives every call under way ---- */
+
+struct call {
+    struct agent *agent;
+    api_done_fn *done;
+    void *user;
+};
+
+static void call_done(void *user, const struct api_result *result)
+{
+    struct call *call = user;
+    struct agent *agent = call->agent;
+    call->done(call->user, result);
+    mem_free(call);
+    agent->calls_open--;
+    agent_maybe_free(agent);
+}
+
+void agent_call(struct agent *agent,
+                const struct api_request *request,
+                api_done_fn *done,
+                void *user)
+{
+    struct call *call = MEM_NEW(struct call);
+    *call = (struct call){agent, done, user};
+    agent->calls_open++;
+    api_call(agent->api, request, call_done, call);
+}
+
+/* ---- turns ---- */
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct agent *agent = timer->data;
+    if (agent->hosts_dirty) {
+        agent->hosts_dirty = false;
+        network_write_all_hosts(agent);
+    }
+    /* Addresses first, for all: a pod's hosts file names its whole gang. */
+    struct pod *list = agent->dirty;
+    agent->dirty = NULL;
+    agent->dirty_tail = &agent->dirty;
+    for (struct pod *pod = list; pod; pod = pod->next_dirty)
+        if (pod->stage == POD_NEW && !pod->ip[0] && !pod->run.stop_ms)
+            network_take_address(pod);
+    while (list) {
+        struct pod *pod = list;
+        list = pod->next_dirty;
+        pod->dirty = false;
+        pod_step(pod);
+    }
+}
+
+void agent_turn_soon(struct agent *agent)
+{
+    if (!agent->stopping)
+        (void)uv_timer_start(&agent->turn, on_turn, 0, 0);
+}
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+    nodes_beat(timer->data);
+}
+
+/* Shims are children while the muster that started them lives. */
+static void on_child(uv_signal_t *handle, int signum)
+{
+    (void)signum;
+    struct agent *agent = handle->data;
+    MAP_FOREACH(&agent->shims, entry) {
+        struct shim_child *child = entry->value;
+        int status;
+        if (waitpid(child->pid, &status, WNOHANG) != 0) {
+            map_remove(&agent->shims, entry->key);
+            mem_free(child);
+        }
+    }
+}
+
+void agent_expect_child(struct agent *agent, pid_t pid)
+{
+    struct shim_child *child = MEM_NEW(struct shim_child);
+    child->pid = pid;
+    (void)snprintf(child->key, sizeof(child->key), "%d", pid);
+    struct shim_child *before = map_set(&agent->shims, str_from(child->key), child);
+    mem_free(before);
+}
+
+/* ---- watches ---- */
+
+static void on_pod(void *user, const struct api_change *change)
+{
+    struct agent *agent = user;
+    if (change->event == API_ADDED || change->event == API_MODIFIED)
+        pod_observe(agent, change->object);
+    else if (change->event == API_DELETED)
+        pod_vanish(agent, change->object);
+    else if (change->event == API_SYNCED)
+        recover_orphans(agent);
+}
+
+static void on_other(void *user, const struct api_change *change)
+{
+    struct agent *agent = user;
+    if (change->event == API_ADDED || change->event == API_MODIFIED)
+        cache_put(agent->cache, change->object);
+    else if (change->event == API_DELETED)
+        cache_drop(agent->cache, change->object);
+    else if (change->event == API_SYNCED && ++agent->synced_count == agent->watch_count) {
+        /* What pods refer to is known: now the pods. */
+        agent->watches[agent->watch_count++] =
+            api_watch(agent->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, agent);
+    }
+    if (change->object && change->object->kind == &kind_service) {
+        agent->hosts_dirty = true;
+        agent_turn_soon(agent);
+    }
+    if (change->event == API_DELETED && change->object->kind == &kind_pvc)
+        volume_claim_gone(agent, change->object);
+}
+
+static void start_watches(struct agent *agent)
+{
+    static const struct kind *const kinds[] = {&kind_service, &kind_configmap, &kind_secret,
+                                               &kind_pvc};
+    agent->watch_count = sizeof(kinds) / sizeof(*kinds);
+    for (size_t i = 0; i < agent->watch_count; i++)
+        agent->watches[i] =
+            api_watch(agent->api, &(struct api_watch_request){.kind = kinds[i]}, on_other, agent);
+}
+
+/* ---- start ---- */
+
+static const char *keep(struct agent *agent, const char *text)
+{
+    return text ? str_c(&agent->arena, str_from(text)) : NULL;
+}
+
+/* A program beside the running one. */
+static const char *beside(struct agent *agent, const char *name)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return str_c(&agent->arena, str_printf(&agent->arena, "%s/%s", path, name));
+}
+
+static void take_options(struct agent *agent, const struct agent_options *options)
+{
+    struct agent_options *own = &agent->options;
+    *own = *options;
+    own->data_dir = keep(agent, options->data_dir);
+    own->shim_path =
+        options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
+    own->launch_path =
+        options->launch_path ? keep(agent, options->launch_path) : beside(agent, "muster-launch");
+    own->kubeconfig = keep(agent, options->kubeconfig);
+    own->api_url = keep(agent, options->api_url);
+    own->node_labels = keep(agent, options->node_labels);
+    own->node_prefix = options->node_prefix ? keep(agent, options->node_prefix) : "node";
+    own->node_count = options->node_count ? options->node_count : 1;
+    own->gpu_time_slices = options->gpu_time_slices ? options->gpu_time_slices : 1;
+    agent->log = options->log;
+}
+
+static int check_options(struct agent *agent, struct err *err)
+{
+    const struct agent_options *options = &agent->options;
+    if (options->data_dir[0] != '/' || strlen(options->data_dir) > POD_PATH_BYTES - 64)
+        return err_set(err, -EINVAL, "data folder %s: must be an absolute path of at most %d bytes",
+                       options->data_dir, POD_PATH_BYTES - 64);
+    if (options->node_count > AGENT_NODES_MAX)
+        return err_set(err, -EINVAL, "%u nodes: at most %d", options->node_count, AGENT_NODES_MAX);
+    if (options->gpus_per_node != AGENT_GPUS_FOUND && options->gpus_per_node > AGENT_GPUS_MAX)
+        return err_set(err, -EINVAL, "%u GPUs a node: at most %d", options->gpus_per_node,
+                       AGENT_GPUS_MAX);
+    if (access(options->shim_path, X_OK) < 0)
+        return err_set(err, -errno, "%s: not found; it is installed beside muster",
+                       options->shim_path);
+    return 0;
+}
+
+static int make_folders(struct agent *agent, struct err *err)
+{
+    static const char *const names[] = {"pods", "volumes"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof(path), "%s/%s", agent->options.data_dir, names[i]);
+        int r = files_make_folder(path, 0711, err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static void make_nodes(struct agent *agent)
+{
+    const struct agent_options *options = &agent->options;
+    agent->nodes = ARENA_ARRAY(&agent->arena, struct node, options->node_count);
+    for (uint32_t i = 0; i < options->node_count; i++) {
+        agent->nodes[i].agent = agent;
+        (void)snprintf(agent->nodes[i].name, sizeof(agent->nodes[i].name), "%s-%u",
+                       options->node_prefix, i);
+    }
+    agent->cpus_per_node =
+        options->cpus_per_node ? options->cpus_per_node : agent->machine.cpu_count;
+    agent->memory_per_node_bytes = options->memory_per_node_bytes ? options->memory_per_node_bytes
+                                                                  : agent->machine.memory_bytes;
+    agent->gpus_per_node = options->gpus_per_node == AGENT_GPUS_FOUND ? 0 : options->gpus_per_node;
+    agent->gpu_product = "Pretend-GPU";
+    agent->gpu_memory_mib = 80 * 1024;
+}
+
+int agent_start(uv_loop_t *loop,
+                struct api *api,
+                const struct agent_options *options,
+                struct agent **ret,
+                struct err *err)
+{
+    struct agent *agent = MEM_NEW(struct agent);
+    agent->loop = loop;
+    agent->api = api;
+    agent->dirty_tail = &agent->dirty;
+    agent->pods.seed = agent->by_key.seed = agent->shims.seed = options->seed;
+    take_options(agent, options);
+    int r = check_options(agent, err);
+    if (r == 0)
+        r = make_folders(agent, err);
+    if (r) {
+        arena_done(&agent->arena);
+        mem_free(agent);
+        return r;
+    }
+    machine_look(&agent->machine, agent->options.data_dir);
+    make_nodes(agent);
+    agent->podio.ops = &streams_ops;
+    agent->cache = cache_new(options->seed);
+    (void)uv_timer_init(loop, &agent->turn);
+    (void)uv_timer_init(loop, &agent->heartbeat);
+    (void)uv_signal_init(loop, &agent->child);
+    agent->turn.data = agent->heartbeat.data = agent->child.data = agent;
+    agent->handles_open = 3;
+    (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+    (void)uv_signal_start(&agent->child, on_child, SIGCHLD);
+    nodes_start(agent);
+    agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
+    start_watches(agent);
+    *ret = agent;
+    return 0;
+}
+
+struct podio *agent_podio(struct agent *agent)
+{
+    return &agent->podio;
+}
+
+/* ---- stop ---- */
+
+void agent_maybe_free(struct agent *agent)
+{
+    if (!agent->stopping || agent->handles_open || agent->calls_open || agent->pods_open ||
+        agent->streams_open)
+        return;
+    cache_free(agent->cache);
+    map_done(&agent->pods);
+    map_done(&agent->by_key);
+    MAP_FOREACH(&agent->shims, entry)
+        mem_free(entry->value);
+    map_done(&agent->shims);
+    arena_done(&agent->arena);
+    mem_free(agent);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct agent *agent = handle->data;
+    agent->handles_open--;
+    agent_maybe_free(agent);
+}
+
+void agent_stop(struct agent *agent)
+{
+    if (!agent)
+        return;
+    agent->stopping = true;
+    for (size_t i = 0; i < agent->watch_count; i++)
+        api_watch_stop(agent->api, agent->watches[i]);
+    for (struct pod *pod = agent->dirty, *next; pod; pod = next) {
+        next = pod->next_dirty;
+        pod->dirty = false;
+    }
+    agent->dirty = NULL;
+    MAP_FOREACH(&agent->pods, entry)
+        pod_free(entry->value);
+    uv_close((uv_handle_t *)&agent->turn, handle_closed);
+    uv_close((uv_handle_t *)&agent->heartbeat, handle_closed);
+    uv_close((uv_handle_t *)&agent->child, handle_closed);
+}

@@ -1,0 +1,306 @@
+#include "agent/env.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+
+#include <errno.h>
+
+#define VALUE_BYTES_MAX ((size_t)1 << 20) /* of one variable, expanded */
+
+void env_set(struct arena *arena, struct env *env, struct str name, struct str value)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (str_eq(env->items[i].name, name)) {
+            env->items[i].value = value;
+            return;
+        }
+    VEC_PUSH(arena, env, (struct env_var){name, value});
+}
+
+struct str env_get(const struct env *env, struct str name)
+{
+    for (size_t i = 0; i < env->count; i++)
+        if (str_eq(env->items[i].name, name))
+            return env->items[i].value;
+    return STR_NONE;
+}
+
+struct str env_expand(struct arena *arena, const struct env *env, struct str text)
+{
+    if (str_find(text, '$') == text.len)
+        return text;
+    _cleanup_(buf_done) struct buf out = {.bytes_max = VALUE_BYTES_MAX};
+    for (size_t i = 0; i < text.len; i++) {
+        struct str rest = str_sub(text, i, text.len);
+        if (rest.p[0] != '$' || rest.len == 1) {
+            buf_addc(&out, rest.p[0]);
+        } else if (rest.p[1] == '$') {
+            buf_addc(&out, '$');
+            i++;
+        } else if (rest.p[1] == '(' && str_find(rest, ')') < rest.len) {
+            size_t end = str_find(rest, ')');
+            struct str value = env_get(env, str_sub(rest, 2, end - 2));
+            buf_add(&out, str_is_set(value) ? value : str_sub(rest, 0, end + 1));
+            i += end;
+        } else {
+            buf_addc(&out, '$');
+        }
+    }
+    return str_dup(arena, buf_str(&out));
+}
+
+/* ---- fields ---- */
+
+/* metadata.labels['key'] -> key, when `path` starts with `prefix`. */
+static bool subscript(struct str path, struct str prefix, struct str *ret)
+{
+    if (!str_starts(path, prefix) || !str_ends(path, STR("']")) || path.len < prefix.len + 4)
+        return false;
+    struct str inner = str_sub(path, prefix.len, path.len);
+    if (!str_starts(inner, STR("['")))
+        return false;
+    *ret = str_sub(inner, 2, inner.len - 4);
+    return true;
+}
+
+/* All labels or annotations, one key="value" a line, as downwardAPI volumes show them. */
+static struct str all_pairs(struct arena *arena, const struct json *object)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    JSON_FOREACH(object, member) {
+        if (out.len)
+            buf_addc(&out, '\n');
+        buf_add(&out, json_key(member));
+        buf_addc(&out, '=');
+        json_write_string(&out, json_str(member));
+    }
+    return str_dup(arena, buf_str(&out));
+}
+
+int env_field(struct arena *arena,
+              const struct env_context *context,
+              struct str path,
+              struct str *ret,
+              struct err *err)
+{
+    struct str key;
+    const struct json *metadata = json_get(context->pod, "metadata");
+    const struct json *spec = json_get(context->pod, "spec");
+    if (str_is(path, "metadata.name") || str_is(path, "metadata.namespace") ||
+        str_is(path, "metadata.uid"))
+        *ret = json_str(json_get_str(metadata, str_sub(path, 9, path.len)));
+    else if (subscript(path, STR("metadata.labels"), &key))
+        *ret = json_str(json_get_str(json_get(metadata, "labels"), key));
+    else if (subscript(path, STR("metadata.annotations"), &key))
+        *ret = json_str(json_get_str(json_get(metadata, "annotations"), key));
+    else if (str_is(path, "metadata.labels"))
+        *ret = all_pairs(arena, json_get(metadata, "labels"));
+    else if (str_is(path, "metadata.annotations"))
+        *ret = all_pairs(arena, json_get(metadata, "annotations"));
+    else if (str_is(path, "spec.nodeName"))
+        *ret = context->node_name;
+    else if (str_is(path, "spec.serviceAccountName"))
+        *ret = json_str(json_get(spec, "serviceAccountName"));
+    else if (str_is(path, "status.podIP") || str_is(path, "status.podIPs"))
+        *ret = context->pod_ip;
+    else if (str_is(path, "status.hostIP") || str_is(path, "status.hostIPs"))
+        *ret = context->host_ip;
+    else
+        return err_set(err, -EINVAL, "fieldPath " STR_FMT ": no such field of a pod",
+                       STR_ARG(path));
+    if (!str_is_set(*ret))
+        *ret = STR("");
+    return 0;
+}
+
+static const struct json *named_container(const struct env_context *context, struct str name)
+{
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_at(context->pod, lists[i]), container)
+            if (str_eq(json_str(json_get(container, "name")), name))
+                return container;
+    return NULL;
+}
+
+int env_resource(struct arena *arena,
+                 const struct env_context *context,
+                 const struct json *container,
+                 const struct json *reference,
+                 struct str *ret,
+                 struct err *err)
+{
+    struct str resource = json_str(json_get(reference, "resource"));
+    struct str other = json_str(json_get(reference, "containerName"));
+    if (other.len)
+        container = named_container(context, other);
+    bool limit = str_starts(resource, STR("limits."));
+    if (!limit && !str_starts(resource, STR("requests.")))
+        return err_set(err, -EINVAL, "resource " STR_FMT ": must start with limits. or requests.",
+                       STR_ARG(resource));
+    struct str name = str_sub(resource, limit ? 7 : 9, resource.len);
+    const struct json *resources = json_get(container, "resources");
+    struct quantity amount = {0}, divisor = {0};
+    int r = quantity_parse_json(
+        json_get_str(json_get(resources, limit ? "limits" : "requests"), name), &amount, err);
+    if (r)
+        return r;
+    if (amount.nano == 0 && limit) {
+        __int128 cpu = (__int128)context->node_cpu_milli * 1000000;
+        __int128 memory = (__int128)context->node_memory_bytes * 1000000000;
+        amount.nano = str_is(name, "cpu") ? cpu : str_is(name, "memory") ? memory : 0;
+    }
+    r = quantity_parse_json(json_get(reference, "divisor"), &divisor, err);
+    if (r)
+        return r;
+    if (divisor.nano <= 0)
+        divisor.nano = 1000000000;
+    __int128 whole = (amount.nano + divisor.nano - 1) / divisor.nano;
+    *ret = str_printf(arena, "%lld", (long long)whole);
+    return 0;
+}
+
+/* ---- references to other objects ---- */
+
+static const struct json *data_of(struct arena *arena,
+                                  const struct env_context *context,
+                                  const struct kind *kind,
+                                  struct str name)
+{
+    const struct object *object = cache_get(context->cache, kind, context->ns, name);
+    if (!object)
+        return NULL;
+    arena_defer(arena, object_release, object_ref(object));
+    return json_get(object_json(object, arena), "data");
+}
+
+static struct str decode(struct arena *arena, const struct kind *kind, struct str value)
+{
+    struct str bytes = STR("");
+    if (kind != &kind_secret)
+        return value;
+    return base64_decode(arena, value, &bytes) ? bytes : STR("");
+}
+
+static int from_key(struct arena *arena,
+                    const struct env_context *context,
+                    const struct kind *kind,
+                    const struct json *reference,
+                    struct str *ret,
+                    struct err *err)
+{
+    struct str name = json_str(json_get(reference, "name")),
+               key = json_str(json_get(reference, "key"));
+    const struct json *value = json_get_str(data_of(arena, context, kind, name), key);
+    if (value) {
+        *ret = decode(arena, kind, json_str(value));
+        return 0;
+    }
+    if (json_bool_or(json_get(reference, "optional"), false)) {
+        *ret = STR_NONE;
+        return 0;
+    }
+    return err_set(err, -EAGAIN, "%s " STR_FMT " with key " STR_FMT " not found", kind->singular,
+                   STR_ARG(name), STR_ARG(key));
+}
+
+static int value_from(struct arena *arena,
+                      const struct env_context *context,
+                      const struct json *container,
+                      const struct json *from,
+                      struct str *ret,
+                      struct err *err)
+{
+    const struct json *reference;
+    if ((reference = json_get(from, "fieldRef")))
+        return env_field(arena, context, json_str(json_get(reference, "fieldPath")), ret, err);
+    if ((reference = json_get(from, "resourceFieldRef")))
+        return env_resource(arena, context, container, reference, ret, err);
+    if ((reference = json_get(from, "configMapKeyRef")))
+        return from_key(arena, context, &kind_configmap, reference, ret, err);
+    if ((reference = json_get(from, "secretKeyRef")))
+        return from_key(arena, context, &kind_secret, reference, ret, err);
+    *ret = STR_NONE;
+    return 0;
+}
+
+static int add_from(struct arena *arena,
+                    struct env *env,
+                    const struct env_context *context,
+                    const struct json *source,
+                    struct err *err)
+{
+    const struct json *reference = json_get(source, "configMapRef");
+    const struct kind *kind = reference ? &kind_configmap : &kind_secret;
+    if (!reference)
+        reference = json_get(source, "secretRef");
+    struct str name = json_str(json_get(reference, "name"));
+    struct str prefix = json_str(json_get(source, "prefix"));
+    if (!cache_get(context->cache, kind, context->ns, name)) {
+        if (json_bool_or(json_get(reference, "optional"), false))
+            return 0;
+        return err_set(err, -EAGAIN, "%s " STR_FMT " not found", kind->singular, STR_ARG(name));
+    }
+    JSON_FOREACH(data_of(arena, context, kind, name), member)
+        env_set(arena, env,
+                str_printf(arena, STR_FMT STR_FMT, STR_ARG(prefix), STR_ARG(json_key(member))),
+                decode(arena, kind, json_str(member)));
+    return 0;
+}
+
+int env_add_container(struct arena *arena,
+                      struct env *env,
+                      const struct env_context *context,
+                      const struct json *container,
+                      struct err *err)
+{
+    JSON_FOREACH(json_get(container, "envFrom"), source) {
+        int r = add_from(arena, env, context, source, err);
+        if (r)
+            return r;
+    }
+    JSON_FOREACH(json_get(container, "env"), variable) {
+        struct str name = json_str(json_get(variable, "name"));
+        const struct json *from = json_get(variable, "valueFrom");
+        struct str value = json_str(json_get(variable, "value"));
+        if (from) {
+            int r = value_from(arena, context, container, from, &value, err);
+            if (r)
+                return err_wrap(err, r, "env " STR_FMT, STR_ARG(name));
+            if (!str_is_set(value))
+                continue;
+        } else {
+            value = env_expand(arena, env, value);
+        }
+        env_set(arena, env, name, str_is_set(value) ? value : STR(""));
+    }
+    return 0;
+}
+
+void env_add_services(struct arena *arena, struct env *env, const struct env_context *context)
+{
+    const struct object *service;
+    for (size_t cursor = 0;
+         (service = cache_next(context->cache, &kind_service, context->ns, &cursor));) {
+        arena_defer(arena, object_release, object_ref(service));
+        const struct json *root = object_json(service, arena);
+        struct str ip = json_str_at(root, "spec.clusterIP");
+        int64_t port;
+        if (!ip.len || str_is(ip, "None") || !json_i64(json_at(root, "spec.ports.0.port"), &port))
+            continue;
+        char *name = str_c(arena, service->name);
+        for (char *p = name; *p; p++)
+            *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+        env_set(arena, env, str_printf(arena, "%s_SERVICE_HOST", name), ip);
+        env_set(arena, env, str_printf(arena, "%s_SERVICE_PORT", name),
+                str_printf(arena, "%lld", (long long)port));
+    }
+}

@@ -1,0 +1,415 @@
+#include "agent/internal.h"
+#include "agent/stream.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* exec: a command inside a running container. The agent makes the pipes (or the terminal), the shim
+ * gets their other ends and starts the command; the bytes never pass through the shim. attach is
+ * the same with the container's own input and a copy of its output. */
+#define READ_BYTES 32768
+#define INPUT_MAX  ((size_t)4 << 20) /* unread stdin; a client that sends more is cut off */
+
+struct exec;
+
+struct exec_pipe {
+    struct exec *exec;
+    uv_pipe_t pipe;
+    bool open; /* initialised and not yet closed */
+    bool reading;
+    int channel;
+};
+
+struct exec {
+    struct podio_stream stream; /* first */
+    unsigned long id;
+    bool attach;
+    bool tty;
+    bool started;
+    bool exited;
+    bool ended;
+    bool closed; /* by the reader */
+    int exit_code;
+    int terminal_fd; /* for the size; -1: none */
+    size_t input_bytes;
+    bool input_over;
+    struct err err;
+    struct str container;
+    struct exec_pipe pipes[3]; /* stdin, stdout, stderr; a terminal uses 1 for both ways */
+    uv_timer_t later;
+    int handles_open;
+    char read_buffer[READ_BYTES];
+};
+
+static void maybe_end(struct exec *exec);
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct exec *exec = handle->data;
+    if (--exec->handles_open)
+        return;
+    struct agent *agent = exec->stream.agent;
+    mem_free(exec);
+    agent->streams_open--;
+    agent_maybe_free(agent);
+}
+
+static void pipe_closed(uv_handle_t *handle)
+{
+    struct exec_pipe *pipe = handle->data;
+    handle->data = pipe->exec;
+    handle_closed(handle);
+}
+
+static void pipe_close(struct exec_pipe *pipe)
+{
+    if (!pipe->open)
+        return;
+    pipe->open = false;
+    uv_close((uv_handle_t *)&pipe->pipe, pipe_closed);
+}
+
+/* ---- output ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buf)
+{
+    (void)size;
+    struct exec_pipe *pipe = handle->data;
+    *buf = uv_buf_init(pipe->exec->read_buffer, READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct exec_pipe *pipe = stream->data;
+    struct exec *exec = pipe->exec;
+    if (n > 0 && !exec->closed)
+        exec->stream.reader.data(exec->stream.reader.user, pipe->channel,
+                                 (struct str){buf->base, (size_t)n});
+    if (n < 0) { /* a terminal ends with EIO */
+        pipe_close(pipe);
+        maybe_end(exec);
+    }
+}
+
+static void set_reading(struct exec_pipe *pipe, bool reading)
+{
+    if (!pipe->open || pipe->channel == 0 || pipe->reading == reading)
+        return;
+    pipe->reading = reading;
+    if (reading)
+        (void)uv_read_start((uv_stream_t *)&pipe->pipe, on_alloc, on_read);
+    else
+        (void)uv_read_stop((uv_stream_t *)&pipe->pipe);
+}
+
+/* ---- the end ---- */
+
+/* The command is over when it has exited and all it wrote has been read. A process that it left
+ * behind may hold the pipes open: after the exit only what is there now counts. */
+static void on_later(uv_timer_t *timer)
+{
+    struct exec *exec = timer->data;
+    if (exec->ended || exec->closed)
+        return;
+    exec->ended = true;
+    for (int i = 0; i < 3; i++)
+        pipe_close(&exec->pipes[i]);
+    exec->stream.reader.end(exec->stream.reader.user, exec->exit_code,
+                            exec->err.code ? &exec->err : NULL);
+}
+
+#define DRAIN_MS 200 /* for output of processes the command left behind */
+
+static void maybe_end(struct exec *exec)
+{
+    if (exec->ended || exec->closed || !(exec->exited || exec->err.code))
+        return;
+    bool open = exec->pipes[1].open || exec->pipes[2].open;
+    if (!exec->err.code && open && uv_is_active((uv_handle_t *)&exec->later))
+        return;
+    (void)uv_timer_start(&exec->later, on_later, open && !exec->err.code ? DRAIN_MS : 0, 0);
+}
+
+static void exec_fail(struct exec *exec, int http_status)
+{
+    exec->err.http_status = http_status;
+    maybe_end(exec);
+}
+
+/* ---- stream operations ---- */
+
+struct input {
+    uv_write_t write;
+    struct exec *exec;
+    size_t len;
+    char bytes[];
+};
+
+static void on_written(uv_write_t *write, int status)
+{
+    (void)status;
+    struct input *input = write->data;
+    input->exec->input_bytes -= input->len;
+    bool over = input->exec->input_over && !input->exec->input_bytes;
+    if (over && !input->exec->tty)
+        pipe_close(&input->exec->pipes[0]);
+    mem_free(input);
+}
+
+static void exec_write(struct podio_stream *stream, struct str bytes)
+{
+    struct exec *exec = (struct exec *)stream;
+    struct exec_pipe *pipe = &exec->pipes[exec->tty ? 1 : 0];
+    if (!bytes.len) {
+        exec->input_over = true;
+        if (!exec->input_bytes && !exec->tty)
+            pipe_close(pipe);
+        return;
+    }
+    if (!pipe->open || exec->input_bytes + bytes.len > INPUT_MAX)
+        return;
+    struct input *input = mem_alloc(sizeof(*input) + bytes.len);
+    *input = (struct input){.exec = exec, .len = bytes.len};
+    input->write.data = input;
+    memcpy(input->bytes, bytes.p, bytes.len);
+    exec->input_bytes += bytes.len;
+    uv_buf_t buf = uv_buf_init(input->bytes, (unsigned)bytes.len);
+    if (uv_write(&input->write, (uv_stream_t *)&pipe->pipe, &buf, 1, on_written) < 0) {
+        exec->input_bytes -= bytes.len;
+        mem_free(input);
+    }
+}
+
+static void exec_resize(struct podio_stream *stream, uint16_t columns, uint16_t rows)
+{
+    struct exec *exec = (struct exec *)stream;
+    struct winsize size = {.ws_col = columns, .ws_row = rows};
+    if (exec->tty && exec->terminal_fd >= 0)
+        (void)ioctl(exec->terminal_fd, TIOCSWINSZ, &size);
+}
+
+static void exec_pause(struct podio_stream *stream, bool paused)
+{
+    struct exec *exec = (struct exec *)stream;
+    for (int i = 1; i < 3; i++)
+        set_reading(&exec->pipes[i], !paused);
+}
+
+static void exec_close(struct podio_stream *stream)
+{
+    struct exec *exec = (struct exec *)stream;
+    exec->closed = true;
+    if (exec->stream.pod && exec->started && !exec->exited && !exec->attach)
+        link_send(&exec->stream.pod->link, NULL, 0, "execsignal %lu %d", exec->id, SIGKILL);
+    stream_unlink(stream);
+    for (int i = 0; i < 3; i++)
+        pipe_close(&exec->pipes[i]);
+    if (exec->terminal_fd >= 0)
+        close(exec->terminal_fd);
+    exec->terminal_fd = -1;
+    uv_close((uv_handle_t *)&exec->later, handle_closed);
+}
+
+static void exec_container_ended(struct podio_stream *stream, const struct run_container *c)
+{
+    struct exec *exec = (struct exec *)stream;
+    if (c && !str_eq(c->name, exec->container))
+        return;
+    exec->exited = true;
+    if (exec->attach)
+        exec->exit_code = c ? c->end.code : 0;
+    else if (!exec->exit_code)
+        exec->exit_code = 137;
+    maybe_end(exec);
+}
+
+static void adopt_input(struct exec *exec, int fd)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    struct exec_pipe *pipe = &exec->pipes[0];
+    if (own < 0)
+        return;
+    (void)uv_pipe_init(exec->stream.agent->loop, &pipe->pipe, 0);
+    pipe->pipe.data = pipe;
+    pipe->open = true;
+    exec->handles_open++;
+    if (uv_pipe_open(&pipe->pipe, own) < 0)
+        close(own);
+}
+
+static bool exec_message(struct podio_stream *stream, const char *text, int fd)
+{
+    struct exec *exec = (struct exec *)stream;
+    unsigned long id;
+    int code, words_at = 0;
+    char name[SHIM_NAME_BYTES];
+    if (exec->attach && sscanf(text, "attached %255s", name) == 1 &&
+        str_is(exec->container, name)) {
+        if (fd >= 0 && !exec->closed && !exec->pipes[0].open)
+            adopt_input(exec, fd);
+        return true;
+    }
+    if (sscanf(text, "execexit %lu %d %n", &id, &code, &words_at) < 2 || id != exec->id)
+        return false;
+    exec->exited = true;
+    exec->exit_code = code;
+    if (words_at && text[words_at])
+        (void)err_set(&exec->err, -ENOEXEC, "%s", text + words_at);
+    maybe_end(exec);
+    return true;
+}
+
+static const struct stream_ops exec_ops = {
+    .write = exec_write,
+    .resize = exec_resize,
+    .pause = exec_pause,
+    .close = exec_close,
+    .container_ended = exec_container_ended,
+    .message = exec_message,
+};
+
+/* ---- opening ---- */
+
+static int open_pipe(struct exec *exec, int index, int fd, int channel)
+{
+    struct exec_pipe *pipe = &exec->pipes[index];
+    (void)uv_pipe_init(exec->stream.agent->loop, &pipe->pipe, 0);
+    pipe->pipe.data = pipe;
+    pipe->channel = channel;
+    pipe->open = true;
+    exec->handles_open++;
+    int r = uv_pipe_open(&pipe->pipe, fd);
+    if (r < 0)
+        close(fd);
+    return r;
+}
+
+static int open_terminal(struct exec *exec, int ret_fds[static 3])
+{
+    char name[64];
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+        ptsname_r(master, name, sizeof(name)))
+        return -errno;
+    ret_fds[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    exec->terminal_fd = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    if (ret_fds[0] < 0)
+        return -errno;
+    return open_pipe(exec, 1, master, 1);
+}
+
+static int open_pipes(struct exec *exec, bool stdin_open, int ret_fds[static 3])
+{
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+        if (i == 0 && !stdin_open) {
+            ret_fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+            continue;
+        }
+        if (pipe2(pair, O_CLOEXEC) < 0)
+            return -errno;
+        ret_fds[i] = pair[i == 0 ? 0 : 1];
+        int r = open_pipe(exec, i, pair[i == 0 ? 1 : 0], i);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int start_exec(struct exec *exec,
+                      struct pod *pod,
+                      size_t container,
+                      const struct podio_exec_request *request)
+{
+    int fds[3] = {-1, -1, -1};
+    char file[64], path[PATH_MAX];
+    (void)snprintf(file, sizeof(file), "exec.%lu", exec->id);
+    (void)snprintf(path, sizeof(path), "%s/%s", pod->folder, file);
+    int r = prepare_exec(pod, container, request, path, &exec->err);
+    if (r)
+        return r;
+    r = request->tty ? open_terminal(exec, fds) : open_pipes(exec, request->stdin_open, fds);
+    if (r < 0)
+        (void)err_set(&exec->err, r, "cannot make pipes: %s", strerrordesc_np(-r));
+    else
+        link_send(&pod->link, fds, request->tty ? 1 : 3, "exec %lu " STR_FMT " %s", exec->id,
+                  STR_ARG(exec->container), file);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    exec->started = r >= 0;
+    return r;
+}
+
+static int start_attach(struct exec *exec,
+                        struct pod *pod,
+                        const struct podio_exec_request *request)
+{
+    int pair[2];
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return err_set(&exec->err, -errno, "cannot make a pipe");
+    int r = open_pipe(exec, 1, pair[0], 1);
+    if (r == 0)
+        link_send(&pod->link, &pair[1], 1, "tee " STR_FMT, STR_ARG(exec->container));
+    close(pair[1]);
+    if (r)
+        return err_set(&exec->err, r, "cannot attach: %s", uv_strerror(r));
+    exec->tty = false; /* the terminal's input is a descriptor of its own here */
+    exec->started = true;
+    if (request->stdin_open)
+        link_send(&pod->link, NULL, 0, "attach " STR_FMT, STR_ARG(exec->container));
+    return 0;
+}
+
+static void begin(struct exec *exec, const struct podio_exec_request *request)
+{
+    struct pod *pod = pod_by_name(exec->stream.agent, request->ns, request->pod);
+    size_t index = pod ? pod_choose_container(pod, request->container) : SIZE_MAX;
+    if (!pod || index >= pod->run.count) {
+        (void)err_set(&exec->err, -ENOENT, "container " STR_FMT " not found in pod " STR_FMT,
+                      STR_ARG(request->container), STR_ARG(request->pod));
+        exec_fail(exec, 404);
+        return;
+    }
+    stream_link(&exec->stream, pod);
+    exec->container = pod->run.containers[index].name;
+    if (pod->run.containers[index].state != RUN_RUNNING) {
+        (void)err_set(&exec->err, -ESRCH, "container " STR_FMT " of pod " STR_FMT " does not run",
+                      STR_ARG(exec->container), STR_ARG(request->pod));
+        exec_fail(exec, 500);
+        return;
+    }
+    int r =
+        request->attach ? start_attach(exec, pod, request) : start_exec(exec, pod, index, request);
+    if (r < 0)
+        exec_fail(exec, 500);
+    else
+        exec_pause(&exec->stream, false);
+}
+
+struct podio_stream *exec_open(struct podio *podio,
+                               const struct podio_exec_request *request,
+                               const struct podio_reader *reader)
+{
+    struct agent *agent = (struct agent *)podio;
+    struct exec *exec = MEM_NEW(struct exec);
+    exec->stream = (struct podio_stream){.ops = &exec_ops, .agent = agent, .reader = *reader};
+    exec->id = ++agent->next_exec;
+    exec->attach = request->attach;
+    exec->tty = request->tty && !request->attach;
+    exec->terminal_fd = -1;
+    for (int i = 0; i < 3; i++)
+        exec->pipes[i].exec = exec;
+    (void)uv_timer_init(agent->loop, &exec->later);
+    exec->later.data = exec;
+    exec->handles_open = 1;
+    agent->streams_open++;
+    begin(exec, request);
+    return &exec->stream;
+}

@@ -1,0 +1,243 @@
+#pragma once
+
+#include "agent/agent.h"
+#include "agent/lifecycle.h"
+#include "agent/shim.h"
+#include "agent/stream.h"
+#include "api/api.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+struct agent;
+struct api_watch;
+struct cache;
+struct env_context;
+struct json;
+struct object;
+struct pod;
+
+/* internal: what the files of the agent share. Nothing outside src/agent includes this. */
+
+#define POD_PATH_BYTES 512 /* data folder + /pods/<uid>; longer data folders are refused */
+
+/* ---- the link to a shim (link.c) ---- */
+
+/* One message from the shim, with the descriptor that came along or -1; whoever wants to keep the
+ * descriptor duplicates it. */
+typedef void link_message_fn(void *user, const char *text, int fd);
+typedef void link_lost_fn(void *user);
+
+struct link {
+    uv_poll_t poll;
+    bool open;
+    int fd;
+    link_message_fn *message;
+    link_lost_fn *lost;         /* the shim is gone; not called after link_close() */
+    void (*closed)(void *user); /* link_close() has finished: the memory is the owner's again */
+    void *user;
+};
+
+/* Start a shim for the pod's folder. Returns its pid. */
+int link_spawn(struct link *link,
+               uv_loop_t *loop,
+               const char *shim_path,
+               const char *folder,
+               struct err *err);
+/* Reach the shim that is already there; -ECONNREFUSED or -ENOENT: it is gone. */
+int link_connect(struct link *link, uv_loop_t *loop, const char *folder, struct err *err);
+void link_send(struct link *link, const int *fds, size_t fd_count, const char *fmt, ...)
+    _printf_(4, 5);
+void link_close(struct link *link);
+
+/* ---- files (files.c): synchronous, small, on the local disk ---- */
+int files_make_folder(const char *path, mode_t mode, struct err *err); /* with its parents */
+int files_write(const char *path, struct str content, mode_t mode, struct err *err);
+/* The same file, new content: for files that are bound into pods. */
+int files_rewrite(const char *path, struct str content, struct err *err);
+/* At most bytes_max; false when it is not there. */
+bool files_read(const char *path, size_t bytes_max, struct buf *ret);
+/* Remove a tree, in a worker thread. */
+void files_remove_later(uv_loop_t *loop, const char *path);
+
+/* ---- what the machine is and allows (machine.c) ---- */
+struct machine {
+    int64_t cpu_count;
+    int64_t memory_bytes;
+    int64_t disk_bytes;
+    bool root;
+    bool mount_ns; /* mount and pid namespaces can be made */
+    bool overlay;
+    uid_t uid; /* whom pods run as */
+    gid_t gid;
+    char home[256];
+    char path[4096]; /* PATH of muster up */
+    gid_t groups[64];
+    size_t group_count;
+    char boot_id[64];
+    char machine_id[64];
+    char kernel[128];
+    char os_image[128];
+    char hostname[256];
+};
+void machine_look(struct machine *machine, const char *data_dir);
+
+/* ---- one pod (pod.c) ---- */
+enum pod_stage {
+    POD_NEW,     /* seen; perhaps waiting for something it refers to */
+    POD_RUNNING, /* has a shim */
+    POD_OVER,    /* ended for good, shim told to go */
+    POD_GONE,    /* to be freed */
+};
+
+struct pod {
+    struct agent *agent;
+    struct object *object; /* newest version */
+    struct arena arena;    /* holds `root` and everything that points into it */
+    struct json *root;     /* of the version the pod was started from */
+    struct str ns;
+    struct str name;
+    struct str uid;
+    struct str key; /* ns/name */
+    uint32_t node;  /* index */
+    char folder[POD_PATH_BYTES];
+    char ip[48];
+    uint32_t gpus[AGENT_GPUS_MAX];
+    size_t gpu_count;
+    enum pod_stage stage;
+    struct run run;
+    struct str waiting_reason; /* why nothing could be started yet */
+    struct str waiting_message;
+    struct str stop_reason; /* DeadlineExceeded, Evicted, ...: goes to status.reason */
+    struct str stop_message;
+    int64_t started_ms;
+    int64_t retry_ms; /* try again then */
+    struct link link;
+    bool dirty;
+    bool silent; /* ended before this muster started: its status is as it should be */
+    bool status_under_way;
+    bool delete_sent;
+    bool deleted;      /* the object is gone from the API */
+    char *status_sent; /* the last patch, on the heap: the same one is not sent again */
+    uint64_t hosts_hash;
+    int64_t ready_changed_ms;
+    int64_t initialized_ms;
+    bool was_ready;
+    uv_timer_t timer;
+    int handles_open;
+    struct pod *next_dirty;
+    struct podio_stream *streams; /* logs that follow, execs */
+};
+
+void pod_observe(struct agent *agent, const struct object *object);
+void pod_vanish(struct agent *agent, const struct object *object);
+void pod_step(struct pod *pod);
+void pod_mark(struct pod *pod); /* look at it in the next turn */
+/* Forget it; its processes go on. */
+void pod_free(struct pod *pod);
+/* The shim is gone: whatever ran has ended. */
+void pod_lost(struct pod *pod);
+struct pod *pod_by_name(struct agent *agent, struct str ns, struct str name);
+/* SIZE_MAX: there is none of that name. */
+size_t pod_container_index(const struct pod *pod, struct str name);
+/* The same; an empty name is the first main container. */
+size_t pod_choose_container(const struct pod *pod, struct str name);
+const struct json *pod_container_spec(const struct pod *pod, size_t index);
+void pod_env_context(const struct pod *pod, struct env_context *ret);
+void pod_event(struct pod *pod, bool warning, const char *reason, struct str message);
+/* How the current instance ended; false when it has not. */
+bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret);
+
+/* ---- pods of an earlier muster (recover.c) ---- */
+void recover_finished(struct pod *pod);
+void recover_running(struct pod *pod);
+void recover_synced(struct pod *pod);
+void recover_orphans(struct agent *agent);
+
+/* ---- making a pod's files (prepare.c) ---- */
+/* Folders, volumes, pod file. -EAGAIN: something it refers to is not there yet; err says what. */
+int prepare_pod(struct pod *pod, struct err *err);
+/* The spec file of the container's current instance. -EAGAIN as above. */
+int prepare_container(struct pod *pod, size_t container, struct err *err);
+int prepare_exec(struct pod *pod,
+                 size_t container,
+                 const struct podio_exec_request *request,
+                 const char *file,
+                 struct err *err);
+
+/* ---- status (status.c): pure ---- */
+struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms);
+
+/* ---- the agent ---- */
+struct node {
+    struct agent *agent;
+    char name[256];
+    uint32_t gpu_users[AGENT_GPUS_MAX]; /* pods that have GPU i */
+    bool registered;
+};
+
+struct shim_child {
+    pid_t pid;
+    char key[16];
+};
+
+struct agent {
+    struct podio podio; /* first: agent_podio() */
+    uv_loop_t *loop;
+    struct api *api;
+    struct agent_options options;
+    struct arena arena; /* copies of the options' strings */
+    const struct log *log;
+    struct machine machine;
+    struct cache *cache; /* services, config maps, secrets, claims */
+    struct api_watch *watches[8];
+    size_t watch_count;
+    size_t synced_count;
+    struct map pods;   /* uid -> struct pod */
+    struct map by_key; /* ns/name -> struct pod, the newest of that name */
+    struct pod *dirty;
+    struct pod **dirty_tail;
+    struct map shims; /* pid -> struct shim_child, those to be reaped */
+    uv_timer_t turn;
+    uv_timer_t heartbeat;
+    uv_signal_t child;
+    struct node *nodes;
+    int64_t cpus_per_node;
+    int64_t memory_per_node_bytes;
+    uint32_t gpus_per_node;
+    bool gpus_real;
+    const char *gpu_product;
+    int64_t gpu_memory_mib;
+    uint32_t next_ip;
+    unsigned long next_exec;
+    bool stopping;
+    bool hosts_dirty;
+    int handles_open;
+    size_t calls_open;
+    size_t pods_open;
+    size_t streams_open;
+};
+
+int64_t agent_now_ms(void);
+void agent_turn_soon(struct agent *agent);
+/* api_call(), counted: the agent's memory stays until all have come back. */
+void agent_call(struct agent *agent,
+                const struct api_request *request,
+                api_done_fn *done,
+                void *user);
+void agent_expect_child(struct agent *agent, pid_t pid);
+void agent_maybe_free(struct agent *agent);
+void nodes_start(struct agent *agent);
+void nodes_beat(struct agent *agent);
+/* Index of a node of ours, or -1. */
+int agent_node(const struct agent *agent, struct str name);

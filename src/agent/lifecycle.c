@@ -1,0 +1,260 @@
+#include "agent/lifecycle.h"
+
+#include <assert.h>
+#include <signal.h>
+
+static void order(struct run_plan *plan, enum run_verb verb, size_t container, int sig)
+{
+    assert(plan->count < RUN_ACTIONS_MAX);
+    plan->actions[plan->count++] = (struct run_action){verb, container, sig};
+}
+
+static void wake_at(struct run_plan *plan, int64_t when_ms)
+{
+    if (when_ms < plan->wake_ms)
+        plan->wake_ms = when_ms;
+}
+
+static bool is_live(const struct run_container *c)
+{
+    return c->state == RUN_STARTING || c->state == RUN_RUNNING;
+}
+
+static bool restarts(const struct run *run, const struct run_container *c)
+{
+    if (c->sidecar)
+        return true;
+    /* An init container that has succeeded has done its work, whatever the policy. */
+    if (c->end.code == 0 && c->init)
+        return false;
+    switch (run->policy) {
+    case RUN_ALWAYS: return true;
+    case RUN_ON_FAILURE: return c->end.code != 0;
+    case RUN_NEVER: return false;
+    }
+    return false;
+}
+
+/* The next instance, after the back-off: the first restart is free. */
+static void schedule_restart(struct run_container *c)
+{
+    if (c->end.ended_ms - c->end.started_ms >= RUN_BACKOFF_RESET_MS)
+        c->backoff_ms = 0;
+    c->start_after_ms = c->end.ended_ms + c->backoff_ms;
+    c->backoff_ms = c->backoff_ms ? c->backoff_ms * 2 : RUN_BACKOFF_MIN_MS;
+    if (c->backoff_ms > RUN_BACKOFF_MAX_MS)
+        c->backoff_ms = RUN_BACKOFF_MAX_MS;
+    c->previous = c->end;
+    c->end = (struct run_end){0};
+    c->state = RUN_WAITING;
+    c->instance++;
+    c->startup_passed = !c->has_startup_probe;
+    c->probed_ready = false;
+    c->post_start = c->pre_stop = HOOK_NONE;
+    c->stop_ms = 0;
+    c->term_sent = c->kill_sent = false;
+}
+
+static void start(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
+{
+    struct run_container *c = &run->containers[index];
+    if (now_ms < c->start_after_ms) {
+        wake_at(plan, c->start_after_ms);
+        return;
+    }
+    c->startup_passed = !c->has_startup_probe;
+    c->state = RUN_STARTING;
+    order(plan, RUN_START, index, 0);
+}
+
+/* preStop, then SIGTERM, then, when the time is over, SIGKILL. */
+static void stop(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
+{
+    struct run_container *c = &run->containers[index];
+    if (!is_live(c))
+        return;
+    if (!c->stop_ms) {
+        c->stop_ms = now_ms;
+        c->stop_grace_ms = run->grace_ms;
+        if (run->stop_ms) { /* the pod's grace counts from the pod's stop, also for sidecars */
+            int64_t left = run->stop_ms + run->grace_ms - now_ms;
+            c->stop_grace_ms = left > 0 ? left : 0;
+        }
+    }
+    int64_t end_ms = c->stop_ms + c->stop_grace_ms;
+    if (run->stop_ms && run->stop_ms + run->grace_ms < end_ms)
+        end_ms = run->stop_ms + run->grace_ms; /* a later, shorter grace counts */
+    if (c->has_pre_stop && c->pre_stop == HOOK_NONE && c->state == RUN_RUNNING && now_ms < end_ms) {
+        c->pre_stop = HOOK_UNDER_WAY;
+        order(plan, RUN_PRE_STOP, index, 0);
+    }
+    bool hook_done = !c->has_pre_stop || c->pre_stop == HOOK_DONE || c->state == RUN_STARTING;
+    if (!c->term_sent && hook_done) {
+        c->term_sent = true;
+        order(plan, RUN_SIGNAL, index, SIGTERM);
+    }
+    if (now_ms >= end_ms && !c->kill_sent) {
+        c->kill_sent = true;
+        order(plan, RUN_SIGNAL, index, SIGKILL);
+    }
+    if (!c->kill_sent)
+        wake_at(plan, end_ms);
+}
+
+static bool any_live(const struct run *run, bool sidecars)
+{
+    for (size_t i = 0; i < run->count; i++)
+        if (run->containers[i].sidecar == sidecars && is_live(&run->containers[i]))
+            return true;
+    return false;
+}
+
+/* Everything but sidecars at once, then the sidecars, the last one first. */
+static void stop_all(struct run *run, int64_t now_ms, struct run_plan *plan)
+{
+    for (size_t i = 0; i < run->count; i++)
+        if (!run->containers[i].sidecar)
+            stop(run, i, now_ms, plan);
+    if (any_live(run, false)) {
+        /* When the pod's time is over nobody waits for anybody. */
+        if (run->stop_ms && now_ms >= run->stop_ms + run->grace_ms)
+            for (size_t i = 0; i < run->count; i++)
+                stop(run, i, now_ms, plan);
+        return;
+    }
+    for (size_t i = run->count; i-- > 0;)
+        if (is_live(&run->containers[i])) {
+            stop(run, i, now_ms, plan);
+            if (!run->stop_ms || now_ms < run->stop_ms + run->grace_ms)
+                return;
+        }
+}
+
+static bool init_failed(const struct run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        const struct run_container *c = &run->containers[i];
+        if (c->init && !c->sidecar && c->state == RUN_ENDED && c->end.code != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Starts what comes next of the init containers; true when the main ones may run. */
+static bool step_init(struct run *run, int64_t now_ms, struct run_plan *plan)
+{
+    for (size_t i = 0; i < run->count && run->containers[i].init; i++) {
+        struct run_container *c = &run->containers[i];
+        if (c->state == RUN_WAITING)
+            start(run, i, now_ms, plan);
+        if (c->sidecar ? c->state != RUN_RUNNING || !c->startup_passed
+                       : c->state != RUN_ENDED || c->end.code != 0) {
+            /* A sidecar that has already let others start holds up nobody when it restarts. */
+            if (c->sidecar && c->instance > 0 && lifecycle_is_initialized(run))
+                continue;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool mains_over(const struct run *run)
+{
+    for (size_t i = 0; i < run->count; i++)
+        if (!run->containers[i].init && run->containers[i].state != RUN_ENDED)
+            return false;
+    return true;
+}
+
+void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
+{
+    *plan = (struct run_plan){.wake_ms = INT64_MAX};
+    if (run->stop_ms) {
+        stop_all(run, now_ms, plan);
+        return;
+    }
+    for (size_t i = 0; i < run->count; i++) {
+        struct run_container *c = &run->containers[i];
+        if (c->state == RUN_ENDED && restarts(run, c) && !(c->sidecar && mains_over(run)))
+            schedule_restart(c);
+        if (c->state == RUN_RUNNING && c->has_post_start && c->post_start == HOOK_NONE) {
+            c->post_start = HOOK_UNDER_WAY;
+            order(plan, RUN_POST_START, i, 0);
+        }
+        if (c->stop_ms)
+            stop(run, i, now_ms, plan);
+    }
+    if (mains_over(run) || init_failed(run)) {
+        stop_all(run, now_ms, plan);
+        return;
+    }
+    if (!step_init(run, now_ms, plan))
+        return;
+    for (size_t i = 0; i < run->count; i++)
+        if (!run->containers[i].init && run->containers[i].state == RUN_WAITING)
+            start(run, i, now_ms, plan);
+}
+
+bool lifecycle_is_quiet(const struct run *run)
+{
+    return !any_live(run, false) && !any_live(run, true);
+}
+
+bool lifecycle_is_over(const struct run *run)
+{
+    if (!lifecycle_is_quiet(run))
+        return false;
+    if (run->stop_ms)
+        return true;
+    for (size_t i = 0; i < run->count; i++) {
+        const struct run_container *c = &run->containers[i];
+        if (!c->init && (c->state != RUN_ENDED || restarts(run, c)))
+            return init_failed(run) && run->policy == RUN_NEVER;
+    }
+    return true;
+}
+
+bool lifecycle_is_initialized(const struct run *run)
+{
+    for (size_t i = 0; i < run->count && run->containers[i].init; i++) {
+        const struct run_container *c = &run->containers[i];
+        bool up = c->state == RUN_RUNNING && c->startup_passed;
+        if (c->sidecar ? !up && c->instance == 0 && c->state != RUN_ENDED
+                       : c->state != RUN_ENDED || c->end.code != 0)
+            return false;
+    }
+    return true;
+}
+
+bool lifecycle_is_ready(const struct run_container *c)
+{
+    return c->state == RUN_RUNNING && c->startup_passed &&
+           (c->probed_ready || !c->has_readiness_probe);
+}
+
+const char *lifecycle_phase(const struct run *run)
+{
+    size_t waiting = 0, live = 0, failed = 0, mains = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        const struct run_container *c = &run->containers[i];
+        if (c->init)
+            continue;
+        mains++;
+        live += c->state == RUN_RUNNING;
+        waiting += c->state == RUN_STARTING || (c->state == RUN_WAITING && !c->previous.set);
+        /* Between two instances a pod that restarts counts as running. */
+        live += c->state == RUN_WAITING && c->previous.set;
+        failed += c->state == RUN_ENDED && c->end.code != 0;
+        if (c->state == RUN_ENDED && !run->stop_ms && restarts(run, c))
+            live++;
+    }
+    if (lifecycle_is_over(run)) {
+        if (init_failed(run) || failed)
+            return "Failed";
+        /* Stopped before it could begin: it has not succeeded. */
+        return waiting || live ? "Failed" : "Succeeded";
+    }
+    if (waiting && !live)
+        return "Pending";
+    return waiting == mains ? "Pending" : "Running";
+}

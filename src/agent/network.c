@@ -1,0 +1,133 @@
+#include "agent/network.h"
+
+#include "agent/internal.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "cache/cache.h"
+
+#include <stdio.h>
+
+#define LOOPBACK_FIRST  0x7f400001u /* 127.64.0.1 */
+#define LOOPBACK_COUNT  0x003ffffdu
+#define HOSTS_BYTES_MAX ((size_t)16 << 20)
+
+static bool address_is_taken(const struct agent *agent, const char *ip)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        const struct pod *pod = entry->value;
+        if (strcmp(pod->ip, ip) == 0)
+            return true;
+    }
+    return false;
+}
+
+void network_take_address(struct pod *pod)
+{
+    struct agent *agent = pod->agent;
+    char ip[sizeof(pod->ip)];
+    if (json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
+        (void)snprintf(pod->ip, sizeof(pod->ip), "127.0.0.1");
+        return;
+    }
+    do {
+        uint32_t a = LOOPBACK_FIRST + agent->next_ip++ % LOOPBACK_COUNT;
+        (void)snprintf(ip, sizeof(ip), "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255,
+                       a & 255);
+    } while (address_is_taken(agent, ip));
+    (void)snprintf(pod->ip, sizeof(pod->ip), "%s", ip);
+}
+
+void network_keep_address(struct pod *pod, struct str address)
+{
+    (void)snprintf(pod->ip, sizeof(pod->ip), STR_FMT, STR_ARG(address));
+    unsigned a, b, c, d;
+    if (sscanf(pod->ip, "%u.%u.%u.%u", &a, &b, &c, &d) == 4) {
+        uint32_t next = (a << 24 | b << 16 | c << 8 | d) - LOOPBACK_FIRST + 1;
+        if (next > pod->agent->next_ip && next < LOOPBACK_COUNT)
+            pod->agent->next_ip = next;
+    }
+}
+
+void network_give_address(struct pod *pod)
+{
+    pod->agent->hosts_dirty = true;
+}
+
+static void add_names(struct buf *out, struct str ip, struct str name, struct str ns)
+{
+    buf_addf(out,
+             STR_FMT "\t" STR_FMT " " STR_FMT "." STR_FMT " " STR_FMT "." STR_FMT ".svc " STR_FMT
+                     "." STR_FMT ".svc.cluster.local\n",
+             STR_ARG(ip), STR_ARG(name), STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns),
+             STR_ARG(name), STR_ARG(ns));
+}
+
+/* What every pod of a namespace can resolve: pods with a subdomain, and services. */
+static void add_shared(struct agent *agent, struct str ns, struct arena *arena, struct buf *out)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        struct pod *pod = entry->value;
+        struct str subdomain = json_str_at(pod->root, "spec.subdomain");
+        struct str hostname = json_str_at(pod->root, "spec.hostname");
+        if (!str_eq(pod->ns, ns) || !pod->ip[0] || pod->stage == POD_OVER || !subdomain.len)
+            continue;
+        if (!hostname.len)
+            hostname = pod->name;
+        add_names(out, str_from(pod->ip),
+                  str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(hostname), STR_ARG(subdomain)),
+                  ns);
+    }
+    const struct object *service;
+    for (size_t cursor = 0; (service = cache_next(agent->cache, &kind_service, ns, &cursor));) {
+        arena_defer(arena, object_release, object_ref(service));
+        struct str ip = json_str_at(object_json(service, arena), "spec.clusterIP");
+        if (ip.len && !str_is(ip, "None"))
+            add_names(out, ip, service->name, ns);
+    }
+}
+
+static void build_hosts(struct pod *pod, struct arena *arena, struct buf *out)
+{
+    struct str hostname = json_str_at(pod->root, "spec.hostname");
+    struct str subdomain = json_str_at(pod->root, "spec.subdomain");
+    if (!hostname.len)
+        hostname = pod->name;
+    buf_add(out, STR("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"));
+    if (subdomain.len)
+        buf_addf(out, "%s\t" STR_FMT "." STR_FMT "." STR_FMT ".svc.cluster.local " STR_FMT "\n",
+                 pod->ip, STR_ARG(hostname), STR_ARG(subdomain), STR_ARG(pod->ns),
+                 STR_ARG(hostname));
+    else
+        buf_addf(out, "%s\t" STR_FMT "\n", pod->ip, STR_ARG(hostname));
+    JSON_FOREACH(json_at(pod->root, "spec.hostAliases"), alias)
+        JSON_FOREACH(json_get(alias, "hostnames"), name)
+            buf_addf(out, STR_FMT "\t" STR_FMT "\n", STR_ARG(json_str(json_get(alias, "ip"))),
+                     STR_ARG(json_str(name)));
+    add_shared(pod->agent, pod->ns, arena, out);
+}
+
+int network_write_hosts(struct pod *pod, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {.bytes_max = HOSTS_BYTES_MAX};
+    build_hosts(pod, &arena, &out);
+    uint64_t hash = str_hash(buf_str(&out), 1);
+    if (hash == pod->hosts_hash)
+        return 0;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);
+    int r = files_rewrite(path, buf_str(&out), err);
+    if (r == 0)
+        pod->hosts_hash = hash;
+    return r;
+}
+
+void network_write_all_hosts(struct agent *agent)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        struct pod *pod = entry->value;
+        if (pod->stage == POD_RUNNING)
+            (void)network_write_hosts(pod, NULL);
+    }
+}

@@ -1,0 +1,250 @@
+#include "agent/internal.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "tool/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+
+/* node: this machine as Node objects, and the Leases that say it is alive. */
+#define LEASE_SECONDS 40
+
+static const char *architecture(void)
+{
+#if defined(__aarch64__)
+    return "arm64";
+#else
+    return "amd64";
+#endif
+}
+
+static void add_labels(struct agent *agent,
+                       struct arena *arena,
+                       struct json *labels,
+                       const char *name)
+{
+    json_add_c(arena, labels, "kubernetes.io/hostname", name);
+    json_add_c(arena, labels, "kubernetes.io/arch", architecture());
+    json_add_c(arena, labels, "kubernetes.io/os", "linux");
+    json_add_c(arena, labels, "topology.kubernetes.io/zone", "local");
+    if (agent->gpus_per_node) {
+        uint32_t slices = agent->options.gpu_time_slices;
+        json_add_c(arena, labels, "nvidia.com/gpu.present", "true");
+        json_add_str(arena, labels, "nvidia.com/gpu.count",
+                     str_printf(arena, "%u", agent->gpus_per_node));
+        json_add_str(arena, labels, "nvidia.com/gpu.replicas", str_printf(arena, "%u", slices));
+        json_add_c(arena, labels, "nvidia.com/gpu.product", agent->gpu_product);
+        json_add_str(arena, labels, "nvidia.com/gpu.memory",
+                     str_printf(arena, "%lld", (long long)agent->gpu_memory_mib));
+    }
+    struct str rest = str_from(agent->options.node_labels), pair;
+    while (str_cut(&rest, ',', &pair)) {
+        size_t at = str_find(pair, '=');
+        if (at && pair.len)
+            (void)json_set(labels, str_sub(pair, 0, at),
+                           json_new_str(arena, str_sub(pair, at + 1, pair.len)));
+    }
+}
+
+static void add_resources(struct agent *agent, struct arena *arena, struct json *resources)
+{
+    json_add_str(arena, resources, "cpu",
+                 str_printf(arena, "%lld", (long long)agent->cpus_per_node));
+    json_add_str(arena, resources, "memory",
+                 str_printf(arena, "%lldKi", (long long)(agent->memory_per_node_bytes / 1024)));
+    json_add_str(arena, resources, "ephemeral-storage",
+                 str_printf(arena, "%lldKi", (long long)(agent->machine.disk_bytes / 1024)));
+    json_add_c(arena, resources, "hugepages-2Mi", "0");
+    json_add_str(arena, resources, "pods", str_printf(arena, "%d", AGENT_PODS_PER_NODE));
+    if (agent->gpus_per_node)
+        json_add_str(
+            arena, resources, "nvidia.com/gpu",
+            str_printf(arena, "%u", agent->gpus_per_node * agent->options.gpu_time_slices));
+}
+
+static void add_condition(struct arena *arena,
+                          struct json *conditions,
+                          const char *type,
+                          bool status,
+                          const char *reason,
+                          const char *message)
+{
+    struct json *condition = json_push(conditions, json_new_object(arena));
+    json_add_c(arena, condition, "type", type);
+    json_add_c(arena, condition, "status", status ? "True" : "False");
+    json_add_c(arena, condition, "reason", reason);
+    json_add_c(arena, condition, "message", message);
+    struct str now = time_text(arena, agent_now_ms());
+    json_add_str(arena, condition, "lastHeartbeatTime", now);
+    json_add_str(arena, condition, "lastTransitionTime", now);
+}
+
+static struct json *node_status(struct agent *agent, struct arena *arena, const struct node *node)
+{
+    const struct machine *machine = &agent->machine;
+    struct json *status = json_new_object(arena);
+    add_resources(agent, arena, json_add_object(arena, status, "capacity"));
+    add_resources(agent, arena, json_add_object(arena, status, "allocatable"));
+    struct json *conditions = json_add_array(arena, status, "conditions");
+    add_condition(arena, conditions, "MemoryPressure", false, "KubeletHasSufficientMemory",
+                  "memory is available");
+    add_condition(arena, conditions, "DiskPressure", false, "KubeletHasNoDiskPressure",
+                  "disk space is available");
+    add_condition(arena, conditions, "PIDPressure", false, "KubeletHasSufficientPID",
+                  "process ids are available");
+    add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
+    struct json *addresses = json_add_array(arena, status, "addresses");
+    struct json *address = json_push(addresses, json_new_object(arena));
+    json_add_c(arena, address, "type", "InternalIP");
+    json_add_c(arena, address, "address", "127.0.0.1");
+    address = json_push(addresses, json_new_object(arena));
+    json_add_c(arena, address, "type", "Hostname");
+    json_add_c(arena, address, "address", node->name);
+    struct json *info = json_add_object(arena, status, "nodeInfo");
+    json_add_c(arena, info, "architecture", architecture());
+    json_add_c(arena, info, "bootID", machine->boot_id);
+    json_add_c(arena, info, "machineID", machine->machine_id);
+    json_add_c(arena, info, "systemUUID", machine->machine_id);
+    json_add_c(arena, info, "kernelVersion", machine->kernel);
+    json_add_c(arena, info, "osImage", machine->os_image);
+    json_add_c(arena, info, "operatingSystem", "linux");
+    json_add_c(arena, info, "containerRuntimeVersion", "muster-shim://" MUSTER_VERSION);
+    json_add_c(arena, info, "kubeletVersion", "v1.32.0-muster-" MUSTER_VERSION);
+    json_add_c(arena, info, "kubeProxyVersion", "");
+    return status;
+}
+
+static void done_status(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    node->registered = result->code == 0;
+}
+
+static void send_status(struct agent *agent, struct node *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *patch = json_new_object(&arena);
+    (void)json_set(patch, STR("status"), node_status(agent, &arena, node));
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_node,
+                                  .name = str_from(node->name),
+                                  .subresource = STR("status"),
+                                  .patch = API_PATCH_MERGE,
+                                  .body = json_text(&arena, patch)};
+    agent_call(agent, &request, done_status, node);
+}
+
+static struct json *node_metadata(struct agent *agent, struct arena *arena, const char *name)
+{
+    struct json *metadata = json_new_object(arena);
+    json_add_c(arena, metadata, "name", name);
+    add_labels(agent, arena, json_add_object(arena, metadata, "labels"), name);
+    return metadata;
+}
+
+static void done_patch(void *user, const struct api_result *result)
+{
+    (void)user;
+    (void)result; /* the heartbeat says it again */
+}
+
+/* A node that is there already keeps what others wrote on it (taints, cordons, labels). */
+static void done_create(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    struct agent *agent = node->agent;
+    if (result->code == -EEXIST || (result->err && result->err->http_status == 409)) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *patch = json_new_object(&arena);
+        (void)json_set(patch, STR("metadata"), node_metadata(agent, &arena, node->name));
+        struct api_request request = {.verb = API_PATCH,
+                                      .kind = &kind_node,
+                                      .name = str_from(node->name),
+                                      .patch = API_PATCH_MERGE,
+                                      .body = json_text(&arena, patch)};
+        agent_call(agent, &request, done_patch, node);
+    } else if (result->code) {
+        log_error(agent->log, "node.refused", LOG_C("node", node->name), LOG_ERR(result->err));
+    }
+    send_status(agent, node);
+}
+
+static void send_node(struct agent *agent, struct node *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *object = json_new_object(&arena);
+    json_add_c(&arena, object, "apiVersion", "v1");
+    json_add_c(&arena, object, "kind", "Node");
+    (void)json_set(object, STR("metadata"), node_metadata(agent, &arena, node->name));
+    (void)json_add_object(&arena, object, "spec");
+    (void)json_set(object, STR("status"), node_status(agent, &arena, node));
+    struct api_request request = {
+        .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, object)};
+    agent_call(agent, &request, done_create, node);
+}
+
+/* ---- leases ---- */
+
+static struct str lease_body(struct arena *arena, const struct node *node, bool create)
+{
+    char now[TIME_TEXT_BYTES];
+    struct json *object = json_new_object(arena);
+    if (create) {
+        json_add_c(arena, object, "apiVersion", "coordination.k8s.io/v1");
+        json_add_c(arena, object, "kind", "Lease");
+        struct json *metadata = json_add_object(arena, object, "metadata");
+        json_add_c(arena, metadata, "name", node->name);
+        json_add_c(arena, metadata, "namespace", "kube-node-lease");
+    }
+    struct json *spec = json_add_object(arena, object, "spec");
+    json_add_c(arena, spec, "holderIdentity", node->name);
+    json_add_i64(arena, spec, "leaseDurationSeconds", LEASE_SECONDS);
+    json_add_str(arena, spec, "renewTime", str_dup(arena, time_format_micro(agent_now_ms(), now)));
+    return json_text(arena, object);
+}
+
+static void done_lease(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    if (result->code == 0)
+        return;
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct api_request request = {.verb = API_CREATE,
+                                  .kind = &kind_lease,
+                                  .ns = STR("kube-node-lease"),
+                                  .body = lease_body(&arena, node, true)};
+    agent_call(node->agent, &request, done_patch, node);
+}
+
+static void renew(struct agent *agent, struct node *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_lease,
+                                  .ns = STR("kube-node-lease"),
+                                  .name = str_from(node->name),
+                                  .patch = API_PATCH_MERGE,
+                                  .body = lease_body(&arena, node, false)};
+    agent_call(agent, &request, done_lease, node);
+}
+
+void nodes_start(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->options.node_count; i++) {
+        send_node(agent, &agent->nodes[i]);
+        renew(agent, &agent->nodes[i]);
+    }
+}
+
+void nodes_beat(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->options.node_count; i++) {
+        if (!agent->nodes[i].registered)
+            send_node(agent, &agent->nodes[i]);
+        renew(agent, &agent->nodes[i]);
+    }
+}

@@ -1,0 +1,688 @@
+#include "agent/env.h"
+#include "agent/internal.h"
+#include "agent/network.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "exec/event.h"
+#include "tool/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* pod: the shell around one pod's lifecycle: what the API and the shim say goes into its struct
+ * run, what lifecycle_step() orders goes to the shim, the result goes back as status.
+ *
+ * A pod is looked at (pod_step) in the agent's turn after something about it changed, never from
+ * inside a callback, so that all pods of a gang are known before the first one starts. */
+#define RETRY_MS        1000 /* for something a pod refers to that is not there yet */
+#define GRACE_DEFAULT_S 30
+#define MESSAGE_BYTES   4096 /* of a termination message, as in Kubernetes */
+#define FALLBACK_LINES  80   /* of the log, for FallbackToLogsOnError */
+
+static void shim_message(void *user, const char *text, int fd);
+static void shim_lost(void *user);
+static void link_closed(void *user);
+
+/* ---- finding ---- */
+
+struct pod *pod_by_name(struct agent *agent, struct str ns, struct str name)
+{
+    char key[600];
+    (void)snprintf(key, sizeof(key), STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(name));
+    return map_get(&agent->by_key, str_from(key));
+}
+
+size_t pod_container_index(const struct pod *pod, struct str name)
+{
+    for (size_t i = 0; i < pod->run.count; i++)
+        if (str_eq(pod->run.containers[i].name, name))
+            return i;
+    return SIZE_MAX;
+}
+
+size_t pod_choose_container(const struct pod *pod, struct str name)
+{
+    if (name.len)
+        return pod_container_index(pod, name);
+    for (size_t i = 0; i < pod->run.count; i++)
+        if (!pod->run.containers[i].init)
+            return i;
+    return SIZE_MAX;
+}
+
+void pod_event(struct pod *pod, bool warning, const char *reason, struct str message)
+{
+    event_send(pod->agent->api, &(struct event){.kind = &kind_pod,
+                                                .ns = pod->ns,
+                                                .name = pod->name,
+                                                .uid = pod->uid,
+                                                .reason = str_from(reason),
+                                                .message = message,
+                                                .warning = warning,
+                                                .component = "muster-agent",
+                                                .now_ms = agent_now_ms()});
+}
+
+void pod_mark(struct pod *pod)
+{
+    if (pod->dirty)
+        return;
+    struct agent *agent = pod->agent;
+    pod->dirty = true;
+    pod->next_dirty = NULL;
+    *agent->dirty_tail = pod;
+    agent->dirty_tail = &pod->next_dirty;
+    agent_turn_soon(agent);
+}
+
+/* ---- making and freeing ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    pod_mark(timer->data);
+}
+
+static enum run_policy policy_of(struct str text)
+{
+    return str_is(text, "Never")       ? RUN_NEVER
+           : str_is(text, "OnFailure") ? RUN_ON_FAILURE
+                                       : RUN_ALWAYS;
+}
+
+static void decode_containers(struct pod *pod)
+{
+    const struct json *inits = json_at(pod->root, "spec.initContainers");
+    const struct json *mains = json_at(pod->root, "spec.containers");
+    size_t count = json_count(inits) + json_count(mains);
+    count = count < SHIM_CONTAINERS_MAX ? count : SHIM_CONTAINERS_MAX;
+    pod->run.containers = ARENA_ARRAY(&pod->arena, struct run_container, count);
+    pod->run.count = count;
+    pod->run.policy = policy_of(json_str_at(pod->root, "spec.restartPolicy"));
+    pod->run.grace_ms = 1000 * json_i64_or(json_at(pod->root, "spec.terminationGracePeriodSeconds"),
+                                           GRACE_DEFAULT_S);
+    for (size_t i = 0; i < count; i++) {
+        const struct json *spec = pod_container_spec(pod, i);
+        struct run_container *c = &pod->run.containers[i];
+        c->name = json_str(json_get(spec, "name"));
+        c->init = i < json_count(inits);
+        c->sidecar = c->init && str_is(json_str(json_get(spec, "restartPolicy")), "Always");
+        c->startup_passed = true;
+    }
+}
+
+static struct pod *pod_new(struct agent *agent, const struct object *object, int node)
+{
+    struct pod *pod = MEM_NEW(struct pod);
+    pod->agent = agent;
+    pod->object = object_ref(object);
+    struct object *first = object_ref(object);
+    arena_defer(&pod->arena, object_release, first);
+    pod->root = object_json(first, &pod->arena);
+    pod->ns = first->ns;
+    pod->name = first->name;
+    pod->uid = first->uid;
+    pod->key =
+        str_printf(&pod->arena, STR_FMT "/" STR_FMT, STR_ARG(first->ns), STR_ARG(first->name));
+    pod->node = (uint32_t)node;
+    (void)snprintf(pod->folder, sizeof(pod->folder), "%s/pods/" STR_FMT, agent->options.data_dir,
+                   STR_ARG(pod->uid));
+    pod->link = (struct link){
+        .fd = -1, .message = shim_message, .lost = shim_lost, .closed = link_closed, .user = pod};
+    decode_containers(pod);
+    (void)uv_timer_init(agent->loop, &pod->timer);
+    pod->timer.data = pod;
+    pod->handles_open = 1;
+    map_set(&agent->pods, pod->uid, pod);
+    map_set(&agent->by_key, pod->key, pod);
+    return pod;
+}
+
+static void maybe_free(struct pod *pod)
+{
+    if (pod->stage != POD_GONE || pod->handles_open || pod->status_under_way || pod->dirty)
+        return;
+    object_unref(pod->object);
+    mem_free(pod->status_sent);
+    arena_done(&pod->arena);
+    struct agent *agent = pod->agent;
+    agent->pods_open--;
+    mem_free(pod);
+    agent_maybe_free(agent);
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    struct pod *pod = handle->data;
+    pod->handles_open--;
+    maybe_free(pod);
+}
+
+static void link_closed(void *user)
+{
+    struct pod *pod = user;
+    pod->handles_open--;
+    if (pod->stage == POD_GONE)
+        maybe_free(pod);
+    else
+        pod_mark(pod);
+}
+
+/* Out of the tables; the memory goes when its handles have closed. The pod's processes are not
+ * touched. */
+void pod_free(struct pod *pod)
+{
+    struct agent *agent = pod->agent;
+    if (pod->stage == POD_GONE)
+        return;
+    pod->stage = POD_GONE;
+    streams_end_pod(pod);
+    if (map_get(&agent->pods, pod->uid) == pod)
+        map_remove(&agent->pods, pod->uid);
+    if (map_get(&agent->by_key, pod->key) == pod)
+        map_remove(&agent->by_key, pod->key);
+    link_close(&pod->link);
+    uv_close((uv_handle_t *)&pod->timer, timer_closed);
+}
+
+/* ---- devices ---- */
+
+static int64_t gpus_wanted(const struct pod *pod)
+{
+    int64_t most = 0, sum = 0;
+    for (size_t i = 0; i < pod->run.count; i++) {
+        int64_t n = 0;
+        (void)quantity_whole_json(
+            json_get(json_at(pod_container_spec(pod, i), "resources.limits"), "nvidia.com/gpu"), &n,
+            NULL);
+        if (pod->run.containers[i].init)
+            most = n > most ? n : most;
+        else
+            sum += n;
+    }
+    return sum > most ? sum : most;
+}
+
+/* The least used GPUs of the node: with time slices one may be shared. */
+static void take_gpus(struct pod *pod)
+{
+    struct node *node = &pod->agent->nodes[pod->node];
+    int64_t wanted = gpus_wanted(pod);
+    uint32_t count = pod->agent->gpus_per_node;
+    for (; wanted > 0 && count && pod->gpu_count < AGENT_GPUS_MAX; wanted--) {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < count; i++)
+            if (node->gpu_users[i] < node->gpu_users[best])
+                best = i;
+        node->gpu_users[best]++;
+        pod->gpus[pod->gpu_count++] = best;
+    }
+}
+
+static void give_gpus(struct pod *pod)
+{
+    struct node *node = &pod->agent->nodes[pod->node];
+    for (size_t i = 0; i < pod->gpu_count; i++)
+        if (node->gpu_users[pod->gpus[i]])
+            node->gpu_users[pod->gpus[i]]--;
+    pod->gpu_count = 0;
+}
+
+/* ---- what the shim and its files say ---- */
+
+static struct str tail_lines(struct str text, size_t lines)
+{
+    size_t seen = 0;
+    for (size_t i = text.len; i > 0; i--)
+        if (text.p[i - 1] == '\n' && i != text.len && ++seen == lines)
+            return str_sub(text, i, text.len);
+    return text;
+}
+
+/* What the container wrote to its termination log, or the end of its output where it asked for
+ * that. */
+static struct str end_message(struct pod *pod, const struct run_container *c, int code)
+{
+    char path[PATH_MAX];
+    _cleanup_(buf_done) struct buf text = {0};
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.message", pod->folder, STR_ARG(c->name),
+                   c->instance);
+    if (files_read(path, MESSAGE_BYTES, &text) && text.len)
+        return str_dup(&pod->arena, buf_str(&text));
+    size_t index = (size_t)(c - pod->run.containers);
+    struct str policy =
+        json_str(json_get(pod_container_spec(pod, index), "terminationMessagePolicy"));
+    if (code == 0 || !str_is(policy, "FallbackToLogsOnError"))
+        return STR("");
+    _cleanup_(buf_done) struct buf log = {0};
+    logs_tail(pod, c, MESSAGE_BYTES, &log);
+    return str_dup(&pod->arena, tail_lines(buf_str(&log), FALLBACK_LINES));
+}
+
+/* Read <n>.exit; false when it is not there. */
+bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret)
+{
+    char path[PATH_MAX], flags[16] = "";
+    _cleanup_(buf_done) struct buf text = {0};
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.exit", pod->folder, STR_ARG(c->name),
+                   c->instance);
+    if (!files_read(path, MESSAGE_BYTES, &text) || !text.len)
+        return false;
+    long long started = 0, ended = 0;
+    struct run_end end = {.set = true};
+    if (sscanf(text.p, "%d %d %lld %lld %15s", &end.code, &end.signal, &started, &ended, flags) < 4)
+        return false;
+    end.started_ms = started;
+    end.ended_ms = ended;
+    end.oom = strchr(flags, 'o') != NULL;
+    end.never_started = strchr(flags, 's') != NULL;
+    struct str all = buf_str(&text);
+    if (end.never_started)
+        end.message = str_dup(&pod->arena, str_sub(all, str_find(all, '\n') + 1, all.len));
+    else
+        end.message = end_message(pod, c, end.code);
+    *ret = end;
+    return true;
+}
+
+static void container_ended(struct pod *pod, struct run_container *c, const struct run_end *end)
+{
+    c->end = *end;
+    c->state = RUN_ENDED;
+    if (end->never_started)
+        pod_event(pod, true, "Failed", end->message);
+    streams_container_ended(pod, c);
+    pod_mark(pod);
+}
+
+static void container_lost(struct pod *pod, struct run_container *c)
+{
+    struct run_end end;
+    if (!pod_read_exit(pod, c, &end))
+        end = (struct run_end){.set = true,
+                               .code = 137,
+                               .lost = true,
+                               .started_ms = c->started_ms,
+                               .ended_ms = agent_now_ms(),
+                               .message = STR("the container was gone when the node agent looked "
+                                              "for it: the machine or its shim was restarted")};
+    container_ended(pod, c, &end);
+}
+
+void pod_lost(struct pod *pod)
+{
+    for (size_t i = 0; i < pod->run.count; i++) {
+        struct run_container *c = &pod->run.containers[i];
+        if (c->state == RUN_STARTING || c->state == RUN_RUNNING)
+            container_lost(pod, c);
+    }
+    pod_mark(pod);
+}
+
+static void shim_lost(void *user)
+{
+    struct pod *pod = user;
+    link_close(&pod->link);
+    pod_lost(pod);
+}
+
+static void container_runs(struct pod *pod, struct run_container *c, long long started_ms)
+{
+    if (c->state == RUN_ENDED)
+        return;
+    if (c->state != RUN_RUNNING)
+        pod_event(pod, false, "Started",
+                  str_printf(&pod->arena, "Started container " STR_FMT, STR_ARG(c->name)));
+    c->state = RUN_RUNNING;
+    c->started_ms = started_ms;
+    pod_mark(pod);
+}
+
+static void shim_message(void *user, const char *text, int fd)
+{
+    struct pod *pod = user;
+    char verb[16], name[SHIM_NAME_BYTES];
+    unsigned instance;
+    int pid;
+    long long started_ms;
+    if (sscanf(text, "%15s %255s %u", verb, name, &instance) == 3) {
+        size_t index = pod_container_index(pod, str_from(name));
+        struct run_container *c = index < pod->run.count ? &pod->run.containers[index] : NULL;
+        struct run_end end;
+        if (strcmp(verb, "exited") == 0 && c && c->instance == instance) {
+            if (pod_read_exit(pod, c, &end))
+                container_ended(pod, c, &end);
+            return;
+        }
+        if ((strcmp(verb, "started") == 0 || strcmp(verb, "running") == 0) && c &&
+            c->instance == instance &&
+            sscanf(text, "%*s %*s %*u %d %lld", &pid, &started_ms) == 2) {
+            container_runs(pod, c, started_ms);
+            return;
+        }
+    }
+    if (strcmp(text, "synced") == 0)
+        recover_synced(pod);
+    else
+        streams_message(pod, text, fd);
+}
+
+/* ---- steps ---- */
+
+static void set_waiting(struct pod *pod, const char *reason, const struct err *err)
+{
+    struct str message = str_from(err->text);
+    if (!str_eq(message, pod->waiting_message)) {
+        pod->waiting_reason = str_from(reason);
+        pod->waiting_message = str_dup(&pod->arena, message);
+        pod_event(pod, true, reason, message);
+    }
+}
+
+/* A container that cannot even be described ends as one that could not be started. */
+static void refuse_container(struct pod *pod, struct run_container *c, const struct err *err)
+{
+    int64_t now = agent_now_ms();
+    struct run_end end = {.set = true,
+                          .code = 128,
+                          .never_started = true,
+                          .started_ms = now,
+                          .ended_ms = now,
+                          .message = str_dup(&pod->arena, str_from(err->text))};
+    container_ended(pod, c, &end);
+}
+
+static void start_container(struct pod *pod, size_t index)
+{
+    struct run_container *c = &pod->run.containers[index];
+    struct err err = {0};
+    int r = prepare_container(pod, index, &err);
+    if (r == -EAGAIN) {
+        set_waiting(pod, "CreateContainerConfigError", &err);
+        c->state = RUN_WAITING;
+        c->start_after_ms = agent_now_ms() + RETRY_MS;
+        pod_mark(pod);
+        return;
+    }
+    if (r) {
+        refuse_container(pod, c, &err);
+        return;
+    }
+    pod->waiting_reason = pod->waiting_message = STR_NONE;
+    link_send(&pod->link, NULL, 0, "start " STR_FMT " %u", STR_ARG(c->name), c->instance);
+}
+
+static void apply_plan(struct pod *pod, const struct run_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct run_action *action = &plan->actions[i];
+        struct run_container *c = &pod->run.containers[action->container];
+        switch (action->verb) {
+        case RUN_START: start_container(pod, action->container); break;
+        case RUN_SIGNAL:
+            link_send(&pod->link, NULL, 0, "signal " STR_FMT " %u %d", STR_ARG(c->name),
+                      c->instance, action->signal);
+            break;
+        case RUN_POST_START: c->post_start = HOOK_DONE; break;
+        case RUN_PRE_STOP:
+            c->pre_stop = HOOK_DONE;
+            pod_mark(pod);
+            break;
+        }
+    }
+}
+
+static int start_shim(struct pod *pod, struct err *err)
+{
+    struct agent *agent = pod->agent;
+    if (!pod->ip[0])
+        network_take_address(pod);
+    if (!pod->started_ms) {
+        pod->started_ms = agent_now_ms();
+        take_gpus(pod);
+    }
+    int r = prepare_pod(pod, err);
+    if (r == 0)
+        r = network_write_hosts(pod, err);
+    if (r)
+        return r;
+    r = link_spawn(&pod->link, agent->loop, agent->options.shim_path, pod->folder, err);
+    if (r < 0)
+        return r;
+    pod->handles_open++;
+    agent_expect_child(agent, r);
+    pod->stage = POD_RUNNING;
+    pod->waiting_reason = pod->waiting_message = STR_NONE;
+    return 0;
+}
+
+static void set_wake(struct pod *pod, int64_t wake_ms)
+{
+    if (wake_ms == INT64_MAX) {
+        (void)uv_timer_stop(&pod->timer);
+        return;
+    }
+    int64_t delay = wake_ms - agent_now_ms();
+    (void)uv_timer_start(&pod->timer, on_timer, delay > 0 ? (uint64_t)delay : 0, 0);
+}
+
+static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
+{
+    int64_t seconds;
+    if (pod->run.stop_ms || !pod->started_ms ||
+        !json_i64(json_at(pod->root, "spec.activeDeadlineSeconds"), &seconds))
+        return;
+    int64_t end_ms = pod->started_ms + 1000 * seconds;
+    if (now_ms < end_ms) {
+        *wake_ms = end_ms < *wake_ms ? end_ms : *wake_ms;
+        return;
+    }
+    pod->run.stop_ms = now_ms;
+    pod->stop_reason = STR("DeadlineExceeded");
+    pod->stop_message = STR("Pod was active on the node longer than the specified deadline");
+    pod_event(pod, true, "DeadlineExceeded", pod->stop_message);
+}
+
+static void finish(struct pod *pod)
+{
+    link_send(&pod->link, NULL, 0, "stop");
+    give_gpus(pod);
+    network_give_address(pod);
+    pod->stage = POD_OVER;
+}
+
+static void done_delete(void *user, const struct api_result *result)
+{
+    struct pod *pod = user;
+    pod->status_under_way = false;
+    if (result->code && result->err && result->err->http_status != 404)
+        pod->delete_sent = false;
+    if (pod->stage == POD_GONE)
+        maybe_free(pod);
+    else
+        pod_mark(pod);
+}
+
+/* The last word on a pod that was being deleted. */
+static void send_delete(struct pod *pod)
+{
+    pod->delete_sent = true;
+    pod->status_under_way = true;
+    struct api_request request = {.verb = API_DELETE,
+                                  .kind = &kind_pod,
+                                  .ns = pod->ns,
+                                  .name = pod->name,
+                                  .uid = pod->uid,
+                                  .body = STR("{\"gracePeriodSeconds\":0}")};
+    agent_call(pod->agent, &request, done_delete, pod);
+}
+
+static void done_status(void *user, const struct api_result *result)
+{
+    struct pod *pod = user;
+    pod->status_under_way = false;
+    if (result->code && result->err && result->err->http_status != 404) {
+        mem_free(pod->status_sent);
+        pod->status_sent = NULL;
+        pod->retry_ms = agent_now_ms() + RETRY_MS;
+    }
+    if (pod->stage == POD_GONE)
+        maybe_free(pod);
+    else
+        pod_mark(pod);
+}
+
+/* True when the API knows all there is to say. */
+static bool send_status(struct pod *pod, int64_t now_ms)
+{
+    if (pod->silent)
+        return true;
+    if (pod->status_under_way)
+        return false;
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str body = status_patch(&arena, pod, now_ms);
+    if (pod->status_sent && str_is(body, pod->status_sent))
+        return true;
+    mem_free(pod->status_sent);
+    pod->status_sent = mem_alloc(body.len + 1);
+    memcpy(pod->status_sent, body.p, body.len);
+    pod->status_under_way = true;
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_pod,
+                                  .ns = pod->ns,
+                                  .name = pod->name,
+                                  .uid = pod->uid,
+                                  .subresource = STR("status"),
+                                  .patch = API_PATCH_MERGE,
+                                  .body = body};
+    agent_call(pod->agent, &request, done_status, pod);
+    return false;
+}
+
+static void step_running(struct pod *pod, int64_t now_ms)
+{
+    int64_t wake_ms = INT64_MAX;
+    struct err err = {0};
+    /* The shim died and the pod's containers with it, but its policy may start them again. */
+    if (!pod->link.open && !lifecycle_is_over(&pod->run)) {
+        if (pod->handles_open > 1)
+            return; /* the old link is still closing */
+        if (start_shim(pod, &err) < 0) {
+            set_waiting(pod, "FailedCreatePodSandBox", &err);
+            set_wake(pod, now_ms + RETRY_MS);
+            return;
+        }
+    }
+    check_deadline(pod, now_ms, &wake_ms);
+    struct run_plan plan;
+    lifecycle_step(&pod->run, now_ms, &plan);
+    apply_plan(pod, &plan);
+    set_wake(pod, plan.wake_ms < wake_ms ? plan.wake_ms : wake_ms);
+    if (lifecycle_is_over(&pod->run))
+        finish(pod);
+}
+
+/* Its folder goes, its name is free again. */
+static void bury(struct pod *pod)
+{
+    if (pod->stage == POD_RUNNING)
+        finish(pod);
+    files_remove_later(pod->agent->loop, pod->folder);
+    pod_free(pod);
+}
+
+void pod_step(struct pod *pod)
+{
+    int64_t now_ms = agent_now_ms();
+    if (pod->stage == POD_GONE) {
+        maybe_free(pod);
+        return;
+    }
+    if (pod->deleted) {
+        bury(pod);
+        return;
+    }
+    if (pod->stage == POD_NEW) {
+        struct err err = {0};
+        if (pod->run.stop_ms) { /* deleted before it began */
+            pod->stage = POD_OVER;
+        } else if (now_ms >= pod->retry_ms && start_shim(pod, &err) < 0) {
+            set_waiting(pod, "FailedMount", &err);
+            pod->retry_ms = now_ms + RETRY_MS;
+        }
+        if (pod->stage == POD_NEW)
+            set_wake(pod, pod->retry_ms);
+    }
+    if (pod->stage == POD_RUNNING)
+        step_running(pod, now_ms);
+    bool told = send_status(pod, now_ms);
+    if (pod->stage == POD_OVER && told && pod->object->deleted_ms && !pod->delete_sent)
+        send_delete(pod);
+}
+
+/* ---- what the API says ---- */
+
+static bool phase_is_over(const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str phase = json_str_at(object_json(object, &arena), "status.phase");
+    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
+}
+
+static void begin_stop(struct pod *pod, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t seconds = pod->run.grace_ms / 1000;
+    (void)json_i64(json_at(object_json(object, &arena), "metadata.deletionGracePeriodSeconds"),
+                   &seconds);
+    pod->run.grace_ms = 1000 * seconds;
+    if (!pod->run.stop_ms) {
+        pod->run.stop_ms = agent_now_ms();
+        if (!lifecycle_is_quiet(&pod->run))
+            pod_event(pod, false, "Killing", STR("Stopping the pod's containers"));
+    }
+}
+
+void pod_observe(struct agent *agent, const struct object *object)
+{
+    struct pod *pod = map_get(&agent->pods, object->uid);
+    if (!pod) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str node_name = json_str_at(object_json(object, &arena), "spec.nodeName");
+        int node = agent_node(agent, node_name);
+        if (node < 0)
+            return;
+        bool over = phase_is_over(object);
+        pod = pod_new(agent, object, node);
+        agent->pods_open++;
+        if (over)
+            recover_finished(pod);
+        else
+            recover_running(pod);
+    } else {
+        object_unref(pod->object);
+        pod->object = object_ref(object);
+    }
+    if (object->deleted_ms)
+        begin_stop(pod, object);
+    agent->hosts_dirty = true;
+    pod_mark(pod);
+}
+
+void pod_vanish(struct agent *agent, const struct object *object)
+{
+    struct pod *pod = map_get(&agent->pods, object->uid);
+    if (!pod)
+        return;
+    pod->deleted = true;
+    agent->hosts_dirty = true;
+    pod_mark(pod);
+}

@@ -1,0 +1,271 @@
+#include "agent/env.h"
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "agent/security.h"
+#include "agent/volume.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/json.h"
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* prepare: the files a shim works from. */
+
+void pod_env_context(const struct pod *pod, struct env_context *ret)
+{
+    const struct agent *agent = pod->agent;
+    *ret = (struct env_context){.cache = agent->cache,
+                                .pod = pod->root,
+                                .ns = pod->ns,
+                                .pod_ip = str_from(pod->ip),
+                                .host_ip = STR("127.0.0.1"),
+                                .node_name = str_from(agent->nodes[pod->node].name),
+                                .node_cpu_milli = agent->cpus_per_node * 1000,
+                                .node_memory_bytes = agent->memory_per_node_bytes};
+}
+
+const struct json *pod_container_spec(const struct pod *pod, size_t index)
+{
+    size_t inits = json_count(json_at(pod->root, "spec.initContainers"));
+    return index < inits ? json_index(json_at(pod->root, "spec.initContainers"), index)
+                         : json_index(json_at(pod->root, "spec.containers"), index - inits);
+}
+
+static struct str pod_hostname(const struct pod *pod)
+{
+    struct str name = json_str_at(pod->root, "spec.hostname");
+    return str_sub(name.len ? name : pod->name, 0, 63);
+}
+
+int prepare_pod(struct pod *pod, struct err *err)
+{
+    const struct machine *machine = &pod->agent->machine;
+    _cleanup_(buf_done) struct buf records = {0};
+    char path[PATH_MAX];
+    int r = files_make_folder(pod->folder, 0711, err);
+    for (size_t i = 0; r == 0 && i < pod->run.count; i++) {
+        (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder,
+                       STR_ARG(pod->run.containers[i].name));
+        r = files_make_folder(path, 0711, err);
+    }
+    if (r == 0)
+        r = volume_make_all(pod, err);
+    if (r)
+        return r;
+    record_add(&records, "hostname", pod_hostname(pod));
+    if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostNetwork"), false))
+        record_add(&records, "ns", STR("uts"));
+    if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostIPC"), false))
+        record_add(&records, "ns", STR("ipc"));
+    /* For the next muster: what the object does not say. */
+    record_add(&records, "agent.ns", pod->ns);
+    record_add(&records, "agent.name", pod->name);
+    record_add(&records, "agent.ip", str_from(pod->ip));
+    for (size_t i = 0; i < pod->gpu_count; i++)
+        record_number(&records, "agent.gpu", pod->gpus[i]);
+    record_number(&records, "agent.started", pod->started_ms);
+    (void)snprintf(path, sizeof(path), "%s/%s", pod->folder, SHIM_POD_FILE);
+    r = files_write(path, buf_str(&records), 0600, err);
+    if (r)
+        return r;
+    (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
+    struct str hostname = pod_hostname(pod);
+    _cleanup_(buf_done) struct buf line = {0};
+    buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
+    return files_write(path, buf_str(&line), 0644, err);
+}
+
+/* ---- a container ---- */
+
+static void add_default_env(struct pod *pod, struct arena *arena, struct env *env)
+{
+    const struct agent *agent = pod->agent;
+    env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
+    env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
+    env_set(arena, env, STR("HOSTNAME"), pod_hostname(pod));
+    if (agent->options.api_url) {
+        struct str url = str_from(agent->options.api_url);
+        size_t colon = url.len;
+        while (colon > 0 && url.p[colon - 1] != ':')
+            colon--;
+        if (str_starts(url, STR("https://")) && colon > 8) {
+            env_set(arena, env, STR("KUBERNETES_SERVICE_HOST"), str_sub(url, 8, colon - 9));
+            env_set(arena, env, STR("KUBERNETES_SERVICE_PORT"), str_sub(url, colon, url.len));
+        }
+    }
+    if (pod->gpu_count) {
+        _cleanup_(buf_done) struct buf list = {0};
+        for (size_t i = 0; i < pod->gpu_count; i++)
+            buf_addf(&list, "%s%u", i ? "," : "", pod->gpus[i]);
+        struct str devices = str_dup(arena, buf_str(&list));
+        env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), devices);
+        env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), devices);
+    } else {
+        env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), STR("void"));
+        if (agent->gpus_real)
+            env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), STR(""));
+    }
+}
+
+static int build_env(struct pod *pod,
+                     const struct json *container,
+                     struct arena *arena,
+                     struct env *env,
+                     struct err *err)
+{
+    struct env_context context;
+    pod_env_context(pod, &context);
+    add_default_env(pod, arena, env);
+    if (json_bool_or(json_at(pod->root, "spec.enableServiceLinks"), true))
+        env_add_services(arena, env, &context);
+    if (json_bool_or(json_get(container, "tty"), false))
+        env_set(arena, env, STR("TERM"), STR("xterm"));
+    return env_add_container(arena, env, &context, container, err);
+}
+
+static int add_command(struct pod *pod,
+                       const struct json *container,
+                       struct arena *arena,
+                       const struct env *env,
+                       struct buf *records,
+                       struct err *err)
+{
+    static const char *const lists[] = {"command", "args"};
+    size_t count = 0;
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_get(container, lists[i]), arg) {
+            struct str text = env_expand(arena, env, json_str(arg));
+            /* Without a mount namespace the launcher is where it was installed. */
+            if (!pod->agent->machine.mount_ns && count == 0 && str_is(text, LAUNCH_PATH))
+                text = str_from(pod->agent->options.launch_path);
+            record_add(records, "arg", text);
+            count++;
+        }
+    if (count)
+        return 0;
+    return err_set(err, -EINVAL,
+                   "container " STR_FMT " has no command: images are not used on this node "
+                   "(--images=host), so say what to run in command or args",
+                   STR_ARG(json_str(json_get(container, "name"))));
+}
+
+static void add_bind(struct buf *records,
+                     const char *source,
+                     const char *target,
+                     const char *options)
+{
+    record_mount(records, &(struct record_mount){.type = "bind",
+                                                 .source = str_from(source),
+                                                 .target = str_from(target),
+                                                 .options = str_from(options)});
+}
+
+static int add_file_system(struct pod *pod,
+                           size_t index,
+                           const struct env *env,
+                           struct buf *records,
+                           struct err *err)
+{
+    const struct agent *agent = pod->agent;
+    const struct json *container = pod_container_spec(pod, index);
+    char path[PATH_MAX];
+    if (!agent->machine.mount_ns)
+        return 0;
+    record_add(records, "ns", STR("mount"));
+    if (!json_bool_or(json_at(pod->root, "spec.hostPID"), false))
+        record_add(records, "ns", STR("pid"));
+    record_add(records, "root", agent->machine.overlay ? STR("overlay") : STR("bind"));
+    record_add(records, "mask", str_from(agent->options.data_dir));
+    if (agent->options.kubeconfig)
+        record_add(records, "mask", str_from(agent->options.kubeconfig));
+    add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
+    if (!json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
+        (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);
+        add_bind(records, path, "/etc/hosts", "ro");
+        (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
+        add_bind(records, path, "/etc/hostname", "ro");
+    }
+    int r = volume_mount_all(pod, container, env, records, err);
+    if (r)
+        return r;
+    const struct run_container *c = &pod->run.containers[index];
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.message", pod->folder, STR_ARG(c->name),
+                   c->instance);
+    r = files_write(path, STR(""), 0666, err);
+    struct str target = json_str(json_get(container, "terminationMessagePath"));
+    if (r == 0)
+        record_mount(records, &(struct record_mount){
+                                  .type = "bind",
+                                  .source = str_from(path),
+                                  .target = target.len ? target : STR("/dev/termination-log")});
+    return r;
+}
+
+static void add_env(struct arena *arena, const struct env *env, struct buf *records)
+{
+    for (size_t i = 0; i < env->count; i++)
+        record_add(records, "env",
+                   str_printf(arena, STR_FMT "=" STR_FMT, STR_ARG(env->items[i].name),
+                              STR_ARG(env->items[i].value)));
+}
+
+int prepare_container(struct pod *pod, size_t index, struct err *err)
+{
+    const struct run_container *c = &pod->run.containers[index];
+    const struct json *container = pod_container_spec(pod, index);
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
+    struct env env = {0};
+    int r = build_env(pod, container, &arena, &env, err);
+    if (r == 0)
+        r = add_command(pod, container, &arena, &env, &records, err);
+    if (r)
+        return r;
+    add_env(&arena, &env, &records);
+    struct str cwd = json_str(json_get(container, "workingDir"));
+    record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
+    if (json_bool_or(json_get(container, "stdin"), false))
+        record_number(&records, "stdin", 1);
+    if (json_bool_or(json_get(container, "tty"), false))
+        record_number(&records, "tty", 1);
+    r = add_file_system(pod, index, &env, &records, err);
+    if (r == 0)
+        r = security_add(pod, container, &records, err);
+    if (r)
+        return r;
+    if (records.overflow)
+        return err_set(err, -E2BIG, "container " STR_FMT ": its environment is too large",
+                       STR_ARG(c->name));
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.spec", pod->folder, STR_ARG(c->name),
+                   c->instance);
+    return files_write(path, buf_str(&records), 0600, err);
+}
+
+int prepare_exec(struct pod *pod,
+                 size_t index,
+                 const struct podio_exec_request *request,
+                 const char *file,
+                 struct err *err)
+{
+    const struct json *container = pod_container_spec(pod, index);
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
+    struct env env = {0};
+    int r = build_env(pod, container, &arena, &env, err);
+    if (r)
+        return r;
+    if (request->tty)
+        env_set(&arena, &env, STR("TERM"), STR("xterm"));
+    for (size_t i = 0; i < request->command_count; i++)
+        record_add(&records, "arg", request->command[i]);
+    add_env(&arena, &env, &records);
+    struct str cwd = json_str(json_get(container, "workingDir"));
+    record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
+    r = security_add(pod, container, &records, err);
+    return r ? r : files_write(file, buf_str(&records), 0600, err);
+}

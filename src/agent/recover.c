@@ -1,0 +1,184 @@
+#include "agent/internal.h"
+#include "agent/network.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "tool/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* recover: pods that an earlier muster started, from their folders and their shims. */
+
+/* The highest instance that has a spec, or -1. */
+static long newest_instance(const struct pod *pod, const struct run_container *c)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder, STR_ARG(c->name));
+    DIR *folder = opendir(path);
+    long newest = -1;
+    if (!folder)
+        return -1;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        struct str name = str_from(entry->d_name);
+        uint64_t number;
+        if (str_ends(name, STR(".spec")) && str_to_u64(str_sub(name, 0, name.len - 5), &number) &&
+            number < INT32_MAX && (long)number > newest)
+            newest = (long)number;
+    }
+    closedir(folder);
+    return newest;
+}
+
+static void recover_container(struct pod *pod, struct run_container *c)
+{
+    long newest = newest_instance(pod, c);
+    if (newest < 0)
+        return;
+    if (newest > 0) {
+        c->instance = (unsigned)newest - 1;
+        (void)pod_read_exit(pod, c, &c->previous);
+    }
+    c->instance = (unsigned)newest;
+    /* Told to start, for all we know; the shim says what became of it. */
+    c->state = pod_read_exit(pod, c, &c->end) ? RUN_ENDED : RUN_STARTING;
+}
+
+static void take_record(struct pod *pod, struct str name, struct str value)
+{
+    int64_t number;
+    if (str_is(name, "agent.ip"))
+        network_keep_address(pod, value);
+    else if (str_is(name, "agent.started") && str_to_i64(value, &number))
+        pod->started_ms = number;
+    else if (str_is(name, "agent.gpu") && str_to_i64(value, &number) && number >= 0 &&
+             number < AGENT_GPUS_MAX && pod->gpu_count < AGENT_GPUS_MAX) {
+        pod->gpus[pod->gpu_count++] = (uint32_t)number;
+        pod->agent->nodes[pod->node].gpu_users[number]++;
+    }
+}
+
+static bool read_pod_file(struct pod *pod)
+{
+    char path[PATH_MAX];
+    _cleanup_(buf_done) struct buf text = {0};
+    (void)snprintf(path, sizeof(path), "%s/%s", pod->folder, SHIM_POD_FILE);
+    if (!files_read(path, SHIM_SPEC_BYTES, &text))
+        return false;
+    struct str rest = buf_str(&text), record;
+    while (str_cut(&rest, '\0', &record)) {
+        size_t at = str_find(record, '=');
+        if (at < record.len)
+            take_record(pod, str_sub(record, 0, at), str_sub(record, at + 1, record.len));
+    }
+    return true;
+}
+
+void recover_finished(struct pod *pod)
+{
+    pod->stage = POD_OVER;
+    pod->silent = true;
+    for (size_t i = 0; i < pod->run.count; i++)
+        recover_container(pod, &pod->run.containers[i]);
+}
+
+void recover_running(struct pod *pod)
+{
+    if (!read_pod_file(pod))
+        return;
+    for (size_t i = 0; i < pod->run.count; i++)
+        recover_container(pod, &pod->run.containers[i]);
+    struct err err = {0};
+    pod->stage = POD_RUNNING;
+    if (link_connect(&pod->link, pod->agent->loop, pod->folder, &err) == 0) {
+        pod->handles_open++;
+        link_send(&pod->link, NULL, 0, "state");
+        log_info(pod->agent->log, "pod.found", LOG_STR("pod", pod->key));
+        return;
+    }
+    log_warn(pod->agent->log, "pod.lost", LOG_STR("pod", pod->key), LOG_ERR(&err));
+    pod_lost(pod);
+}
+
+/* The shim has told of everything that runs: what we still believe to be starting never began. */
+void recover_synced(struct pod *pod)
+{
+    for (size_t i = 0; i < pod->run.count; i++) {
+        struct run_container *c = &pod->run.containers[i];
+        struct run_end end;
+        if (c->state != RUN_STARTING)
+            continue;
+        if (pod_read_exit(pod, c, &end)) {
+            c->end = end;
+            c->state = RUN_ENDED;
+        } else {
+            c->state = RUN_WAITING;
+        }
+    }
+    pod_mark(pod);
+}
+
+/* Folders nobody has a pod for: their processes end, then they go. */
+struct orphan {
+    struct link link;
+    struct agent *agent;
+    char folder[POD_PATH_BYTES];
+};
+
+static void orphan_message(void *user, const char *text, int fd)
+{
+    (void)user;
+    (void)text;
+    (void)fd;
+}
+
+static void orphan_lost(void *user)
+{
+    struct orphan *orphan = user;
+    link_close(&orphan->link);
+}
+
+static void orphan_closed(void *user)
+{
+    struct orphan *orphan = user;
+    files_remove_later(orphan->agent->loop, orphan->folder);
+    free(orphan);
+}
+
+static void bury_orphan(struct agent *agent, const char *folder)
+{
+    struct orphan *orphan = calloc(1, sizeof(*orphan));
+    if (!orphan)
+        abort();
+    orphan->agent = agent;
+    (void)snprintf(orphan->folder, sizeof(orphan->folder), "%s", folder);
+    orphan->link = (struct link){.fd = -1,
+                                 .message = orphan_message,
+                                 .lost = orphan_lost,
+                                 .closed = orphan_closed,
+                                 .user = orphan};
+    if (link_connect(&orphan->link, agent->loop, folder, NULL) == 0)
+        link_send(&orphan->link, NULL, 0, "stop");
+    else
+        orphan_closed(orphan);
+}
+
+void recover_orphans(struct agent *agent)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/pods", agent->options.data_dir);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.' || map_get(&agent->pods, str_from(entry->d_name)))
+            continue;
+        int n = snprintf(path, sizeof(path), "%s/pods/%s", agent->options.data_dir, entry->d_name);
+        if (n > 0 && n < POD_PATH_BYTES) {
+            log_info(agent->log, "pod.orphan", LOG_C("folder", path));
+            bury_orphan(agent, path);
+        }
+    }
+    closedir(folder);
+}

@@ -1,0 +1,141 @@
+#include "agent/security.h"
+
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+
+#define BIT(cap) (1ULL << (cap))
+/* What container runtimes leave, less the making of device nodes. */
+#define CAPS_DEFAULT                                                                              \
+    (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) | BIT(CAP_KILL) | \
+     BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) | BIT(CAP_NET_BIND_SERVICE) |           \
+     BIT(CAP_NET_RAW) | BIT(CAP_SYS_CHROOT) | BIT(CAP_AUDIT_WRITE) | BIT(CAP_SETFCAP))
+
+static const char *const cap_names[] = {
+    [CAP_CHOWN] = "CHOWN",
+    [CAP_DAC_OVERRIDE] = "DAC_OVERRIDE",
+    [CAP_DAC_READ_SEARCH] = "DAC_READ_SEARCH",
+    [CAP_FOWNER] = "FOWNER",
+    [CAP_FSETID] = "FSETID",
+    [CAP_KILL] = "KILL",
+    [CAP_SETGID] = "SETGID",
+    [CAP_SETUID] = "SETUID",
+    [CAP_SETPCAP] = "SETPCAP",
+    [CAP_LINUX_IMMUTABLE] = "LINUX_IMMUTABLE",
+    [CAP_NET_BIND_SERVICE] = "NET_BIND_SERVICE",
+    [CAP_NET_BROADCAST] = "NET_BROADCAST",
+    [CAP_NET_ADMIN] = "NET_ADMIN",
+    [CAP_NET_RAW] = "NET_RAW",
+    [CAP_IPC_LOCK] = "IPC_LOCK",
+    [CAP_IPC_OWNER] = "IPC_OWNER",
+    [CAP_SYS_MODULE] = "SYS_MODULE",
+    [CAP_SYS_RAWIO] = "SYS_RAWIO",
+    [CAP_SYS_CHROOT] = "SYS_CHROOT",
+    [CAP_SYS_PTRACE] = "SYS_PTRACE",
+    [CAP_SYS_PACCT] = "SYS_PACCT",
+    [CAP_SYS_ADMIN] = "SYS_ADMIN",
+    [CAP_SYS_BOOT] = "SYS_BOOT",
+    [CAP_SYS_NICE] = "SYS_NICE",
+    [CAP_SYS_RESOURCE] = "SYS_RESOURCE",
+    [CAP_SYS_TIME] = "SYS_TIME",
+    [CAP_SYS_TTY_CONFIG] = "SYS_TTY_CONFIG",
+    [CAP_MKNOD] = "MKNOD",
+    [CAP_LEASE] = "LEASE",
+    [CAP_AUDIT_WRITE] = "AUDIT_WRITE",
+    [CAP_AUDIT_CONTROL] = "AUDIT_CONTROL",
+    [CAP_SETFCAP] = "SETFCAP",
+    [CAP_MAC_OVERRIDE] = "MAC_OVERRIDE",
+    [CAP_MAC_ADMIN] = "MAC_ADMIN",
+    [CAP_SYSLOG] = "SYSLOG",
+    [CAP_WAKE_ALARM] = "WAKE_ALARM",
+    [CAP_BLOCK_SUSPEND] = "BLOCK_SUSPEND",
+    [CAP_AUDIT_READ] = "AUDIT_READ",
+    [CAP_PERFMON] = "PERFMON",
+    [CAP_BPF] = "BPF",
+    [CAP_CHECKPOINT_RESTORE] = "CHECKPOINT_RESTORE",
+};
+#define CAP_COUNT (sizeof(cap_names) / sizeof(*cap_names))
+
+static uint64_t caps_named(const struct json *names)
+{
+    uint64_t caps = 0;
+    JSON_FOREACH(names, name) {
+        struct str text = json_str(name);
+        if (str_starts(text, STR("CAP_")))
+            text = str_sub(text, 4, text.len);
+        if (str_is(text, "ALL"))
+            caps = UINT64_MAX;
+        for (size_t i = 0; i < CAP_COUNT; i++)
+            if (str_is(text, cap_names[i]))
+                caps |= BIT(i);
+    }
+    return caps;
+}
+
+/* The container's word counts before the pod's. */
+static const struct json *setting(const struct json *pod,
+                                  const struct json *container,
+                                  const char *key)
+{
+    const struct json *own = json_get(container, key);
+    return json_is_null(own) ? json_get(pod, key) : own;
+}
+
+static int add_user(struct pod *pod,
+                    const struct json *shared,
+                    const struct json *own,
+                    struct buf *records,
+                    struct err *err)
+{
+    const struct machine *machine = &pod->agent->machine;
+    int64_t uid = machine->uid, gid = machine->gid, group;
+    bool asked = json_i64(setting(shared, own, "runAsUser"), &uid);
+    if (asked)
+        gid = 0;
+    (void)json_i64(setting(shared, own, "runAsGroup"), &gid);
+    if (json_bool_or(setting(shared, own, "runAsNonRoot"), false) && uid == 0)
+        return err_set(err, -EPERM, "container has runAsNonRoot and would run as root");
+    if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
+        return err_set(err, -EINVAL, "runAsUser and runAsGroup must be user and group ids");
+    if (!machine->root && (uid != machine->uid || gid != machine->gid))
+        return err_set(err, -EPERM, "runAsUser and runAsGroup need muster to run as root");
+    if (!machine->root)
+        return 0;
+    record_number(records, "uid", uid);
+    record_number(records, "gid", gid);
+    if (!asked)
+        for (size_t i = 0; i < machine->group_count; i++)
+            record_number(records, "group", machine->groups[i]);
+    if (json_i64(json_get(shared, "fsGroup"), &group))
+        record_number(records, "group", group);
+    JSON_FOREACH(json_get(shared, "supplementalGroups"), extra)
+        record_number(records, "group", json_i64_or(extra, 0));
+    return 0;
+}
+
+int security_add(struct pod *pod,
+                 const struct json *container,
+                 struct buf *records,
+                 struct err *err)
+{
+    const struct json *shared = json_at(pod->root, "spec.securityContext");
+    const struct json *own = json_get(container, "securityContext");
+    int r = add_user(pod, shared, own, records, err);
+    if (r)
+        return err_wrap(err, r, "container " STR_FMT,
+                        STR_ARG(json_str(json_get(container, "name"))));
+    if (json_bool_or(json_get(own, "privileged"), false))
+        return 0;
+    const struct json *caps = json_get(own, "capabilities");
+    uint64_t keep = CAPS_DEFAULT & ~caps_named(json_get(caps, "drop"));
+    keep |= caps_named(json_get(caps, "add"));
+    buf_addf(records, "caps=%llx", (unsigned long long)keep);
+    buf_addc(records, '\0');
+    record_number(records, "nonewprivs", 1);
+    struct str profile = json_str(json_get(setting(shared, own, "seccompProfile"), "type"));
+    record_number(records, "seccomp", !str_is(profile, "Unconfined"));
+    return 0;
+}

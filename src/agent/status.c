@@ -1,0 +1,204 @@
+#include "agent/internal.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/time.h"
+
+#include <signal.h>
+
+/* status: a pod's run as the status that `kubectl describe` expects. */
+
+static const char *end_reason(const struct run_end *end)
+{
+    if (end->lost)
+        return "ContainerStatusUnknown";
+    if (end->never_started)
+        return "StartError";
+    if (end->oom)
+        return "OOMKilled";
+    return end->code == 0 ? "Completed" : "Error";
+}
+
+static void add_end(struct arena *arena,
+                    struct json *parent,
+                    const struct run_end *end,
+                    struct str container_id)
+{
+    struct json *state = json_add_object(arena, parent, "terminated");
+    json_add_i64(arena, state, "exitCode", end->code);
+    if (end->signal)
+        json_add_i64(arena, state, "signal", end->signal);
+    json_add_c(arena, state, "reason", end_reason(end));
+    if (end->message.len)
+        json_add_str(arena, state, "message", end->message);
+    json_add_str(arena, state, "startedAt", time_text(arena, end->started_ms));
+    json_add_str(arena, state, "finishedAt", time_text(arena, end->ended_ms));
+    json_add_str(arena, state, "containerID", container_id);
+}
+
+static void add_waiting(struct arena *arena,
+                        struct json *parent,
+                        const struct pod *pod,
+                        const struct run_container *c)
+{
+    struct json *state = json_add_object(arena, parent, "waiting");
+    if (c->previous.set) {
+        json_add_c(arena, state, "reason", "CrashLoopBackOff");
+        json_add_str(arena, state, "message",
+                     str_printf(arena,
+                                "back-off %llds restarting failed container=" STR_FMT
+                                " pod=" STR_FMT "_" STR_FMT "(" STR_FMT ")",
+                                (long long)((c->start_after_ms - c->previous.ended_ms) / 1000),
+                                STR_ARG(c->name), STR_ARG(pod->name), STR_ARG(pod->ns),
+                                STR_ARG(pod->uid)));
+    } else if (pod->waiting_reason.len) {
+        json_add_str(arena, state, "reason", pod->waiting_reason);
+        json_add_str(arena, state, "message", pod->waiting_message);
+    } else {
+        bool initializing = !c->init && !lifecycle_is_initialized(&pod->run);
+        json_add_c(arena, state, "reason",
+                   initializing || c->init ? "PodInitializing" : "ContainerCreating");
+    }
+}
+
+static struct json *container_status(struct arena *arena, const struct pod *pod, size_t index)
+{
+    const struct run_container *c = &pod->run.containers[index];
+    struct json *status = json_new_object(arena);
+    struct str id = str_printf(arena, "muster://" STR_FMT "/" STR_FMT "/%u", STR_ARG(pod->uid),
+                               STR_ARG(c->name), c->instance);
+    struct str image = json_str(json_get(pod_container_spec(pod, index), "image"));
+    json_add_str(arena, status, "name", c->name);
+    struct json *state = json_add_object(arena, status, "state");
+    struct json *last = json_add_object(arena, status, "lastState");
+    bool started = c->state == RUN_RUNNING && c->startup_passed;
+    switch (c->state) {
+    case RUN_RUNNING:
+        json_add_str(arena, json_add_object(arena, state, "running"), "startedAt",
+                     time_text(arena, c->started_ms));
+        break;
+    case RUN_ENDED: add_end(arena, state, &c->end, id); break;
+    case RUN_WAITING:
+    case RUN_STARTING: add_waiting(arena, state, pod, c); break;
+    }
+    if (c->previous.set)
+        add_end(arena, last, &c->previous,
+                str_printf(arena, "muster://" STR_FMT "/" STR_FMT "/%u", STR_ARG(pod->uid),
+                           STR_ARG(c->name), c->instance ? c->instance - 1 : 0));
+    bool completed = c->init && !c->sidecar && c->state == RUN_ENDED && c->end.code == 0;
+    json_add_bool(arena, status, "ready", completed || lifecycle_is_ready(c));
+    json_add_i64(arena, status, "restartCount", c->instance);
+    json_add_str(arena, status, "image", image);
+    json_add_str(arena, status, "imageID", STR(""));
+    if (c->state == RUN_RUNNING || c->state == RUN_ENDED)
+        json_add_str(arena, status, "containerID", id);
+    json_add_bool(arena, status, "started", started);
+    return status;
+}
+
+static bool pod_is_ready(const struct pod *pod)
+{
+    if (pod->stage != POD_RUNNING || !lifecycle_is_initialized(&pod->run))
+        return false;
+    for (size_t i = 0; i < pod->run.count; i++) {
+        const struct run_container *c = &pod->run.containers[i];
+        if ((!c->init || c->sidecar) && !lifecycle_is_ready(c))
+            return false;
+    }
+    return true;
+}
+
+static void add_condition(struct arena *arena,
+                          struct json *conditions,
+                          const char *type,
+                          bool status,
+                          int64_t since_ms,
+                          const char *reason)
+{
+    struct json *condition = json_push(conditions, json_new_object(arena));
+    json_add_c(arena, condition, "type", type);
+    json_add_c(arena, condition, "status", status ? "True" : "False");
+    if (reason)
+        json_add_c(arena, condition, "reason", reason);
+    (void)json_set(condition, STR("lastProbeTime"), json_new_null(arena));
+    json_add_str(arena, condition, "lastTransitionTime", time_text(arena, since_ms));
+}
+
+static void add_conditions(struct arena *arena,
+                           struct json *status,
+                           struct pod *pod,
+                           int64_t now_ms)
+{
+    const char *phase = lifecycle_phase(&pod->run);
+    bool succeeded = strcmp(phase, "Succeeded") == 0, failed = strcmp(phase, "Failed") == 0;
+    bool initialized = lifecycle_is_initialized(&pod->run), ready = pod_is_ready(pod);
+    if (initialized && !pod->initialized_ms)
+        pod->initialized_ms = now_ms;
+    if (ready != pod->was_ready || !pod->ready_changed_ms) {
+        pod->was_ready = ready;
+        pod->ready_changed_ms = now_ms;
+    }
+    const char *reason = ready       ? NULL
+                         : succeeded ? "PodCompleted"
+                         : failed    ? "PodFailed"
+                                     : "ContainersNotReady";
+    struct json *conditions = json_add_array(arena, status, "conditions");
+    int64_t initialized_ms = pod->initialized_ms ? pod->initialized_ms : pod->started_ms;
+    add_condition(arena, conditions, "PodReadyToStartContainers", pod->stage == POD_RUNNING,
+                  pod->started_ms, NULL);
+    add_condition(arena, conditions, "Initialized", initialized, initialized_ms,
+                  succeeded     ? "PodCompleted"
+                  : initialized ? NULL
+                                : "ContainersNotInitialized");
+    add_condition(arena, conditions, "Ready", ready, pod->ready_changed_ms, reason);
+    add_condition(arena, conditions, "ContainersReady", ready, pod->ready_changed_ms, reason);
+    add_condition(arena, conditions, "PodScheduled", true, pod->started_ms, NULL);
+}
+
+static const char *qos_class(const struct pod *pod)
+{
+    bool any = false, all = true;
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
+    static const char *const kinds[] = {"cpu", "memory"};
+    for (size_t l = 0; l < 2; l++)
+        JSON_FOREACH(json_at(pod->root, lists[l]), container)
+            for (size_t k = 0; k < 2; k++) {
+                struct json *limit = json_get(json_at(container, "resources.limits"), kinds[k]);
+                struct json *request = json_get(json_at(container, "resources.requests"), kinds[k]);
+                any = any || limit || request;
+                all = all && limit && (!request || json_equal(limit, request));
+            }
+    return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
+}
+
+struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
+{
+    struct json *patch = json_new_object(arena);
+    struct json *status = json_add_object(arena, patch, "status");
+    json_add_c(arena, status, "phase", lifecycle_phase(&pod->run));
+    if (pod->stop_reason.len) {
+        json_add_str(arena, status, "reason", pod->stop_reason);
+        json_add_str(arena, status, "message", pod->stop_message);
+    }
+    add_conditions(arena, status, pod, now_ms);
+    json_add_c(arena, status, "hostIP", "127.0.0.1");
+    if (pod->ip[0]) {
+        json_add_c(arena, status, "podIP", pod->ip);
+        struct json *ips = json_add_array(arena, status, "podIPs");
+        json_add_c(arena, json_push(ips, json_new_object(arena)), "ip", pod->ip);
+    }
+    if (pod->started_ms)
+        json_add_str(arena, status, "startTime", time_text(arena, pod->started_ms));
+    json_add_c(arena, status, "qosClass", qos_class(pod));
+    struct json *inits = NULL, *mains = json_new_array(arena);
+    for (size_t i = 0; i < pod->run.count; i++) {
+        struct json *entry = container_status(arena, pod, i);
+        if (!pod->run.containers[i].init)
+            (void)json_push(mains, entry);
+        else
+            (void)json_push(inits ? inits : (inits = json_new_array(arena)), entry);
+    }
+    if (inits)
+        (void)json_set(status, STR("initContainerStatuses"), inits);
+    (void)json_set(status, STR("containerStatuses"), mains);
+    return json_text(arena, patch);
+}

@@ -1,0 +1,341 @@
+#include "agent/volume.h"
+
+#include "agent/env.h"
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/base64.h"
+#include "base/json.h"
+#include "cache/cache.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Files of ConfigMaps, Secrets and the downward API are written once, when the pod starts. */
+#define FILE_MODE 0644
+
+struct content {
+    struct pod *pod;
+    struct arena *arena;
+    struct env_context context;
+    const char *folder; /* the volume */
+    mode_t mode;
+};
+
+static const char *volume_folder(struct arena *arena, const struct pod *pod, struct str name)
+{
+    return str_c(arena, str_printf(arena, "%s/volumes/" STR_FMT, pod->folder, STR_ARG(name)));
+}
+
+/* A key may name a path ("a/b"), but never leave the volume. */
+static bool path_is_inside(struct str path)
+{
+    struct str rest = path, part;
+    if (!path.len || path.p[0] == '/')
+        return false;
+    while (str_cut(&rest, '/', &part))
+        if (str_is(part, ".."))
+            return false;
+    return true;
+}
+
+static int put_file(const struct content *content,
+                    struct str path,
+                    struct str bytes,
+                    mode_t mode,
+                    struct err *err)
+{
+    if (!path_is_inside(path))
+        return err_set(err, -EINVAL, "path " STR_FMT ": must stay inside the volume",
+                       STR_ARG(path));
+    char *full = str_c(content->arena,
+                       str_printf(content->arena, "%s/" STR_FMT, content->folder, STR_ARG(path)));
+    char *slash = strrchr(full, '/');
+    *slash = '\0';
+    int r = files_make_folder(full, 0755, err);
+    *slash = '/';
+    if (r == 0)
+        r = files_write(full, bytes, mode, err);
+    if (r == 0 && content->pod->agent->machine.root &&
+        chown(full, content->pod->agent->machine.uid, content->pod->agent->machine.gid) < 0)
+        return err_set(err, -errno, "cannot give %s to the pod's user", full);
+    return r;
+}
+
+static mode_t mode_of(const struct json *value, mode_t otherwise)
+{
+    return (mode_t)json_i64_or(value, (int64_t)otherwise) & 0777;
+}
+
+/* The keys of a ConfigMap or Secret as files: all of them, or those that items names. */
+static int put_keys(const struct content *content,
+                    const struct kind *kind,
+                    struct str name,
+                    const struct json *source,
+                    struct err *err)
+{
+    struct arena *arena = content->arena;
+    bool optional = json_bool_or(json_get(source, "optional"), false);
+    const struct object *object = cache_get(content->context.cache, kind, content->pod->ns, name);
+    if (!object)
+        return optional ? 0
+                        : err_set(err, -EAGAIN, "%s \"" STR_FMT "\" not found", kind->singular,
+                                  STR_ARG(name));
+    arena_defer(arena, object_release, object_ref(object));
+    const struct json *root = object_json(object, arena), *items = json_get(source, "items");
+    static const char *const maps[] = {"data", "binaryData"};
+    for (size_t m = 0; m < 2; m++)
+        JSON_FOREACH(json_get(root, maps[m]), member) {
+            struct str path = json_key(member), bytes = json_str(member);
+            mode_t mode = content->mode;
+            bool wanted = !items;
+            JSON_FOREACH(items, item)
+                if (str_eq(json_str(json_get(item, "key")), json_key(member))) {
+                    path = json_str(json_get(item, "path"));
+                    mode = mode_of(json_get(item, "mode"), mode);
+                    wanted = true;
+                }
+            bool encoded = kind == &kind_secret || m == 1;
+            if (!wanted || (encoded && !base64_decode(arena, bytes, &bytes)))
+                continue;
+            int r = put_file(content, path, bytes, mode, err);
+            if (r)
+                return r;
+        }
+    return 0;
+}
+
+static int put_fields(const struct content *content, const struct json *items, struct err *err)
+{
+    JSON_FOREACH(items, item) {
+        const struct json *resource = json_get(item, "resourceFieldRef");
+        struct str value;
+        int r = resource
+                    ? env_resource(content->arena, &content->context, NULL, resource, &value, err)
+                    : env_field(content->arena, &content->context,
+                                json_str_at(item, "fieldRef.fieldPath"), &value, err);
+        if (r == 0)
+            r = put_file(content, json_str(json_get(item, "path")), value,
+                         mode_of(json_get(item, "mode"), content->mode), err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int put_projected(const struct content *content, const struct json *sources, struct err *err)
+{
+    JSON_FOREACH(sources, source) {
+        const struct json *part;
+        int r = 0;
+        if ((part = json_get(source, "configMap")))
+            r = put_keys(content, &kind_configmap, json_str(json_get(part, "name")), part, err);
+        else if ((part = json_get(source, "secret")))
+            r = put_keys(content, &kind_secret, json_str(json_get(part, "name")), part, err);
+        else if ((part = json_get(source, "downwardAPI")))
+            r = put_fields(content, json_get(part, "items"), err);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- volumes that are folders ---- */
+
+static const char *folder_of_claim(struct arena *arena,
+                                   const struct agent *agent,
+                                   const struct object *claim)
+{
+    return str_c(arena, str_printf(arena, "%s/volumes/" STR_FMT "_" STR_FMT "_" STR_FMT,
+                                   agent->options.data_dir, STR_ARG(claim->ns),
+                                   STR_ARG(claim->name), STR_ARG(claim->uid)));
+}
+
+void volume_claim_gone(struct agent *agent, const struct object *claim)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    files_remove_later(agent->loop, folder_of_claim(&arena, agent, claim));
+}
+
+static const char *claim_folder(struct arena *arena, struct pod *pod, const struct json *volume)
+{
+    struct str claim = json_str_at(volume, "persistentVolumeClaim.claimName");
+    if (json_get(volume, "ephemeral"))
+        claim = str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(pod->name),
+                           STR_ARG(json_str(json_get(volume, "name"))));
+    const struct object *object = cache_get(pod->agent->cache, &kind_pvc, pod->ns, claim);
+    return object ? folder_of_claim(arena, pod->agent, object) : NULL;
+}
+
+/* Open to every user: who may use a volume is decided by who may mount it. */
+static int make_open_folder(struct pod *pod, const char *path, struct err *err)
+{
+    const struct machine *machine = &pod->agent->machine;
+    int64_t group = json_i64_or(json_at(pod->root, "spec.securityContext.fsGroup"), machine->gid);
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return 0;
+    int r = files_make_folder(path, 0777, err);
+    if (r)
+        return r;
+    if (machine->root && chown(path, machine->uid, (gid_t)group) < 0)
+        return err_set(err, -errno, "cannot give %s to the pod's user", path);
+    if (chmod(path, 02777) < 0)
+        return err_set(err, -errno, "cannot open %s to the pod's user", path);
+    return 0;
+}
+
+static int make_host_path(const struct json *source, struct arena *arena, struct err *err)
+{
+    const char *path = str_c(arena, json_str(json_get(source, "path")));
+    struct str type = json_str(json_get(source, "type"));
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (str_is(type, "DirectoryOrCreate") && !there)
+        return files_make_folder(path, 0755, err);
+    if (str_is(type, "FileOrCreate") && !there)
+        return files_write(path, STR(""), 0644, err);
+    if (str_is(type, "Directory") && !(there && S_ISDIR(st.st_mode)))
+        return err_set(err, -EAGAIN, "hostPath %s is not a directory", path);
+    if (str_is(type, "File") && !(there && S_ISREG(st.st_mode)))
+        return err_set(err, -EAGAIN, "hostPath %s is not a file", path);
+    if (!there && !type.len)
+        return files_make_folder(path, 0755, err);
+    return there ? 0 : err_set(err, -EAGAIN, "hostPath %s does not exist", path);
+}
+
+static int make_volume(struct pod *pod,
+                       struct arena *arena,
+                       const struct json *volume,
+                       struct err *err)
+{
+    struct content content = {.pod = pod, .arena = arena, .mode = FILE_MODE};
+    content.folder = volume_folder(arena, pod, json_str(json_get(volume, "name")));
+    pod_env_context(pod, &content.context);
+    const struct json *source;
+    if (json_get(volume, "emptyDir"))
+        return make_open_folder(pod, content.folder, err);
+    if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
+        const char *folder = claim_folder(arena, pod, volume);
+        if (!folder)
+            return err_set(err, -EAGAIN, "persistentvolumeclaim \"" STR_FMT "\" not found",
+                           STR_ARG(json_str_at(volume, "persistentVolumeClaim.claimName")));
+        return make_open_folder(pod, folder, err);
+    }
+    if ((source = json_get(volume, "hostPath")))
+        return make_host_path(source, arena, err);
+    int r = files_make_folder(content.folder, 0755, err);
+    if (r)
+        return r;
+    if ((source = json_get(volume, "configMap"))) {
+        content.mode = mode_of(json_get(source, "defaultMode"), FILE_MODE);
+        return put_keys(&content, &kind_configmap, json_str(json_get(source, "name")), source, err);
+    }
+    if ((source = json_get(volume, "secret"))) {
+        content.mode = mode_of(json_get(source, "defaultMode"), FILE_MODE);
+        return put_keys(&content, &kind_secret, json_str(json_get(source, "secretName")), source,
+                        err);
+    }
+    if ((source = json_get(volume, "projected"))) {
+        content.mode = mode_of(json_get(source, "defaultMode"), FILE_MODE);
+        return put_projected(&content, json_get(source, "sources"), err);
+    }
+    if ((source = json_get(volume, "downwardAPI"))) {
+        content.mode = mode_of(json_get(source, "defaultMode"), FILE_MODE);
+        return put_fields(&content, json_get(source, "items"), err);
+    }
+    return err_set(
+        err, -ENOTSUP,
+        "this node has emptyDir, hostPath, configMap, secret, projected, downwardAPI and "
+        "persistentVolumeClaim volumes only");
+}
+
+int volume_make_all(struct pod *pod, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+        int r = make_volume(pod, &arena, volume, err);
+        if (r)
+            return err_wrap(err, r, "volume " STR_FMT, STR_ARG(json_str(json_get(volume, "name"))));
+    }
+    return 0;
+}
+
+/* ---- mounts ---- */
+
+static const struct json *volume_named(const struct pod *pod, struct str name)
+{
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume)
+        if (str_eq(json_str(json_get(volume, "name")), name))
+            return volume;
+    return NULL;
+}
+
+static struct str memory_options(struct arena *arena, const struct json *empty)
+{
+    int64_t bytes = 0;
+    if (quantity_whole_json(json_get(empty, "sizeLimit"), &bytes, NULL) == 0 && bytes > 0)
+        return str_printf(arena, "mode=1777,size=%lld", (long long)bytes);
+    return STR("mode=1777");
+}
+
+static int mount_one(struct pod *pod,
+                     struct arena *arena,
+                     const struct json *wanted,
+                     const struct env *env,
+                     struct buf *records,
+                     struct err *err)
+{
+    struct str name = json_str(json_get(wanted, "name"));
+    const struct json *volume = volume_named(pod, name), *empty = json_get(volume, "emptyDir");
+    bool read_only = json_bool_or(json_get(wanted, "readOnly"), false);
+    struct record_mount mount = {.type = "bind",
+                                 .target = json_str(json_get(wanted, "mountPath")),
+                                 .sub = json_str(json_get(wanted, "subPath")),
+                                 .options = read_only ? STR("rec,ro") : STR("rec")};
+    struct str expression = json_str(json_get(wanted, "subPathExpr"));
+    if (expression.len)
+        mount.sub = env_expand(arena, env, expression);
+    if (mount.sub.len && !path_is_inside(mount.sub))
+        return err_set(err, -EINVAL, "subPath " STR_FMT ": must be relative and without ..",
+                       STR_ARG(mount.sub));
+    if (!volume)
+        return err_set(err, -EINVAL, "no volume of that name in spec.volumes");
+    if (empty && str_is(json_str(json_get(empty, "medium")), "Memory")) {
+        mount.type = "tmpfs";
+        mount.options = memory_options(arena, empty);
+    } else if (json_get(volume, "hostPath")) {
+        mount.source = json_str_at(volume, "hostPath.path");
+    } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
+        const char *folder = claim_folder(arena, pod, volume);
+        if (!folder)
+            return err_set(err, -EAGAIN, "its claim is gone");
+        mount.source = str_from(folder);
+    } else {
+        mount.source = str_from(volume_folder(arena, pod, name));
+        bool files = !empty;
+        mount.options = files || read_only ? STR("ro") : STR("");
+    }
+    record_mount(records, &mount);
+    return 0;
+}
+
+int volume_mount_all(struct pod *pod,
+                     const struct json *container,
+                     const struct env *env,
+                     struct buf *records,
+                     struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    JSON_FOREACH(json_get(container, "volumeMounts"), wanted) {
+        int r = mount_one(pod, &arena, wanted, env, records, err);
+        if (r)
+            return err_wrap(err, r, "volumeMount " STR_FMT,
+                            STR_ARG(json_str(json_get(wanted, "name"))));
+    }
+    return 0;
+}

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <stddef.h>
+
+struct agent;
+struct buf;
+struct env;
+struct err;
+struct json;
+struct object;
+struct pod;
+
+/* volume: a pod's volumes as folders, and a container's mounts of them as records for its shim. */
+
+/* Make every volume of the pod. -EAGAIN: a claim, ConfigMap or Secret is not there yet; err names
+ * it and the volume. */
+int volume_make_all(struct pod *pod, struct err *err);
+/* The container's volumeMounts. subPathExpr is expanded with `env`. */
+int volume_mount_all(struct pod *pod,
+                     const struct json *container,
+                     const struct env *env,
+                     struct buf *records,
+                     struct err *err);
+/* A claim was deleted: its folder goes. */
+void volume_claim_gone(struct agent *agent, const struct object *claim);
