@@ -99,3 +99,8 @@ void action_look_again(struct actions *actions, int64_t at_ms)
     VEC_PUSH(actions->arena, &actions->list,
              (struct action){.type = ACTION_LOOK_AGAIN, .at_ms = at_ms});
 }
+
+void action_watch(struct actions *actions, const struct kind *kind)
+{
+    VEC_PUSH(actions->arena, &actions->list, (struct action){.type = ACTION_WATCH, .kind = kind});
+}

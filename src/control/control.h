@@ -11,6 +11,7 @@ struct actions;
 struct arena;
 struct cache;
 struct kind;
+struct kinds;
 struct object;
 
 /* control: a controller is a pure function from what it observes to a list of actions.
@@ -40,6 +41,10 @@ struct control_input {
     const struct cache *cache;
     const struct control_config *config;
     int64_t now_ms;
+    const struct kinds *kinds; /* every kind there is; may be NULL */
+    /* Whether the cache knows all objects of a kind; NULL: of every kind. */
+    bool (*is_watched)(const void *user, const struct kind *kind);
+    const void *user;
 };
 
 struct controller {

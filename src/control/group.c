@@ -3,12 +3,15 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/action.h"
 #include "control/control.h"
 #include "control/controllers.h"
+#include "control/grouping.h"
 #include "control/job.h"
 #include "control/status.h"
 #include "control/torchrun.h"
@@ -17,98 +20,177 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The pod grouper: every pod belongs to one PodGroup, made here. */
+/* The pod grouper: every pod belongs to one PodGroup, made here and nowhere else.
+ * control/grouping.h decides which; this collects the pod's owners and writes what is missing.
+ *
+ * A key is a pod. Owners may be of any kind: one that is not watched yet is asked for, and the pod
+ * is looked at again when it is. */
+
+struct run {
+    const struct control_input *input;
+    struct actions *actions;
+    struct arena *arena;
+    bool waits; /* for a kind to be watched */
+};
 
 struct str group_name(const struct object *owner, struct arena *arena)
 {
     return str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(owner->name), STR_ARG(owner->uid));
 }
 
-/* What the group of a pod should be. */
-struct wish {
-    const struct object *owner; /* the object that the group is named after and owned by */
-    int64_t min_member;
-    struct str queue;
-    struct str priority;
-};
+/* ---- what is around ---- */
 
-static struct str queue_of(const struct control_input *input,
-                           const struct object *owner,
-                           const struct object *pod,
-                           struct arena *arena)
+static const struct json *tree(struct run *run, const struct object *object)
 {
-    const char *key = str_c(arena, input->config->queue_label_key);
-    const char *const keys[] = {key, "runai/queue"};
+    if (!object)
+        return NULL;
+    arena_defer(run->arena, object_release, object_ref(object));
+    return object_json(object, run->arena);
+}
 
-    for (size_t i = 0; i < 2; i++) {
-        struct str queue = object_label(owner, keys[i]);
+/* False: its objects are not known yet, and have been asked for. */
+static bool is_known(struct run *run, const struct kind *kind)
+{
+    if (!run->input->is_watched || run->input->is_watched(run->input->user, kind))
+        return true;
+    action_watch(run->actions, kind);
+    run->waits = true;
+    return false;
+}
 
-        if (!queue.len)
-            queue = object_label(pod, keys[i]);
-        if (queue.len)
-            return queue;
+static const struct kind *kind_named(const struct run *run, const char *name)
+{
+    static const struct kind *const own[] = {&kind_priorityclass, &kind_podgroup, &kind_pod,
+                                             &kind_job};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (str_is(str_from(name), own[i]->name))
+            return own[i];
+    for (size_t i = 0; run->input->kinds && i < kinds_count(run->input->kinds); i++)
+        if (str_is(str_from(name), kinds_at(run->input->kinds, i)->name))
+            return kinds_at(run->input->kinds, i);
+    return NULL;
+}
+
+static const struct json *find(void *user, const char *name, struct str ns, struct str object)
+{
+    struct run *run = user;
+    const struct kind *kind = kind_named(run, name);
+
+    if (!kind || !is_known(run, kind))
+        return NULL;
+    return tree(run, cache_get(run->input->cache, kind, ns, object));
+}
+
+static const struct json *next(void *user, const char *name, struct str ns, size_t *cursor)
+{
+    struct run *run = user;
+    const struct kind *kind = kind_named(run, name);
+
+    return kind ? tree(run, cache_next(run->input->cache, kind, ns, cursor)) : NULL;
+}
+
+static const struct object *owner_object(struct run *run,
+                                         const struct object *child,
+                                         const struct object_owner *owner)
+{
+    const struct kind *kind = NULL;
+
+    if (run->input->kinds)
+        kind = kinds_by_name(run->input->kinds, owner->api_version, owner->kind);
+    else if (str_is(owner->kind, kind_torchrunjob.name))
+        kind = &kind_torchrunjob;
+    if (!kind || !is_known(run, kind))
+        return NULL;
+    const struct object *object =
+        cache_get(run->input->cache, kind, kind->namespaced ? child->ns : STR(""), owner->name);
+    return object && str_eq(object->uid, owner->uid) ? object : NULL;
+}
+
+/* Up the owner references. What cannot be read ends the way: the last one found is the top. */
+static int collect_owners(struct run *run,
+                          const struct object *pod,
+                          struct grouping_input *in,
+                          struct err *err)
+{
+    const struct object *chain[GROUPING_OWNERS_MAX];
+    const struct object *at = pod;
+    size_t count = 0;
+
+    while (at->owner_count && count < GROUPING_OWNERS_MAX) {
+        if (at->owner_count > 1)
+            return err_set(err, -1, "%s " STR_FMT " has %zu owners; a pod group needs one",
+                           at->kind->name, STR_ARG(at->name), at->owner_count);
+        const struct object *owner = owner_object(run, at, &at->owners[0]);
+        if (!owner)
+            break;
+        chain[count++] = owner;
+        at = owner;
     }
-    return input->config->default_queue;
-}
+    in->owner_count = count;
+    for (size_t i = 0; i < count; i++)
+        in->owners[i] = tree(run, chain[count - 1 - i]);
+    if (count && chain[count - 1]->kind == &kind_torchrunjob) {
+        struct job_model model = {.object = chain[count - 1]};
 
-static struct wish wish_for(const struct control_input *input,
-                            const struct object *pod,
-                            struct arena *arena)
-{
-    const struct object_owner *controller = object_controller(pod);
-    struct wish wish = {.owner = pod, .min_member = 1};
-
-    if (controller && str_is(controller->kind, kind_torchrunjob.name) &&
-        !str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC)) {
-        const struct object *job =
-            cache_get(input->cache, &kind_torchrunjob, pod->ns, controller->name);
-
-        if (job) {
-            struct job_model model = {.object = job};
-
-            torchrun_job_kind.translate(input, job, arena, &model);
-            wish.owner = job;
-            wish.min_member = model.min ? (int64_t)model.min : 1;
-        }
+        torchrun_job_kind.translate(run->input, model.object, run->arena, &model);
+        in->torchrun_min = (int64_t)model.min;
     }
-    wish.queue = queue_of(input, wish.owner, pod, arena);
-    wish.priority = json_str_at(object_json(pod, arena), "spec.priorityClassName");
-    if (!wish.priority.len)
-        wish.priority = STR("train");
-    return wish;
+    return 0;
 }
 
-static struct json *group_spec(const struct wish *wish, struct arena *arena)
-{
-    struct json *spec = json_new_object(arena);
+/* ---- writing ---- */
 
-    json_add_i64(arena, spec, "minMember", wish->min_member);
-    json_add_str(arena, spec, "queue", wish->queue);
-    json_add_str(arena, spec, "priorityClassName", wish->priority);
-    return spec;
+/* What a group that exists keeps, whatever its owner says now. */
+static void keep(struct arena *arena, struct json *spec, const struct json *before)
+{
+    const char *const kept[] = {"queue",       "markUnschedulable", "schedulingBackoff",
+                                "parallelism", "completions",       "backoffLimit"};
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        const struct json *value = json_get(before, kept[i]);
+
+        if (value)
+            json_set(spec, str_from(kept[i]), json_clone(arena, value));
+    }
 }
 
-static struct json *make_group(const struct wish *wish, struct str name, struct arena *arena)
+static void write_group(struct run *run, const struct grouping *grouping)
 {
-    struct json *body = json_new_object(arena);
-    char version[KIND_API_VERSION_BYTES];
+    struct json *manifest = grouping_manifest(grouping, run->arena);
+    const struct object *group =
+        cache_get(run->input->cache, &kind_podgroup, grouping->ns, grouping->name);
 
-    json_add_str(arena, body, "apiVersion",
-                 str_dup(arena, kind_api_version(&kind_podgroup, version)));
-    json_add_c(arena, body, "kind", kind_podgroup.name);
-    struct json *meta = json_add_object(arena, body, "metadata");
-    json_add_str(arena, meta, "namespace", wish->owner->ns);
-    json_add_str(arena, meta, "name", name);
-    struct json *owner =
-        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
-    json_add_str(arena, owner, "apiVersion",
-                 str_dup(arena, kind_api_version(wish->owner->kind, version)));
-    json_add_c(arena, owner, "kind", wish->owner->kind->name);
-    json_add_str(arena, owner, "name", wish->owner->name);
-    json_add_str(arena, owner, "uid", wish->owner->uid);
-    json_add_bool(arena, owner, "controller", true);
-    json_set(body, STR("spec"), group_spec(wish, arena));
-    return body;
+    if (!group) {
+        action_create(run->actions, &kind_podgroup, manifest);
+        return;
+    }
+    const struct json *before = json_get(tree(run, group), "spec");
+    struct json *spec = json_get(manifest, "spec");
+    keep(run->arena, spec, before);
+    struct json *patch = merge_diff(run->arena, before, spec);
+    if (!patch)
+        return;
+    struct json *body = json_new_object(run->arena);
+    json_set(body, STR("spec"), patch);
+    action_patch(run->actions, group, body);
+}
+
+static void write_pod(struct run *run, const struct object *pod, const struct grouping *grouping)
+{
+    struct json *patch = json_new_object(run->arena);
+    bool moved = !str_eq(object_annotation(pod, GROUP_ANNOTATION), grouping->name);
+    bool placed = grouping->pod_sub.len &&
+                  !str_eq(object_label(pod, GROUP_SUBGROUP_LABEL), grouping->pod_sub);
+
+    if (moved)
+        json_add_str(run->arena, json_make_path(run->arena, patch, "metadata.annotations"),
+                     GROUP_ANNOTATION, grouping->name);
+    if (placed)
+        json_add_str(run->arena, json_make_path(run->arena, patch, "metadata.labels"),
+                     GROUP_SUBGROUP_LABEL, grouping->pod_sub);
+    if (moved || placed)
+        action_patch(run->actions, pod, patch);
 }
 
 static void reconcile(const struct control_input *input,
@@ -116,46 +198,74 @@ static void reconcile(const struct control_input *input,
                       struct actions *actions)
 {
     const struct object *pod = cache_get(input->cache, &kind_pod, key->ns, key->name);
-    struct arena *arena = actions->arena;
+    struct run run = {.input = input, .actions = actions, .arena = actions->arena};
+    struct grouping grouping;
+    struct err err = {0};
 
     if (!pod || pod->deleted_ms)
         return;
-    arena_defer(arena, object_release, object_ref(pod));
-    struct str has = object_annotation(pod, GROUP_ANNOTATION);
-    if (has.len && !pod->owner_count) /* somebody grouped it by hand */
+    /* Grouped by hand: left alone. */
+    if (object_annotation(pod, GROUP_ANNOTATION).len && !pod->owner_count)
         return;
-    struct wish wish = wish_for(input, pod, arena);
-    struct str name = group_name(wish.owner, arena);
-    const struct object *group = cache_get(input->cache, &kind_podgroup, pod->ns, name);
-    if (!group) {
-        action_create(actions, &kind_podgroup, make_group(&wish, name, arena));
-    } else {
-        struct json *spec = json_new_object(arena);
-        int64_t min = json_i64_or(json_at(object_json(group, arena), "spec.minMember"), 1);
-
-        if (min != wish.min_member) {
-            json_add_i64(arena, json_add_object(arena, spec, "spec"), "minMember", wish.min_member);
-            action_patch(actions, group, spec);
-        }
+    struct grouping_input in = {.arena = run.arena,
+                                .config = input->config,
+                                .pod = tree(&run, pod),
+                                .find = find,
+                                .next = next,
+                                .user = &run,
+                                .knative_gang = true,
+                                .legacy_jobs = true};
+    int r = collect_owners(&run, pod, &in, &err);
+    if (r == 0)
+        r = grouping_decide(&in, NULL, &grouping, &err);
+    if (run.waits)
+        return;
+    if (r < 0) {
+        action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
+        return;
     }
-    if (!str_eq(has, name)) {
-        struct json *patch = json_new_object(arena);
+    write_group(&run, &grouping);
+    write_pod(&run, pod, &grouping);
+}
 
-        json_add_str(arena, json_make_path(arena, patch, "metadata.annotations"), GROUP_ANNOTATION,
-                     name);
-        action_patch(actions, pod, patch);
-    }
+/* ---- keys ---- */
+
+static void pods_below(const struct cache *cache,
+                       const struct object *object,
+                       bool deeper,
+                       struct control_keys *ret)
+{
+    const struct object *child;
+    size_t cursor = 0;
+
+    while ((child = cache_next_owned(cache, &kind_pod, object->uid, &cursor)))
+        control_keys_add(ret, child->ns, child->name);
+    cursor = 0;
+    while (deeper && (child = cache_next_owned(cache, &kind_job, object->uid, &cursor)))
+        pods_below(cache, child, false, ret);
 }
 
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
-    (void)cache;
-    if (object->kind == &kind_pod)
+    if (object->kind == &kind_pod) {
         control_keys_add(ret, object->ns, object->name);
+    } else if (object->kind == &kind_podgroup) {
+        /* One that was deleted under its pods comes back. */
+        if (!cache_get(cache, &kind_podgroup, object->ns, object->name) && object->owner_count)
+            control_keys_add(ret, object->ns, object->owners[0].name);
+    } else if (object->kind != &kind_torchrunqueue && object->kind != &kind_node &&
+               object->kind != &kind_priorityclass) {
+        pods_below(cache, object, true, ret);
+    }
 }
 
-static const struct kind *const watches[] = {&kind_pod,           &kind_podgroup, &kind_torchrunjob,
-                                             &kind_torchrunqueue, &kind_node,     NULL};
+static const struct kind *const watches[] = {&kind_pod,
+                                             &kind_podgroup,
+                                             &kind_torchrunjob,
+                                             &kind_torchrunqueue,
+                                             &kind_node,
+                                             &kind_priorityclass,
+                                             NULL};
 
 const struct controller group_controller = {.name = "podgrouper",
                                             .watches = watches,

@@ -129,6 +129,7 @@ static struct api_request request_for(struct arena *arena, const struct action *
                                       (long long)action->grace_seconds);
         break;
     case ACTION_EVENT:
+    case ACTION_WATCH:
     case ACTION_LOOK_AGAIN: assert(!"not a request"); break;
     }
     return request;
@@ -167,7 +168,7 @@ static void send_wave(struct execution *execution)
     for (; execution->next < actions->list.count; execution->next++) {
         const struct action *action = &actions->list.items[execution->next];
 
-        if (action->type == ACTION_LOOK_AGAIN)
+        if (action->type == ACTION_LOOK_AGAIN || action->type == ACTION_WATCH)
             continue;
         if (action->type == ACTION_EVENT) {
             tell(execution, action);

@@ -28,11 +28,19 @@
  *
  * Invariants: a work is in its unit's map from the first event until it is idle, and in the dirty
  * queue at most once (work->queued); nothing reconciles before every watch has synced. */
+/* By name, because a key that is idle is forgotten. */
+struct wanting {
+    struct unit *unit;
+    struct str ns; /* heap */
+    struct str name;
+};
+
 struct watch {
     struct runner *runner;
     const struct kind *kind;
     struct api_watch *watch;
-    uint64_t seen; /* newest revision told */
+    VEC(struct wanting) wanting; /* keys to look at once the kind is known */
+    uint64_t seen;               /* newest revision told */
     bool synced;
 };
 
@@ -40,7 +48,8 @@ struct watch {
 struct unit {
     struct runner *runner;
     const struct controller *controller;
-    struct map works; /* work->text -> work */
+    VEC(const struct kind *) more; /* kinds it asked for on the way */
+    struct map works;              /* work->text -> work */
 };
 
 struct await {
@@ -181,10 +190,31 @@ static void due_at(struct work *work, int64_t at_ms)
     arm(runner, at_ms);
 }
 
-static bool watches_kind(const struct controller *controller, const struct kind *kind)
+static struct str heap_dup(struct str s)
 {
-    for (size_t i = 0; controller->watches[i]; i++)
-        if (controller->watches[i] == kind)
+    char *copy = mem_alloc(s.len + 1);
+
+    if (s.len)
+        memcpy(copy, s.p, s.len);
+    return (struct str){copy, s.len};
+}
+
+static void wanting_clear(struct watch *watch)
+{
+    for (size_t i = 0; i < watch->wanting.count; i++) {
+        mem_free((void *)(uintptr_t)watch->wanting.items[i].ns.p);
+        mem_free((void *)(uintptr_t)watch->wanting.items[i].name.p);
+    }
+    VEC_DONE(&watch->wanting);
+}
+
+static bool watches_kind(const struct unit *unit, const struct kind *kind)
+{
+    for (size_t i = 0; unit->controller->watches[i]; i++)
+        if (unit->controller->watches[i] == kind)
+            return true;
+    for (size_t i = 0; i < unit->more.count; i++)
+        if (unit->more.items[i] == kind)
             return true;
     return false;
 }
@@ -197,7 +227,7 @@ static void mark(struct runner *runner, const struct kind *kind, const struct ob
         struct unit *unit = runner->units.items[u];
         struct control_keys keys = {.arena = &arena};
 
-        if (!watches_kind(unit->controller, kind))
+        if (!watches_kind(unit, kind))
             continue;
         unit->controller->keys(runner->cache, object, &keys);
         for (size_t i = 0; i < keys.list.count; i++)
@@ -214,6 +244,24 @@ static void start(struct runner *runner)
     arm(runner, 0);
     log_info(runner->log, "runner.synced", LOG_I64("kinds", (int64_t)runner->watches.count),
              LOG_I64("controllers", (int64_t)runner->units.count));
+}
+
+static void on_synced(struct watch *watch)
+{
+    struct runner *runner = watch->runner;
+
+    if (watch->synced)
+        return;
+    watch->synced = true;
+    runner->watches_synced++;
+    for (size_t i = 0; i < watch->wanting.count; i++) {
+        struct wanting *wanting = &watch->wanting.items[i];
+
+        enqueue(work_make(wanting->unit, wanting->ns, wanting->name));
+    }
+    wanting_clear(watch);
+    if (!runner->started && runner->watches_synced == runner->watches.count)
+        start(runner);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -235,17 +283,13 @@ static void on_change(void *user, const struct api_change *change)
         cache_drop(runner->cache, change->object);
         mark(runner, watch->kind, change->object);
         break;
-    case API_SYNCED:
-        if (!watch->synced && ++runner->watches_synced == runner->watches.count)
-            start(runner);
-        watch->synced = true;
-        break;
+    case API_SYNCED: on_synced(watch); break;
     case API_BOOKMARK: arm(runner, 0); break;
     case API_CLOSED: break;
     }
 }
 
-static struct watch *watch_of(struct runner *runner, const struct kind *kind)
+static struct watch *watch_of(const struct runner *runner, const struct kind *kind)
 {
     for (size_t i = 0; i < runner->watches.count; i++)
         if (runner->watches.items[i]->kind == kind)
@@ -310,12 +354,59 @@ static void on_done(void *user, const struct executor_result *result)
     arm(runner, 0);
 }
 
+static bool is_watched(const void *user, const struct kind *kind)
+{
+    const struct watch *watch = watch_of(user, kind);
+
+    return watch && watch->synced;
+}
+
+static struct watch *watch_add(struct runner *runner, const struct kind *kind)
+{
+    struct watch *watch = MEM_NEW(struct watch);
+
+    *watch = (struct watch){.runner = runner, .kind = kind};
+    VEC_PUSH(NULL, &runner->watches, watch);
+    return watch;
+}
+
+static void watch_begin(struct watch *watch)
+{
+    watch->watch = api_watch(watch->runner->api,
+                             &(struct api_watch_request){.kind = watch->kind, .bookmarks = true},
+                             on_change, watch);
+}
+
+/* A controller met a kind that it needs to know. */
+static void watch_for(struct work *work, const struct kind *kind)
+{
+    struct runner *runner = work->unit->runner;
+    struct watch *watch = watch_of(runner, kind);
+
+    if (!watches_kind(work->unit, kind))
+        VEC_PUSH(NULL, &work->unit->more, kind);
+    if (watch && watch->synced) {
+        enqueue(work);
+        return;
+    }
+    if (!watch) {
+        watch = watch_add(runner, kind);
+        watch_begin(watch);
+    }
+    VEC_PUSH(NULL, &watch->wanting,
+             (struct wanting){work->unit, heap_dup(work_ns(work)), heap_dup(work_name(work))});
+}
+
 static void reconcile(struct work *work, int64_t now_ms)
 {
     struct runner *runner = work->unit->runner;
     struct control_key key = {work_ns(work), work_name(work)};
-    struct control_input input = {
-        .cache = runner->cache, .config = &runner->config, .now_ms = now_ms};
+    struct control_input input = {.cache = runner->cache,
+                                  .config = &runner->config,
+                                  .now_ms = now_ms,
+                                  .kinds = runner->api->kinds,
+                                  .is_watched = is_watched,
+                                  .user = runner};
 
     work->dirty = false;
     work->due_ms = 0;
@@ -323,9 +414,14 @@ static void reconcile(struct work *work, int64_t now_ms)
     arena_reset(&work->arena);
     work->actions = (struct actions){.arena = &work->arena};
     work->unit->controller->reconcile(&input, &key, &work->actions);
-    for (size_t i = 0; i < work->actions.list.count; i++)
-        if (work->actions.list.items[i].type == ACTION_LOOK_AGAIN)
-            due_at(work, work->actions.list.items[i].at_ms);
+    for (size_t i = 0; i < work->actions.list.count; i++) {
+        const struct action *action = &work->actions.list.items[i];
+
+        if (action->type == ACTION_LOOK_AGAIN)
+            due_at(work, action->at_ms);
+        else if (action->type == ACTION_WATCH)
+            watch_for(work, action->kind);
+    }
     work->execution = executor_run(&(struct executor_call){.api = runner->api,
                                                            .component = "muster",
                                                            .now_ms = now_ms,
@@ -390,7 +486,9 @@ int64_t runner_turn(struct runner *runner)
         done++;
         reconcile(work, now_ms);
     }
-    /* Reconciling queues nothing at once: answers come from the loop. */
+    /* Behind them comes what was queued meanwhile. */
+    for (size_t i = count; i < runner->queue.count; i++)
+        runner->queue.items[kept++] = runner->queue.items[i];
     runner->queue.count = kept;
 
     bool more = kept && runner->under_way < RUNNER_UNDER_WAY_MAX;
@@ -429,11 +527,8 @@ static void unit_add(struct runner *runner, const struct controller *controller,
     *unit = (struct unit){.runner = runner, .controller = controller, .works = {.seed = seed}};
     VEC_PUSH(NULL, &runner->units, unit);
     for (size_t i = 0; controller->watches[i]; i++) {
-        if (watch_of(runner, controller->watches[i]))
-            continue;
-        struct watch *watch = MEM_NEW(struct watch);
-        *watch = (struct watch){.runner = runner, .kind = controller->watches[i]};
-        VEC_PUSH(NULL, &runner->watches, watch);
+        if (!watch_of(runner, controller->watches[i]))
+            watch_add(runner, controller->watches[i]);
     }
 }
 
@@ -489,12 +584,14 @@ void runner_stop(struct runner *runner)
         return;
     for (size_t i = 0; i < runner->watches.count; i++) {
         api_watch_stop(runner->api, runner->watches.items[i]->watch);
+        wanting_clear(runner->watches.items[i]);
         mem_free(runner->watches.items[i]);
     }
     for (size_t i = 0; i < runner->units.count; i++) {
         MAP_FOREACH(&runner->units.items[i]->works, entry)
             work_free(entry->value);
         map_done(&runner->units.items[i]->works);
+        VEC_DONE(&runner->units.items[i]->more);
         mem_free(runner->units.items[i]);
     }
     VEC_DONE(&runner->watches);
