@@ -1,0 +1,240 @@
+#include "exec/scheduler.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "exec/scheduler_apply.h"
+#include "sched/sched.h"
+#include "tool/clock.h"
+#include "tool/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+/* Flow: on_change() feeds the core and the cache; the timer brings scheduler_turn(), which runs a
+ * cycle and hands the plan to scheduler_apply.c. */
+
+static const struct kind *const watched[] = {&kind_queue,    &kind_priorityclass, &kind_node,
+                                             &kind_podgroup, &kind_pod,           NULL};
+
+struct watch {
+    struct scheduler *scheduler;
+    struct api_watch *watch;
+    bool synced;
+};
+
+struct scheduler {
+    uv_loop_t *loop;
+    uv_timer_t *timer; /* lives until the loop has closed it */
+    struct applier *applier;
+    struct api *api;
+    struct sched *core;
+    struct cache *cache;
+    const struct log *log;
+    int64_t (*now)(void *user);
+    void *now_user;
+    struct watch watches[sizeof(watched) / sizeof(watched[0]) - 1];
+    size_t watches_synced;
+    int64_t wake_ms;   /* what the core asked for; 0: nothing */
+    int64_t last_ms;   /* moment of the last cycle */
+    uint32_t failures; /* writes of plans that failed in a row */
+    int64_t not_before_ms;
+};
+
+#define WATCHES (sizeof(watched) / sizeof(watched[0]) - 1)
+
+static int64_t clock_of(const struct scheduler *scheduler)
+{
+    return scheduler->now ? scheduler->now(scheduler->now_user) : clock_now_ms();
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    scheduler_turn(timer->data);
+}
+
+static void arm(struct scheduler *scheduler, int64_t at_ms)
+{
+    if (!scheduler->loop)
+        return;
+    int64_t delay = at_ms - clock_of(scheduler);
+    if (delay < 0)
+        delay = 0;
+    if (uv_is_active((const uv_handle_t *)scheduler->timer) &&
+        uv_timer_get_due_in(scheduler->timer) <= (uint64_t)delay)
+        return;
+    uv_timer_start(scheduler->timer, on_timer, (uint64_t)delay, 0);
+}
+
+static void arm_for_change(struct scheduler *scheduler)
+{
+    int64_t at_ms = scheduler->last_ms + SCHEDULER_CYCLE_MIN_MS;
+
+    if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
+        return;
+    arm(scheduler, at_ms > scheduler->not_before_ms ? at_ms : scheduler->not_before_ms);
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    struct watch *watch = user;
+    struct scheduler *scheduler = watch->scheduler;
+    enum sched_change what = change->event == API_DELETED ? SCHED_DROP : SCHED_PUT;
+    struct err err = {0};
+
+    switch (change->event) {
+    case API_ADDED:
+    case API_MODIFIED:
+    case API_DELETED:
+        if (change->event == API_DELETED)
+            cache_drop(scheduler->cache, change->object);
+        else
+            cache_put(scheduler->cache, change->object);
+        applier_observe(scheduler->applier, what, change->object);
+        if (sched_observe(scheduler->core, what, change->object, &err) < 0)
+            log_warn(scheduler->log, "scheduler.odd_object",
+                     LOG_C("kind", change->object->kind->name),
+                     LOG_STR("namespace", change->object->ns),
+                     LOG_STR("name", change->object->name), LOG_ERR(&err));
+        break;
+    case API_SYNCED:
+        if (!watch->synced && ++scheduler->watches_synced == WATCHES)
+            log_info(scheduler->log, "scheduler.synced", LOG_I64("kinds", (int64_t)WATCHES));
+        watch->synced = true;
+        break;
+    case API_BOOKMARK:
+    case API_CLOSED: break;
+    }
+    arm_for_change(scheduler);
+}
+
+/* A write of the plan came back. Failures slow the cycles down; the first success ends that. */
+static void on_written(void *user, const struct applier_outcome *outcome)
+{
+    struct scheduler *scheduler = user;
+    int64_t delay = SCHEDULER_RETRY_MIN_MS;
+
+    if (!outcome->code) {
+        scheduler->failures = 0;
+        return;
+    }
+    for (size_t i = 0; i < outcome->pod_count; i++) {
+        const struct sched_pod_ref *pod = &outcome->pods[i];
+
+        if (outcome->evict)
+            sched_evict_failed(scheduler->core, pod->ns, pod->name);
+        else
+            sched_bind_failed(scheduler->core, pod->ns, pod->name);
+    }
+    for (uint32_t i = 0; i < scheduler->failures && delay < SCHEDULER_RETRY_MAX_MS; i++)
+        delay *= 2;
+    scheduler->failures++;
+    scheduler->not_before_ms = clock_of(scheduler) + delay;
+    arm(scheduler, scheduler->not_before_ms);
+}
+
+int64_t scheduler_turn(struct scheduler *scheduler)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t now_ms = clock_of(scheduler);
+    struct sched_plan plan = {0};
+
+    if (scheduler->watches_synced < WATCHES)
+        return INT64_MAX;
+    bool due = scheduler->wake_ms && now_ms >= scheduler->wake_ms;
+    if (!sched_needs_cycle(scheduler->core) && !due)
+        return scheduler->wake_ms ? scheduler->wake_ms : INT64_MAX;
+    if (now_ms < scheduler->not_before_ms) {
+        arm(scheduler, scheduler->not_before_ms);
+        return scheduler->not_before_ms;
+    }
+    sched_cycle(scheduler->core, now_ms, &arena, &plan);
+    scheduler->last_ms = now_ms;
+    scheduler->wake_ms = plan.next_wake_ms;
+    applier_apply(scheduler->applier, &plan, now_ms);
+    if (plan.next_wake_ms)
+        arm(scheduler, plan.next_wake_ms);
+    if (plan.bind_count || plan.evict_count)
+        log_debug(scheduler->log, "scheduler.cycle", LOG_I64("binds", (int64_t)plan.bind_count),
+                  LOG_I64("evictions", (int64_t)plan.evict_count),
+                  LOG_I64("waiting", (int64_t)plan.waiting_count));
+    return plan.next_wake_ms ? plan.next_wake_ms : INT64_MAX;
+}
+
+int scheduler_start(uv_loop_t *loop,
+                    struct api *api,
+                    const struct scheduler_options *options,
+                    struct scheduler **ret,
+                    struct err *err)
+{
+    struct scheduler *scheduler = MEM_NEW(struct scheduler);
+    struct sched_config config;
+
+    if (options->config)
+        config = *options->config;
+    else
+        sched_config_default(&config);
+    scheduler->loop = loop;
+    scheduler->api = api;
+    scheduler->log = options->log;
+    scheduler->now = options->now;
+    scheduler->now_user = options->now_user;
+    scheduler->core = sched_new(&config);
+    scheduler->cache = cache_new(options->seed);
+    scheduler->applier = applier_new(&(struct applier_options){.api = api,
+                                                               .cache = scheduler->cache,
+                                                               .seed = options->seed,
+                                                               .done = on_written,
+                                                               .user = scheduler});
+    if (loop) {
+        scheduler->timer = MEM_NEW(uv_timer_t);
+        int r = uv_timer_init(loop, scheduler->timer);
+        if (r < 0) {
+            mem_free(TAKE_PTR(scheduler->timer));
+            scheduler_stop(scheduler);
+            return err_set(err, r, "scheduler: cannot make a timer: %s", uv_strerror(r));
+        }
+        scheduler->timer->data = scheduler;
+    }
+    for (size_t i = 0; i < WATCHES; i++) {
+        scheduler->watches[i].scheduler = scheduler;
+        scheduler->watches[i].watch =
+            api_watch(api, &(struct api_watch_request){.kind = watched[i]}, on_change,
+                      &scheduler->watches[i]);
+    }
+    *ret = scheduler;
+    return 0;
+}
+
+const struct sched *scheduler_core(const struct scheduler *scheduler)
+{
+    return scheduler->core;
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+void scheduler_stop(struct scheduler *scheduler)
+{
+    if (!scheduler)
+        return;
+    for (size_t i = 0; i < WATCHES; i++)
+        api_watch_stop(scheduler->api, scheduler->watches[i].watch);
+    applier_free(scheduler->applier);
+    sched_free(scheduler->core);
+    cache_free(scheduler->cache);
+    if (scheduler->timer)
+        uv_close((uv_handle_t *)scheduler->timer, timer_closed);
+    mem_free(scheduler);
+}

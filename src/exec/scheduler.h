@@ -1,0 +1,47 @@
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct err;
+struct log;
+struct sched;
+struct sched_config;
+
+/* scheduler: puts src/sched to work on a struct api.
+ *
+ * Watches nodes, pods, pod groups, queues, priority classes and topologies, and feeds the core. A
+ * cycle runs when something changed that could matter, once a turn of the loop however much
+ * changed, or when the core asked to be woken. Its plan is carried out at once: the binds of a gang
+ * in one api_bind(), evictions through the eviction subresource (which honours
+ * PodDisruptionBudgets), and for every group that waits the reason: in the group's status, in the
+ * condition PodScheduled of its pods, and as an event when the reason is a new one. A write that
+ * fails is told to the core, which takes the decision back; the next attempt waits from
+ * SCHEDULER_RETRY_MIN_MS on, so that one bad pod does not keep the loop busy. */
+#define SCHEDULER_RETRY_MIN_MS 100
+#define SCHEDULER_RETRY_MAX_MS 10000
+#define SCHEDULER_CYCLE_MIN_MS 2 /* a burst of events becomes a few cycles, not one each */
+
+struct scheduler;
+
+struct scheduler_options {
+    const struct sched_config *config; /* copied; NULL: the defaults, and pods of every scheduler */
+    const struct log *log;             /* may be NULL */
+    uint64_t seed;                     /* of hash tables */
+    int64_t (*now)(void *user);        /* the clock; NULL: the wall clock */
+    void *now_user;
+};
+
+/* `loop` NULL: no timers; the caller turns the scheduler by hand (the simulator does). */
+int scheduler_start(uv_loop_t *loop,
+                    struct api *api,
+                    const struct scheduler_options *options,
+                    struct scheduler **ret,
+                    struct err *err);
+/* One turn; returns when the next one is due without any event, INT64_MAX for never. */
+int64_t scheduler_turn(struct scheduler *scheduler);
+/* The core, to look at (queue shares, node views). */
+const struct sched *scheduler_core(const struct scheduler *scheduler);
+/* NULL is fine. Calls under way are not waited for. */
+void scheduler_stop(struct scheduler *scheduler);
