@@ -86,6 +86,7 @@ struct up {
     struct tls_identity *tls;
     struct store *store;
     struct server *server;
+    struct agent *agent;
     struct runner *runner;
 };
 
@@ -148,6 +149,40 @@ static int start_server(struct up *up, struct err *err)
     return r;
 }
 
+static int start_agent(struct up *up, const char *url, struct err *err)
+{
+    const struct up_values *values = up->values;
+    struct agent_options options = {
+        .data_dir = up->dir.path,
+        .kubeconfig = up->kubeconfig,
+        .api_url = url,
+        .node_count = (uint32_t)values->nodes,
+        .gpus_per_node = AGENT_GPUS_FOUND,
+        .gpu_time_slices = (uint32_t)values->gpu_time_slices,
+        .cpus_per_node = values->cpus_per_node,
+        .node_labels = values->node_labels,
+        .log = &up->log,
+    };
+    uint64_t gpus;
+
+    if (values->gpus_per_node) {
+        if (!str_to_u64(str_from(values->gpus_per_node), &gpus) || gpus > AGENT_GPUS_MAX)
+            return err_set(err, -EINVAL, "--gpus-per-node: \"%s\" is not a number up to %d",
+                           values->gpus_per_node, AGENT_GPUS_MAX);
+        options.gpus_per_node = (uint32_t)gpus;
+    }
+    if (values->memory_per_node) {
+        int r =
+            quantity_whole(str_from(values->memory_per_node), &options.memory_per_node_bytes, err);
+        if (r < 0)
+            return err_wrap(err, r, "--memory-per-node");
+    }
+    int r = agent_start(&up->loop, store_api(up->store), &options, &up->agent, err);
+    if (r == 0)
+        server_set_podio(up->server, agent_podio(up->agent));
+    return r;
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -170,6 +205,9 @@ static int start(struct up *up, struct err *err)
                           .p;
     up->kubeconfig = up->values->kubeconfig_out ? up->values->kubeconfig_out
                                                 : datadir_file(up->arena, &up->dir, "kubeconfig");
+    r = start_agent(up, url, err);
+    if (r < 0)
+        return r;
     r = runner_start(&up->loop, store_api(up->store), &(struct runner_options){.log = &up->log},
                      &up->runner, err);
     if (r == 0)
@@ -185,6 +223,7 @@ static void stop(struct up *up)
 {
     server_stop(up->server);
     runner_stop(up->runner);
+    agent_stop(up->agent);
     store_close(up->store);
     uv_close((uv_handle_t *)&up->sigterm, NULL);
     uv_close((uv_handle_t *)&up->sigint, NULL);
