@@ -1,8 +1,10 @@
 #include "api/admit.h"
 
+#include "api/crd.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/quantity.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -123,8 +125,12 @@ void admit_default(struct admit *admit)
 {
     struct json *object = admit->object;
 
+    if (admit->schema)
+        schema_default(admit->arena, admit->schema, object);
     if (admit->kind == &kind_pod)
         admit_pod_default(admit, json_make_path(admit->arena, object, "spec"));
+    else if (admit->kind == &kind_crd)
+        crd_default(admit);
     else if (admit->kind == &kind_service)
         default_service(admit);
     else if (admit->kind == &kind_namespace)
@@ -192,12 +198,16 @@ static void check_keys(struct admit *admit, const char *member)
 void admit_validate(struct admit *admit)
 {
     admit_metadata(admit);
+    if (admit->schema)
+        schema_validate(admit, admit->schema, admit->object);
     if (str_is(admit->subresource, "status"))
         return;
     if (admit->kind == &kind_pod) {
         admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
         if (admit->old)
             admit_pod_update(admit);
+    } else if (admit->kind == &kind_crd) {
+        crd_validate(admit);
     } else if (admit->kind == &kind_service) {
         check_service(admit);
     } else if (admit->kind == &kind_pvc) {

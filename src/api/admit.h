@@ -9,6 +9,7 @@
 struct arena;
 struct json;
 struct kind;
+struct schema;
 
 /* admit: what happens to an object between a client's request and the store: defaults are filled in
  * and the object is checked, by rules per kind.
@@ -21,8 +22,9 @@ struct admit {
     struct arena *arena;
     const struct kind *kind;
     struct json *object;
-    const struct json *old; /* NULL: creation */
-    struct str subresource; /* "status": only status changes */
+    const struct json *old;      /* NULL: creation */
+    struct str subresource;      /* "status": only status changes */
+    const struct schema *schema; /* of a custom kind, or NULL */
     VEC(struct api_cause) causes;
 };
 

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 
+#include "api/crd_builtin.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -30,9 +31,22 @@ KINDS(KIND_DEFINE)
 static const struct kind *const known[] = {KINDS(KIND_ADDRESS)};
 #undef KIND_ADDRESS
 
-struct kinds {
-    VEC(const struct kind *) list;
+struct kinds_item {
+    const struct kind *kind;
+    const struct kind_crd *crd;
 };
+
+struct kinds {
+    VEC(struct kinds_item) list;
+};
+
+const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_count)
+{
+    if (!kind->columns && kind->custom)
+        return crd_builtin_columns(kind, ret_count);
+    *ret_count = kind->column_count;
+    return kind->columns;
+}
 
 struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES])
 {
@@ -67,7 +81,7 @@ const struct kind *kinds_by_plural(const struct kinds *kinds,
                                    struct str plural)
 {
     for (size_t i = 0; i < kinds->list.count; i++) {
-        const struct kind *kind = kinds->list.items[i];
+        const struct kind *kind = kinds->list.items[i].kind;
 
         if (str_is(plural, kind->plural) && str_is(group, kind->group) &&
             str_is(version, kind->version))
@@ -81,9 +95,9 @@ const struct kind *kinds_by_name(const struct kinds *kinds, struct str api_versi
     for (size_t i = 0; i < kinds->list.count; i++) {
         char text[KIND_API_VERSION_BYTES];
 
-        if (str_is(kind, kinds->list.items[i]->name) &&
-            str_eq(api_version, kind_api_version(kinds->list.items[i], text)))
-            return kinds->list.items[i];
+        if (str_is(kind, kinds->list.items[i].kind->name) &&
+            str_eq(api_version, kind_api_version(kinds->list.items[i].kind, text)))
+            return kinds->list.items[i].kind;
     }
     return NULL;
 }
@@ -91,15 +105,15 @@ const struct kind *kinds_by_name(const struct kinds *kinds, struct str api_versi
 void kinds_add(struct kinds *kinds, const struct kind *kind)
 {
     for (size_t i = 0; i < kinds->list.count; i++) {
-        const struct kind *old = kinds->list.items[i];
+        const struct kind *old = kinds->list.items[i].kind;
 
         if (strcmp(old->group, kind->group) == 0 && strcmp(old->version, kind->version) == 0 &&
             strcmp(old->plural, kind->plural) == 0) {
-            kinds->list.items[i] = kind;
+            kinds->list.items[i].kind = kind;
             return;
         }
     }
-    VEC_PUSH(NULL, &kinds->list, kind);
+    VEC_PUSH(NULL, &kinds->list, (struct kinds_item){.kind = kind});
 }
 
 size_t kinds_count(const struct kinds *kinds)
@@ -109,5 +123,40 @@ size_t kinds_count(const struct kinds *kinds)
 
 const struct kind *kinds_at(const struct kinds *kinds, size_t index)
 {
-    return kinds->list.items[index];
+    return kinds->list.items[index].kind;
+}
+
+static size_t find(const struct kinds *kinds, const struct kind *kind)
+{
+    size_t i = 0;
+
+    while (i < kinds->list.count && kinds->list.items[i].kind != kind)
+        i++;
+    return i;
+}
+
+void kinds_remove(struct kinds *kinds, const struct kind *kind)
+{
+    size_t at = find(kinds, kind);
+
+    if (at == kinds->list.count)
+        return;
+    kinds->list.count--;
+    memmove(&kinds->list.items[at], &kinds->list.items[at + 1],
+            (kinds->list.count - at) * sizeof(kinds->list.items[0]));
+}
+
+const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *kind)
+{
+    size_t at = find(kinds, kind);
+
+    return at < kinds->list.count ? kinds->list.items[at].crd : NULL;
+}
+
+void kinds_set_crd(struct kinds *kinds, const struct kind *kind, const struct kind_crd *crd)
+{
+    size_t at = find(kinds, kind);
+
+    if (at < kinds->list.count)
+        kinds->list.items[at].crd = crd;
 }

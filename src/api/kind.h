@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct json;
+struct schema;
+
 /* kind: what can be stored and served.
  *
  * The kinds that our own code names are constants here (&kind_pod); kinds that arrive as
@@ -32,45 +35,69 @@ struct kind {
                   */
     bool strategic;                    /* built in: strategic merge patches are understood */
     bool custom;                       /* defined by a CRD: schema validates, defaults and prunes */
-    const struct kind_column *columns; /* server-side table; NULL: name and age, or special code */
+    const struct kind_column *columns; /* of a CRD that came at run time; read kind_columns() */
     size_t column_count;
-    const void *schema; /* struct schema * of a custom kind, NULL for built-in ones */
+};
+
+/* What a CRD says about one version of a kind; held by the registry, replaced when the CRD is. */
+struct kind_crd {
+    const struct schema *schema; /* api/schema.h */
+    const struct json *openapi;  /* the openAPIV3Schema it was compiled from, for `explain` */
+    /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */
+    const char *scale_spec;
+    const char *scale_status;
+    const char *scale_selector; /* may be NULL when the others are not */
 };
 
 /* KINDS(X): every kind our code refers to by name.
  * X(symbol, group, version, Kind, plural, singular, short, categories, namespaced, status, custom)
  */
-#define KINDS(X)                                                                                  \
-    X(namespace, "", "v1", "Namespace", "namespaces", "namespace", "ns", "", false, true, false)  \
-    X(node, "", "v1", "Node", "nodes", "node", "no", "", false, true, false)                      \
-    X(pod, "", "v1", "Pod", "pods", "pod", "po", "all", true, true, false)                        \
-    X(service, "", "v1", "Service", "services", "service", "svc", "all", true, true, false)       \
-    X(endpoints, "", "v1", "Endpoints", "endpoints", "endpoints", "ep", "", true, false, false)   \
-    X(configmap, "", "v1", "ConfigMap", "configmaps", "configmap", "cm", "", true, false, false)  \
-    X(secret, "", "v1", "Secret", "secrets", "secret", "", "", true, false, false)                \
-    X(serviceaccount, "", "v1", "ServiceAccount", "serviceaccounts", "serviceaccount", "sa", "",  \
-      true, false, false)                                                                         \
-    X(pvc, "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim",  \
-      "pvc", "", true, true, false)                                                               \
-    X(pv, "", "v1", "PersistentVolume", "persistentvolumes", "persistentvolume", "pv", "", false, \
-      true, false)                                                                                \
-    X(event, "", "v1", "Event", "events", "event", "ev", "", true, false, false)                  \
-    X(lease, "coordination.k8s.io", "v1", "Lease", "leases", "lease", "", "", true, false, false) \
-    X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",               \
-      "priorityclass", "pc", "", false, false, false)                                             \
-    X(storageclass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", "storageclass",     \
-      "sc", "", false, false, false)                                                              \
-    X(crd, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", \
-      "customresourcedefinition", "crd,crds", "api-extensions", false, true, false)               \
-    X(pdb, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget",  \
-      "pdb", "", true, true, false)                                                               \
-    X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                     \
-    X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                \
-      "torchrunqueue", "trq", "", true, true, true)                                               \
-    X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",       \
-      "tj,trj", "all", true, true, true)                                                          \
-    X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)    \
-    X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",   \
+#define KINDS(X)                                                                                   \
+    X(namespace, "", "v1", "Namespace", "namespaces", "namespace", "ns", "", false, true, false)   \
+    X(node, "", "v1", "Node", "nodes", "node", "no", "", false, true, false)                       \
+    X(pod, "", "v1", "Pod", "pods", "pod", "po", "all", true, true, false)                         \
+    X(service, "", "v1", "Service", "services", "service", "svc", "all", true, true, false)        \
+    X(endpoints, "", "v1", "Endpoints", "endpoints", "endpoints", "ep", "", true, false, false)    \
+    X(configmap, "", "v1", "ConfigMap", "configmaps", "configmap", "cm", "", true, false, false)   \
+    X(secret, "", "v1", "Secret", "secrets", "secret", "", "", true, false, false)                 \
+    X(serviceaccount, "", "v1", "ServiceAccount", "serviceaccounts", "serviceaccount", "sa", "",   \
+      true, false, false)                                                                          \
+    X(pvc, "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim",   \
+      "pvc", "", true, true, false)                                                                \
+    X(pv, "", "v1", "PersistentVolume", "persistentvolumes", "persistentvolume", "pv", "", false,  \
+      true, false)                                                                                 \
+    X(event, "", "v1", "Event", "events", "event", "ev", "", true, false, false)                   \
+    X(lease, "coordination.k8s.io", "v1", "Lease", "leases", "lease", "", "", true, false, false)  \
+    X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",                \
+      "priorityclass", "pc", "", false, false, false)                                              \
+    X(storageclass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", "storageclass",      \
+      "sc", "", false, false, false)                                                               \
+    X(crd, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions",  \
+      "customresourcedefinition", "crd,crds", "api-extensions", false, true, false)                \
+    X(pdb, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget",   \
+      "pdb", "", true, true, false)                                                                \
+    X(endpointslice, "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", "endpointslice", \
+      "", "", true, false, false)                                                                  \
+    X(event_k8s, "events.k8s.io", "v1", "Event", "events", "event", "ev", "", true, false, false)  \
+    X(runtimeclass, "node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", "runtimeclass", "", "", \
+      false, false, false)                                                                         \
+    X(role, "rbac.authorization.k8s.io", "v1", "Role", "roles", "role", "", "", true, false,       \
+      false)                                                                                       \
+    X(rolebinding, "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings",               \
+      "rolebinding", "", "", true, false, false)                                                   \
+    X(clusterrole, "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles",               \
+      "clusterrole", "", "", false, false, false)                                                  \
+    X(clusterrolebinding, "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding",                 \
+      "clusterrolebindings", "clusterrolebinding", "", "", false, false, false)                    \
+    X(hpa, "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",             \
+      "horizontalpodautoscaler", "hpa", "all", true, true, false)                                  \
+    X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                      \
+    X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                 \
+      "torchrunqueue", "trq", "", true, true, true)                                                \
+    X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",        \
+      "tj,trj", "all", true, true, true)                                                           \
+    X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \
+    X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
@@ -80,6 +107,9 @@ KINDS(KIND_DECLARE)
 /* "v1" or "group/version", in `out`. */
 #define KIND_API_VERSION_BYTES 320
 struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES]);
+
+/* Columns of the server-side table, NULL when there are none: name and age, or special code. */
+const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_count);
 
 /* The registry: built-in kinds plus those added from CRDs. */
 struct kinds;
@@ -100,3 +130,9 @@ void kinds_add(struct kinds *kinds, const struct kind *kind);
 /* All of them, in the order they were added. */
 size_t kinds_count(const struct kinds *kinds);
 const struct kind *kinds_at(const struct kinds *kinds, size_t index);
+/* It is no longer served; the kind itself stays. */
+void kinds_remove(struct kinds *kinds, const struct kind *kind);
+/* What the CRD of a kind says; NULL for built-in kinds and before the CRD is there. The registry
+ * keeps the pointer only. */
+const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *kind);
+void kinds_set_crd(struct kinds *kinds, const struct kind *kind, const struct kind_crd *crd);

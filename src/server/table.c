@@ -444,14 +444,16 @@ void table_columns(struct buf *buf, const struct kind *kind)
     const struct builtin *builtin = find(kind);
     struct str rest = str_from(builtin->columns);
     struct str item;
+    size_t custom_count = 0;
+    const struct kind_column *custom = kind_columns(kind, &custom_count);
 
     buf_addc(buf, '[');
     if (builtin != &event_table)
         column(buf, STR("Name"), STR("string"), 0, "name of the object, unique in its namespace");
-    if (kind->columns) {
-        for (size_t i = 0; i < kind->column_count; i++)
-            column(buf, str_from(kind->columns[i].name), str_from(kind->columns[i].type),
-                   kind->columns[i].priority, kind->columns[i].description);
+    if (custom) {
+        for (size_t i = 0; i < custom_count; i++)
+            column(buf, str_from(custom[i].name), str_from(custom[i].type), custom[i].priority,
+                   custom[i].description);
         buf_addc(buf, ']');
         return;
     }
@@ -473,15 +475,17 @@ void table_cells(struct arena *arena,
 {
     struct row row = {.arena = arena, .buf = buf, .object = object, .root = root, .now_ms = now_ms};
     const struct builtin *builtin = find(object->kind);
+    size_t custom_count = 0;
+    const struct kind_column *custom = kind_columns(object->kind, &custom_count);
 
     if (builtin != &event_table)
         cell(&row, object->name);
-    if (!object->kind->columns) {
+    if (!custom) {
         builtin->fill(&row);
         return;
     }
-    for (size_t i = 0; i < object->kind->column_count; i++) {
+    for (size_t i = 0; i < custom_count; i++) {
         buf_addc(buf, ',');
-        column_cell(arena, buf, &object->kind->columns[i], root, now_ms);
+        column_cell(arena, buf, &custom[i], root, now_ms);
     }
 }

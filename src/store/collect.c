@@ -47,6 +47,17 @@ static bool owned_by(const struct object *object, struct str uid)
     return false;
 }
 
+/* An instance is gone: its definition may wait for that. */
+static void look_at_crd(struct store *store, const struct kind *kind)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str name = str_printf(&arena, "%s.%s", kind->plural, kind->group);
+    const struct entry *entry = shelf_find(shelf_of(store, &kind_crd), STR(""), name);
+
+    if (entry && entry->committed && entry->committed->deleted_ms)
+        due_push(store, entry->committed->uid);
+}
+
 void collect_committed(struct store *store,
                        const struct change *change,
                        const struct object *previous)
@@ -70,6 +81,12 @@ void collect_committed(struct store *store,
             if (!owned_by(object, previous->owners[i].uid))
                 due_push(store, previous->owners[i].uid);
     }
+    if (kind == &kind_crd && change->event == API_DELETED)
+        custom_unregister(store, object);
+    else if (kind == &kind_crd)
+        custom_register(store, object);
+    if (kind->custom && change->event == API_DELETED)
+        look_at_crd(store, kind);
     if (kind == &kind_namespace && object->deleted_ms && change->event != API_DELETED)
         map_set(&store->terminating, change->entry->name, change->entry);
     if (kind == &kind_namespace && change->event == API_DELETED)
@@ -87,7 +104,7 @@ static struct api_request request_for(const struct entry *entry, enum api_verb v
         .verb = verb, .kind = entry->shelf->kind, .ns = entry->ns, .name = entry->name};
 }
 
-static void delete_entry(struct store *store, const struct entry *entry, struct str propagation)
+void collect_delete(struct store *store, const struct entry *entry, struct str propagation)
 {
     struct reply *reply = reply_new(store, NULL, NULL);
     struct api_request request = request_for(entry, API_DELETE);
@@ -100,10 +117,10 @@ static void delete_entry(struct store *store, const struct entry *entry, struct 
 }
 
 /* Writes the object back after `change` worked on it. */
-static void edit_entry(struct store *store,
-                       const struct entry *entry,
-                       void (*edit)(struct json *root, const void *what),
-                       const void *what)
+void collect_edit(struct store *store,
+                  const struct entry *entry,
+                  void (*edit)(struct json *root, const void *what),
+                  const void *what)
 {
     struct reply *reply = reply_new(store, NULL, NULL);
     struct api_request request = request_for(entry, API_UPDATE);
@@ -178,9 +195,9 @@ static void look_as_dependent(struct store *store, const struct entry *entry)
     for (size_t i = 0; i < object->owner_count; i++)
         dead += owner_lives(store, &object->owners[i]) ? 0 : 1;
     if (dead && dead == object->owner_count)
-        delete_entry(store, entry, STR("Background"));
+        collect_delete(store, entry, STR("Background"));
     else if (dead)
-        edit_entry(store, entry, drop_dead_owners, store);
+        collect_edit(store, entry, drop_dead_owners, store);
 }
 
 static void drop_owner(struct json *root, const void *what)
@@ -230,16 +247,16 @@ static void look_as_owner(struct store *store, const struct entry *entry)
         const struct object *latest = entry_latest(dependent);
 
         if (orphan && owned_by(latest, object->uid))
-            edit_entry(store, dependent, drop_owner, &object->uid);
+            collect_edit(store, dependent, drop_owner, &object->uid);
         else if (foreground && latest && !latest->deleted_ms)
-            delete_entry(store, dependent, STR("Foreground"));
+            collect_delete(store, dependent, STR("Foreground"));
         /* What is staged is not gone yet: its commit brings us here again. */
         waiting += orphan || blocks(&arena, dependent->committed, object->uid) ? 1 : 0;
     }
     if (waiting)
         return;
     struct str name = foreground ? FINALIZER_FOREGROUND : FINALIZER_ORPHAN;
-    edit_entry(store, entry, drop_finalizer, &name);
+    collect_edit(store, entry, drop_finalizer, &name);
 }
 
 /* ---- namespaces ---- */
@@ -256,7 +273,7 @@ static size_t empty_table(struct store *store, const struct shelf *shelf, struct
             break;
         left++;
         if (latest && !latest->deleted_ms)
-            delete_entry(store, entry, STR("Background"));
+            collect_delete(store, entry, STR("Background"));
     }
     return left;
 }
@@ -272,7 +289,7 @@ static void empty_namespaces(struct store *store)
             if (store->shelves.items[i]->kind->namespaced)
                 left += empty_table(store, store->shelves.items[i], entry->name);
         if (!left && entry_latest(entry))
-            edit_entry(store, entry, drop_spec_finalizers, NULL);
+            collect_edit(store, entry, drop_spec_finalizers, NULL);
     }
 }
 
@@ -288,6 +305,8 @@ bool collect_run(struct store *store)
         if (entry) {
             look_as_dependent(store, entry);
             look_as_owner(store, entry);
+            if (entry->shelf->kind == &kind_crd)
+                custom_empty(store, entry);
         }
         mem_free(due);
     }

@@ -192,10 +192,13 @@ static struct str column(sqlite3_stmt *statement, int index)
 }
 
 /* Columns: revision, at_ms, event, key, value. */
-static int walk(struct db *db, const char *sql, db_row_fn *fn, void *user, struct err *err)
+static int walk(const struct db *db,
+                sqlite3_stmt *select,
+                db_row_fn *fn,
+                void *user,
+                struct err *err)
 {
-    sqlite3_stmt *select = NULL;
-    int r = prepare(db, sql, &select, err);
+    int r = 0;
     int step = SQLITE_DONE;
 
     while (r == 0 && (step = sqlite3_step(select)) == SQLITE_ROW) {
@@ -213,15 +216,27 @@ static int walk(struct db *db, const char *sql, db_row_fn *fn, void *user, struc
     return r;
 }
 
-int db_objects(struct db *db, db_row_fn *fn, void *user, struct err *err)
+int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, struct err *err)
 {
-    return walk(db, "SELECT revision, 0, 0, key, value FROM objects ORDER BY key", fn, user, err);
+    sqlite3_stmt *select = NULL;
+    int r = prepare(db,
+                    "SELECT revision, 0, 0, key, value FROM objects"
+                    " WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
+                    &select, err);
+
+    if (r < 0)
+        return r;
+    sqlite3_bind_text(select, 1, prefix.p, (int)prefix.len, SQLITE_STATIC);
+    return walk(db, select, fn, user, err);
 }
 
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err)
 {
-    return walk(db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision", fn,
-                user, err);
+    sqlite3_stmt *select = NULL;
+    int r = prepare(db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision",
+                    &select, err);
+
+    return r < 0 ? r : walk(db, select, fn, user, err);
 }
 
 int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err)

@@ -26,7 +26,8 @@ struct db_row {
     struct str value;
 };
 typedef int db_row_fn(void *user, const struct db_row *row, struct err *err);
-int db_objects(struct db *db, db_row_fn *fn, void *user, struct err *err);
+/* Those whose key starts with `prefix`. */
+int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, struct err *err);
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err);
 int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err);
 

@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/convert.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -133,6 +134,7 @@ int delete_object(struct write *write, const struct delete_options *options)
         return r;
 
     struct json *root = object_json(write->old, write->arena);
+    convert(write->arena, root, write->old->kind, write->kind);
     struct json *meta = json_get(root, "metadata");
     int64_t grace = grace_of(write, root, options);
     int64_t before = json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0);
@@ -143,7 +145,7 @@ int delete_object(struct write *write, const struct delete_options *options)
         set_propagation(write, meta, options->propagation);
     /* A second delete can only hurry the first one. */
     if (again && grace >= before) {
-        reply_object(write->reply, write->old);
+        reply_object_as(write->reply, write->old, write->kind);
         return 0;
     }
     json_add_str(write->arena, meta, "deletionTimestamp",

@@ -124,6 +124,13 @@ struct api_watch {
     bool closed;
 };
 
+/* The memory behind one version of one CRD. Kinds and schemas may be looked at by anybody, so a
+ * block that a newer one replaced stays until the store is closed. */
+struct custom_block {
+    struct custom_block *next;
+    struct arena arena;
+};
+
 /* Names of objects whose dependents, owners or contents must be looked at. */
 struct due {
     struct due *next;
@@ -175,7 +182,8 @@ struct store {
     struct due *collect_last;
     struct map terminating; /* names of namespaces being deleted -> their entry */
     bool terminating_due;
-    bool crds_due;
+    struct custom_block *customs;  /* what registered CRDs point into */
+    VEC(struct kind *) made_kinds; /* kinds that only CRDs define */
     bool closing;
 };
 
@@ -191,6 +199,8 @@ void reply_queue(struct store *store, struct reply *reply);
 void reply_settle(struct store *store, struct reply *reply);
 /* The reply keeps `object` alive and gives it out. */
 void reply_object(struct reply *reply, const struct object *object);
+/* The same in another version of its kind. */
+void reply_object_as(struct reply *reply, const struct object *object, const struct kind *kind);
 /* The failure in Kubernetes' words. Returns the result's code, negative. */
 int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
@@ -310,6 +320,9 @@ void store_watch_stop(struct api *api, struct api_watch *watch);
 void watches_tell(struct store *store);
 void watches_free(struct store *store);
 
+/* The object as `kind`, another version of its own; with a reference. */
+const struct object *convert_object(const struct object *object, const struct kind *kind);
+
 /* ---- collect.c: owners and dependents, namespaces ---- */
 void collect_committed(struct store *store,
                        const struct change *change,
@@ -318,3 +331,19 @@ void collect_committed(struct store *store,
 bool collect_run(struct store *store);
 void collect_all(struct store *store);
 void collect_done(struct store *store);
+/* Ordinary writes made by the store itself; nobody waits for them. */
+void collect_delete(struct store *store, const struct entry *entry, struct str propagation);
+void collect_edit(struct store *store,
+                  const struct entry *entry,
+                  void (*edit)(struct json *root, const void *what),
+                  const void *what);
+
+/* ---- custom.c: CustomResourceDefinitions become kinds ---- */
+/* The object is committed: its kinds are served from now on. */
+void custom_register(struct store *store, const struct object *crd);
+void custom_unregister(struct store *store, const struct object *crd);
+/* Create or bring up to date what deploy/crds had when this program was built. */
+void custom_apply_builtin(struct store *store);
+/* The instances of a CRD that is being deleted go first. */
+void custom_empty(struct store *store, const struct entry *entry);
+void custom_done(struct store *store);

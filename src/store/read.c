@@ -30,7 +30,7 @@ void read_get(struct store *store, struct reply *reply, const struct api_request
         const struct entry *entry = shelf_find(shelf, ns, request->name);
 
         if (entry && entry->committed)
-            reply_object(reply, entry->committed);
+            reply_object_as(reply, entry->committed, request->kind);
         else
             (void)reply_not_found(reply, request->kind, request->name);
     }
@@ -59,6 +59,7 @@ static bool place_parse(struct str token, struct place *ret)
 
 /* One list under way. */
 struct listing {
+    const struct kind *kind;
     struct selector labels;
     struct selector fields;
     struct str ns;
@@ -91,7 +92,7 @@ static void finish(struct reply *reply, struct listing *listing)
     struct held *held = ARENA_NEW(&reply->arena, struct held);
 
     for (size_t i = 0; i < listing->items.count; i++)
-        (void)object_ref(listing->items.items[i]);
+        listing->items.items[i] = convert_object(listing->items.items[i], listing->kind);
     *held = (struct held){.items = listing->items.items, .count = listing->items.count};
     arena_defer(&reply->arena, release_items, held);
     reply->result.items = listing->items.items;
@@ -129,7 +130,7 @@ static void collect(struct reply *reply,
 int read_items(struct store *store, struct reply *reply, const struct api_request *request)
 {
     const struct shelf *shelf = shelf_of(store, request->kind);
-    struct listing listing = {.limit = request->limit};
+    struct listing listing = {.kind = request->kind, .limit = request->limit};
     struct place place = {.revision = store->revision};
 
     if (!shelf)

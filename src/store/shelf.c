@@ -14,27 +14,39 @@
  * or a continued list is a walk from a place. Two further indexes over all shelves: by uid, and by
  * the uid of owners. */
 
-struct shelf *shelf_of(const struct store *store, const struct kind *kind)
+/* Served or not. */
+static struct shelf *find(const struct store *store, const struct kind *kind)
 {
+    /* Two groups, one set of events. */
+    if (kind == &kind_event_k8s)
+        kind = &kind_event;
     for (size_t i = 0; i < store->shelves.count; i++) {
         struct shelf *shelf = store->shelves.items[i];
 
         if (shelf->kind == kind || (strcmp(shelf->kind->plural, kind->plural) == 0 &&
                                     strcmp(shelf->kind->group, kind->group) == 0))
-            return shelf->dropped ? NULL : shelf;
+            return shelf;
     }
     return NULL;
 }
 
+struct shelf *shelf_of(const struct store *store, const struct kind *kind)
+{
+    struct shelf *shelf = find(store, kind);
+
+    return shelf && !shelf->dropped ? shelf : NULL;
+}
+
 struct shelf *shelf_add(struct store *store, const struct kind *kind)
 {
-    struct shelf *shelf = shelf_of(store, kind);
+    struct shelf *shelf = find(store, kind);
 
-    if (shelf)
-        return shelf;
-    shelf = MEM_NEW(struct shelf);
-    shelf->kind = kind;
-    VEC_PUSH(NULL, &store->shelves, shelf);
+    if (!shelf) {
+        shelf = MEM_NEW(struct shelf);
+        shelf->kind = kind;
+        VEC_PUSH(NULL, &store->shelves, shelf);
+    }
+    shelf->dropped = false;
     return shelf;
 }
 

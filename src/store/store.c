@@ -110,6 +110,14 @@ void reply_object(struct reply *reply, const struct object *object)
     reply->result.object = object;
 }
 
+void reply_object_as(struct reply *reply, const struct object *object, const struct kind *kind)
+{
+    const struct object *converted = convert_object(object, kind);
+
+    reply_object(reply, converted);
+    object_unref(converted);
+}
+
 static int code_of(int http_status, const char *reason)
 {
     switch (http_status) {
@@ -245,6 +253,8 @@ static int load_row(struct store *store, const struct db_row *row, bool is_log, 
     int r = object_new(shelf->kind, row->value, &object, err);
     if (r < 0)
         return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
+    if (!is_log && shelf->kind == &kind_crd)
+        custom_register(store, object);
     if (is_log) {
         history_add(store, &(struct history_item){.revision = row->revision,
                                                   .at_ms = row->at_ms,
@@ -271,13 +281,18 @@ static int load_log(void *user, const struct db_row *row, struct err *err)
     return load_row(user, row, true, err);
 }
 
+#define CRD_KEYS "apiextensions.k8s.io/customresourcedefinitions/"
+
 static int load(struct store *store, struct err *err)
 {
     int r = db_revisions(store->db, &store->revision, &store->history.compacted, err);
 
     store->staged_revision = store->revision;
+    /* Definitions first: they make the shelves that the others go to. */
     if (r == 0)
-        r = db_objects(store->db, load_object, store, err);
+        r = db_objects(store->db, STR(CRD_KEYS), load_object, store, err);
+    if (r == 0)
+        r = db_objects(store->db, STR(""), load_object, store, err);
     if (r == 0)
         r = db_log(store->db, load_log, store, err);
     store->compact_due = store->history.compacted;
@@ -321,6 +336,7 @@ static void free_store(struct store *store)
     collect_done(store);
     shelves_free(store);
     kinds_free(store->api.kinds);
+    custom_done(store);
     db_close(store->db);
     uv_mutex_destroy(&store->mutex);
     uv_cond_destroy(&store->cond);
@@ -373,6 +389,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     store->random = seed ^ (store->revision * 0xd1342543de82ef95U);
     if (!store->revision)
         first_objects(store);
+    custom_apply_builtin(store);
     collect_all(store);
     store_wake(store);
     *ret = store;

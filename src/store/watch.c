@@ -48,14 +48,26 @@ static void free_watch(struct api_watch *watch)
     mem_free(watch);
 }
 
+/* In the version that was asked for. */
+static void call(struct api_watch *watch, const struct api_change *change)
+{
+    struct api_change converted = *change;
+
+    converted.object = convert_object(change->object, watch->kind);
+    if (change->previous)
+        converted.previous = convert_object(change->previous, watch->kind);
+    watch->fn(watch->user, &converted);
+    object_unref(converted.object);
+    object_unref(converted.previous);
+}
+
 static void tell_initial(struct api_watch *watch)
 {
     while (watch->initial_at < watch->initial.count && !watch->stopped && !watch->paused) {
         const struct object *object = watch->initial.items[watch->initial_at++];
 
-        watch->fn(watch->user, &(struct api_change){.event = API_ADDED,
-                                                    .object = object,
-                                                    .revision = object->revision});
+        call(watch, &(struct api_change){
+                        .event = API_ADDED, .object = object, .revision = object->revision});
         object_unref(object);
     }
     if (watch->stopped || watch->paused)
@@ -84,7 +96,7 @@ static void tell_item(struct api_watch *watch, const struct history_item *item)
     if (item->event == API_MODIFIED && now != before)
         change.event = now ? API_ADDED : API_DELETED;
     watch->bookmarked = item->revision;
-    watch->fn(watch->user, &change);
+    call(watch, &change);
 }
 
 static void tell(struct api_watch *watch)
@@ -93,8 +105,9 @@ static void tell(struct api_watch *watch)
 
     if (watch->refused) {
         close_watch(watch, watch->refused,
-                    watch->refused == 410 ? "too old resource version: it is not from this store"
-                                          : "cannot watch: unknown kind or malformed selector");
+                    watch->refused == 410
+                        ? "too old resource version: it is not of this store, or the kind is gone"
+                        : "cannot watch: unknown kind or malformed selector");
         return;
     }
     tell_initial(watch);

@@ -1,8 +1,11 @@
 #include "api/admit.h"
 #include "api/api.h"
+#include "api/convert.h"
+#include "api/crd.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/patch.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -25,6 +28,7 @@
 /* Writes that may wait for the disk at a time; more are told to come back. */
 #define BATCH_CHANGES_MAX 50000
 #define BATCH_BYTES_MAX   ((size_t)256 << 20)
+#define WARNINGS_MAX      20
 
 int write_open(struct write *write,
                struct store *store,
@@ -218,17 +222,45 @@ static int refuse(struct write *write, const struct admit *admit)
                       STR_ARG(first->message), admit->causes.count > 1 ? " (and more)" : "");
 }
 
+/* What the schema does not know is dropped with a word about it, or refused. */
+static int prune(struct write *write, struct json *root, const struct schema *schema)
+{
+    struct schema_unknown unknown = {0};
+    struct reply *reply = write->reply;
+
+    schema_prune(write->arena, schema, root, &unknown);
+    if (unknown.count && write->strict_fields)
+        return reply_fail(reply, 400, "BadRequest",
+                          "strict decoding error: unknown field \"" STR_FMT "\"%s",
+                          STR_ARG(unknown.items[0]), unknown.count > 1 ? " (and more)" : "");
+    for (size_t i = 0; i < unknown.count && i < WARNINGS_MAX; i++)
+        reply->result.warnings =
+            str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"",
+                       STR_ARG(reply->result.warnings), i ? "\n" : "", STR_ARG(unknown.items[i]));
+    return 0;
+}
+
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
+    const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
     struct admit admit = {.arena = write->arena,
                           .kind = write->kind,
                           .object = root,
                           .old = old,
-                          .subresource = write->subresource};
+                          .subresource = write->subresource,
+                          .schema = crd ? crd->schema : NULL};
+    int r = crd ? prune(write, root, crd->schema) : 0;
+
+    if (r < 0)
+        return r;
 
     admit_default(&admit);
     admit_validate(&admit);
-    return admit.causes.count ? refuse(write, &admit) : 0;
+    if (admit.causes.count)
+        return refuse(write, &admit);
+    if (write->kind == &kind_crd)
+        crd_set_status(write->arena, root, store_now(write->store));
+    return 0;
 }
 
 /* ---- staging ---- */
@@ -241,6 +273,8 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
     struct err err = {0};
     uint64_t revision = store->staged_revision + 1;
 
+    convert(write->arena, root, write->kind, write->shelf->kind);
+
     /* A dry run shows what would be, at the revision it has now. */
     if (!write->dry_run)
         json_add_str(write->arena, meta, "resourceVersion",
@@ -252,7 +286,7 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
                           write->kind->name, STR_ARG(write->name), text.len, OBJECT_BYTES_MAX);
     if (object_new(write->shelf->kind, text, &object, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "%s", err.text);
-    reply_object(write->reply, object);
+    reply_object_as(write->reply, object, write->kind);
     if (write->dry_run) {
         object_unref(object);
         return 0;
@@ -271,6 +305,15 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
     write->reply->staged = true;
     store_wake(store);
     return 0;
+}
+
+/* The object as it is, in the version the client speaks. */
+static struct json *old_tree(struct write *write)
+{
+    struct json *root = object_json(write->old, write->arena);
+
+    convert(write->arena, root, write->old->kind, write->kind);
+    return root;
 }
 
 /* ---- verbs ---- */
@@ -388,7 +431,7 @@ static bool spec_changed(const struct json *root, const struct json *old)
 
 int write_replace(struct write *write, struct json *root)
 {
-    const struct json *old = object_json(write->old, write->arena);
+    const struct json *old = old_tree(write);
     struct json *meta = json_get(root, "metadata");
     int r = check_place(write, meta);
 
@@ -404,7 +447,7 @@ int write_replace(struct write *write, struct json *root)
     if (r < 0)
         return r;
     if (json_equal(root, old)) {
-        reply_object(write->reply, write->old);
+        reply_object_as(write->reply, write->old, write->kind);
         return 0;
     }
     if (spec_changed(root, old))
@@ -433,7 +476,7 @@ static int patched(struct write *write,
                    const struct json *patch,
                    struct json **ret)
 {
-    struct json *target = object_json(write->old, write->arena);
+    struct json *target = old_tree(write);
     struct err err = {0};
     int r = 0;
 

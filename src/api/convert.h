@@ -1,0 +1,13 @@
+#pragma once
+
+struct arena;
+struct json;
+struct kind;
+
+/* convert: an object said in another version of its kind. CRDs change nothing but apiVersion
+ * (conversion strategy None); an Event has other names for its members in events.k8s.io.
+ * `root` is changed in place; `from` and `to` are versions of one kind. */
+void convert(struct arena *arena,
+             struct json *root,
+             const struct kind *from,
+             const struct kind *to);

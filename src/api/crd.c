@@ -1,0 +1,268 @@
+#include "api/crd.h"
+
+#include "api/admit.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "api/schema.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static struct str lower(struct arena *arena, struct str text)
+{
+    char *copy = str_c(arena, text);
+
+    for (size_t i = 0; i < text.len; i++)
+        if (copy[i] >= 'A' && copy[i] <= 'Z')
+            copy[i] = (char)(copy[i] - 'A' + 'a');
+    return (struct str){copy, text.len};
+}
+
+void crd_default(struct admit *admit)
+{
+    struct arena *arena = admit->arena;
+    struct json *names = json_make_path(arena, admit->object, "spec.names");
+    struct json *conversion = json_make_path(arena, admit->object, "spec.conversion");
+    struct str kind = json_str(json_get(names, "kind"));
+
+    if (!json_str(json_get(names, "singular")).len && kind.len)
+        json_add_str(arena, names, "singular", lower(arena, kind));
+    if (!json_str(json_get(names, "listKind")).len && kind.len)
+        json_add_str(arena, names, "listKind", str_printf(arena, STR_FMT "List", STR_ARG(kind)));
+    if (!json_get(conversion, "strategy"))
+        json_add_c(arena, conversion, "strategy", "None");
+    if (admit->old)
+        return;
+    /* Its objects go before it does. */
+    struct json *meta = json_make_path(arena, admit->object, "metadata");
+    if (!json_is(json_get(meta, "finalizers"), JSON_ARRAY))
+        json_add_array(arena, meta, "finalizers");
+    json_push(json_get(meta, "finalizers"), json_new_str(arena, STR(CRD_FINALIZER)));
+}
+
+static void check_names(struct admit *admit)
+{
+    static const char *const required[] = {"spec.group", "spec.names.plural", "spec.names.kind",
+                                           "spec.scope"};
+    struct str scope = json_str_at(admit->object, "spec.scope");
+    struct str wanted = str_printf(admit->arena, STR_FMT "." STR_FMT,
+                                   STR_ARG(json_str_at(admit->object, "spec.names.plural")),
+                                   STR_ARG(json_str_at(admit->object, "spec.group")));
+
+    for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+        if (!json_str_at(admit->object, required[i]).len)
+            admit_required(admit, str_from(required[i]), "");
+    if (!str_eq(json_str_at(admit->object, "metadata.name"), wanted))
+        admit_invalid(admit, STR("metadata.name"), json_at(admit->object, "metadata.name"),
+                      "must be spec.names.plural+\".\"+spec.group");
+    if (scope.len && !str_is(scope, "Namespaced") && !str_is(scope, "Cluster"))
+        admit_unsupported(admit, STR("spec.scope"), json_at(admit->object, "spec.scope"),
+                          "\"Cluster\", \"Namespaced\"");
+    if (str_is(json_str_at(admit->object, "spec.conversion.strategy"), "Webhook"))
+        admit_invalid(admit, STR("spec.conversion.strategy"),
+                      json_at(admit->object, "spec.conversion.strategy"),
+                      "conversion webhooks are not supported here: use None");
+}
+
+static void check_version(struct admit *admit, const struct json *version, size_t index)
+{
+    struct str path = str_printf(admit->arena, "spec.versions[%zu]", index);
+    const struct json *name = json_get(version, "name");
+    const struct json *schema = json_at(version, "schema.openAPIV3Schema");
+    const struct schema *compiled = NULL;
+    struct err err = {0};
+
+    if (names_dns_1035_label(json_str(name)))
+        admit_invalid(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), name,
+                      names_dns_1035_label(json_str(name)));
+    struct str where = str_printf(admit->arena, STR_FMT ".schema.openAPIV3Schema", STR_ARG(path));
+    if (!schema)
+        admit_required(admit, where, "schemas are required");
+    else if (schema_compile(admit->arena, schema, &compiled, &err) < 0)
+        admit_invalid(admit, where, json_new_str(admit->arena, STR("schema")),
+                      str_c(admit->arena, str_from(err.text)));
+}
+
+void crd_validate(struct admit *admit)
+{
+    const struct json *versions = json_at(admit->object, "spec.versions");
+    size_t index = 0;
+    size_t storage = 0;
+
+    check_names(admit);
+    if (!json_count(versions) || json_count(versions) > CRD_VERSIONS_MAX)
+        admit_invalid(admit, STR("spec.versions"), NULL, "must have 1 to 20 versions");
+    JSON_FOREACH(versions, version) {
+        check_version(admit, version, index++);
+        storage += json_bool_or(json_get(version, "storage"), false) ? 1 : 0;
+    }
+    if (storage != 1)
+        admit_invalid(admit, STR("spec.versions"), NULL,
+                      "must have exactly one version marked as storage version");
+}
+
+/* ---- status ---- */
+
+static void add_condition(struct arena *arena,
+                          struct json *status,
+                          const char *const text[static 4],
+                          int64_t now_ms)
+{
+    static const char *const members[] = {"type", "status", "reason", "message"};
+    struct json *conditions = json_get(status, "conditions");
+    struct json *condition = NULL;
+
+    if (!json_is(conditions, JSON_ARRAY))
+        conditions = json_add_array(arena, status, "conditions");
+    JSON_FOREACH(conditions, item)
+        if (str_is(json_str(json_get(item, "type")), text[0]))
+            condition = item;
+    if (!condition)
+        condition = json_push(conditions, json_new_object(arena));
+    if (!str_is(json_str(json_get(condition, "status")), text[1]))
+        json_add_str(arena, condition, "lastTransitionTime", time_text(arena, now_ms));
+    for (size_t i = 0; i < 4; i++)
+        json_add_c(arena, condition, members[i], text[i]);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool has_rules(const struct json *schema)
+{
+    if (json_count(json_get(schema, "x-kubernetes-validations")))
+        return true;
+    JSON_FOREACH(schema, member)
+        if (has_rules(member))
+            return true;
+    return false;
+}
+
+void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms)
+{
+    struct json *status = json_make_path(arena, root, "status");
+    struct json *stored = json_get(status, "storedVersions");
+
+    add_condition(
+        arena, status,
+        (const char *const[]){"NamesAccepted", "True", "NoConflicts", "no conflicts found"},
+        now_ms);
+    add_condition(arena, status,
+                  (const char *const[]){"Established", "True", "InitialNamesAccepted",
+                                        "the initial names have been accepted"},
+                  now_ms);
+    if (has_rules(json_at(root, "spec.versions")))
+        add_condition(arena, status,
+                      (const char *const[]){"RulesEvaluated", "False", "NotSupported",
+                                            "x-kubernetes-validations are kept but not evaluated"},
+                      now_ms);
+    json_set(status, STR("acceptedNames"), json_clone(arena, json_at(root, "spec.names")));
+    if (!json_is(stored, JSON_ARRAY))
+        stored = json_add_array(arena, status, "storedVersions");
+    JSON_FOREACH(json_at(root, "spec.versions"), version) {
+        bool there = false;
+
+        JSON_FOREACH(stored, item)
+            there |= json_equal(item, json_get(version, "name"));
+        if (json_bool_or(json_get(version, "storage"), false) && !there)
+            json_push(stored, json_clone(arena, json_get(version, "name")));
+    }
+}
+
+/* ---- kinds ---- */
+
+static const char *c_at(struct arena *arena, const struct json *value, const char *path)
+{
+    return str_c(arena, json_str_at(value, path));
+}
+
+/* ["a","b"] as "a,b". */
+static const char *joined(struct arena *arena, const struct json *list)
+{
+    struct str text = STR("");
+
+    JSON_FOREACH(list, item)
+        text = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? "," : "",
+                          STR_ARG(json_str(item)));
+    return str_c(arena, text);
+}
+
+static void parse_columns(struct arena *arena, const struct json *version, struct kind *kind)
+{
+    static const struct kind_column age = {
+        .name = "Age", .type = "date", .path = ".metadata.creationTimestamp"};
+    const struct json *list = json_get(version, "additionalPrinterColumns");
+    struct kind_column *columns = ARENA_ARRAY(arena, struct kind_column, json_count(list) + 1);
+    size_t count = 0;
+
+    JSON_FOREACH(list, item) {
+        columns[count++] = (struct kind_column){
+            .name = c_at(arena, item, "name"),
+            .type = c_at(arena, item, "type"),
+            .path = c_at(arena, item, "jsonPath"),
+            .description = json_get(item, "description") ? c_at(arena, item, "description") : NULL,
+            .priority = (int)json_i64_or(json_get(item, "priority"), 0)};
+    }
+    if (!count)
+        columns[count++] = age;
+    kind->columns = columns;
+    kind->column_count = count;
+}
+
+static int parse_version(struct arena *arena,
+                         const struct json *root,
+                         const struct json *version,
+                         struct crd_version *ret,
+                         struct err *err)
+{
+    const struct json *names = json_at(root, "spec.names");
+    const struct json *scale = json_at(version, "subresources.scale");
+
+    *ret = (struct crd_version){
+        .kind = {.group = c_at(arena, root, "spec.group"),
+                 .version = c_at(arena, version, "name"),
+                 .name = c_at(arena, names, "kind"),
+                 .plural = c_at(arena, names, "plural"),
+                 .singular = c_at(arena, names, "singular"),
+                 .short_names = joined(arena, json_get(names, "shortNames")),
+                 .categories = joined(arena, json_get(names, "categories")),
+                 .namespaced = str_is(json_str_at(root, "spec.scope"), "Namespaced"),
+                 .status = json_at(version, "subresources.status") != NULL,
+                 .custom = true},
+        .crd = {.openapi = json_at(version, "schema.openAPIV3Schema")},
+        .served = json_bool_or(json_get(version, "served"), false),
+        .storage = json_bool_or(json_get(version, "storage"), false)};
+    ret->has_rules = has_rules(ret->crd.openapi);
+    if (scale) {
+        ret->crd.scale_spec = c_at(arena, scale, "specReplicasPath");
+        ret->crd.scale_status = c_at(arena, scale, "statusReplicasPath");
+        ret->crd.scale_selector =
+            json_get(scale, "labelSelectorPath") ? c_at(arena, scale, "labelSelectorPath") : NULL;
+    }
+    parse_columns(arena, version, &ret->kind);
+    return schema_compile(arena, ret->crd.openapi, &ret->crd.schema, err);
+}
+
+int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, struct err *err)
+{
+    const struct json *versions = json_at(root, "spec.versions");
+    struct crd_version *list = ARENA_ARRAY(arena, struct crd_version, json_count(versions));
+    size_t count = 0;
+
+    JSON_FOREACH(versions, version) {
+        int r = parse_version(arena, root, version, &list[count++], err);
+
+        if (r < 0)
+            return err_wrap(err, r, STR_FMT, STR_ARG(json_str_at(root, "metadata.name")));
+    }
+    struct crd *crd = ARENA_NEW(arena, struct crd);
+    *crd = (struct crd){.versions = list, .version_count = count};
+    *ret = crd;
+    return 0;
+}

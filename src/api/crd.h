@@ -1,0 +1,40 @@
+#pragma once
+
+#include "api/kind.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct admit;
+struct arena;
+struct err;
+struct json;
+
+/* crd: what a CustomResourceDefinition means. */
+struct crd_version {
+    struct kind kind; /* its texts live on the arena */
+    struct kind_crd crd;
+    bool served;
+    bool storage;
+    bool has_rules; /* CEL rules are in it, which are not evaluated */
+};
+
+struct crd {
+    const struct crd_version *versions;
+    size_t version_count;
+};
+
+#define CRD_VERSIONS_MAX 20
+#define CRD_FINALIZER    "customresourcecleanup.apiextensions.k8s.io"
+
+/* Names, plural and the like, where the client left them out. */
+void crd_default(struct admit *admit);
+/* Causes are added to `admit`; schemas are compiled to see that they can be. */
+void crd_validate(struct admit *admit);
+/* The conditions that clients wait for (Established, NamesAccepted), and one that says so when
+ * there are rules which are not evaluated. `root` is changed. */
+void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms);
+/* A valid CRD as kinds. Borrows from `root`, which must be on the same arena. */
+int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, struct err *err);

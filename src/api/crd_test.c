@@ -1,0 +1,92 @@
+#include "api/admit.h"
+#include "api/crd.h"
+#include "api/crd_builtin.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+TEST(every_crd_of_ours_is_valid_and_agrees_with_the_kinds_in_the_code)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct kinds *kinds = kinds_new();
+    size_t known = 0;
+
+    EXPECT(crd_builtin_count > 0);
+    for (size_t i = 0; i < crd_builtin_count; i++) {
+        struct json *root = NULL;
+        struct crd *crd = NULL;
+        struct err err = {0};
+
+        test_case(crd_builtins[i].name);
+        EXPECT(json_parse(&arena, (struct str){crd_builtins[i].text, crd_builtins[i].text_len},
+                          &root, NULL) == 0);
+        struct admit admit = {.arena = &arena, .kind = &kind_crd, .object = root};
+        crd_default(&admit);
+        crd_validate(&admit);
+        for (size_t j = 0; j < admit.causes.count; j++)
+            (void)fprintf(stderr, "%s: " STR_FMT ": " STR_FMT "\n", crd_builtins[i].name,
+                          STR_ARG(admit.causes.items[j].field),
+                          STR_ARG(admit.causes.items[j].message));
+        EXPECT(admit.causes.count == 0);
+        EXPECT(crd_parse(&arena, root, &crd, &err) == 0);
+        for (size_t j = 0; crd && j < crd->version_count; j++) {
+            const struct kind *made = &crd->versions[j].kind;
+            const struct kind *ours = kinds_by_plural(
+                kinds, str_from(made->group), str_from(made->version), str_from(made->plural));
+            size_t count = 0;
+
+            if (!ours)
+                continue;
+            known++;
+            EXPECT(strcmp(ours->name, made->name) == 0);
+            EXPECT(strcmp(ours->singular, made->singular) == 0);
+            EXPECT(strcmp(ours->short_names, made->short_names) == 0);
+            EXPECT(strcmp(ours->categories, made->categories) == 0);
+            EXPECT(ours->namespaced == made->namespaced && ours->status == made->status);
+            EXPECT(ours->custom && kind_columns(ours, &count) && count == made->column_count);
+        }
+    }
+    EXPECT(known >= 4);
+    kinds_free(kinds);
+}
+
+TEST(a_crd_is_told_what_it_lacks)
+{
+    static const struct {
+        const char *body;
+        const char *field;
+    } rows[] = {
+        {"{\"metadata\":{\"name\":\"x\"},\"spec\":{}}", "spec.group"},
+        {"{\"metadata\":{\"name\":\"as.b.c\"},\"spec\":{\"group\":\"b.c\",\"scope\":\"World\","
+         "\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[{\"name\":\"v1\",\"storage\":"
+         "true,\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}]}}",
+         "spec.scope"},
+        {"{\"metadata\":{\"name\":\"as.b.c\"},\"spec\":{\"group\":\"b.c\",\"scope\":\"Cluster\","
+         "\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[{\"name\":\"v1\",\"storage\":"
+         "true}]}}",
+         "spec.versions[0].schema.openAPIV3Schema"},
+        {"{\"metadata\":{\"name\":\"as.b.c\"},\"spec\":{\"group\":\"b.c\",\"scope\":\"Cluster\","
+         "\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[{\"name\":\"v1\","
+         "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}]}}",
+         "spec.versions"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *root = NULL;
+
+        test_case(rows[i].field);
+        EXPECT(json_parse(&arena, str_from(rows[i].body), &root, NULL) == 0);
+        struct admit admit = {.arena = &arena, .kind = &kind_crd, .object = root};
+        crd_default(&admit);
+        crd_validate(&admit);
+        EXPECT(admit.causes.count && str_is(admit.causes.items[0].field, rows[i].field));
+    }
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+
+struct arena;
+struct err;
+struct regex;
+
+/* regex: the `pattern` of schemas, in the syntax Kubernetes takes (RE2's): literals, . [] [^]
+ * [[:alpha:]] \d \w \s and their capitals, ^ $ \b \B, groups, |, * + ? {n,m} and their lazy forms,
+ * (?:...), (?i). No back references, no look-around: they do not exist in RE2 either.
+ *
+ * The pattern comes from whoever may write a CRD, the text from whoever may write an object, so
+ * both costs are bounded: a compiled pattern has at most REGEX_STEPS_MAX steps, and a match takes
+ * time proportional to steps times text, whatever the pattern. */
+#define REGEX_BYTES_MAX  4096
+#define REGEX_STEPS_MAX  8192
+#define REGEX_REPEAT_MAX 1000
+#define REGEX_DEPTH_MAX  100
+
+/* -EINVAL: not a pattern, or one we do not have; -E2BIG: beyond the bounds. */
+int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, struct err *err);
+
+/* Is there a match anywhere in the text? (Anchor the pattern to match all of it.) */
+bool regex_matches(const struct regex *regex, struct str text);

@@ -1,0 +1,353 @@
+#include "api/schema.h"
+
+#include "api/regex.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Compiling, pruning and defaulting. schema_validate.c holds the rules about values. Recursion is
+ * bounded by SCHEMA_DEPTH_MAX here, and by what json_parse() takes when objects are walked. */
+
+struct compile {
+    struct arena *arena;
+    unsigned depth;
+    struct err *err;
+};
+
+static int compile(struct compile *c,
+                   const struct json *source,
+                   struct str path,
+                   bool structural,
+                   const struct schema **ret);
+
+static int wrong(const struct compile *c, struct str path, const char *why)
+{
+    return err_set(c->err, -EINVAL, "openAPIV3Schema" STR_FMT ": %s", STR_ARG(path), why);
+}
+
+static bool flag(const struct json *source, const char *name)
+{
+    return json_bool_or(json_get(source, name), false);
+}
+
+static int compile_type(const struct compile *c,
+                        const struct json *source,
+                        struct str path,
+                        bool structural,
+                        struct schema *schema)
+{
+    static const char *const names[] = {
+        [SCHEMA_ANY] = "",           [SCHEMA_OBJECT] = "object",   [SCHEMA_ARRAY] = "array",
+        [SCHEMA_STRING] = "string",  [SCHEMA_INTEGER] = "integer", [SCHEMA_NUMBER] = "number",
+        [SCHEMA_BOOLEAN] = "boolean"};
+    struct str type = json_str(json_get(source, "type"));
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (type.len && str_is(type, names[i]))
+            schema->type = (enum schema_type)i;
+    if (type.len && schema->type == SCHEMA_ANY)
+        return wrong(c, path, "type must be object, array, string, integer, number or boolean");
+    if (structural && schema->type == SCHEMA_ANY && !schema->int_or_string &&
+        !schema->preserve_unknown)
+        return wrong(c, path, "type is required (the schema must be structural)");
+    return 0;
+}
+
+static int compile_list(struct compile *c,
+                        const struct json *source,
+                        struct str path,
+                        struct schema *schema)
+{
+    struct str type = json_str(json_get(source, "x-kubernetes-list-type"));
+
+    schema->list_keys = json_get(source, "x-kubernetes-list-map-keys");
+    if (str_is(type, "set"))
+        schema->list = SCHEMA_LIST_SET;
+    else if (str_is(type, "map"))
+        schema->list = SCHEMA_LIST_MAP;
+    else if (type.len && !str_is(type, "atomic"))
+        return wrong(c, path, "x-kubernetes-list-type must be atomic, set or map");
+    if (schema->list == SCHEMA_LIST_MAP && !json_count(schema->list_keys))
+        return wrong(c, path, "x-kubernetes-list-map-keys is required for a list of type map");
+    schema->atomic_map = str_is(json_str(json_get(source, "x-kubernetes-map-type")), "atomic");
+    return 0;
+}
+
+static void compile_bounds(const struct json *source, struct schema *schema)
+{
+    const char *least = schema->type == SCHEMA_ARRAY    ? "minItems"
+                        : schema->type == SCHEMA_OBJECT ? "minProperties"
+                                                        : "minLength";
+    const char *most = schema->type == SCHEMA_ARRAY    ? "maxItems"
+                       : schema->type == SCHEMA_OBJECT ? "maxProperties"
+                                                       : "maxLength";
+
+    schema->min_length = json_i64_or(json_get(source, least), -1);
+    schema->max_length = json_i64_or(json_get(source, most), -1);
+    schema->minimum = json_get(source, "minimum");
+    schema->maximum = json_get(source, "maximum");
+    schema->multiple_of = json_get(source, "multipleOf");
+    schema->exclusive_min = flag(source, "exclusiveMinimum");
+    schema->exclusive_max = flag(source, "exclusiveMaximum");
+    schema->unique_items = flag(source, "uniqueItems");
+    schema->allowed = json_get(source, "enum");
+    schema->required = json_get(source, "required");
+    schema->initial = json_get(source, "default");
+    schema->format = json_str(json_get(source, "format"));
+}
+
+static int compile_pattern(struct compile *c,
+                           const struct json *source,
+                           struct str path,
+                           struct schema *schema)
+{
+    struct regex *regex = NULL;
+
+    schema->pattern_text = json_str(json_get(source, "pattern"));
+    if (!schema->pattern_text.len)
+        return 0;
+    int r = regex_compile(c->arena, schema->pattern_text, &regex, c->err);
+    schema->pattern = regex;
+    return r < 0 ? err_wrap(c->err, r, "openAPIV3Schema" STR_FMT, STR_ARG(path)) : 0;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static int compile_group(struct compile *c,
+                         const struct json *list,
+                         struct str path,
+                         struct schema_group *ret)
+{
+    const struct schema **items = ARENA_ARRAY(c->arena, const struct schema *, json_count(list));
+    size_t count = 0;
+
+    JSON_FOREACH(list, item) {
+        int r = compile(c, item, path, false, &items[count++]);
+
+        if (r < 0)
+            return r;
+    }
+    *ret = (struct schema_group){.items = items, .count = count};
+    return 0;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static int compile_members(struct compile *c,
+                           const struct json *source,
+                           struct str path,
+                           bool structural,
+                           struct schema *schema)
+{
+    const struct json *properties = json_get(source, "properties");
+    const struct json *additional = json_get(source, "additionalProperties");
+    struct schema_property *list =
+        ARENA_ARRAY(c->arena, struct schema_property, json_count(properties));
+    size_t count = 0;
+    int r = 0;
+
+    JSON_FOREACH(properties, property) {
+        struct str name = json_key(property);
+        struct str below = str_printf(c->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name));
+
+        list[count].name = name;
+        r = compile(c, property, below, structural, &list[count].schema);
+        if (r < 0)
+            return r;
+        count++;
+    }
+    schema->properties = list;
+    schema->property_count = count;
+    if (json_is(additional, JSON_OBJECT))
+        r = compile(c, additional, str_printf(c->arena, STR_FMT ".*", STR_ARG(path)), structural,
+                    &schema->additional);
+    else if (json_bool_or(additional, false))
+        schema->preserve_unknown = true;
+    if (r == 0 && json_is(json_get(source, "items"), JSON_OBJECT))
+        r = compile(c, json_get(source, "items"), str_printf(c->arena, STR_FMT "[]", STR_ARG(path)),
+                    structural, &schema->items);
+    else if (r == 0 && structural && schema->type == SCHEMA_ARRAY)
+        r = wrong(c, path, "items is required for an array");
+    return r;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static int compile(struct compile *c,
+                   const struct json *source,
+                   struct str path,
+                   bool structural,
+                   const struct schema **ret)
+{
+    struct schema *schema = ARENA_NEW(c->arena, struct schema);
+
+    if (!json_is(source, JSON_OBJECT))
+        return wrong(c, path, "must be an object");
+    if (++c->depth > SCHEMA_DEPTH_MAX)
+        return wrong(c, path, "is nested too deep");
+    schema->nullable = flag(source, "nullable");
+    schema->preserve_unknown = flag(source, "x-kubernetes-preserve-unknown-fields");
+    schema->int_or_string = flag(source, "x-kubernetes-int-or-string");
+    schema->embedded = flag(source, "x-kubernetes-embedded-resource");
+    schema->has_rules = json_count(json_get(source, "x-kubernetes-validations")) > 0;
+    int r = compile_type(c, source, path, structural, schema);
+    if (r == 0)
+        r = compile_list(c, source, path, schema);
+    compile_bounds(source, schema);
+    if (r == 0)
+        r = compile_pattern(c, source, path, schema);
+    if (r == 0)
+        r = compile_members(c, source, path, structural, schema);
+    if (r == 0)
+        r = compile_group(c, json_get(source, "allOf"), path, &schema->all_of);
+    if (r == 0)
+        r = compile_group(c, json_get(source, "anyOf"), path, &schema->any_of);
+    if (r == 0)
+        r = compile_group(c, json_get(source, "oneOf"), path, &schema->one_of);
+    if (r == 0 && json_is(json_get(source, "not"), JSON_OBJECT))
+        r = compile(c, json_get(source, "not"), path, false, &schema->not );
+    c->depth--;
+    *ret = schema;
+    return r;
+}
+
+int schema_compile(struct arena *arena,
+                   const struct json *source,
+                   const struct schema **ret,
+                   struct err *err)
+{
+    struct compile c = {.arena = arena, .err = err};
+    const struct schema *schema = NULL;
+    int r = compile(&c, source, STR(""), true, &schema);
+
+    if (r < 0)
+        return r;
+    if (schema->type != SCHEMA_OBJECT)
+        return err_set(err, -EINVAL, "openAPIV3Schema: type must be object at the root");
+    *ret = schema;
+    return 0;
+}
+
+const struct schema *schema_property(const struct schema *schema, struct str name)
+{
+    for (size_t i = 0; schema && i < schema->property_count; i++)
+        if (str_eq(schema->properties[i].name, name))
+            return schema->properties[i].schema;
+    return schema ? schema->additional : NULL;
+}
+
+static bool is_meta(struct str name)
+{
+    return str_is(name, "apiVersion") || str_is(name, "kind") || str_is(name, "metadata");
+}
+
+/* ---- pruning ---- */
+
+struct prune {
+    struct arena *arena;
+    struct schema_unknown *unknown;
+};
+
+static void prune(const struct prune *p,
+                  const struct schema *schema,
+                  struct json *value,
+                  struct str path,
+                  bool resource);
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void prune_object(const struct prune *p,
+                         const struct schema *schema,
+                         struct json *value,
+                         struct str path,
+                         bool resource)
+{
+    struct json *member = json_first(value);
+
+    while (member) {
+        struct json *next = json_next(member);
+        struct str name = json_key(member);
+        const struct schema *below = schema_property(schema, name);
+        struct str where =
+            path.len ? str_printf(p->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
+                     : name;
+
+        if (resource && is_meta(name)) {
+            member = next;
+            continue;
+        }
+        if (below) {
+            prune(p, below, member, where, below->embedded);
+        } else if (!schema->preserve_unknown) {
+            VEC_PUSH(p->arena, p->unknown, where);
+            json_remove(value, name);
+        }
+        member = next;
+    }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void prune(const struct prune *p,
+                  const struct schema *schema,
+                  struct json *value,
+                  struct str path,
+                  bool resource)
+{
+    size_t index = 0;
+
+    if (json_is(value, JSON_OBJECT)) {
+        prune_object(p, schema, value, path, resource);
+    } else if (json_is(value, JSON_ARRAY) && schema->items) {
+        JSON_FOREACH(value, item)
+            prune(p, schema->items, item,
+                  str_printf(p->arena, STR_FMT "[%zu]", STR_ARG(path), index++),
+                  schema->items->embedded);
+    }
+}
+
+void schema_prune(struct arena *arena,
+                  const struct schema *schema,
+                  struct json *object,
+                  struct schema_unknown *unknown)
+{
+    struct prune p = {.arena = arena, .unknown = unknown};
+
+    prune(&p, schema, object, STR(""), true);
+}
+
+/* ---- defaulting ---- */
+
+// NOLINTNEXTLINE(misc-no-recursion)
+void schema_default(struct arena *arena, const struct schema *schema, struct json *object)
+{
+    if (json_is(object, JSON_ARRAY) && schema->items) {
+        JSON_FOREACH(object, item)
+            schema_default(arena, schema->items, item);
+        return;
+    }
+    if (!json_is(object, JSON_OBJECT))
+        return;
+    for (size_t i = 0; i < schema->property_count; i++) {
+        const struct schema_property *property = &schema->properties[i];
+        struct json *member = json_get_str(object, property->name);
+
+        /* A null where none may be is as if it were not there. */
+        if (json_is_null(member) && property->schema->initial &&
+            !(member && property->schema->nullable))
+            member = json_set(object, property->name, json_clone(arena, property->schema->initial));
+        else if (member && json_is_null(member) && !property->schema->nullable)
+            json_remove(object, property->name);
+        else if (!member)
+            continue;
+        schema_default(arena, property->schema, member);
+    }
+    if (!schema->additional)
+        return;
+    JSON_FOREACH(object, member)
+        if (schema_property(schema, json_key(member)) == schema->additional)
+            schema_default(arena, schema->additional, member);
+}

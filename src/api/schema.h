@@ -1,0 +1,108 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct admit;
+struct arena;
+struct err;
+struct json;
+struct regex;
+
+/* schema: the structural schemas of CustomResourceDefinitions (OpenAPI v3 as Kubernetes restricts
+ * it), compiled from their JSON to a tree on an arena.
+ *
+ * In the order in which they are applied to an object: prune takes away what the schema does not
+ * name, default fills in, validate says what is wrong. At the root, and where
+ * x-kubernetes-embedded-resource is set, apiVersion, kind and metadata are always known.
+ *
+ * CEL rules (x-kubernetes-validations) are not evaluated; schema->has_rules tells. */
+enum schema_type {
+    SCHEMA_ANY, /* int-or-string, or nothing said where that is allowed */
+    SCHEMA_OBJECT,
+    SCHEMA_ARRAY,
+    SCHEMA_STRING,
+    SCHEMA_INTEGER,
+    SCHEMA_NUMBER,
+    SCHEMA_BOOLEAN,
+};
+
+enum schema_list {
+    SCHEMA_LIST_ATOMIC,
+    SCHEMA_LIST_SET,
+    SCHEMA_LIST_MAP,
+};
+
+struct schema;
+
+struct schema_property {
+    struct str name;
+    const struct schema *schema;
+};
+
+/* Value validations without structure: what allOf, anyOf, oneOf and not hold. */
+struct schema_group {
+    const struct schema *const *items;
+    size_t count;
+};
+
+struct schema {
+    enum schema_type type;
+    bool nullable;
+    bool preserve_unknown;
+    bool int_or_string;
+    bool embedded;
+    bool has_rules;
+    bool unique_items;
+    bool exclusive_min;
+    bool exclusive_max;
+    bool atomic_map;
+    const struct schema_property *properties;
+    size_t property_count;
+    const struct schema *additional; /* additionalProperties: {...}; NULL: none */
+    const struct schema *items;
+    const struct json *initial;  /* default */
+    const struct json *allowed;  /* enum */
+    const struct json *required; /* list of names, or NULL */
+    const struct json *minimum;
+    const struct json *maximum;
+    const struct json *multiple_of;
+    const struct regex *pattern;
+    struct str pattern_text;
+    struct str format;
+    int64_t min_length; /* -1: not said; also of items and properties */
+    int64_t max_length;
+    enum schema_list list;
+    const struct json *list_keys; /* of SCHEMA_LIST_MAP */
+    struct schema_group all_of;
+    struct schema_group any_of;
+    struct schema_group one_of;
+    const struct schema * not ;
+};
+
+#define SCHEMA_DEPTH_MAX 60
+
+/* The tree borrows from `source`, which must live as long. -EINVAL with the path of what is wrong;
+ * patterns are compiled too. */
+int schema_compile(struct arena *arena,
+                   const struct json *source,
+                   const struct schema **ret,
+                   struct err *err);
+
+/* The paths of what was taken away: "spec.foo". */
+struct schema_unknown VEC_FIELDS(struct str);
+
+void schema_prune(struct arena *arena,
+                  const struct schema *schema,
+                  struct json *object,
+                  struct schema_unknown *unknown);
+void schema_default(struct arena *arena, const struct schema *schema, struct json *object);
+/* Causes are added to `admit`. */
+void schema_validate(struct admit *admit, const struct schema *schema, const struct json *object);
+
+/* The schema of a member, an item or a value below: NULL when the schema does not say. */
+const struct schema *schema_property(const struct schema *schema, struct str name);

@@ -1,0 +1,189 @@
+#include "api/admit.h"
+#include "api/schema.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct json *tree(struct arena *arena, const char *text)
+{
+    struct json *value = NULL;
+    struct err err = {0};
+
+    if (json_parse(arena, str_from(text), &value, &err) < 0)
+        (void)fprintf(stderr, "%s: %s\n", text, err.text);
+    EXPECT(value);
+    return value;
+}
+
+static const struct schema *compiled(struct arena *arena, const char *spec)
+{
+    const struct schema *schema = NULL;
+    struct err err = {0};
+    struct str text = str_printf(arena, "{\"type\":\"object\",\"properties\":{\"spec\":%s}}", spec);
+
+    if (schema_compile(arena, tree(arena, text.p), &schema, &err) < 0)
+        (void)fprintf(stderr, "%s\n", err.text);
+    EXPECT(schema);
+    return schema;
+}
+
+TEST(schemas_say_what_is_wrong_with_a_value)
+{
+    static const struct {
+        const char *schema;
+        const char *spec;
+        const char *cause; /* NULL: fine */
+    } rows[] = {
+        {"{\"type\":\"integer\"}", "1", NULL},
+        {"{\"type\":\"integer\"}", "1.5", "spec in body must be of type integer"},
+        {"{\"type\":\"integer\"}", "\"1\"", "must be of type integer: \"string\""},
+        {"{\"type\":\"string\",\"nullable\":true}", "null", NULL},
+        {"{\"type\":\"string\"}", "null", "must be of type string: \"null\""},
+        {"{\"x-kubernetes-int-or-string\":true}", "1", NULL},
+        {"{\"x-kubernetes-int-or-string\":true}", "\"1Gi\"", NULL},
+        {"{\"x-kubernetes-int-or-string\":true}", "true", "must be of type integer or string"},
+        {"{\"type\":\"integer\",\"minimum\":1,\"maximum\":3}", "0",
+         "should be greater than or equal to 1"},
+        {"{\"type\":\"integer\",\"minimum\":1,\"maximum\":3}", "4",
+         "should be less than or equal to 3"},
+        {"{\"type\":\"number\",\"minimum\":0.5,\"exclusiveMinimum\":true}", "0.5",
+         "should be greater than 0.5"},
+        {"{\"type\":\"number\",\"minimum\":-1}", "-1", NULL},
+        {"{\"type\":\"integer\",\"multipleOf\":4}", "6", "multiple of 4"},
+        {"{\"type\":\"integer\",\"format\":\"int32\"}", "3000000000", "32-bit"},
+        {"{\"type\":\"string\",\"enum\":[\"a\",\"b\"]}", "\"c\"",
+         "Unsupported value: \"c\": supported values: \"a\", \"b\""},
+        {"{\"type\":\"string\",\"pattern\":\"^a+$\"}", "\"b\"", "should match '^a+$'"},
+        {"{\"type\":\"string\",\"maxLength\":2}", "\"\xc3\xa9\xc3\xa9\"", NULL},
+        {"{\"type\":\"string\",\"maxLength\":2}", "\"abc\"", "at most 2 chars long"},
+        {"{\"type\":\"string\",\"format\":\"date-time\"}", "\"yesterday\"", "date-time"},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":1}", "[\"a\",\"b\"]",
+         "at most 1 items"},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", "[\"a\",1]", "spec[1]"},
+        {"{\"type\":\"array\",\"x-kubernetes-list-type\":\"set\",\"items\":{\"type\":\"string\"}}",
+         "[\"a\",\"a\"]", "Duplicate value: \"a\""},
+        {"{\"type\":\"array\",\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":["
+         "\"n\"],\"items\":{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"string\"}}}}",
+         "[{\"n\":\"a\"},{\"n\":\"a\"}]", "Duplicate value"},
+        {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":\"string\"}}}",
+         "{}", "spec.a: Required value"},
+        {"{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"}}", "{\"x\":\"y\"}",
+         "spec.x"},
+        {"{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,"
+         "\"x-kubernetes-preserve-unknown-fields\":true}",
+         "{\"kind\":\"A\"}", "spec.apiVersion: Required value"},
+        {"{\"type\":\"string\",\"anyOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"b$\"}]}", "\"xb\"",
+         NULL},
+        {"{\"type\":\"string\",\"anyOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"b$\"}]}", "\"x\"",
+         "anyOf"},
+        {"{\"type\":\"string\",\"oneOf\":[{\"pattern\":\"^a\"},{\"pattern\":\"b$\"}]}", "\"ab\"",
+         "oneOf"},
+        {"{\"type\":\"string\",\"not\":{\"enum\":[\"x\"]}}", "\"x\"", "(not)"},
+        {"{\"type\":\"string\",\"allOf\":[{\"minLength\":2}]}", "\"x\"", "at least 2"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct schema *schema = compiled(&arena, rows[i].schema);
+        struct admit admit = {.arena = &arena};
+
+        test_case(rows[i].spec);
+        if (!schema)
+            continue;
+        schema_validate(&admit, schema,
+                        tree(&arena, str_printf(&arena, "{\"spec\":%s}", rows[i].spec).p));
+        EXPECT(admit.causes.count == (rows[i].cause ? 1 : 0));
+        if (!admit.causes.count || !rows[i].cause)
+            continue;
+        struct str text =
+            str_printf(&arena, STR_FMT ": " STR_FMT, STR_ARG(admit.causes.items[0].field),
+                       STR_ARG(admit.causes.items[0].message));
+        EXPECT(strstr(text.p, rows[i].cause));
+    }
+}
+
+TEST(schemas_prune_and_default)
+{
+    static const struct {
+        const char *why;
+        const char *schema;
+        const char *spec;
+        const char *result;
+        size_t unknown;
+    } rows[] = {
+        {"unknown members go", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}",
+         "{\"a\":\"x\",\"b\":1}", "{\"a\":\"x\"}", 1},
+        {"unless they are preserved",
+         "{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true,\"properties\":{\"a\":"
+         "{"
+         "\"type\":\"object\"}}}",
+         "{\"a\":{\"gone\":1},\"b\":1}", "{\"a\":{},\"b\":1}", 1},
+        {"maps keep all keys",
+         "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"properties\":{\"x\":"
+         "{"
+         "\"type\":\"string\"}}}}",
+         "{\"k\":{\"x\":\"1\",\"y\":2}}", "{\"k\":{\"x\":\"1\"}}", 1},
+        {"in lists too",
+         "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":"
+         "\"integer\",\"default\":7}}}}",
+         "[{\"y\":1},{\"x\":2}]", "[{\"x\":7},{\"x\":2}]", 1},
+        {"embedded resources keep their head",
+         "{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true}",
+         "{\"apiVersion\":\"v1\",\"kind\":\"A\",\"metadata\":{\"name\":\"n\"},\"x\":1}",
+         "{\"apiVersion\":\"v1\",\"kind\":\"A\",\"metadata\":{\"name\":\"n\"}}", 1},
+        {"defaults fill in level by level",
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"default\":{},"
+         "\"properties\":{\"b\":{\"type\":\"string\",\"default\":\"z\"}}}}}",
+         "{}", "{\"a\":{\"b\":\"z\"}}", 0},
+        {"null is absent where it may not be",
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"default\":\"z\"},"
+         "\"b\":{\"type\":\"string\",\"nullable\":true,\"default\":\"z\"},\"c\":{\"type\":"
+         "\"string\"}}}",
+         "{\"a\":null,\"b\":null,\"c\":null}", "{\"a\":\"z\",\"b\":null}", 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct schema *schema = compiled(&arena, rows[i].schema);
+        struct schema_unknown unknown = {0};
+        struct json *object =
+            tree(&arena, str_printf(&arena, "{\"kind\":\"K\",\"spec\":%s}", rows[i].spec).p);
+
+        test_case(rows[i].why);
+        if (!schema)
+            continue;
+        schema_prune(&arena, schema, object, &unknown);
+        schema_default(&arena, schema, object);
+        EXPECT(unknown.count == rows[i].unknown);
+        EXPECT(str_is(json_text(&arena, json_get(object, "spec")), rows[i].result));
+    }
+}
+
+TEST(schemas_that_are_not_structural_are_refused)
+{
+    static const char *const rows[] = {
+        "{\"type\":\"string\"}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{}}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"}}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"text\"}}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"(\"}}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":7}}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
+        "\"string\"},\"x-kubernetes-list-type\":\"map\"}}}",
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct schema *schema = NULL;
+        struct err err = {0};
+
+        test_case(rows[i]);
+        EXPECT(schema_compile(&arena, tree(&arena, rows[i]), &schema, &err) == -EINVAL);
+        EXPECT(!schema && strstr(err.text, "openAPIV3Schema"));
+    }
+}

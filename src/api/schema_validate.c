@@ -1,0 +1,343 @@
+#include "api/admit.h"
+#include "api/quantity.h"
+#include "api/regex.h"
+#include "api/schema.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The rules about values, in the words Kubernetes' users know. */
+
+struct check {
+    struct admit *admit;
+};
+
+static void validate(struct check *check,
+                     const struct schema *schema,
+                     const struct json *value,
+                     struct str path);
+
+/* "path in body should be ..." */
+static void invalid(struct check *check,
+                    struct str path,
+                    const struct json *value,
+                    const char *what,
+                    struct str detail)
+{
+    struct arena *arena = check->admit->arena;
+    struct str text =
+        str_printf(arena, STR_FMT " in body %s" STR_FMT, STR_ARG(path), what, STR_ARG(detail));
+
+    admit_invalid(check->admit, path, value, text.p);
+}
+
+static const char *type_name(const struct json *value)
+{
+    switch (value->type) {
+    case JSON_NULL: return "null";
+    case JSON_BOOL: return "boolean";
+    case JSON_NUMBER: return "number";
+    case JSON_STRING: return "string";
+    case JSON_ARRAY: return "array";
+    case JSON_OBJECT: return "object";
+    }
+    return "";
+}
+
+static bool has_type(const struct schema *schema, const struct json *value)
+{
+    int64_t whole = 0;
+
+    if (json_is(value, JSON_NULL))
+        return schema->nullable;
+    if (schema->int_or_string)
+        return json_is(value, JSON_STRING) || json_i64(value, &whole);
+    switch (schema->type) {
+    case SCHEMA_ANY: return true;
+    case SCHEMA_OBJECT: return json_is(value, JSON_OBJECT);
+    case SCHEMA_ARRAY: return json_is(value, JSON_ARRAY);
+    case SCHEMA_STRING: return json_is(value, JSON_STRING);
+    case SCHEMA_INTEGER: return json_i64(value, &whole);
+    case SCHEMA_NUMBER: return json_is(value, JSON_NUMBER);
+    case SCHEMA_BOOLEAN: return json_is(value, JSON_BOOL);
+    }
+    return false;
+}
+
+static bool check_type(struct check *check,
+                       const struct schema *schema,
+                       const struct json *value,
+                       struct str path)
+{
+    static const char *const names[] = {
+        [SCHEMA_ANY] = "integer or string", [SCHEMA_OBJECT] = "object",
+        [SCHEMA_ARRAY] = "array",           [SCHEMA_STRING] = "string",
+        [SCHEMA_INTEGER] = "integer",       [SCHEMA_NUMBER] = "number",
+        [SCHEMA_BOOLEAN] = "boolean"};
+
+    if (has_type(schema, value))
+        return true;
+    invalid(check, path, json_new_str(check->admit->arena, str_from(type_name(value))),
+            "must be of type ",
+            str_printf(check->admit->arena, "%s: \"%s\"", names[schema->type], type_name(value)));
+    return false;
+}
+
+static void check_enum(struct check *check,
+                       const struct schema *schema,
+                       const struct json *value,
+                       struct str path)
+{
+    struct str allowed = STR("");
+
+    if (!schema->allowed)
+        return;
+    JSON_FOREACH(schema->allowed, item) {
+        if (json_equal(item, value))
+            return;
+        struct str text = json_text(check->admit->arena, item);
+        allowed = str_printf(check->admit->arena, STR_FMT "%s" STR_FMT, STR_ARG(allowed),
+                             allowed.len ? ", " : "", STR_ARG(text));
+    }
+    admit_unsupported(check->admit, path, value, str_c(check->admit->arena, allowed));
+}
+
+/* a - b as -1, 0, 1; numbers of JSON are quantities without suffix. */
+static int compare(const struct json *a, const struct json *b)
+{
+    struct quantity x = {0};
+    struct quantity y = {0};
+
+    if (quantity_parse_json(a, &x, NULL) < 0 || quantity_parse_json(b, &y, NULL) < 0)
+        return 0;
+    return quantity_cmp(x, y);
+}
+
+static void check_number(struct check *check,
+                         const struct schema *schema,
+                         const struct json *value,
+                         struct str path)
+{
+    struct arena *arena = check->admit->arena;
+    struct quantity number = {0};
+    struct quantity step = {0};
+
+    if (schema->minimum && compare(value, schema->minimum) < (schema->exclusive_min ? 1 : 0))
+        invalid(check, path, value,
+                schema->exclusive_min ? "should be greater than "
+                                      : "should be greater than or equal to ",
+                json_text(arena, schema->minimum));
+    if (schema->maximum && compare(value, schema->maximum) > (schema->exclusive_max ? -1 : 0))
+        invalid(check, path, value,
+                schema->exclusive_max ? "should be less than " : "should be less than or equal to ",
+                json_text(arena, schema->maximum));
+    if (schema->multiple_of && quantity_parse_json(value, &number, NULL) == 0 &&
+        quantity_parse_json(schema->multiple_of, &step, NULL) == 0 && step.nano &&
+        number.nano % step.nano)
+        invalid(check, path, value, "should be a multiple of ",
+                json_text(arena, schema->multiple_of));
+    int64_t whole = 0;
+    if (str_is(schema->format, "int32") && json_i64(value, &whole) &&
+        (whole > INT32_MAX || whole < INT32_MIN))
+        invalid(check, path, value, "should be a 32-bit integer", STR(""));
+}
+
+static int64_t code_points(struct str text)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        count += ((unsigned char)text.p[i] & 0xc0) != 0x80 ? 1 : 0;
+    return count;
+}
+
+static void check_length(struct check *check,
+                         const struct schema *schema,
+                         const struct json *value,
+                         struct str path)
+{
+    struct arena *arena = check->admit->arena;
+    bool text = json_is(value, JSON_STRING);
+    int64_t length = text ? code_points(json_str(value)) : (int64_t)json_count(value);
+    const char *unit = text ? " chars long" : json_is(value, JSON_ARRAY) ? " items" : " properties";
+
+    if (schema->min_length >= 0 && length < schema->min_length)
+        invalid(check, path, value, text ? "should be at least " : "should have at least ",
+                str_printf(arena, "%lld%s", (long long)schema->min_length, unit));
+    if (schema->max_length >= 0 && length > schema->max_length)
+        invalid(check, path, value, text ? "should be at most " : "should have at most ",
+                str_printf(arena, "%lld%s", (long long)schema->max_length, unit));
+}
+
+static void check_string(struct check *check,
+                         const struct schema *schema,
+                         const struct json *value,
+                         struct str path)
+{
+    int64_t moment = 0;
+
+    check_length(check, schema, value, path);
+    if (schema->pattern && !regex_matches(schema->pattern, json_str(value)))
+        invalid(check, path, value, "should match ",
+                str_printf(check->admit->arena, "'" STR_FMT "'", STR_ARG(schema->pattern_text)));
+    if (str_is(schema->format, "date-time") && !time_parse(json_str(value), &moment))
+        invalid(check, path, value, "must be of type date-time", STR(""));
+    if (str_is(schema->format, "duration") && !time_parse_duration(json_str(value), &moment))
+        invalid(check, path, value, "must be of type duration", STR(""));
+}
+
+/* Two items of a map list are the same when all their keys are; an absent key equals its default,
+ * which was filled in before. */
+static bool same_item(const struct schema *schema, const struct json *a, const struct json *b)
+{
+    if (schema->list != SCHEMA_LIST_MAP)
+        return json_equal(a, b);
+    JSON_FOREACH(schema->list_keys, key) {
+        const struct json *x = json_get_str(a, json_str(key));
+        const struct json *y = json_get_str(b, json_str(key));
+
+        if ((x || y) && !json_equal(x, y))
+            return false;
+    }
+    return true;
+}
+
+static struct str item_path(struct check *check, struct str path, size_t index)
+{
+    return str_printf(check->admit->arena, STR_FMT "[%zu]", STR_ARG(path), index);
+}
+
+/* Quadratic, so only for lists up to a size that lists with keys reach in practice. */
+#define UNIQUE_ITEMS_MAX 2000
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_array(struct check *check,
+                        const struct schema *schema,
+                        const struct json *value,
+                        struct str path)
+{
+    bool unique = schema->unique_items || schema->list != SCHEMA_LIST_ATOMIC;
+    size_t index = 0;
+
+    check_length(check, schema, value, path);
+    if (unique && json_count(value) > UNIQUE_ITEMS_MAX)
+        invalid(check, path, value, "should have fewer items to be compared", STR(""));
+    JSON_FOREACH(value, item) {
+        if (schema->items)
+            validate(check, schema->items, item, item_path(check, path, index));
+        if (unique && json_count(value) <= UNIQUE_ITEMS_MAX) {
+            JSON_FOREACH(value, before) {
+                if (before == item)
+                    break;
+                if (same_item(schema, before, item))
+                    admit_duplicate(check->admit, item_path(check, path, index), item);
+            }
+        }
+        index++;
+    }
+}
+
+static struct str member_path(struct check *check, struct str path, struct str name)
+{
+    return path.len
+               ? str_printf(check->admit->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
+               : name;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_object(struct check *check,
+                         const struct schema *schema,
+                         const struct json *value,
+                         struct str path)
+{
+    check_length(check, schema, value, path);
+    JSON_FOREACH(schema->required, name)
+        if (!json_get_str(value, json_str(name)))
+            admit_required(check->admit, member_path(check, path, json_str(name)), "");
+    JSON_FOREACH(value, member) {
+        const struct schema *below = schema_property(schema, json_key(member));
+
+        if (below)
+            validate(check, below, member, member_path(check, path, json_key(member)));
+    }
+    if (!schema->embedded)
+        return;
+    if (!json_str(json_get(value, "apiVersion")).len)
+        admit_required(check->admit, member_path(check, path, STR("apiVersion")),
+                       "must not be empty");
+    if (!json_str(json_get(value, "kind")).len)
+        admit_required(check->admit, member_path(check, path, STR("kind")), "must not be empty");
+}
+
+/* How many of the group accept the value; their complaints are not reported. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static size_t accepted(struct check *check,
+                       const struct schema_group *group,
+                       const struct json *value,
+                       struct str path)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        struct admit trial = {.arena = check->admit->arena};
+        struct check inner = {.admit = &trial};
+
+        validate(&inner, group->items[i], value, path);
+        count += trial.causes.count ? 0 : 1;
+    }
+    return count;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_groups(struct check *check,
+                         const struct schema *schema,
+                         const struct json *value,
+                         struct str path)
+{
+    const struct schema_group one = {.items = &schema->not, .count = 1};
+
+    for (size_t i = 0; i < schema->all_of.count; i++)
+        validate(check, schema->all_of.items[i], value, path);
+    if (schema->any_of.count && !accepted(check, &schema->any_of, value, path))
+        invalid(check, path, value, "must validate at least one schema (anyOf)", STR(""));
+    if (schema->one_of.count && accepted(check, &schema->one_of, value, path) != 1)
+        invalid(check, path, value, "must validate one and only one schema (oneOf)", STR(""));
+    if (schema->not &&accepted(check, &one, value, path))
+        invalid(check, path, value, "must not validate the schema (not)", STR(""));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void validate(struct check *check,
+                     const struct schema *schema,
+                     const struct json *value,
+                     struct str path)
+{
+    if (!check_type(check, schema, value, path))
+        return;
+    if (json_is(value, JSON_NULL))
+        return;
+    check_enum(check, schema, value, path);
+    if (json_is(value, JSON_NUMBER))
+        check_number(check, schema, value, path);
+    else if (json_is(value, JSON_STRING))
+        check_string(check, schema, value, path);
+    else if (json_is(value, JSON_ARRAY))
+        check_array(check, schema, value, path);
+    else if (json_is(value, JSON_OBJECT))
+        check_object(check, schema, value, path);
+    check_groups(check, schema, value, path);
+}
+
+void schema_validate(struct admit *admit, const struct schema *schema, const struct json *object)
+{
+    struct check check = {.admit = admit};
+
+    validate(&check, schema, object, STR(""));
+}

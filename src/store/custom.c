@@ -1,0 +1,231 @@
+#include "api/admit.h"
+#include "api/api.h"
+#include "api/convert.h"
+#include "api/crd.h"
+#include "api/crd_builtin.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A CRD is registered when its write is committed, before the writer is told: who got the answer
+ * can use the kind. Kinds named in the code (kind_torchrunjob) keep their address and only get a
+ * schema; others are made here and live as long as the store. */
+
+static struct kind *made_kind(const struct store *store, const struct kind *kind)
+{
+    for (size_t i = 0; i < store->made_kinds.count; i++) {
+        struct kind *made = store->made_kinds.items[i];
+
+        if (strcmp(made->group, kind->group) == 0 && strcmp(made->version, kind->version) == 0 &&
+            strcmp(made->plural, kind->plural) == 0)
+            return made;
+    }
+    return NULL;
+}
+
+static const struct kind *register_version(struct store *store, const struct crd_version *version)
+{
+    const struct kind *kind =
+        kinds_by_plural(store->api.kinds, str_from(version->kind.group),
+                        str_from(version->kind.version), str_from(version->kind.plural));
+    struct kind *made = made_kind(store, &version->kind);
+
+    if (made) {
+        *made = version->kind;
+        kind = made;
+    } else if (!kind) {
+        made = MEM_NEW(struct kind);
+        *made = version->kind;
+        VEC_PUSH(NULL, &store->made_kinds, made);
+        kind = made;
+    }
+    if (version->served) {
+        kinds_add(store->api.kinds, kind);
+        kinds_set_crd(store->api.kinds, kind, &version->crd);
+    } else {
+        kinds_remove(store->api.kinds, kind);
+    }
+    return kind;
+}
+
+/* Versions that the CRD no longer has. */
+static void drop_versions(struct store *store, const struct crd *crd)
+{
+    for (size_t i = store->made_kinds.count; i-- > 0;) {
+        const struct kind *made = store->made_kinds.items[i];
+        const struct kind *like = &crd->versions[0].kind;
+        bool there = false;
+
+        if (strcmp(made->group, like->group) != 0 || strcmp(made->plural, like->plural) != 0)
+            continue;
+        for (size_t j = 0; j < crd->version_count; j++)
+            there |= strcmp(crd->versions[j].kind.version, made->version) == 0;
+        if (!there)
+            kinds_remove(store->api.kinds, made);
+    }
+}
+
+void custom_register(struct store *store, const struct object *object)
+{
+    struct custom_block *block = MEM_NEW(struct custom_block);
+    struct crd *crd = NULL;
+
+    block->next = store->customs;
+    store->customs = block;
+    arena_defer(&block->arena, object_release, object_ref(object));
+    /* It was checked when it was written; what an older program let in and this one does not take
+     * is not served. */
+    if (crd_parse(&block->arena, object_json(object, &block->arena), &crd, NULL) < 0 ||
+        !crd->version_count)
+        return;
+    for (size_t i = 0; i < crd->version_count; i++) {
+        const struct kind *kind = register_version(store, &crd->versions[i]);
+
+        if (crd->versions[i].storage)
+            (void)shelf_add(store, kind);
+    }
+    drop_versions(store, crd);
+}
+
+void custom_unregister(struct store *store, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *root = object_json(object, &arena);
+    struct str group = json_str_at(root, "spec.group");
+    struct str plural = json_str_at(root, "spec.names.plural");
+
+    for (size_t i = kinds_count(store->api.kinds); i-- > 0;) {
+        const struct kind *kind = kinds_at(store->api.kinds, i);
+
+        if (!kind->custom || !str_is(group, kind->group) || !str_is(plural, kind->plural))
+            continue;
+        struct shelf *shelf = shelf_of(store, kind);
+        kinds_remove(store->api.kinds, kind);
+        if (!shelf)
+            continue;
+        shelf->dropped = true;
+        for (struct api_watch *watch = store->watches; watch; watch = watch->next)
+            if (watch->shelf == shelf)
+                watch->refused = 410;
+    }
+}
+
+static bool same_spec(const struct object *object, const struct json *wanted)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return json_equal(json_get(object_json(object, &arena), "spec"), json_get(wanted, "spec"));
+}
+
+static void replace_spec(struct json *root, const void *what)
+{
+    /* The edit is written out before `what`, which belongs to an arena of the caller, goes. */
+    json_set(root, STR("spec"), (struct json *)(uintptr_t)what);
+}
+
+static void apply_one(struct store *store, const struct crd_builtin *builtin)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str body = {builtin->text, builtin->text_len};
+    struct json *root = NULL;
+    const struct entry *entry =
+        shelf_find(shelf_of(store, &kind_crd), STR(""), str_from(builtin->name));
+
+    int r = json_parse(&arena, body, &root, NULL);
+    assert(r == 0);
+    (void)r;
+    /* Defaults are part of what is stored. */
+    crd_default(&(struct admit){.arena = &arena, .kind = &kind_crd, .object = root});
+    if (!entry_latest(entry))
+        api_call(&store->api,
+                 &(struct api_request){.verb = API_CREATE, .kind = &kind_crd, .body = body}, NULL,
+                 NULL);
+    else if (!same_spec(entry_latest(entry), root))
+        collect_edit(store, entry, replace_spec, json_get(root, "spec"));
+}
+
+void custom_apply_builtin(struct store *store)
+{
+    for (size_t i = 0; i < crd_builtin_count; i++)
+        apply_one(store, &crd_builtins[i]);
+}
+
+static void drop_cleanup(struct json *root, const void *what)
+{
+    struct json *list = json_at(root, "metadata.finalizers");
+
+    (void)what;
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_is(json_str(json_index(list, i)), CRD_FINALIZER))
+            json_remove_index(list, i);
+}
+
+void custom_empty(struct store *store, const struct entry *entry)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *object = entry_latest(entry);
+    size_t left = 0;
+
+    if (!object || !object->deleted_ms)
+        return;
+    arena_defer(&arena, object_release, object_ref(object));
+    const struct json *root = object_json(object, &arena);
+    for (size_t i = 0; i < store->shelves.count; i++) {
+        const struct shelf *shelf = store->shelves.items[i];
+
+        if (shelf->dropped || !str_is(json_str_at(root, "spec.group"), shelf->kind->group) ||
+            !str_is(json_str_at(root, "spec.names.plural"), shelf->kind->plural))
+            continue;
+        for (size_t j = 0; j < shelf->entries.count; j++) {
+            const struct object *latest = entry_latest(shelf->entries.items[j]);
+
+            left++;
+            if (latest && !latest->deleted_ms)
+                collect_delete(store, shelf->entries.items[j], STR("Background"));
+        }
+    }
+    if (!left)
+        collect_edit(store, entry, drop_cleanup, NULL);
+}
+
+const struct object *convert_object(const struct object *object, const struct kind *kind)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct object *converted = NULL;
+
+    if (object->kind == kind)
+        return object_ref(object);
+    struct json *root = object_json(object, &arena);
+    convert(&arena, root, object->kind, kind);
+    int r = object_new(kind, json_text(&arena, root), &converted, NULL);
+    assert(r == 0);
+    (void)r;
+    return converted;
+}
+
+void custom_done(struct store *store)
+{
+    while (store->customs) {
+        struct custom_block *block = store->customs;
+
+        store->customs = block->next;
+        arena_done(&block->arena);
+        mem_free(block);
+    }
+    for (size_t i = 0; i < store->made_kinds.count; i++)
+        mem_free(store->made_kinds.items[i]);
+    VEC_DONE(&store->made_kinds);
+}

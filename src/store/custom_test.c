@@ -1,0 +1,149 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/str.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define SCHEMA(extra)                                                                              \
+    "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"required\":[\"size\"],"  \
+    "\"properties\":{\"size\":{\"type\":\"integer\",\"minimum\":1},\"mode\":{\"type\":\"string\"," \
+    "\"default\":\"fast\"}" extra "}},\"status\":{\"type\":\"object\","                            \
+    "\"x-kubernetes-preserve-unknown-fields\":true}}}"
+#define WIDGETS(extra)                                                                             \
+    "{\"metadata\":{\"name\":\"widgets.test.local\"},\"spec\":{\"group\":\"test.local\","          \
+    "\"scope\":"                                                                                   \
+    "\"Namespaced\",\"names\":{\"plural\":\"widgets\",\"kind\":\"Widget\",\"shortNames\":[\"wg\"]" \
+    "},"                                                                                           \
+    "\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"subresources\":{"           \
+    "\"status\":"                                                                                  \
+    "{}},\"schema\":{\"openAPIV3Schema\":" SCHEMA(                                                 \
+        extra) "}},{\"name\":\"v2\",\"served\":true,"                                              \
+               "\"storage\":false,\"schema\":{\"openAPIV3Schema\":" SCHEMA(extra) "}}]}}"
+
+static const struct kind *widget(const struct harness *h, const char *version)
+{
+    return kinds_by_plural(h->api->kinds, STR("test.local"), str_from(version), STR("widgets"));
+}
+
+TEST(a_crd_makes_a_kind_that_validates_defaults_and_prunes)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(!widget(&h, "v1"));
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    EXPECT(strcmp(harness_text(&h, "status.conditions.1.type"), "Established") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.names.singular"), "widget") == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    const struct kind *v2 = widget(&h, "v2");
+    EXPECT(v1 && v2 && strcmp(v1->short_names, "wg") == 0 && v1->status && v1->custom);
+    if (!v1 || !v2) {
+        harness_close(&h);
+        return;
+    }
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":0}}") == -EINVAL);
+    EXPECT(h.status == 422 && strstr(h.causes, "spec.size"));
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2,\"x\":1},\"status\":"
+                          "{\"y\":1}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec"), "{\"size\":2,\"mode\":\"fast\"}") == 0);
+    EXPECT(strcmp(harness_text(&h, "status"), "") == 0);
+    struct api_request strict = {.verb = API_CREATE,
+                                 .kind = v1,
+                                 .ns = STR("default"),
+                                 .body = STR("{\"metadata\":{\"name\":\"b\"},\"spec\":{\"size\":2,"
+                                             "\"x\":1}}"),
+                                 .strict_fields = true};
+    EXPECT(harness_call(&h, &strict) == -EINVAL && h.status == 400);
+    EXPECT(strstr(h.text, "unknown field \"spec.x\""));
+
+    /* The other version shows the same object. */
+    EXPECT(harness_get(&h, v2, "default", "a") == 0);
+    EXPECT(h.object && h.object->kind == v2);
+    EXPECT(strcmp(harness_text(&h, "apiVersion"), "test.local/v2") == 0);
+    EXPECT(harness_patch(&h, v2, "default", "a", "{\"spec\":{\"size\":3}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "apiVersion"), "test.local/v2") == 0);
+    EXPECT(harness_get(&h, v1, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "apiVersion"), "test.local/v1") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.size"), "3") == 0);
+    struct api_request strategic = {.verb = API_PATCH,
+                                    .kind = v1,
+                                    .ns = STR("default"),
+                                    .name = STR("a"),
+                                    .body = STR("{}"),
+                                    .patch = API_PATCH_STRATEGIC};
+    EXPECT(harness_call(&h, &strategic) < 0 && h.status == 415);
+    harness_close(&h);
+}
+
+TEST(a_crd_that_changes_changes_its_kind_and_one_that_goes_takes_its_objects)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    EXPECT(v1);
+    if (!v1) {
+        harness_close(&h);
+        return;
+    }
+    struct api_request update = {.verb = API_UPDATE,
+                                 .kind = &kind_crd,
+                                 .name = STR("widgets.test.local"),
+                                 .body = STR(WIDGETS(",\"x\":{\"type\":\"integer\"}"))};
+    EXPECT(harness_call(&h, &update) == 0);
+    EXPECT(widget(&h, "v1") == v1);
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2,\"x\":1}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.x"), "1") == 0);
+    EXPECT(harness_patch(&h, &kind_crd, "", "widgets.test.local",
+                         "{\"metadata\":{\"finalizers\":[\"customresourcecleanup.apiextensions.k8s."
+                         "io\"]}}") == 0);
+    EXPECT(harness_delete(&h, &kind_crd, "", "widgets.test.local", "") == 0);
+    harness_settle(&h);
+    EXPECT(harness_get(&h, &kind_crd, "", "widgets.test.local") == -ENOENT);
+    EXPECT(!widget(&h, "v1"));
+    EXPECT(harness_get(&h, v1, "default", "a") == -ENOENT);
+    /* And it can come again. */
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    v1 = widget(&h, "v1");
+    EXPECT(v1 && harness_list(&h, v1, "") == 0 && h.item_count == 0);
+    harness_close(&h);
+}
+
+TEST(our_own_crds_are_there_from_the_start)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_get(&h, &kind_crd, "", "torchrunjobs.torchrun.ai") == 0);
+    EXPECT(kinds_crd(h.api->kinds, &kind_torchrunjob));
+    EXPECT(kinds_by_plural(h.api->kinds, STR("torchrun.ai"), STR("v1alpha1"),
+                           STR("torchrunjobs")) == &kind_torchrunjob);
+    harness_close(&h);
+}
+
+TEST(events_of_both_groups_are_the_same_events)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(
+        harness_create(&h, &kind_event_k8s, "default",
+                       "{\"metadata\":{\"name\":\"e\"},\"note\":\"hello\",\"regarding\":{\"kind\":"
+                       "\"Pod\",\"name\":\"p\"},\"reason\":\"R\"}") == 0);
+    EXPECT(strcmp(harness_text(&h, "note"), "hello") == 0);
+    EXPECT(harness_get(&h, &kind_event, "default", "e") == 0);
+    EXPECT(strcmp(harness_text(&h, "message"), "hello") == 0);
+    EXPECT(strcmp(harness_text(&h, "involvedObject.name"), "p") == 0);
+    EXPECT(strcmp(harness_text(&h, "apiVersion"), "v1") == 0);
+    EXPECT(harness_list(&h, &kind_event_k8s, "") == 0 && h.item_count == 1);
+    harness_close(&h);
+}
