@@ -7,6 +7,7 @@
 #include "cmd/datadir.h"
 #include "cmd/muster.h"
 #include "exec/runner.h"
+#include "exec/scheduler.h"
 #include "http/tls.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -88,6 +89,7 @@ struct up {
     struct server *server;
     struct agent *agent;
     struct runner *runner;
+    struct scheduler *scheduler;
 };
 
 /* "127.0.0.1:7443", "[::1]:0", ":7443". */
@@ -211,6 +213,9 @@ static int start(struct up *up, struct err *err)
     r = runner_start(&up->loop, store_api(up->store), &(struct runner_options){.log = &up->log},
                      &up->runner, err);
     if (r == 0)
+        r = scheduler_start(&up->loop, store_api(up->store),
+                            &(struct scheduler_options){.log = &up->log}, &up->scheduler, err);
+    if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
     if (r == 0) {
         (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
@@ -222,6 +227,7 @@ static int start(struct up *up, struct err *err)
 static void stop(struct up *up)
 {
     server_stop(up->server);
+    scheduler_stop(up->scheduler);
     runner_stop(up->runner);
     agent_stop(up->agent);
     store_close(up->store);

@@ -289,6 +289,8 @@ static void add_metadata(const struct grouping_input *input,
 
     ret->labels = copy_map(input->arena, json_at(owner, "metadata.labels"));
     ret->annotations = copy_map(input->arena, json_at(owner, "metadata.annotations"));
+    /* What kubectl noted about the owner is not about the group. */
+    json_remove(ret->annotations, STR("kubectl.kubernetes.io/last-applied-configuration"));
     if (user.len)
         json_add_str(input->arena, ret->labels, "user", user);
     if (pool.len)
