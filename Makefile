@@ -2,6 +2,7 @@
 # make demo       one real training job through the whole path
 # make test       everything; ends with "N passed, N failed"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
+# make image      an OCI archive with SBOM in dist/, without a daemon
 # make test-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make bench      what is measured, printed
 # make install    PREFIX=/usr/local DESTDIR=
@@ -12,7 +13,7 @@ DESTDIR ?=
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan bench install clean test-kubernetes
+.PHONY: all demo test asan tsan bench install clean image test-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -42,6 +43,9 @@ bench: all
 	@tools/deps.sh test
 	@ninja -C build --quiet bench/bench-json
 	@build/bench/bench-json
+
+image: all
+	@deploy/image/build.py
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test

@@ -9,6 +9,7 @@
 set -euo pipefail
 kubernetes=v1.33.13
 etcd=v3.5.21
+helm=v3.18.4
 control_plane=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl)
 wanted=("$@")
 [ ${#wanted[@]} -gt 0 ] || wanted=("${control_plane[@]}")
@@ -78,6 +79,13 @@ etcd_module() {
     (cd "$folder" && "$@")
 }
 
+helm_module() {
+    local folder=$cache/helm
+    mkdir -p "$folder"
+    printf 'module binaries\n\ngo 1.24\n\nrequire helm.sh/helm/v3 %s\n' "$helm" > "$folder/go.mod"
+    (cd "$folder" && "$@")
+}
+
 build() { # program package [ldflags]
     say "building $1 (a few minutes)"
     go build -p "$jobs" -trimpath -ldflags "-s -w ${3:-}" -o "$bin/.$1" "$2" >&2
@@ -91,7 +99,7 @@ for program in "${missing[@]}"; do
     [ -x "$bin/$program" ] && continue
     case $program in
     etcd) etcd_module build etcd go.etcd.io/etcd/server/v3 || exit 3 ;;
-    helm) say "helm is not built here"; exit 3 ;;
+    helm) helm_module build helm helm.sh/helm/v3/cmd/helm || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;
     esac
 done
