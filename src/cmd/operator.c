@@ -6,8 +6,10 @@
 #include "cmd/connect.h"
 #include "cmd/muster.h"
 #include "exec/runner.h"
+#include "exec/scheduler.h"
 #include "kube/kube.h"
 #include "kube/lease.h"
+#include "sched/sched.h"
 #include "tool/log.h"
 #include "tool/option.h"
 
@@ -95,15 +97,30 @@ static int lead(struct operator* op, struct err *err)
         .cluster_domain = str_from(values->cluster_domain),
     };
 
+    struct sched_config sched;
+    int r;
+
     op->leading = true;
-    return runner_start(&op->loop, kube_api(op->kube),
-                        &(struct runner_options){
-                            .config = config,
-                            .log = &op->log,
-                            .without = values->without.items,
-                            .seed = op->seed,
-                        },
-                        &op->runner, err);
+    r = runner_start(&op->loop, kube_api(op->kube),
+                     &(struct runner_options){
+                         .config = config,
+                         .log = &op->log,
+                         .without = values->without.items,
+                         .seed = op->seed,
+                     },
+                     &op->runner, err);
+    if (r < 0)
+        return r;
+    sched_config_default(&sched);
+    sched.scheduler_name = config.scheduler_name;
+    sched.queue_label = config.queue_label_key;
+    return scheduler_start(&op->loop, kube_api(op->kube),
+                           &(struct scheduler_options){
+                               .config = &sched,
+                               .log = &op->log,
+                               .seed = op->seed,
+                           },
+                           &op->scheduler, err);
 }
 
 static void on_won(void *user)
@@ -137,6 +154,8 @@ static void on_signal(uv_signal_t *handle, int number)
         _exit(EXIT_FAILURE);
     op->stopping = true;
     log_info(&op->log, "operator.stopping", LOG_I64("signal", number));
+    scheduler_stop(op->scheduler);
+    op->scheduler = NULL;
     runner_stop(op->runner);
     op->runner = NULL;
     op->leading = false;
@@ -198,6 +217,7 @@ static void catch (struct operator* op, uv_signal_t *handle, int number)
 
 static void close_all(struct operator* op)
 {
+    scheduler_stop(op->scheduler);
     runner_stop(op->runner);
     lease_free(op->lease);
     operator_http_stop(op);

@@ -13,6 +13,7 @@ struct kube;
 struct lease;
 struct operator_values;
 struct runner;
+struct scheduler;
 
 /* What the files of `muster operator` share. */
 struct operator
@@ -26,6 +27,7 @@ struct operator
     struct kube *kube;
     struct lease *lease; /* NULL: leads alone */
     struct runner *runner;
+    struct scheduler *scheduler;
     struct http_server *http;
     uint64_t seed;
     bool leading;
