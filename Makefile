@@ -41,8 +41,9 @@ tsan:
 
 bench: all
 	@tools/deps.sh test
-	@ninja -C build --quiet bench/bench-json
+	@ninja -C build --quiet bench/bench-json bench/bench-server
 	@build/bench/bench-json
+	@build/bench/bench-server
 
 image: all
 	@deploy/image/build.py

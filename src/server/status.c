@@ -157,6 +157,18 @@ static int code_of(const struct api_result *result)
     }
 }
 
+/* A create has its name in the body only. */
+static struct str name_of(struct request *request)
+{
+    struct json *root = NULL;
+
+    if (request->route.name.len || !request->call.body.len)
+        return request->route.name;
+    if (json_parse(request_arena(request), request->call.body, &root, NULL) < 0)
+        return STR("");
+    return json_str(json_at(root, "metadata.name"));
+}
+
 void request_fail_result(struct request *request, const struct api_result *result)
 {
     int code = code_of(result);
@@ -168,7 +180,7 @@ void request_fail_result(struct request *request, const struct api_result *resul
                               .reason = reason,
                               .message = result->err ? str_from(result->err->text) : STR(""),
                               .kind = request->kind,
-                              .name = request->route.name,
+                              .name = name_of(request),
                               .causes = result->causes,
                               .cause_count = result->cause_count,
                               .retry_after_s = code == 429 ? 1 : 0,
