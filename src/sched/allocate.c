@@ -90,7 +90,7 @@ int group_elastic(const struct group *group)
 
     for (uint32_t i = 1; i < group->set_count; i++) {
         const struct set *set = &group->sets[i];
-        int64_t active = set_active(set);
+        int64_t active = set_active(set) - set->taken;
 
         if (!set->leaf)
             continue;
@@ -128,8 +128,8 @@ int set_order(const struct group *group, uint32_t a, uint32_t b)
 {
     const struct set *l = &group->sets[a];
     const struct set *r = &group->sets[b];
-    int64_t active_l = set_active(l);
-    int64_t active_r = set_active(r);
+    int64_t active_l = set_active(l) - l->taken;
+    int64_t active_r = set_active(r) - r->taken;
     bool lacks_l = active_l < l->min;
     bool lacks_r = active_r < r->min;
 

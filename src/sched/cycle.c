@@ -7,6 +7,7 @@
 #include "sched/order.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
+#include "sched/search.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
@@ -102,8 +103,11 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     forget_promises(sched);
     queues_shared(sched);
     sched->trying = true;
-    if (sched->config.actions & 1U << SCHED_ACTION_ALLOCATE)
-        action_allocate(sched);
+    static void (*const actions[SCHED_ACTION_COUNT])(struct sched *) = {
+        action_allocate, action_consolidate, action_reclaim, action_preempt, action_stale};
+    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
+        if (sched->config.actions & 1U << i)
+            actions[i](sched);
     sched->trying = false;
     plan_emit(sched, ret);
     sched->changed = false;

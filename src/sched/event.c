@@ -872,6 +872,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->journal);
     VEC_DONE(&sched->touched);
     VEC_DONE(&sched->promised);
+    VEC_DONE(&sched->notes);
     topology_cache_free(sched->topology_cache);
     arena_done(&sched->config_arena);
     mem_free(sched);

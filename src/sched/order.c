@@ -154,13 +154,17 @@ static struct order_node *node_for(struct order *order, struct queue *queue)
     return node;
 }
 
-void order_push(struct order *order, struct group *group)
+void order_push_tasks(struct order *order, struct group *group, const struct pod_vec *tasks)
 {
     struct arena *arena = order->sched->arena;
     struct order_node *node = node_for(order, group->queue);
+    struct order_entry entry = {.group = group, .elastic = group_elastic(group)};
 
-    VEC_PUSH(arena, &node->groups,
-             (struct order_entry){.group = group, .elastic = group_elastic(group)});
+    if (tasks) {
+        tasks_request(tasks, entry.request);
+        entry.known = true;
+    }
+    VEC_PUSH(arena, &node->groups, entry);
     entries_up(order, node, node->groups.count - 1);
     for (; node->parent; node = node->parent) {
         if (node->queued) {
@@ -171,6 +175,11 @@ void order_push(struct order *order, struct group *group)
         VEC_PUSH(arena, &node->parent->children, node);
         children_up(order, node->parent, node->parent->children.count - 1);
     }
+}
+
+void order_push(struct order *order, struct group *group)
+{
+    order_push_tasks(order, group, NULL);
 }
 
 static struct group *leaf_pop(struct order *order, struct order_node *node)
@@ -186,7 +195,7 @@ static void node_popped(struct order_node *node, const struct group *group)
 {
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
-        bool held = ST_IN(pod->status, ST_ALLOCATED);
+        bool held = ST_IN(pod->status, ST_ALLOCATED) && !pod->taken;
 
         for (int r = 0; held && pod->set != SET_NONE && r < SCHED_RESOURCES; r++)
             node->popped[r] += pod->charge[r];

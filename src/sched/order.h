@@ -40,6 +40,9 @@ struct order {
 
 void order_init(struct order *order, struct sched *sched, bool victims, bool search);
 void order_push(struct order *order, struct group *group);
+/* With the pods it will ask for, where that is not what group_tasks() says. */
+struct pod_vec;
+void order_push_tasks(struct order *order, struct group *group, const struct pod_vec *tasks);
 /* NULL when empty. */
 struct group *order_pop(struct order *order);
 /* The order of two groups of one queue: -1, 0, 1. */

@@ -245,6 +245,13 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
     for (size_t i = 0; i < sched->touched.count; i++)
         sched->touched.items[i].pod->logged = false;
     sched->touched.count = 0;
+    for (size_t i = 0; i < sched->notes.count; i++)
+        VEC_PUSH(sched->arena, &plan.notes,
+                 (struct sched_note){str_dup(sched->arena, sched->notes.items[i].group->ns),
+                                     str_dup(sched->arena, sched->notes.items[i].group->name),
+                                     sched->notes.items[i].stale ? SCHED_NOTE_STALE
+                                                                 : SCHED_NOTE_NOT_STALE});
+    sched->notes.count = 0;
     emit_waiting(sched, &plan);
     *ret = (struct sched_plan){
         .binds = plan.binds.items,

@@ -164,6 +164,6 @@ double share_divide(struct share_queue *queues, size_t count, double total, doub
         remaining -= queues[i].fair;
     }
     if (remaining <= 0)
-        return remaining;
+        return 0;
     return share_over_quota(queues, count, remaining, k_value);
 }

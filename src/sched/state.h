@@ -164,6 +164,8 @@ struct pod {
     struct node *left;
     uint8_t left_shares[SHARE_DEVICES_MAX];
     bool victim;              /* evicted by the search under way */
+    bool taken;               /* proposed by it */
+    bool recorded;            /* kept by it as a victim */
     enum status was;          /* its status before that */
     bool logged;              /* in the cycle's list of touched pods */
     bool promised;            /* in sched->promised */
@@ -186,6 +188,7 @@ struct set {
     int64_t min; /* leaf: pods; inner: children that must start, 0 all */
     struct sched_topology_want topology;
     int64_t count[ST_COUNT]; /* leaf: pods by status */
+    int64_t taken;           /* pods that the search under way has proposed as victims */
 };
 
 struct group {
@@ -215,6 +218,7 @@ struct group {
     bool reserved;      /* its pipelined pods keep their room across cycles */
     int64_t reserved_since_ms;
     struct failure *failure; /* of the last attempt, heap; NULL: none yet */
+    uint32_t mark;           /* scratch: equals sched->mark_now when marked */
     uint32_t batch;          /* of its binds in cycle batch_cycle */
     uint32_t batch_cycle;
     bool first_start;
@@ -281,6 +285,11 @@ struct undo {
     uint8_t left_shares[SHARE_DEVICES_MAX];
 };
 
+struct stale_note {
+    struct group *group;
+    bool stale;
+};
+
 struct sched {
     struct sched_config config;
     struct arena config_arena;
@@ -305,6 +314,7 @@ struct sched {
     uint64_t nodes_version;
 
     VEC(struct undo) journal;
+    VEC(struct stale_note) notes;
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */

@@ -1,0 +1,304 @@
+#include "base/arena.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/cycle.h"
+#include "sched/order.h"
+#include "sched/queue.h"
+#include "sched/reclaim.h"
+#include "sched/sched.h"
+#include "sched/search.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The actions that evict: consolidation, reclaim, preemption, and gangs that fell apart. */
+
+static bool common_victim(const struct search *search, const struct group *victim)
+{
+    return victim != search->group && victim->preemptible && !victim->queue->broken &&
+           victim->queue->pool == search->group->queue->pool;
+}
+
+/* ---- min runtime ---- */
+static int64_t runtime_upwards(const struct queue *queue, enum sched_action action)
+{
+    for (; queue; queue = queue->parent) {
+        int64_t ms = action == SCHED_ACTION_PREEMPT ? queue->spec.preempt_min_runtime_ms
+                                                    : queue->spec.reclaim_min_runtime_ms;
+        if (ms >= 0)
+            return ms;
+    }
+    return -1;
+}
+
+/* For reclaim: the victim's side of the lowest common ancestor, and upwards from there. */
+static const struct queue *victim_side(const struct queue *victim, const struct queue *by)
+{
+    while (victim->level > by->level)
+        victim = victim->parent;
+    while (by->level > victim->level)
+        by = by->parent;
+    while (victim->parent != by->parent) {
+        victim = victim->parent;
+        by = by->parent;
+    }
+    return victim;
+}
+
+bool runtime_protects(const struct sched *sched,
+                      const struct group *victim,
+                      const struct group *by,
+                      enum sched_action action)
+{
+    const struct queue *from = victim->queue;
+    int64_t ms = 0;
+
+    if (!victim->last_start_ms ||
+        (action == SCHED_ACTION_CONSOLIDATE && QUIRK(sched, CONSOLIDATE_MIN_RUNTIME)))
+        return false;
+    if (action != SCHED_ACTION_PREEMPT && !sched->config.reclaim_runtime_by_queue &&
+        from != by->queue)
+        from = victim_side(from, by->queue);
+    ms = runtime_upwards(from, action);
+    if (ms < 0)
+        ms = action == SCHED_ACTION_PREEMPT ? sched->config.preempt_min_runtime_ms
+                                            : sched->config.reclaim_min_runtime_ms;
+    return sched->now_ms < victim->last_start_ms + ms;
+}
+
+static bool has_surplus(const struct group *group)
+{
+    return group_elastic(group) > 0;
+}
+
+static bool loses_nothing(const struct search *search, const struct group *victim)
+{
+    return (victim->semi ||
+            runtime_protects(search->sched, victim, search->group, search->action)) &&
+           !has_surplus(victim);
+}
+
+/* ---- reclaim ---- */
+static bool reclaim_victim(const struct search *search, const struct group *victim)
+{
+    return common_victim(search, victim) && victim->queue != search->group->queue &&
+           !loses_nothing(search, victim);
+}
+
+static void reclaim_queues(struct sched *sched, struct reclaim *reclaim)
+{
+    reclaim->queue_count = sched->queues.count;
+    reclaim->queues = ARENA_ARRAY(sched->arena, struct reclaim_queue, sched->queues.count + 1);
+    reclaim->saturation = sched->config.saturation < 1 ? 1 : sched->config.saturation;
+    for (size_t i = 0; i < sched->queues.count; i++) {
+        const struct queue *queue = sched->queues.items[i];
+        struct reclaim_queue *to = &reclaim->queues[i];
+
+        to->parent = queue->parent ? (int)queue->parent->index : -1;
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            to->quota[r] = queue->spec.quota[r].quota;
+            to->limit[r] = queue->spec.quota[r].limit;
+            to->fair[r] = queue->fair[r];
+            to->allocated[r] = queue_units(r, queue->allocated[r]);
+            to->fixed[r] = queue_units(r, queue->fixed[r]);
+        }
+    }
+}
+
+static bool reclaim_for(struct sched *sched, struct group *group)
+{
+    struct search search = {
+        .sched = sched, .group = group, .action = SCHED_ACTION_RECLAIM, .may_lose = reclaim_victim};
+    int64_t request[SCHED_RESOURCES];
+
+    group_tasks(sched, group, true, &search.tasks);
+    tasks_request(&search.tasks, request);
+    reclaim_queues(sched, &search.reclaim);
+    search.reclaim.queue = (int)group->queue->index;
+    search.reclaim.preemptible = group->preemptible;
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        search.reclaim.request[r] = queue_units(r, request[r]);
+    if (!search.tasks.count ||
+        (!sched->config.without_proportion && !reclaim_may_start(&search.reclaim)))
+        return false;
+    return search_run(&search);
+}
+
+/* ---- preempt ---- */
+static bool preempt_victim(const struct search *search, const struct group *victim)
+{
+    return common_victim(search, victim) && victim->queue == search->group->queue &&
+           victim->priority < search->group->priority && !loses_nothing(search, victim);
+}
+
+static bool preempt_for(struct sched *sched, struct group *group)
+{
+    struct search search = {
+        .sched = sched, .group = group, .action = SCHED_ACTION_PREEMPT, .may_lose = preempt_victim};
+    const struct queue *queue = NULL;
+    enum sched_resource resource = SCHED_CPU;
+    int64_t request[SCHED_RESOURCES];
+
+    group_tasks(sched, group, true, &search.tasks);
+    tasks_request(&search.tasks, request);
+    if (!search.tasks.count || (!group->preemptible && queue_check(sched, group, request, &queue,
+                                                                   &resource) == QUEUE_OVER_QUOTA))
+        return false;
+    return search_run(&search);
+}
+
+/* ---- consolidation ---- */
+static bool consolidate_victim(const struct search *search, const struct group *victim)
+{
+    return common_victim(search, victim) && !victim->semi &&
+           !(!QUIRK(search->sched, CONSOLIDATE_MIN_RUNTIME) &&
+             runtime_protects(search->sched, victim, search->group, search->action));
+}
+
+/* Enough is free in sum; moving things can only help then. */
+static bool enough_in_sum(struct sched *sched, const struct group *group, const int64_t *request)
+{
+    const struct pool *pool = group->queue->pool;
+    int64_t gpus = 0;
+    int64_t memory = 0;
+
+    for (size_t i = 0; i < pool->nodes.count; i++) {
+        const struct node *node = pool->nodes.items[i];
+        if (!node->schedulable)
+            continue;
+        gpus += (node->idle[RES_GPU] + node->releasing[RES_GPU]) * GPU_MILLI;
+        memory += node->idle[RES_MEMORY] + node->releasing[RES_MEMORY];
+        for (uint32_t s = 0; s < node->share_count; s++) {
+            const struct share *share = &node->shares[s];
+            if (share->live && node->gpu_memory > 0)
+                gpus += (node->gpu_memory - share->allocated - share->pipelined) * GPU_MILLI /
+                        node->gpu_memory;
+        }
+        for (size_t m = 0; m < node->spec.amount_count; m++) {
+            int64_t slices = shape_mig_slices(node->spec.amounts[m].name);
+            uint32_t res = slices ? res_id(sched, node->spec.amounts[m].name) : 0;
+            if (slices)
+                gpus += (node->idle[res] + node->releasing[res]) * slices * GPU_MILLI;
+        }
+    }
+    return gpus >= request[SCHED_GPU] && memory >= request[SCHED_MEMORY];
+}
+
+static bool consolidate_for(struct sched *sched, struct group *group)
+{
+    struct search search = {.sched = sched,
+                            .group = group,
+                            .action = SCHED_ACTION_CONSOLIDATE,
+                            .may_lose = consolidate_victim};
+    int64_t request[SCHED_RESOURCES];
+
+    group_tasks(sched, group, true, &search.tasks);
+    tasks_request(&search.tasks, request);
+    if (!search.tasks.count || !group->preemptible || !enough_in_sum(sched, group, request))
+        return false;
+    return search_run(&search);
+}
+
+/* ---- the loop ---- */
+static void each_pending(struct sched *sched, bool (*attempt)(struct sched *, struct group *))
+{
+    struct order order;
+    struct group *group = NULL;
+
+    pending_order(sched, &order);
+    while ((group = order_pop(&order)))
+        if (attempt(sched, group))
+            journal_commit(sched);
+}
+
+void action_consolidate(struct sched *sched)
+{
+    if (!sched->config.consolidate_max || sched->config.gpu_strategy == SCHED_SPREAD ||
+        sched->config.cpu_strategy == SCHED_SPREAD)
+        return;
+    each_pending(sched, consolidate_for);
+}
+
+void action_reclaim(struct sched *sched)
+{
+    each_pending(sched, reclaim_for);
+}
+
+void action_preempt(struct sched *sched)
+{
+    each_pending(sched, preempt_for);
+}
+
+/* ---- gangs below their minimum ---- */
+static bool fell_apart(const struct sched *sched, const struct group *group)
+{
+    bool broken = false;
+    int64_t used = 0;
+
+    if (group->count[ST_SUCCEEDED])
+        return false;
+    for (uint32_t i = 1; i < group->set_count; i++) {
+        const struct set *set = &group->sets[i];
+        int64_t own = set_active(set) + set->count[ST_RELEASING];
+
+        if (!set->leaf)
+            continue;
+        used += own;
+        broken = broken || (own < set->min && set_required(group, i));
+    }
+    (void)sched;
+    return broken && used > 0;
+}
+
+static void stale_group(struct sched *sched, struct group *group)
+{
+    int64_t grace =
+        group->spec.has_stale_grace ? group->spec.stale_grace_ms : sched->config.stale_grace_ms;
+
+    if (!fell_apart(sched, group)) {
+        if (group->stale_since_ms)
+            VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, false});
+        group->stale_since_ms = 0;
+        return;
+    }
+    if (!group->stale_since_ms) {
+        group->stale_since_ms = sched->now_ms;
+        VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, true});
+    }
+    if (grace < 0)
+        return;
+    if (sched->now_ms < group->stale_since_ms + grace) {
+        int64_t at = group->stale_since_ms + grace;
+        if (!sched->wake_ms || at < sched->wake_ms)
+            sched->wake_ms = at;
+        return;
+    }
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        if (pod->set == SET_NONE || !ST_IN(pod->status, ST_ACTIVE))
+            continue;
+        pod->action = SCHED_ACTION_STALE;
+        pod->evicted_for = NULL;
+        if (pod->status == ST_PIPELINED)
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+        else
+            pod_set(sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+    }
+    journal_commit(sched);
+}
+
+void action_stale(struct sched *sched)
+{
+    struct group_vec VEC_FIELDS(struct group *) all = {0};
+
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+        for (size_t i = 0; i < queue->active.count; i++)
+            VEC_PUSH(sched->arena, &all, queue->active.items[i]);
+    }
+    for (size_t i = 0; i < all.count; i++)
+        stale_group(sched, all.items[i]);
+}

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* reclaim: when one queue may take from others.
+ *
+ * Pure arithmetic on the queues as they were before anything was tried. All amounts are in the
+ * units of the API; SCHED_UNLIMITED in quota and limit. */
+struct reclaim_queue {
+    int parent; /* index, -1 at the top */
+    double quota[SCHED_RESOURCES];
+    double limit[SCHED_RESOURCES];
+    double fair[SCHED_RESOURCES];
+    double allocated[SCHED_RESOURCES];
+    double fixed[SCHED_RESOURCES];     /* of it, not preemptible */
+    double remaining[SCHED_RESOURCES]; /* scratch: what victims leave */
+    bool lost;                         /* scratch: remaining is filled in */
+};
+
+/* What goes at once: one pod above a gang's minimum, or the gang's core. */
+struct reclaim_unit {
+    int queue;
+    double amount[SCHED_RESOURCES];
+};
+
+struct reclaim {
+    struct reclaim_queue *queues;
+    size_t queue_count;
+    int queue; /* of the group that takes */
+    bool preemptible;
+    double request[SCHED_RESOURCES];
+    double saturation;
+};
+
+/* Whether a group may take anything at all: its queue stays within its fair share. */
+bool reclaim_may_start(const struct reclaim *reclaim);
+/* Whether it may take these units, in this order within each queue. */
+bool reclaim_valid(const struct reclaim *reclaim,
+                   const struct reclaim_unit *units,
+                   size_t unit_count);
+
+/* The two rules by which a unit may go; `remaining` is what its queue has before. */
+bool reclaim_keeps_fair_share(const struct reclaim_queue *from, const double *remaining);
+bool reclaim_guarantees_quota(const struct reclaim_queue *to,
+                              const double *request,
+                              const struct reclaim_queue *from,
+                              const double *remaining);

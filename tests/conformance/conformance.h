@@ -1,0 +1,15 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+
+struct arena;
+struct json;
+
+/* One case either passes, or prints a line that says what differs and returns false. */
+bool run_scenario(struct arena *arena, const struct json *scenario, bool mimic);
+bool run_unit(struct arena *arena, const struct json *unit);
+bool run_claim_unit(struct arena *arena, const struct json *unit);
+/* Prints "id: ..." once a case fails; returns false. */
+bool differs(const struct json *test, const char *fmt, ...) _printf_(2, 3);

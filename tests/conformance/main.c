@@ -1,0 +1,120 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "conformance/conformance.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* conformance [--native] [--time] FILE...: decisions recorded elsewhere, tried on ours.
+ *
+ * Each file is a list of cases as described in the README beside them. Without --native the core
+ * mimics the scheduler the cases were taken from; with it, its own rules apply and the lines it
+ * prints are the differences. One line a failure, then "N passed, N failed". */
+
+bool differs(const struct json *test, const char *fmt, ...)
+{
+    struct str id = json_str(json_get(test, "id"));
+    va_list args;
+
+    printf(STR_FMT ": ", STR_ARG(id));
+    va_start(args, fmt);
+    (void)vprintf(fmt, args);
+    va_end(args);
+    (void)putchar('\n');
+    return false;
+}
+
+static bool read_file(const char *path, struct buf *ret)
+{
+    FILE *file = fopen(path, "re");
+    size_t got = 0;
+
+    if (!file)
+        return false;
+    do {
+        char *room = buf_room(ret, 65536);
+        got = room ? fread(room, 1, 65536, file) : 0;
+        ret->len += got;
+    } while (got);
+    bool good = !ferror(file);
+    (void)fclose(file);
+    return good;
+}
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static bool run_case(const struct json *test, bool mimic, bool timed)
+{
+    struct arena arena = {0};
+    int64_t start = now_us();
+    bool good = false;
+
+    if (json_get(test, "mode"))
+        good = run_scenario(&arena, test, mimic);
+    else if (json_get(test, "dra"))
+        good = run_claim_unit(&arena, test);
+    else
+        good = run_unit(&arena, test);
+    if (timed)
+        printf(STR_FMT ": %.3f ms\n", STR_ARG(json_str(json_get(test, "id"))),
+               (double)(now_us() - start) / 1000);
+    arena_done(&arena);
+    return good;
+}
+
+int main(int argc, char *argv[])
+{
+    unsigned passed = 0;
+    unsigned failed = 0;
+    bool mimic = true;
+    bool timed = false;
+    const char *only = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        struct arena arena = {0};
+        struct buf text = {0};
+        struct json *cases = NULL;
+        struct err err = {0};
+
+        if (strcmp(argv[i], "--native") == 0 || strcmp(argv[i], "--time") == 0) {
+            mimic = mimic && strcmp(argv[i], "--native") != 0;
+            timed = timed || strcmp(argv[i], "--time") == 0;
+            continue;
+        }
+        if (strncmp(argv[i], "--only=", 7) == 0) {
+            only = argv[i] + 7;
+            continue;
+        }
+        if (!read_file(argv[i], &text) || json_parse(&arena, buf_str(&text), &cases, &err)) {
+            (void)fprintf(stderr, "conformance: %s: %s\n", argv[i],
+                          err.text[0] ? err.text : "cannot be read");
+            return 2;
+        }
+        JSON_FOREACH(cases, test) {
+            if (only && !str_is(json_str(json_get(test, "id")), only))
+                continue;
+            if (run_case(test, mimic, timed))
+                passed++;
+            else
+                failed++;
+        }
+        buf_done(&text);
+        arena_done(&arena);
+    }
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed ? 1 : 0;
+}
