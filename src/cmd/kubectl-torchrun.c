@@ -1,0 +1,19 @@
+#include "cmd/torchrun.h"
+#include "tool/option.h"
+
+#include <stddef.h>
+
+/* kubectl-torchrun: on PATH, kubectl runs it as `kubectl torchrun`; it works alone as well. */
+int main(int argc, char *argv[], char *envp[])
+{
+    static const struct command *const commands[] = {
+        &command_submit, &command_list, &command_logs, &command_delete, NULL,
+    };
+    static const struct program program = {
+        .name = "kubectl torchrun",
+        .summary = "save the file, run on N GPUs",
+        .commands = commands,
+    };
+
+    return program_main(&program, argc, argv, envp);
+}

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "kube/kubeconfig.h"
+#include "tool/option.h"
+#include "tool/term.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct api_request;
+struct client;
+struct json;
+struct kind;
+struct kube;
+struct object;
+
+/* kubectl-torchrun: one file a command; this header is what they share.
+ *
+ * A command opens a session (where the cluster is, who we are, which terminal), asks and tells, and
+ * closes it. Calls here wait: they turn the loop until the answer is there, so watches and streams
+ * that a command has started go on meanwhile. */
+#define SYNC_PROXY_LIMIT_MS 30000
+
+/* Every command has these, first in its values. */
+struct common_values {
+    const char *kubeconfig;
+    const char *context;
+    const char *ns;
+};
+
+#define COMMON_OPTIONS                                                                     \
+    {"kubeconfig",                                                                         \
+     0,                                                                                    \
+     OPTION_STR,                                                                           \
+     offsetof(struct common_values, kubeconfig),                                           \
+     .value = "FILE",                                                                      \
+     .help = "which cluster (default: as kubectl finds it, else the one of muster up)",    \
+     .flag_only = true},                                                                   \
+        {"context",        0,                                                              \
+         OPTION_STR,       offsetof(struct common_values, context),                        \
+         .value = "NAME",  .help = "context of the kubeconfig (default: its current one)", \
+         .flag_only = true},                                                               \
+    {                                                                                      \
+        "namespace", 'n', OPTION_STR, offsetof(struct common_values, ns),                  \
+            .value = "NS", .help = "namespace (default: the context's)", .flag_only = true \
+    }
+
+enum output {
+    OUTPUT_TABLE,
+    OUTPUT_WIDE,
+    OUTPUT_JSON,
+    OUTPUT_YAML,
+    OUTPUT_NAME,
+};
+extern const char *const output_names[];
+
+struct session {
+    struct arena arena;
+    uv_loop_t loop;
+    struct kube_config config;
+    struct kube *kube;
+    struct api *api;
+    struct client *client;
+    struct term out; /* stdout: data */
+    struct term err; /* stderr: words */
+    const char *program;
+    const char *command;
+    uv_timer_t timer;
+};
+
+int session_open(struct session *session, const struct invocation *invocation, struct err *err);
+void session_close(struct session *session);
+/* "kubectl torchrun submit: ..." on stderr, one line; returns the exit status 1. */
+int session_fail(struct session *session, const struct err *err);
+/* A sentence for the person, on stderr. */
+void session_say(struct session *session, const char *fmt, ...) _printf_(2, 3);
+
+/* One call on struct api. *ret_object (may be NULL) gets a reference. */
+int session_call(struct session *session,
+                 const struct api_request *request,
+                 struct object **ret_object,
+                 struct err *err);
+/* NULL and -ENOENT when it does not exist. */
+int session_get(struct session *session,
+                const struct kind *kind,
+                const char *name,
+                struct object **ret,
+                struct err *err);
+/* All objects of a kind in the namespace (or all namespaces: ns "*"); references in *ret, on the
+ * session's arena. */
+int session_list(struct session *session,
+                 const struct kind *kind,
+                 const char *ns,
+                 const char *label_selector,
+                 const struct object ***ret,
+                 size_t *ret_count,
+                 struct err *err);
+/* A merge patch of one object. */
+int session_patch(struct session *session,
+                  const struct kind *kind,
+                  const char *name,
+                  struct str patch,
+                  struct err *err);
+
+/* A plain request beside struct api: logs, the sync pod. The body of the answer is on the session's
+ * arena. Returns the HTTP status, or -errno when no answer came. */
+struct session_request {
+    const char *method;
+    struct str path;
+    const char *content_type;
+    struct str body;
+    int64_t timeout_ms;
+};
+int session_http(struct session *session,
+                 const struct session_request *request,
+                 struct str *ret_body,
+                 struct err *err);
+/* The message of a Kubernetes Status, or the text itself. */
+struct str session_error_text(struct session *session, struct str body);
+/* Turn the loop for about so long, or until something happened. */
+void session_turn(struct session *session, int64_t limit_ms);
+void session_pause(struct session *session, int64_t pause_ms);
+
+/* The path of the sync pod's service behind the API server: ".../proxy/v1/state". */
+struct str sync_path(struct session *session, const char *job, const char *what);
+
+/* ---- follow: logs of all ranks, and how the gang forms, until the job ends ---- */
+struct follow_options {
+    const char *job;
+    bool watch; /* until the end; false: what there is now */
+    bool previous;
+    int64_t rank;       /* -1: all */
+    int64_t tail;       /* -1: all lines */
+    int64_t generation; /* -1: the newest */
+    bool quiet;         /* logs only, no words about the job */
+};
+/* Returns the exit status of the training (or 0 when it was left running: detached), or -errno. */
+int follow_job(struct session *session, const struct follow_options *options, struct err *err);
+
+/* ---- upload: bring a folder to the job's sync pod ---- */
+struct upload {
+    const char *folder;
+    struct manifest *manifest; /* scanned; finished afterwards */
+    bool always;               /* also when the other side has this revision: no, only ask */
+    uint64_t bytes_sent;
+    bool unchanged;
+    char revision[40];
+};
+int upload_scan(struct session *session, struct upload *upload, struct err *err);
+int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err);
+void upload_done(struct upload *upload);
+
+extern const struct command command_submit;
+extern const struct command command_list;
+extern const struct command command_logs;
+extern const struct command command_delete;
