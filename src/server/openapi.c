@@ -1,21 +1,159 @@
+#include "server/openapi.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
 #include "base/str.h"
+#include "http/parse.h"
 #include "http/server.h"
 #include "server/request.h"
 
-/* kubectl insists on /openapi/v2 in protobuf before it creates or applies; an empty document says
- * "nothing known, validate on the server", which is what happens. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The OpenAPI endpoints. Documents are made when asked for; clients keep them by ETag (version 2)
+ * and by the hash in their address (version 3). */
+
+#define V2_TYPE "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+/* Names the state of all documents, of this program and its kinds. */
+static struct str version_tag(struct request *request)
+{
+    const struct kinds *kinds = request->server->api->kinds;
+    uint64_t hash = str_hash(STR(MUSTER_VERSION), openapi_version(request->server->openapi));
+
+    for (size_t i = 0; i < kinds_count(kinds); i++)
+        hash = str_hash(str_from(kinds_at(kinds, i)->name), hash);
+    return str_printf(request_arena(request), "\"%016llX\"", (unsigned long long)hash);
+}
+
+/* True when the client has this state already and was told so. */
+static bool unchanged(struct request *request, struct str tag)
+{
+    http_header(request->x, "ETag", tag);
+    http_header(request->x, "Vary", STR("Accept"));
+    if (!http_token_in(http_head_get(&request->x->head, "If-None-Match"),
+                       str_c(request_arena(request), tag)))
+        return false;
+    http_reply(request->x, 304, NULL, STR(""));
+    return true;
+}
+
 void openapi_v2(struct request *request)
 {
-    http_reply(request->x, 200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
-               STR(""));
+    struct arena *arena = request_arena(request);
+    _cleanup_(buf_done) struct buf buf = {0};
+
+    if (unchanged(request, version_tag(request)))
+        return;
+    openapi_write_v2(&buf, arena, request->server->api,
+                     openapi_schemas(request->server->openapi, arena, STR_NONE, STR_NONE, true));
+    http_reply(request->x, 200, V2_TYPE, buf_str(&buf));
 }
 
 void openapi_v3(struct request *request)
 {
-    request_not_found(request);
+    const struct kinds *kinds = request->server->api->kinds;
+    struct arena *arena = request_arena(request);
+    struct json *root = json_new_object(arena);
+    struct json *paths = json_add_object(arena, root, "paths");
+    struct str tag = version_tag(request);
+
+    if (unchanged(request, tag))
+        return;
+    for (size_t i = 0; i < kinds_count(kinds); i++) {
+        const struct kind *kind = kinds_at(kinds, i);
+        struct str path = kind->group[0]
+                              ? str_printf(arena, "apis/%s/%s", kind->group, kind->version)
+                              : str_printf(arena, "api/%s", kind->version);
+
+        if (json_get_str(paths, path))
+            continue;
+        struct json *item = json_set(paths, path, json_new_object(arena));
+        json_add_str(arena, item, "serverRelativeURL",
+                     str_printf(arena, "/openapi/v3/" STR_FMT "?hash=" STR_FMT, STR_ARG(path),
+                                STR_ARG(str_sub(tag, 1, tag.len - 2))));
+    }
+    http_reply(request->x, 200, "application/json", json_text(arena, root));
+}
+
+/* ---- one document ---- */
+static void add_operation(struct arena *arena,
+                          struct json *path,
+                          const char *method,
+                          const struct kind *kind)
+{
+    static const char *const names[] = {"dryRun", "fieldManager", "fieldValidation", NULL};
+    struct json *operation = json_add_object(arena, path, method);
+
+    if (!str_is(str_from(method), "get")) {
+        struct json *parameters = json_add_array(arena, operation, "parameters");
+
+        for (size_t i = 0; names[i]; i++) {
+            struct json *parameter = json_push(parameters, json_new_object(arena));
+            json_add_c(arena, parameter, "name", names[i]);
+            json_add_c(arena, parameter, "in", "query");
+            json_add_c(arena, json_add_object(arena, parameter, "schema"), "type", "string");
+        }
+    }
+    (void)json_add_object(arena, operation, "responses");
+    struct json *gvk = json_add_object(arena, operation, "x-kubernetes-group-version-kind");
+    json_add_c(arena, gvk, "group", kind->group);
+    json_add_c(arena, gvk, "version", kind->version);
+    json_add_c(arena, gvk, "kind", kind->name);
+}
+
+static void add_paths(struct arena *arena, struct json *paths, const struct kind *kind)
+{
+    struct str root = kind->group[0] ? str_printf(arena, "/apis/%s/%s", kind->group, kind->version)
+                                     : str_printf(arena, "/api/%s", kind->version);
+    struct str list = str_printf(arena, STR_FMT "%s/%s", STR_ARG(root),
+                                 kind->namespaced ? "/namespaces/{namespace}" : "", kind->plural);
+    struct str one = str_printf(arena, STR_FMT "/{name}", STR_ARG(list));
+    struct json *collection = json_set(paths, list, json_new_object(arena));
+    struct json *item = json_set(paths, one, json_new_object(arena));
+
+    add_operation(arena, collection, "get", kind);
+    add_operation(arena, collection, "post", kind);
+    add_operation(arena, item, "get", kind);
+    add_operation(arena, item, "put", kind);
+    add_operation(arena, item, "patch", kind);
+    add_operation(arena, item, "delete", kind);
 }
 
 void openapi_document(struct request *request)
 {
-    request_not_found(request);
+    const struct kinds *kinds = request->server->api->kinds;
+    struct arena *arena = request_arena(request);
+    struct json *root = json_new_object(arena);
+    bool found = false;
+
+    if (unchanged(request, version_tag(request)))
+        return;
+    json_add_c(arena, root, "openapi", "3.0.0");
+    struct json *info = json_add_object(arena, root, "info");
+    json_add_c(arena, info, "title", "Muster");
+    json_add_c(arena, info, "version", MUSTER_VERSION);
+    struct json *paths = json_add_object(arena, root, "paths");
+    for (size_t i = 0; i < kinds_count(kinds); i++) {
+        const struct kind *kind = kinds_at(kinds, i);
+
+        if (!str_is(request->route.group, kind->group) ||
+            !str_is(request->route.version, kind->version))
+            continue;
+        found = true;
+        add_paths(arena, paths, kind);
+    }
+    if (!found) {
+        request_not_found(request);
+        return;
+    }
+    json_set(json_add_object(arena, root, "components"), STR("schemas"),
+             openapi_schemas(request->server->openapi, arena, request->route.group,
+                             request->route.version, false));
+    http_reply(request->x, 200, "application/json", json_text(arena, root));
 }
