@@ -102,15 +102,10 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Into the namespaces of a container that runs; the pid namespace was entered by the shim. */
-static int join_container(pid_t pid, char words[static 256])
+/* Into the file system of a container that runs; the pid namespace was entered by the shim. */
+static int join_container(int join_fd, char words[static 256])
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0)
-        return shim_fail(words, "pidfd_open", "");
-    int r = setns(fd, CLONE_NEWNS) < 0 ? shim_fail(words, "setns", "mount") : 0;
-    close(fd);
-    return r;
+    return setns(join_fd, CLONE_NEWNS) < 0 ? shim_fail(words, "setns", "mount") : 0;
 }
 
 static int enter_folder(const char *cwd, char words[static 256])
@@ -147,7 +142,7 @@ static int become(const struct child_request *request, char words[static 256])
     }
     r = join_cgroups(spec, words);
     if (r == 0)
-        r = request->join_pid ? join_container(request->join_pid, words)
+        r = request->join_fd >= 0 ? join_container(request->join_fd, words)
                               : mounts_make(request, words);
     const char *cwd = records_get(spec, "cwd");
     if (r == 0)
@@ -165,7 +160,7 @@ static int become(const struct child_request *request, char words[static 256])
 
 static uint64_t clone_flags(const struct child_request *request)
 {
-    if (request->join_pid)
+    if (request->join_fd >= 0)
         return 0;
     return (records_has(request->spec, "ns", "pid") ? CLONE_NEWPID : 0ULL) |
            (records_has(request->spec, "ns", "mount") ? CLONE_NEWNS : 0ULL);
@@ -173,16 +168,13 @@ static uint64_t clone_flags(const struct child_request *request)
 
 static pid_t clone_child(const struct child_request *request)
 {
-    int own = -1, theirs = -1;
-    if (request->join_pid) { /* children are born in the pid namespace set here */
+    int own = -1;
+    if (request->join_fd >= 0) { /* children are born in the pid namespace set here */
         own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-        theirs = (int)syscall(SYS_pidfd_open, request->join_pid, 0);
-        if (own < 0 || theirs < 0 || setns(theirs, CLONE_NEWPID) < 0) {
+        if (own < 0 || setns(request->join_fd, CLONE_NEWPID) < 0) {
             int r = -errno;
             if (own >= 0)
                 close(own);
-            if (theirs >= 0)
-                close(theirs);
             return r;
         }
     }
@@ -192,7 +184,6 @@ static pid_t clone_child(const struct child_request *request)
     if (pid != 0 && own >= 0) {
         (void)setns(own, CLONE_NEWPID);
         close(own);
-        close(theirs);
     }
     return r;
 }

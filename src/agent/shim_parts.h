@@ -58,15 +58,13 @@ struct child_request {
     const struct records *spec;
     const char *folder; /* c/<name>, relative to the pod's folder */
     unsigned instance;
-    int pod_fd;    /* the pod's folder */
     int stdio[3];  /* -1: /dev/null */
     bool terminal; /* stdio[0] is the slave of a terminal for all three */
-    int join_pid;  /* exec: the first process of the container to join, else 0 */
+    int join_fd;   /* exec: pidfd of the container to join, else -1 */
 };
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
  * in `words`. */
 pid_t child_start(const struct child_request *request, char words[static 256]);
-/* The same environment the spec gives, for looking up the program. */
 
 /* ---- root file system and mounts (shim_mount.c), run inside the child ---- */
 /* Both return 0, or -errno with the step and path in `words`. */

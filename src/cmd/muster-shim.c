@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -245,7 +246,7 @@ static pid_t container_spawn(struct container *c,
     struct child_request request = {.spec = spec,
                                     .folder = folder,
                                     .instance = c->instance,
-                                    .pod_fd = shim.folder_fd,
+                                    .join_fd = -1,
                                     .terminal = pipes.terminal};
     memcpy(request.stdio, pipes.child, sizeof(request.stdio));
     pid_t pid = child_start(&request, words);
@@ -314,14 +315,16 @@ static void exec_start(unsigned long id,
     struct records spec = {0};
     char words[256] = "the container is not running";
     pid_t pid = -ESRCH;
-    if (c && session && records_open(&spec, shim.folder_fd, file) == 0) {
-        struct child_request request = {
-            .spec = &spec, .pod_fd = shim.folder_fd, .join_pid = c->pid, .terminal = count == 1};
+    int join_fd = c ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
+    if (join_fd >= 0 && session && records_open(&spec, shim.folder_fd, file) == 0) {
+        struct child_request request = {.spec = &spec, .join_fd = join_fd, .terminal = count == 1};
         for (int i = 0; i < 3; i++)
             request.stdio[i] = i < count ? fds[i] : -1;
         pid = child_start(&request, words);
     }
     records_close(&spec);
+    if (join_fd >= 0)
+        close(join_fd);
     (void)unlinkat(shim.folder_fd, file, 0);
     if (pid < 0) {
         TELL("execexit %lu %d %s", id, pid == -ENOENT ? 127 : 126, words);
