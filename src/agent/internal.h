@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/agent.h"
+#include "agent/cgroup.h"
 #include "agent/lifecycle.h"
 #include "agent/shim.h"
 #include "agent/stream.h"
@@ -26,6 +27,7 @@ struct env_context;
 struct json;
 struct object;
 struct pod;
+struct probe;
 
 /* internal: what the files of the agent share. Nothing outside src/agent includes this. */
 
@@ -84,6 +86,7 @@ struct machine {
     char path[4096]; /* PATH of muster up */
     gid_t groups[64];
     size_t group_count;
+    struct cgroups cgroups;
     char boot_id[64];
     char machine_id[64];
     char kernel[128];
@@ -137,6 +140,7 @@ struct pod {
     int handles_open;
     struct pod *next_dirty;
     struct podio_stream *streams; /* logs that follow, execs */
+    struct probe *probes;
 };
 
 void pod_observe(struct agent *agent, const struct object *object);

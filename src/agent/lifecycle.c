@@ -249,7 +249,7 @@ const char *lifecycle_phase(const struct run *run)
             live++;
     }
     if (lifecycle_is_over(run)) {
-        if (init_failed(run) || failed)
+        if (run->failed || init_failed(run) || failed)
             return "Failed";
         /* Stopped before it could begin: it has not succeeded. */
         return waiting || live ? "Failed" : "Succeeded";

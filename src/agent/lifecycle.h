@@ -82,6 +82,7 @@ struct run {
     size_t count;
     int64_t stop_ms; /* the whole pod is to stop since then; 0: not */
     int64_t grace_ms;
+    bool failed; /* stopped for a fault of its own (deadline, eviction): ends as Failed */
 };
 
 enum run_verb {

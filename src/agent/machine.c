@@ -81,6 +81,7 @@ void machine_look(struct machine *machine, const char *data_dir)
     read_line("/etc/machine-id", machine->machine_id, sizeof(machine->machine_id));
     read_os(machine);
     read_user(machine);
+    cgroup_look(&machine->cgroups);
     machine->mount_ns = machine->root;
     machine->overlay = machine->root;
 }

@@ -1,6 +1,7 @@
 #include "agent/env.h"
 #include "agent/internal.h"
 #include "agent/network.h"
+#include "agent/probe.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -115,7 +116,11 @@ static void decode_containers(struct pod *pod)
         c->name = json_str(json_get(spec, "name"));
         c->init = i < json_count(inits);
         c->sidecar = c->init && str_is(json_str(json_get(spec, "restartPolicy")), "Always");
-        c->startup_passed = true;
+        c->has_startup_probe = json_get(spec, "startupProbe") != NULL;
+        c->has_readiness_probe = json_get(spec, "readinessProbe") != NULL;
+        c->has_post_start = json_at(spec, "lifecycle.postStart") != NULL;
+        c->has_pre_stop = json_at(spec, "lifecycle.preStop") != NULL;
+        c->startup_passed = !c->has_startup_probe;
     }
 }
 
@@ -184,6 +189,7 @@ void pod_free(struct pod *pod)
     if (pod->stage == POD_GONE)
         return;
     pod->stage = POD_GONE;
+    probe_end_all(pod);
     streams_end_pod(pod);
     if (map_get(&agent->pods, pod->uid) == pod)
         map_remove(&agent->pods, pod->uid);
@@ -299,6 +305,7 @@ static void container_ended(struct pod *pod, struct run_container *c, const stru
     c->state = RUN_ENDED;
     if (end->never_started)
         pod_event(pod, true, "Failed", end->message);
+    probe_end(pod, (size_t)(c - pod->run.containers));
     streams_container_ended(pod, c);
     pod_mark(pod);
 }
@@ -343,6 +350,8 @@ static void container_runs(struct pod *pod, struct run_container *c, long long s
                   str_printf(&pod->arena, "Started container " STR_FMT, STR_ARG(c->name)));
     c->state = RUN_RUNNING;
     c->started_ms = started_ms;
+    if (!c->init || c->sidecar)
+        probe_begin(pod, (size_t)(c - pod->run.containers));
     pod_mark(pod);
 }
 
@@ -431,11 +440,8 @@ static void apply_plan(struct pod *pod, const struct run_plan *plan)
             link_send(&pod->link, NULL, 0, "signal " STR_FMT " %u %d", STR_ARG(c->name),
                       c->instance, action->signal);
             break;
-        case RUN_POST_START: c->post_start = HOOK_DONE; break;
-        case RUN_PRE_STOP:
-            c->pre_stop = HOOK_DONE;
-            pod_mark(pod);
-            break;
+        case RUN_POST_START: probe_post_start(pod, action->container); break;
+        case RUN_PRE_STOP: probe_pre_stop(pod, action->container); break;
         }
     }
 }
@@ -486,6 +492,7 @@ static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
         return;
     }
     pod->run.stop_ms = now_ms;
+    pod->run.failed = true;
     pod->stop_reason = STR("DeadlineExceeded");
     pod->stop_message = STR("Pod was active on the node longer than the specified deadline");
     pod_event(pod, true, "DeadlineExceeded", pod->stop_message);

@@ -61,6 +61,8 @@ int prepare_pod(struct pod *pod, struct err *err)
         record_add(&records, "ns", STR("uts"));
     if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostIPC"), false))
         record_add(&records, "ns", STR("ipc"));
+    if (machine->mount_ns)
+        volume_add_memory(pod, &records);
     /* For the next muster: what the object does not say. */
     record_add(&records, "agent.ns", pod->ns);
     record_add(&records, "agent.name", pod->name);
@@ -237,6 +239,7 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         r = security_add(pod, container, &records, err);
     if (r)
         return r;
+    cgroup_add(pod, container, &records);
     if (records.overflow)
         return err_set(err, -E2BIG, "container " STR_FMT ": its environment is too large",
                        STR_ARG(c->name));
@@ -266,6 +269,7 @@ int prepare_exec(struct pod *pod,
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
     record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
+    cgroup_add_join(pod, container, &records);
     r = security_add(pod, container, &records, err);
     return r ? r : files_write(file, buf_str(&records), 0600, err);
 }

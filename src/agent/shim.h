@@ -33,9 +33,10 @@
  * where a name says so.
  *
  * pod:
- *     hostname=H          UTS name (with uts=1)
+ *     hostname=H          UTS name (with ns=uts)
  *     ns=net|uts|ipc|user namespaces the pod's containers share; one record each
- *     net.*               see agent/network.h: the pod's address where it has its own network
+ *     tmpfs.options=O tmpfs=P   memory at P inside the folder, for all containers, gone with the
+ * shim
  *
  * <n>.spec:
  *     arg=A               one an argument; the first is looked up in PATH of the env records

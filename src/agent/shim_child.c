@@ -143,7 +143,7 @@ static int become(const struct child_request *request, char words[static 256])
     r = join_cgroups(spec, words);
     if (r == 0)
         r = request->join_fd >= 0 ? join_container(request->join_fd, words)
-                              : mounts_make(request, words);
+                                  : mounts_make(request, words);
     const char *cwd = records_get(spec, "cwd");
     if (r == 0)
         r = enter_folder(cwd, words);

@@ -75,7 +75,7 @@ static int make_file(int root_fd, const char *path)
     char folder[PATH_BYTES];
     if (strlen(path) >= sizeof(folder))
         return -ENAMETOOLONG;
-    strcpy(folder, path);
+    memcpy(folder, path, strlen(path) + 1);
     char *slash = strrchr(folder, '/');
     if (slash) {
         *slash = '\0';
@@ -279,8 +279,8 @@ static int carry_mount(struct root *root, const char *path)
     return r;
 }
 
-/* `own` is the new root, whose mounts are in the same list. */
-static int carry_mounts(struct root *root, const char *own)
+/* Mounts inside the pod's folder are the new root itself and memory volumes: not for carrying. */
+static int carry_mounts(struct root *root, const char *folder)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     if (!file)
@@ -293,7 +293,7 @@ static int carry_mounts(struct root *root, const char *own)
             sscanf(dash, " - %63s", type) != 1)
             continue;
         unescape(path);
-        if (!carried(path, type) || under(path, own))
+        if (!carried(path, type) || under(path, folder))
             continue;
         count++;
         int r = carry_mount(root, path);
@@ -484,7 +484,10 @@ static int make_records(struct root *root, const struct records *spec)
     return r;
 }
 
-static int make_root(struct root *root, const char *kind, char target[static PATH_BYTES])
+static int make_root(struct root *root,
+                     const char *kind,
+                     const char *folder,
+                     char target[static PATH_BYTES])
 {
     char upper[PATH_BYTES + 16];
     (void)snprintf(upper, sizeof(upper), "%s.upper", root->base);
@@ -507,7 +510,7 @@ static int make_root(struct root *root, const char *kind, char target[static PAT
     root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root->fd < 0)
         return shim_fail(root->words, "open", target);
-    return strcmp(kind, "overlay") == 0 ? carry_mounts(root, target) : 0;
+    return strcmp(kind, "overlay") == 0 ? carry_mounts(root, folder) : 0;
 }
 
 int mounts_make(const struct child_request *request, char words[static 256])
@@ -524,7 +527,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
                    request->instance);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return shim_fail(words, "make private", "/");
-    int r = make_root(&root, kind, target);
+    int r = make_root(&root, kind, here, target);
     if (r == 0)
         r = make_kernel_mounts(&root, spec);
     if (r == 0)

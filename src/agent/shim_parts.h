@@ -73,6 +73,8 @@ int mounts_make(const struct child_request *request, char words[static 256]);
 /* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
 int privileges_drop(const struct records *spec, char words[static 256]);
 
+/* Digits of base 10 or 16 (lower case) at the start of the text; returns how many there were. */
+size_t shim_number(const char *text, unsigned base, uint64_t *ret);
 /* "step path: reason"; returns -errno. */
 int shim_fail(char words[static 256], const char *step, const char *what);
 int64_t shim_now_ms(void);

@@ -7,7 +7,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -113,10 +112,11 @@ static int set_identity(const struct records *spec, char words[static 256])
     long uid = records_number(spec, "uid", -1), gid = records_number(spec, "gid", -1);
     gid_t groups[GROUPS_MAX];
     size_t count = 0;
+    uint64_t group;
     struct record record;
     for (size_t offset = 0; records_next(spec, &offset, &record) && count < GROUPS_MAX;)
-        if (record_is(&record, "group"))
-            groups[count++] = (gid_t)strtol(record.value, NULL, 10);
+        if (record_is(&record, "group") && shim_number(record.value, 10, &group))
+            groups[count++] = (gid_t)group;
     if (gid >= 0) {
         if (setgroups(count, groups) < 0 && errno != EPERM)
             return shim_fail(words, "setgroups", "");
@@ -146,7 +146,9 @@ static int keep_capabilities(uint64_t keep, char words[static 256])
 int privileges_drop(const struct records *spec, char words[static 256])
 {
     const char *caps = records_get(spec, "caps");
-    uint64_t keep = caps ? strtoull(caps, NULL, 16) : UINT64_MAX;
+    uint64_t keep = UINT64_MAX;
+    if (caps)
+        (void)shim_number(caps, 16, &keep);
     for (int cap = 0; caps && cap <= CAP_LAST_CAP; cap++)
         if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL &&
             errno != EPERM)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -78,12 +77,27 @@ bool records_has(const struct records *records, const char *name, const char *va
     return false;
 }
 
+size_t shim_number(const char *text, unsigned base, uint64_t *ret)
+{
+    uint64_t number = 0;
+    size_t used = 0;
+    for (;; used++) {
+        char c = text[used];
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                : base;
+        if (digit >= base)
+            break;
+        number = number * base + digit;
+    }
+    *ret = number;
+    return used;
+}
+
 long records_number(const struct records *records, const char *name, long otherwise)
 {
     const char *text = records_get(records, name);
-    if (!text)
-        return otherwise;
-    char *end;
-    long number = strtol(text, &end, 10);
-    return end == text || *end ? otherwise : number;
+    uint64_t number;
+    size_t used = text ? shim_number(text, 10, &number) : 0;
+    return used && !text[used] && number <= LONG_MAX ? (long)number : otherwise;
 }

@@ -254,6 +254,27 @@ static int make_volume(struct pod *pod,
         "persistentVolumeClaim volumes only");
 }
 
+static struct str memory_options(struct arena *arena, const struct json *empty)
+{
+    int64_t bytes = 0;
+    if (quantity_whole_json(json_get(empty, "sizeLimit"), &bytes, NULL) == 0 && bytes > 0)
+        return str_printf(arena, "mode=1777,size=%lld", (long long)bytes);
+    return STR("mode=1777");
+}
+
+void volume_add_memory(struct pod *pod, struct buf *records)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+        const struct json *empty = json_get(volume, "emptyDir");
+        if (!str_is(json_str(json_get(empty, "medium")), "Memory"))
+            continue;
+        struct str name = json_str(json_get(volume, "name"));
+        record_add(records, "tmpfs.options", memory_options(&arena, empty));
+        record_add(records, "tmpfs", str_printf(&arena, "volumes/" STR_FMT, STR_ARG(name)));
+    }
+}
+
 int volume_make_all(struct pod *pod, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -273,14 +294,6 @@ static const struct json *volume_named(const struct pod *pod, struct str name)
         if (str_eq(json_str(json_get(volume, "name")), name))
             return volume;
     return NULL;
-}
-
-static struct str memory_options(struct arena *arena, const struct json *empty)
-{
-    int64_t bytes = 0;
-    if (quantity_whole_json(json_get(empty, "sizeLimit"), &bytes, NULL) == 0 && bytes > 0)
-        return str_printf(arena, "mode=1777,size=%lld", (long long)bytes);
-    return STR("mode=1777");
 }
 
 static int mount_one(struct pod *pod,
@@ -305,10 +318,7 @@ static int mount_one(struct pod *pod,
                        STR_ARG(mount.sub));
     if (!volume)
         return err_set(err, -EINVAL, "no volume of that name in spec.volumes");
-    if (empty && str_is(json_str(json_get(empty, "medium")), "Memory")) {
-        mount.type = "tmpfs";
-        mount.options = memory_options(arena, empty);
-    } else if (json_get(volume, "hostPath")) {
+    if (json_get(volume, "hostPath")) {
         mount.source = json_str_at(volume, "hostPath.path");
     } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
         const char *folder = claim_folder(arena, pod, volume);

@@ -15,6 +15,8 @@ struct pod;
 /* Make every volume of the pod. -EAGAIN: a claim, ConfigMap or Secret is not there yet; err names
  * it and the volume. */
 int volume_make_all(struct pod *pod, struct err *err);
+/* Its memory volumes, as records of the pod file: the shim mounts them, so they go with it. */
+void volume_add_memory(struct pod *pod, struct buf *records);
 /* The container's volumeMounts. subPathExpr is expanded with `env`. */
 int volume_mount_all(struct pod *pod,
                      const struct json *container,

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -123,7 +123,10 @@ static long oom_kills(const char *path)
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *found = strstr(text, "oom_kill ");
-    return found ? strtol(found + 9, NULL, 10) : 0;
+    uint64_t count = 0;
+    if (found)
+        (void)shim_number(found + 9, 10, &count);
+    return (long)count;
 }
 
 /* ---- containers ---- */
@@ -156,6 +159,22 @@ static void write_exit(const struct container *c, const char *flags, const char 
     TELL("exited %s %u", c->name, c->instance);
 }
 
+/* The container's groups, then the pod's, which stay while another container is in them. */
+static void remove_groups(const struct container *c)
+{
+    char path[SHIM_NAME_BYTES + 32];
+    struct records spec = {0};
+    struct record record;
+    (void)snprintf(path, sizeof(path), "c/%s/%u.spec", c->name, c->instance);
+    if (records_open(&spec, shim.folder_fd, path) < 0)
+        return;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t offset = 0; records_next(&spec, &offset, &record);)
+            if (record_is(&record, "cgroup.make"))
+                (void)rmdir(record.value);
+    records_close(&spec);
+}
+
 /* A container is over when its process is and its output has been read to the end; a process it
  * left behind may hold the pipe, but not for ever: the pid namespace dies with its first one. */
 static void container_finish(struct container *c)
@@ -176,6 +195,7 @@ static void container_finish(struct container *c)
         close(c->input_fd);
     c->input_fd = -1;
     bool oom = oom_kills(c->oom_path) > c->oom_before;
+    remove_groups(c);
     c->pid = 0;
     write_exit(c, oom ? "o" : "-", "");
     *c = shim.containers[--shim.container_count];
@@ -509,6 +529,25 @@ static int listen_at(const char *path)
     return r;
 }
 
+/* Memory volumes live in a mount namespace of the shim, which every container's is a copy of. */
+static int make_memory(const struct records *pod)
+{
+    const char *options = "";
+    struct record record;
+    if (!records_get(pod, "tmpfs"))
+        return 0;
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return -errno;
+    for (size_t offset = 0; records_next(pod, &offset, &record);) {
+        if (record_is(&record, "tmpfs.options"))
+            options = record.value;
+        if (record_is(&record, "tmpfs") &&
+            mount("tmpfs", record.value, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 static int sandbox(const struct records *pod)
 {
     int flags = (records_has(pod, "ns", "net") ? CLONE_NEWNET : 0) |
@@ -516,6 +555,9 @@ static int sandbox(const struct records *pod)
                 (records_has(pod, "ns", "ipc") ? CLONE_NEWIPC : 0);
     if (flags && unshare(flags) < 0)
         return -errno;
+    int r = make_memory(pod);
+    if (r)
+        return r;
     const char *hostname = records_get(pod, "hostname");
     if ((flags & CLONE_NEWUTS) && hostname && sethostname(hostname, strlen(hostname)) < 0)
         return -errno;

@@ -1,0 +1,200 @@
+#include "agent/cgroup.h"
+
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "api/quantity.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define ROOT        "/sys/fs/cgroup"
+#define NAME        "muster"
+#define PERIOD_US   100000
+#define SHARES_MIN  2
+#define SHARES_MAX  262144
+#define CONTROLLERS "+cpu +memory +pids"
+
+static int make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
+{
+    (void)snprintf(out, CGROUP_PATH_BYTES, "%s/" NAME, parent);
+    return mkdir(out, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int enable(const char *folder)
+{
+    char path[CGROUP_PATH_BYTES + 32];
+    (void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", folder);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int r = fd < 0 || write(fd, CONTROLLERS, sizeof(CONTROLLERS) - 1) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static int look_v2(struct cgroups *cgroups)
+{
+    int r = enable(ROOT);
+    if (r == 0)
+        r = make_base(cgroups->memory, ROOT);
+    if (r == 0)
+        r = enable(cgroups->memory);
+    return r;
+}
+
+void cgroup_look(struct cgroups *cgroups)
+{
+    *cgroups = (struct cgroups){0};
+    struct statfs fs;
+    int r = statfs(ROOT, &fs) < 0 ? -errno : 0;
+    bool v2 = r == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+    if (r == 0 && v2) {
+        r = look_v2(cgroups);
+    } else if (r == 0) {
+        r = make_base(cgroups->memory, ROOT "/memory");
+        r = r ? r : make_base(cgroups->cpu, ROOT "/cpu");
+        r = r ? r : make_base(cgroups->pids, ROOT "/pids");
+    }
+    if (r == 0)
+        cgroups->kind = v2 ? CGROUP_V2 : CGROUP_V1;
+    else
+        (void)snprintf(cgroups->why, sizeof(cgroups->why), "%s: %s; limits are not enforced", ROOT,
+                       strerrordesc_np(-r));
+}
+
+/* ---- records ---- */
+
+struct group {
+    char pod[CGROUP_PATH_BYTES * 2];
+    char container[CGROUP_PATH_BYTES * 2];
+};
+
+static void group_of(const struct pod *pod,
+                     const struct json *container,
+                     const char *base,
+                     struct group *ret)
+{
+    (void)snprintf(ret->pod, sizeof(ret->pod), "%s/" STR_FMT, base, STR_ARG(pod->uid));
+    (void)snprintf(ret->container, sizeof(ret->container), "%s/" STR_FMT "/" STR_FMT, base,
+                   STR_ARG(pod->uid), STR_ARG(json_str(json_get(container, "name"))));
+}
+
+static void add_file(struct buf *records, const char *folder, const char *file, long long number)
+{
+    buf_addf(records, "cgroup.file=%s/%s", folder, file);
+    buf_addc(records, '\0');
+    record_number(records, "cgroup.write", number);
+}
+
+static void add_join(struct buf *records, const char *folder)
+{
+    buf_addf(records, "cgroup.join=%s/cgroup.procs", folder);
+    buf_addc(records, '\0');
+}
+
+static void add_folders(struct buf *records, const struct group *group)
+{
+    record_add(records, "cgroup.make", str_from(group->pod));
+    record_add(records, "cgroup.make", str_from(group->container));
+}
+
+static int64_t amount(const struct json *container, const char *list, const char *name, bool milli)
+{
+    int64_t value = 0;
+    const struct json *entry = json_get(json_get(json_get(container, "resources"), list), name);
+    int r =
+        milli ? quantity_milli_json(entry, &value, NULL) : quantity_whole_json(entry, &value, NULL);
+    return r ? 0 : value;
+}
+
+static int64_t shares_of(const struct json *container)
+{
+    int64_t milli = amount(container, "requests", "cpu", true);
+    int64_t shares = milli * 1024 / 1000;
+    return shares < SHARES_MIN ? SHARES_MIN : shares > SHARES_MAX ? SHARES_MAX : shares;
+}
+
+static void add_v1(const struct pod *pod, const struct json *container, struct buf *records)
+{
+    const struct cgroups *cgroups = &pod->agent->machine.cgroups;
+    int64_t memory = amount(container, "limits", "memory", false);
+    int64_t cpu = amount(container, "limits", "cpu", true);
+    struct group group;
+    group_of(pod, container, cgroups->memory, &group);
+    add_folders(records, &group);
+    if (memory) {
+        add_file(records, group.container, "memory.limit_in_bytes", memory);
+        add_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
+    }
+    add_join(records, group.container);
+    buf_addf(records, "cgroup.oom=%s/memory.oom_control", group.container);
+    buf_addc(records, '\0');
+    group_of(pod, container, cgroups->cpu, &group);
+    add_folders(records, &group);
+    add_file(records, group.container, "cpu.shares", shares_of(container));
+    if (cpu) {
+        add_file(records, group.container, "cpu.cfs_period_us", PERIOD_US);
+        add_file(records, group.container, "cpu.cfs_quota_us", cpu * (PERIOD_US / 1000));
+    }
+    add_join(records, group.container);
+    group_of(pod, container, cgroups->pids, &group);
+    add_folders(records, &group);
+    add_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
+    add_join(records, group.container);
+}
+
+static void add_v2(const struct pod *pod, const struct json *container, struct buf *records)
+{
+    int64_t memory = amount(container, "limits", "memory", false);
+    int64_t cpu = amount(container, "limits", "cpu", true);
+    struct group group;
+    group_of(pod, container, pod->agent->machine.cgroups.memory, &group);
+    record_add(records, "cgroup.make", str_from(group.pod));
+    buf_addf(records, "cgroup.file=%s/cgroup.subtree_control", group.pod);
+    buf_addc(records, '\0');
+    record_add(records, "cgroup.write", STR(CONTROLLERS));
+    add_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
+    record_add(records, "cgroup.make", str_from(group.container));
+    if (memory) {
+        add_file(records, group.container, "memory.max", memory);
+        add_file(records, group.container, "memory.swap.max", 0);
+        add_file(records, group.container, "memory.oom.group", 1);
+    }
+    add_file(records, group.container, "cpu.weight",
+             1 + (shares_of(container) - SHARES_MIN) * 9999 / (SHARES_MAX - SHARES_MIN));
+    if (cpu) {
+        buf_addf(records, "cgroup.file=%s/cpu.max", group.container);
+        buf_addc(records, '\0');
+        buf_addf(records, "cgroup.write=%lld %d", (long long)(cpu * (PERIOD_US / 1000)), PERIOD_US);
+        buf_addc(records, '\0');
+    }
+    add_join(records, group.container);
+    buf_addf(records, "cgroup.oom=%s/memory.events", group.container);
+    buf_addc(records, '\0');
+}
+
+void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records)
+{
+    switch (pod->agent->machine.cgroups.kind) {
+    case CGROUP_V1: add_v1(pod, container, records); break;
+    case CGROUP_V2: add_v2(pod, container, records); break;
+    case CGROUP_NONE: break;
+    }
+}
+
+void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records)
+{
+    const struct cgroups *cgroups = &pod->agent->machine.cgroups;
+    const char *bases[] = {cgroups->memory, cgroups->cpu, cgroups->pids};
+    size_t count = cgroups->kind == CGROUP_V1 ? 3 : cgroups->kind == CGROUP_V2 ? 1 : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct group group;
+        group_of(pod, container, bases[i], &group);
+        add_join(records, group.container);
+    }
+}

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct err;
+struct json;
+struct pod;
+
+/* cgroup: requests and limits as control groups, version 1 or 2, as records for the shim, which
+ * makes and removes them. A pod's group is <base>/<uid>, a container's <base>/<uid>/<name>. */
+#define CGROUP_PATH_BYTES   512
+#define CGROUP_POD_PIDS_MAX 4096 /* processes and threads of one pod: a fork bomb ends there */
+
+enum cgroup_kind {
+    CGROUP_NONE,
+    CGROUP_V1,
+    CGROUP_V2,
+};
+
+struct cgroups {
+    enum cgroup_kind kind;
+    char memory[CGROUP_PATH_BYTES]; /* base folders; version 2 uses this one alone */
+    char cpu[CGROUP_PATH_BYTES];
+    char pids[CGROUP_PATH_BYTES];
+    char why[240]; /* CGROUP_NONE: what is missing */
+};
+
+/* Find and prepare the base folders. */
+void cgroup_look(struct cgroups *cgroups);
+void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records);
+/* The records of an exec: join the group of the container that runs. */
+void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records);

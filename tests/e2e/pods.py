@@ -1,0 +1,69 @@
+"""Pods for tests of the node agent: short to write down, bound to a node by hand."""
+
+import json
+
+from harness import check, wait_for
+
+
+def container(command, name="main", **more):
+    """A container that runs a shell command, or an argv."""
+    argv = ["sh", "-c", command] if isinstance(command, str) else command
+    return {"name": name, "image": "none", "command": argv, **more}
+
+
+def pod(name, *containers, node="node-0", restart="Never", labels=None, annotations=None, **spec):
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
+            "spec": {"nodeName": node, "restartPolicy": restart, "terminationGracePeriodSeconds": 5,
+                     "containers": list(containers), **spec}}
+
+
+def apply(m, *objects):
+    m.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def phase(m, name):
+    found = m.get("pod", name)
+    return found and found["status"].get("phase")
+
+
+def wait_phase(m, name, *phases, limit=30):
+    return wait_for(lambda: phase(m, name) in phases and phase(m, name), f"pod {name} to be {phases}", limit)
+
+
+def wait_ready(m, name, limit=30):
+    def ready():
+        conditions = m.get("pod", name)["status"].get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    wait_for(ready, f"pod {name} to be ready", limit)
+
+
+def status(m, name, which="main"):
+    found = m.get("pod", name)["status"]
+    for entry in found.get("initContainerStatuses", []) + found.get("containerStatuses", []):
+        if entry["name"] == which:
+            return entry
+    return None
+
+
+def ended(m, name, which="main"):
+    return status(m, name, which)["state"].get("terminated")
+
+
+def logs(m, name, *flags):
+    return m.kubectl("logs", name, *flags).stdout
+
+
+def run_pod(m, name, command, expect="Succeeded", limit=30, **spec):
+    """Run one container to its end; its output."""
+    more = spec.pop("container", {})
+    apply(m, pod(name, container(command, **more), **spec))
+    seen = wait_phase(m, name, "Succeeded", "Failed", limit=limit)
+    out = logs(m, name)
+    check(seen == expect, f"pod {name} ended {seen}, not {expect}: {ended(m, name)}\n{out}")
+    return out
+
+
+def events(m, name):
+    return [(e["reason"], e["message"]) for e in m.get("events")
+            if e["involvedObject"].get("name") == name]

@@ -1,0 +1,95 @@
+"""Environment and volumes: what a pod is given."""
+
+import base64
+import os
+
+from harness import Muster, check, wait_for
+from pods import apply, container, events, logs, phase, pod, run_pod, status, wait_phase
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+          "data": {"COLOUR": "green", "file.txt": "hello\n"}}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+          "data": {"PASSWORD": base64.b64encode(b"hunter2").decode()}}
+
+
+def test_the_environment_is_put_together_as_kubernetes_does():
+    with Muster() as m:
+        apply(m, CONFIG, SECRET)
+        env = [{"name": "PLAIN", "value": "x"},
+               {"name": "BOTH", "value": "$(PLAIN)-$(COLOUR)-$$(PLAIN)-$(NOPE)"},
+               {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "COLOUR"}}},
+               {"name": "PASS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "PASSWORD"}}},
+               {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+               {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+               {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+               {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+               {"name": "MEM", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}}]
+        apply(m, pod("a", container("echo $PLAIN $BOTH $KEY $PASS $NODE $LABEL $CPU $MEM $COLOUR $1; echo $IP",
+                                    env=env, envFrom=[{"configMapRef": {"name": "c"}}],
+                                    args=["zero", "$(PLAIN)!"],
+                                    resources={"limits": {"cpu": "1500m", "memory": "64Mi"}}),
+                     labels={"app": "web"}))
+        wait_phase(m, "a", "Succeeded")
+        words = logs(m, "a").splitlines()
+        check(words[0] == "x x-green-$(PLAIN)-$(NOPE) green hunter2 node-0 web 1500 67108864 green x!", words[0])
+        check(words[1] == m.get("pod", "a")["status"]["podIP"], words[1])
+
+
+def test_a_pod_waits_for_what_it_refers_to():
+    with Muster() as m:
+        apply(m, pod("a", container("echo $V", env=[
+            {"name": "V", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "COLOUR"}}}])))
+        wait_for(lambda: "CreateContainerConfigError" in str(status(m, "a")), "the pod to say what is missing")
+        check(phase(m, "a") == "Pending", phase(m, "a"))
+        apply(m, CONFIG)
+        wait_phase(m, "a", "Succeeded")
+        check(logs(m, "a") == "green\n", logs(m, "a"))
+
+
+def test_volumes_of_every_kind():
+    with Muster() as m:
+        host = os.path.join(m.folder, "host")
+        os.mkdir(host)
+        os.chmod(host, 0o777)
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "claim"},
+                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        apply(m, CONFIG, SECRET, claim)
+        volumes = [{"name": "disk", "emptyDir": {}},
+                   {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+                   {"name": "host", "hostPath": {"path": host}},
+                   {"name": "conf", "configMap": {"name": "c", "defaultMode": 0o400}},
+                   {"name": "sec", "secret": {"secretName": "s", "items": [{"key": "PASSWORD", "path": "a/b"}]}},
+                   {"name": "down", "downwardAPI": {"items": [
+                       {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+                   {"name": "proj", "projected": {"sources": [{"configMap": {"name": "c"}},
+                                                              {"secret": {"name": "s"}}]}},
+                   {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}}]
+        command = "; ".join(["echo d > /disk/x && cat /disk/x", "cat /conf/file.txt /sec/a/b /down/labels",
+                             "echo; stat -c %a /conf/file.txt", "ls /proj | tr '\\n' ' '", "echo h > /host/x",
+                             "echo c > /claim/x", "touch /conf/new 2>&1 | grep -o 'Read-only'",
+                             "dd if=/dev/zero of=/mem/x bs=1M count=3 2>&1 | grep -o 'No space'",
+                             "touch /ro/x 2>&1 | grep -o 'Read-only'", "true"])
+        mounts = [{"name": v["name"], "mountPath": "/" + v["name"]} for v in volumes]
+        mounts.append({"name": "disk", "mountPath": "/ro", "readOnly": True})
+        out = run_pod(m, "a", command, volumes=volumes, labels={"app": "web"}, container={"volumeMounts": mounts})
+        check(out.split() == ["d", "hello", 'hunter2app="web"', "400", "COLOUR", "PASSWORD", "file.txt",
+                              "Read-only", "No", "space", "Read-only"], out)
+        check(open(os.path.join(host, "x")).read() == "h\n", "hostPath reaches the host")
+        check(run_pod(m, "b", "cat /claim/x", volumes=volumes[-1:], container={"volumeMounts": [
+            {"name": "claim", "mountPath": "/claim"}]}) == "c\n", "a claim outlives the pod")
+
+
+def test_memory_volumes_are_shared_by_the_containers_of_a_pod():
+    with Muster() as m:
+        mounts = [{"name": "mem", "mountPath": "/mem"}]
+        apply(m, pod("a", container("until test -e /mem/x; do sleep 0.1; done; cat /mem/x", volumeMounts=mounts),
+                     container("echo shared > /mem/y; mv /mem/y /mem/x", name="other", volumeMounts=mounts),
+                     volumes=[{"name": "mem", "emptyDir": {"medium": "Memory"}}]))
+        wait_phase(m, "a", "Succeeded")
+        check(logs(m, "a", "-c", "main") == "shared\n", logs(m, "a", "-c", "main"))
+
+
+def test_a_claim_that_does_not_exist_is_named():
+    with Muster() as m:
+        apply(m, pod("a", container("true"), volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "nope"}}]))
+        wait_for(lambda: any("nope" in text for _, text in events(m, "a")), "an event that names the claim")
