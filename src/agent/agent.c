@@ -190,6 +190,8 @@ static void take_options(struct agent *agent, const struct agent_options *option
     struct agent_options *own = &agent->options;
     *own = *options;
     own->data_dir = keep(agent, options->data_dir);
+    /* Two musters on one machine share its loopback addresses: each begins somewhere else. */
+    agent->next_ip = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
     own->shim_path =
         options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
     own->launch_path =
