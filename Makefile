@@ -4,16 +4,18 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive with SBOM in dist/, without a daemon
 # make test-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed
 # make install    PREFIX=/usr/local DESTDIR=
 # make clean
 PREFIX ?= /usr/local
 DESTDIR ?=
+TIME ?= 120
 # A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan bench install clean image test-kubernetes
+.PHONY: all demo test asan tsan fuzz bench install clean image test-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -38,6 +40,10 @@ tsan:
 	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
 	@ninja -C build-tsan --quiet
 	@tests/run.py --only build-tsan
+
+fuzz:
+	@tools/deps.sh test
+	@tools/fuzz.sh $(TIME) $(TARGET)
 
 bench: all
 	@tools/deps.sh test

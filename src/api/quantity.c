@@ -190,6 +190,16 @@ int quantity_cmp(struct quantity a, struct quantity b)
     return a.nano < b.nano ? -1 : a.nano > b.nano;
 }
 
+/* printf has no conversion for 128 bits: the last 18 digits apart. */
+static struct str digits_text(struct arena *arena, __int128 value)
+{
+    const __int128 split = (__int128)NANO * NANO;
+    long long high = (long long)(value / split);
+    long long low = (long long)(value % split);
+
+    return high ? str_printf(arena, "%lld%018lld", high, low) : str_printf(arena, "%lld", low);
+}
+
 struct str quantity_text(struct arena *arena, struct quantity quantity)
 {
     __int128 left = quantity.nano < 0 ? -quantity.nano : quantity.nano;
@@ -216,7 +226,9 @@ struct str quantity_text(struct arena *arena, struct quantity quantity)
         left /= NANO;
     (void)scale(&left, binary ? 1024 : 10,
                 binary ? -suffixes[best].exponent : -(suffixes[best].exponent + 9));
+    struct str digits = digits_text(arena, left);
     return quantity.format == QUANTITY_EXPONENT && suffixes[best].exponent
-               ? str_printf(arena, "%s%llde%d", sign, (long long)left, suffixes[best].exponent)
-               : str_printf(arena, "%s%lld%s", sign, (long long)left, suffixes[best].text);
+               ? str_printf(arena, "%s" STR_FMT "e%d", sign, STR_ARG(digits),
+                            suffixes[best].exponent)
+               : str_printf(arena, "%s" STR_FMT "%s", sign, STR_ARG(digits), suffixes[best].text);
 }

@@ -99,8 +99,12 @@ static bool number_to_i64(struct str text, int64_t *ret)
     int64_t written = 0;
     if (i < text.len && !str_to_i64(str_sub(text, i + 1, text.len), &written))
         return false;
+    if (value == 0) {
+        *ret = 0;
+        return true;
+    }
     if (written > 1000 || written < -1000)
-        return value == 0 ? (*ret = 0, true) : false;
+        return false;
     for (exponent += written; exponent > 0 && value; exponent--) {
         value *= 10;
         if (value > (__int128)INT64_MAX + 1)

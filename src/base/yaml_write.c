@@ -58,6 +58,47 @@ static bool is_block(struct str text)
     return true;
 }
 
+/* The code point at p and how many bytes it has; the tree holds valid UTF-8 only. */
+static unsigned code_point(const char *p, size_t *ret_len)
+{
+    unsigned char c = (unsigned char)p[0];
+    size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    unsigned code = len == 1 ? c : c & (0x7fU >> len);
+
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | ((unsigned char)p[i] & 0x3f);
+    *ret_len = len;
+    return code;
+}
+
+/* What may stand in quotes as it is: printable, and no kind of line break. */
+static bool is_printable(unsigned code)
+{
+    if (code < 0xa0)
+        return code >= 0x20 && code < 0x7f && code != '"' && code != '\\';
+    return code != 0x2028 && code != 0x2029 && code != 0xfeff && code != 0xfffe && code != 0xffff;
+}
+
+static void write_quoted(struct buf *buf, struct str text)
+{
+    size_t len = 0;
+
+    buf_addc(buf, '"');
+    for (size_t i = 0; i < text.len; i += len) {
+        unsigned code = code_point(text.p + i, &len);
+
+        if (is_printable(code))
+            buf_add(buf, str_sub(text, i, len));
+        else if (code == '\n')
+            buf_add(buf, STR("\\n"));
+        else if (code == '"' || code == '\\')
+            buf_addf(buf, "\\%c", (int)code);
+        else
+            buf_addf(buf, "\\u%04x", code);
+    }
+    buf_addc(buf, '"');
+}
+
 static void write_block(struct buf *buf, struct str text, size_t depth)
 {
     bool newline = text.p[text.len - 1] == '\n';
@@ -70,7 +111,7 @@ static void write_block(struct buf *buf, struct str text, size_t depth)
         text.len--;
     while (str_cut(&text, '\n', &line)) {
         if (line.len)
-            indent(buf, depth);
+            indent(buf, depth ? depth : 1); /* a block at the top is indented too */
         buf_add(buf, line);
         buf_addc(buf, '\n');
     }
@@ -85,7 +126,7 @@ static void write_text(struct buf *buf, struct str text, size_t depth)
     if (is_plain(text))
         buf_add(buf, text);
     else
-        json_write_string(buf, text);
+        write_quoted(buf, text);
     buf_addc(buf, '\n');
 }
 
@@ -94,7 +135,7 @@ static void write_key(struct buf *buf, struct str key)
     if (is_plain(key))
         buf_add(buf, key);
     else
-        json_write_string(buf, key);
+        write_quoted(buf, key);
     buf_addc(buf, ':');
 }
 
