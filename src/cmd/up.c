@@ -210,8 +210,8 @@ static int start(struct up *up, struct err *err)
     r = start_agent(up, url, err);
     if (r < 0)
         return r;
-    r = runner_start(&up->loop, store_api(up->store), &(struct runner_options){.log = &up->log},
-                     &up->runner, err);
+    r = runner_start(&up->loop, store_api(up->store),
+                     &(struct runner_options){.log = &up->log, .embedded = true}, &up->runner, err);
     if (r == 0)
         r = scheduler_start(&up->loop, store_api(up->store),
                             &(struct scheduler_options){.log = &up->log}, &up->scheduler, err);

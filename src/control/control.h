@@ -51,6 +51,7 @@ struct controller {
     const char *name; /* as in --controllers=-name */
     /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
     bool at_start;
+    bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
     const struct kind *const *watches; /* NULL-terminated */
     /* The keys that a change of `object` touches: usually the object itself or its owner. */
     void (*keys)(const struct cache *cache, const struct object *object, struct control_keys *ret);

@@ -7,3 +7,9 @@ extern const struct controller defaults_controller;       /* default queues, pri
 extern const struct controller torchrun_queue_controller; /* TorchrunQueue */
 extern const struct controller torchrun_job_controller;   /* TorchrunJob */
 extern const struct controller group_controller;          /* pod groups */
+
+/* What a controller-manager does; only where there is none. */
+extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
+extern const struct controller endpoints_controller;       /* addresses of Services */
+extern const struct controller claims_controller;          /* PersistentVolumeClaims */
+extern const struct controller disruption_controller;      /* PodDisruptionBudgets */

@@ -560,7 +560,8 @@ int runner_start(uv_loop_t *loop,
         runner->timer->data = runner;
     }
     for (size_t i = 0; controllers[i]; i++)
-        if (!is_without(options, controllers[i]->name))
+        if (!is_without(options, controllers[i]->name) &&
+            (options->embedded || !controllers[i]->embedded))
             unit_add(runner, controllers[i], options->seed);
     for (size_t i = 0; i < runner->watches.count; i++) {
         struct watch *watch = runner->watches.items[i];

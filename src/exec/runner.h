@@ -2,6 +2,7 @@
 
 #include "control/control.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -30,6 +31,7 @@ struct runner_options {
     struct control_config config; /* empty fields get their defaults; strings must outlive it */
     const struct log *log;        /* may be NULL */
     const char *const *without;   /* names of controllers that stay off; NULL-terminated, or NULL */
+    bool embedded;                /* also run what a cluster's controller-manager would */
     uint64_t seed;                /* of hash tables */
     /* The clock; NULL: the wall clock. The simulator hands in its own. */
     int64_t (*now)(void *user);

@@ -205,15 +205,18 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
 struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
 {
     const struct sched_pod *spec = &pod->shape->spec;
-    bool pods = spec->affinity_count || spec->anti_affinity_count ||
-                spec->affinity_preference_count || spec->anti_affinity_preference_count ||
-                sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD));
+    bool pods = !sched->config.without_filters &&
+                (spec->affinity_count || spec->anti_affinity_count ||
+                 spec->affinity_preference_count || spec->anti_affinity_preference_count ||
+                 sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD)));
 
-    if (sched->config.without_filters || (!pods && !spec->port_count && !pod->claim_count))
+    bool ports = spec->port_count && !sched->config.without_filters;
+
+    if (!pods && !ports && !pod->claim_count)
         return NULL;
     struct affinity *affinity = ARENA_NEW(sched->arena, struct affinity);
     *affinity = (struct affinity){
-        .sched = sched, .pod = pod, .ports = spec->port_count > 0, .claims = pod->claim_count > 0};
+        .sched = sched, .pod = pod, .ports = ports, .claims = pod->claim_count > 0};
     if (!pods)
         return affinity;
     terms_open(sched->arena, &affinity->near, spec->affinity, spec->affinity_count, 1);

@@ -224,13 +224,19 @@ struct attempt {
     struct failure *failure;
 };
 
-/* Its old room is free for it to go back to: nobody was promised it meanwhile. */
-static bool can_stay(const struct pod *pod, const struct node *node)
+/* The placement is its old room: the same shared devices, or any whole one where its own is still
+ * free for it. */
+static bool can_stay(const struct pod *pod, const struct placement *placement)
 {
+    const struct node *node = placement->node;
     int64_t memory = share_memory(pod, node);
 
     for (uint8_t i = 0; i < pod->share_count; i++) {
         const struct share *share = &node->shares[pod->shares[i]];
+        if (placement->shares[i] == pod->shares[i])
+            continue;
+        if (placement->shares[i] != SHARES_MAX)
+            return false;
         if (node->gpu_memory - share->allocated - share->pipelined < memory)
             return false;
     }
@@ -242,7 +248,8 @@ static void put(struct attempt *attempt, struct pod *pod, struct placement *plac
     struct sched *sched = attempt->sched;
     struct node *node = placement->node;
 
-    if (pod->victim && pod->status == ST_RELEASING && pod->node == node && can_stay(pod, node)) {
+    if (pod->victim && pod->status == ST_RELEASING && pod->node == node &&
+        can_stay(pod, placement)) {
         pod_set(sched, pod, pod->was, node, pod->shares, pod->share_count);
         return;
     }

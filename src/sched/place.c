@@ -218,7 +218,7 @@ static bool claims_usable(const struct sched *sched, const struct pod *pod)
     for (size_t i = 0; i < pod->claim_count; i++) {
         const struct claim *claim = pod->claims[i];
 
-        if (!claim->known || claim->spec.consumers >= 256)
+        if (!claim->known || claim->spec.consumers + claim->holders >= CLAIM_CONSUMERS_MAX)
             return false;
         if (claim->gpu && !claim->from_template && !sched->config.without_proportion &&
             !str_eq(claim->spec.queue, pod->group->queue->name))

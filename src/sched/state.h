@@ -40,16 +40,17 @@ enum {
     RES_PODS,
     RES_FIRST_OTHER,
 };
-#define RES_MAX           256  /* distinct resource names in a cluster */
-#define SHARES_MAX        255  /* shared devices of a node */
-#define SHARE_DEVICES_MAX 16   /* shared devices of one pod */
-#define DEVICES_MAX       256  /* numbered whole devices of a node */
-#define QUEUE_DEPTH_MAX   64   /* levels of queues */
-#define KEY_BYTES         1024 /* namespace 63, name 253; longer ones cannot exist */
-#define GPU_MILLI         1000
-#define GPU_FRACTION      1000000
-#define PRIORITY_DEFAULT  50
-#define PRIORITY_FIXED    100 /* from here on groups are not preemptible unless they say so */
+#define RES_MAX             256  /* distinct resource names in a cluster */
+#define SHARES_MAX          255  /* shared devices of a node */
+#define SHARE_DEVICES_MAX   16   /* shared devices of one pod */
+#define DEVICES_MAX         256  /* numbered whole devices of a node */
+#define CLAIM_CONSUMERS_MAX 256  /* pods that may use one resource claim */
+#define QUEUE_DEPTH_MAX     64   /* levels of queues */
+#define KEY_BYTES           1024 /* namespace 63, name 253; longer ones cannot exist */
+#define GPU_MILLI           1000
+#define GPU_FRACTION        1000000
+#define PRIORITY_DEFAULT    50
+#define PRIORITY_FIXED      100 /* from here on groups are not preemptible unless they say so */
 
 struct want {
     uint32_t res;

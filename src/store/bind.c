@@ -155,5 +155,7 @@ int evict_pod(struct write *write, const struct api_request *request)
     const struct json *given = json_get(root, "deleteOptions");
     inner.body = given ? json_text(write->arena, given) : STR_NONE;
     int r = delete_parse(write->reply, &inner, &options);
+    if (r == 0 && write->old)
+        r = admission_evict(write);
     return r < 0 ? r : delete_object(write, &options);
 }

@@ -116,16 +116,17 @@ void collect_delete(struct store *store, const struct entry *entry, struct str p
     reply_queue(store, reply);
 }
 
-/* Writes the object back after `change` worked on it. */
-void collect_edit(struct store *store,
-                  const struct entry *entry,
-                  void (*edit)(struct json *root, const void *what),
-                  const void *what)
+static void edit_as(struct store *store,
+                    const struct entry *entry,
+                    struct str subresource,
+                    void (*edit)(struct json *root, const void *what),
+                    const void *what)
 {
     struct reply *reply = reply_new(store, NULL, NULL);
     struct api_request request = request_for(entry, API_UPDATE);
     struct write write;
 
+    request.subresource = subresource;
     if (write_open(&write, store, reply, &request) == 0 && write.old) {
         struct json *root = object_json(write.old, write.arena);
 
@@ -133,6 +134,22 @@ void collect_edit(struct store *store,
         (void)write_replace(&write, root);
     }
     reply_queue(store, reply);
+}
+
+void collect_edit(struct store *store,
+                  const struct entry *entry,
+                  void (*edit)(struct json *root, const void *what),
+                  const void *what)
+{
+    edit_as(store, entry, STR(""), edit, what);
+}
+
+void collect_edit_status(struct store *store,
+                         const struct entry *entry,
+                         void (*edit)(struct json *root, const void *what),
+                         const void *what)
+{
+    edit_as(store, entry, STR("status"), edit, what);
 }
 
 static void drop_finalizer(struct json *root, const void *what)

@@ -293,6 +293,12 @@ void store_bind(struct api *api,
 int bind_pod(struct write *write, const struct api_request *request);
 int evict_pod(struct write *write, const struct api_request *request);
 
+/* ---- admission.c ---- */
+/* What a new object gets from others: a default class, a priority. */
+int admission_run(struct write *write, struct json *root);
+/* Whether budgets let the pod go; counts it. */
+int admission_evict(struct write *write);
+
 /* ---- turn.c ---- */
 void turn_run(struct store *store);
 struct batch *batch_open(struct store *store);
@@ -337,6 +343,10 @@ void collect_edit(struct store *store,
                   const struct entry *entry,
                   void (*edit)(struct json *root, const void *what),
                   const void *what);
+void collect_edit_status(struct store *store,
+                         const struct entry *entry,
+                         void (*edit)(struct json *root, const void *what),
+                         const void *what);
 
 /* ---- custom.c: CustomResourceDefinitions become kinds ---- */
 /* The object is committed: its kinds are served from now on. */

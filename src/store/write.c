@@ -255,6 +255,10 @@ static int admit_object(struct write *write, struct json *root, const struct jso
         return r;
 
     admit_default(&admit);
+    if (!old)
+        r = admission_run(write, root);
+    if (r < 0)
+        return r;
     admit_validate(&admit);
     if (admit.causes.count)
         return refuse(write, &admit);

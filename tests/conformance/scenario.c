@@ -364,7 +364,8 @@ static void put_claims(struct run *run, struct sched *sched)
                 .queue = json_str(json_get(json_get(claim, "labels"), "kai.scheduler/queue")),
                 .device_class = json_str(json_get(claim, "device_class")),
                 .device_count = whole(json_get(claim, "count")),
-                .consumers = json_i64_or(json_at(claim, "status.reserved_for_generated"), 0)});
+                .consumers =
+                    json_i64_or(json_at(claim, "status.reserved_for_generated.count"), 0)});
 }
 
 static int by_task_name(const void *a, const void *b)

@@ -1,0 +1,178 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "store/internal.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The part of admission that needs to see other objects (api/admit.h is the part that does not).
+ * Looks at the staged state, as everything that checks a write. */
+
+#define IS_DEFAULT_CLASS "storageclass.kubernetes.io/is-default-class"
+#define CLAIM_PROTECTION "kubernetes.io/pvc-protection"
+
+static const struct object *latest(const struct write *write,
+                                   const struct kind *kind,
+                                   struct str name)
+{
+    return entry_latest(shelf_find(shelf_of(write->store, kind), STR(""), name));
+}
+
+/* ---- claims ---- */
+
+/* The newest of the default classes, as Kubernetes has it. */
+static const struct object *default_class(const struct write *write)
+{
+    const struct shelf *shelf = shelf_of(write->store, &kind_storageclass);
+    const struct object *best = NULL;
+
+    for (size_t i = 0; i < shelf->entries.count; i++) {
+        const struct object *class = entry_latest(shelf->entries.items[i]);
+
+        if (class && str_is(object_annotation(class, IS_DEFAULT_CLASS), "true") &&
+            (!best || class->created_ms > best->created_ms))
+            best = class;
+    }
+    return best;
+}
+
+static void admit_claim(struct write *write, struct json *root)
+{
+    struct json *spec = json_make_path(write->arena, root, "spec");
+    struct json *meta = json_get(root, "metadata");
+    const struct object *class = default_class(write);
+
+    if (class && json_is_null(json_get(spec, "storageClassName")))
+        json_add_str(write->arena, spec, "storageClassName", str_dup(write->arena, class->name));
+    if (!json_is(json_get(meta, "finalizers"), JSON_ARRAY))
+        json_add_array(write->arena, meta, "finalizers");
+    json_push(json_get(meta, "finalizers"), json_new_str(write->arena, STR(CLAIM_PROTECTION)));
+}
+
+/* ---- pods ---- */
+
+struct priority {
+    bool found;
+    int64_t value;
+    struct str preemption;
+};
+
+static struct priority priority_of(struct write *write, const struct object *class)
+{
+    const struct json *root = object_json(class, write->arena);
+    struct str preemption = json_str(json_get(root, "preemptionPolicy"));
+
+    return (struct priority){.found = true,
+                             .value = json_i64_or(json_get(root, "value"), 0),
+                             .preemption = preemption.len ? str_dup(write->arena, preemption)
+                                                          : STR("PreemptLowerPriority")};
+}
+
+static struct priority default_priority(struct write *write)
+{
+    const struct shelf *shelf = shelf_of(write->store, &kind_priorityclass);
+
+    for (size_t i = 0; i < shelf->entries.count; i++) {
+        const struct object *class = entry_latest(shelf->entries.items[i]);
+
+        if (class && str_contains(class->raw, STR("\"globalDefault\":true")))
+            return priority_of(write, class);
+    }
+    return (struct priority){.found = true, .preemption = STR("PreemptLowerPriority")};
+}
+
+static int admit_priority(struct write *write, struct json *spec)
+{
+    struct str name = json_str(json_get(spec, "priorityClassName"));
+    struct priority priority = {0};
+
+    if (!name.len)
+        priority = default_priority(write);
+    else if (latest(write, &kind_priorityclass, name))
+        priority = priority_of(write, latest(write, &kind_priorityclass, name));
+    if (!priority.found)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          "pods \"" STR_FMT "\" is forbidden: no PriorityClass with name " STR_FMT
+                          " was found",
+                          STR_ARG(write->name), STR_ARG(name));
+    json_add_i64(write->arena, spec, "priority", priority.value);
+    if (json_is_null(json_get(spec, "preemptionPolicy")))
+        json_add_str(write->arena, spec, "preemptionPolicy", priority.preemption);
+    return 0;
+}
+
+int admission_run(struct write *write, struct json *root)
+{
+    if (write->kind == &kind_pvc)
+        admit_claim(write, root);
+    if (write->kind == &kind_pod)
+        return admit_priority(write, json_make_path(write->arena, root, "spec"));
+    return 0;
+}
+
+/* ---- evictions ---- */
+
+static bool covers(const struct write *write, const struct object *budget)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct selector selector = {0};
+    const struct json *wanted = json_at(object_json(budget, &arena), "spec.selector");
+
+    return wanted && selector_from_json(&arena, wanted, &selector, NULL) == 0 &&
+           selector_matches(&selector, write->old->labels, write->old->label_count);
+}
+
+static void count_down(struct json *root, const void *what)
+{
+    struct arena *arena = (struct arena *)(uintptr_t)what;
+    struct json *status = json_make_path(arena, root, "status");
+
+    json_add_i64(arena, status, "disruptionsAllowed",
+                 json_i64_or(json_get(status, "disruptionsAllowed"), 0) - 1);
+}
+
+int admission_evict(struct write *write)
+{
+    const struct shelf *shelf = shelf_of(write->store, &kind_pdb);
+    const struct json *pod = object_json(write->old, write->arena);
+    struct str phase = json_str_at(pod, "status.phase");
+    const struct entry *found = NULL;
+
+    /* Who does not run disturbs nobody by leaving. */
+    if (!str_is(phase, "Running") || write->old->deleted_ms)
+        return 0;
+    for (size_t at = shelf_lower(shelf, write->ns, STR("")); at < shelf->entries.count; at++) {
+        const struct entry *entry = shelf->entries.items[at];
+
+        if (!str_eq(entry->ns, write->ns))
+            break;
+        if (!entry_latest(entry) || !covers(write, entry_latest(entry)))
+            continue;
+        if (found)
+            return reply_fail(write->reply, 500, "InternalError",
+                              "This pod has more than one PodDisruptionBudget, which the eviction "
+                              "subresource does not support.");
+        found = entry;
+    }
+    if (!found)
+        return 0;
+    const struct json *status = json_get(object_json(entry_latest(found), write->arena), "status");
+    if (json_i64_or(json_get(status, "disruptionsAllowed"), 0) <= 0)
+        return reply_fail(write->reply, 429, "TooManyRequests",
+                          "Cannot evict pod as it would violate the pod's disruption budget: "
+                          "budget " STR_FMT " needs %lld healthy pods and has %lld",
+                          STR_ARG(found->name),
+                          (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
+                          (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
+    if (!write->dry_run)
+        collect_edit_status(write->store, found, count_down, write->arena);
+    return 0;
+}
