@@ -27,9 +27,9 @@ static enum fit fit_slots(const struct sched *sched, const struct pod *pod, cons
         return FIT_IDLE;
     if (pod->shape->shared && QUIRK(sched, TWO_POD_SLOTS) && !fit_share_open(pod, node))
         need = 2;
-    if (node->idle[RES_PODS] >= need)
-        return FIT_IDLE;
-    return node->idle[RES_PODS] + node->releasing[RES_PODS] >= need ? FIT_RELEASING : FIT_NO;
+    if (node->idle[RES_PODS] + node->releasing[RES_PODS] < need)
+        return FIT_NO;
+    return node->idle[RES_PODS] >= need ? FIT_IDLE : FIT_RELEASING;
 }
 
 enum fit fit_resources(const struct sched *sched,
@@ -47,13 +47,13 @@ enum fit fit_resources(const struct sched *sched,
         const struct want *want = &pod->wants[i];
         int64_t idle = node->idle[want->res];
 
-        if (idle >= want->amount)
-            continue;
+        /* Room promised to others makes `releasing` negative: it counts even where it is idle. */
         if (idle + node->releasing[want->res] < want->amount) {
             *ret_short = shortage(want->res);
             return FIT_NO;
         }
-        fit = FIT_RELEASING;
+        if (idle < want->amount)
+            fit = FIT_RELEASING;
     }
     if (pod->shape->wants_mig && node->legacy_mig) {
         *ret_short = PLACE_GPU_TYPE;
