@@ -47,9 +47,10 @@ fuzz:
 
 bench: all
 	@tools/deps.sh test
-	@ninja -C build --quiet bench/bench-json bench/bench-server
+	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-sched
 	@build/bench/bench-json
 	@build/bench/bench-server
+	@build/bench/bench-sched
 
 image: all
 	@deploy/image/build.py
