@@ -398,7 +398,8 @@ static void write_conditions(const struct job_model *model,
 {
     bool ok = state->phase == JOB_SUCCEEDED;
     bool failed = state->phase == JOB_FAILED || state->phase == JOB_TIMED_OUT;
-    bool ready = (size_t)(state->workers.ready + state->workers.succeeded) >= model->count;
+    bool ready =
+        model->count && (size_t)(state->workers.ready + state->workers.succeeded) >= model->count;
     static const char *const problems[] = {"QueueNotFound", "QueueInvalid", "InvalidSpec",
                                            "NoMatchingNode", "StorageProblem"};
     struct condition list[] = {

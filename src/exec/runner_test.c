@@ -1,0 +1,185 @@
+#include "api/kind.h"
+#include "base/str.h"
+#include "exec/runner.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Controllers on the real store, in memory and on a clock of the test's own. The test plays the
+ * scheduler and the kubelets by writing what they would write. */
+struct bench {
+    struct harness h;
+    struct runner *runner;
+    int64_t now_ms;
+};
+
+static int64_t now(void *user)
+{
+    return ((struct bench *)user)->now_ms;
+}
+
+static void settle(struct bench *bench)
+{
+    /* A turn answers what the last one caused; jobs settle within a few. */
+    for (int i = 0; i < 12; i++) {
+        harness_settle(&bench->h);
+        runner_turn(bench->runner);
+    }
+    harness_settle(&bench->h);
+}
+
+static void open_bench(struct bench *bench)
+{
+    memset(bench, 0, sizeof(*bench));
+    bench->now_ms = 1000000;
+    harness_open(&bench->h, NULL);
+    EXPECT(runner_start(
+               NULL, bench->h.api,
+               &(struct runner_options){.now = now, .now_user = bench, .seed = 1, .embedded = true},
+               &bench->runner, NULL) == 0);
+    settle(bench);
+}
+
+static void close_bench(struct bench *bench)
+{
+    runner_stop(bench->runner);
+    harness_close(&bench->h);
+}
+
+static void queue(struct bench *bench)
+{
+    EXPECT(harness_create(&bench->h, &kind_torchrunqueue, "default",
+                          "{\"metadata\":{\"name\":\"demo\"},\"spec\":{\"nodeResources\":{\"gpus\":"
+                          "2,\"cpus\":2,\"memory\":\"4Gi\"}}}") == 0);
+}
+
+static void job(struct bench *bench, const char *spec)
+{
+    char body[1024];
+
+    (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"j\"},\"spec\":{%s}}", spec);
+    EXPECT(harness_create(&bench->h, &kind_torchrunjob, "default", body) == 0);
+    settle(bench);
+}
+
+static void pod_phase(struct bench *bench, const char *name, const char *phase, int code)
+{
+    char body[512];
+
+    if (strcmp(phase, "Running") == 0)
+        (void)snprintf(body, sizeof(body),
+                       "{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\","
+                       "\"status\":\"True\"}]}}");
+    else
+        (void)snprintf(body, sizeof(body),
+                       "{\"status\":{\"phase\":\"%s\",\"containerStatuses\":[{\"name\":\"trainer\","
+                       "\"state\":{\"terminated\":{\"exitCode\":%d,\"reason\":\"Error\","
+                       "\"finishedAt\":\"2026-01-01T00:00:00Z\",\"message\":\"boom\"}}}]}}",
+                       phase, code);
+    EXPECT(harness_call(&bench->h, &(struct api_request){.verb = API_PATCH,
+                                                         .kind = &kind_pod,
+                                                         .ns = STR("default"),
+                                                         .name = str_from(name),
+                                                         .subresource = STR("status"),
+                                                         .patch = API_PATCH_MERGE,
+                                                         .body = str_from(body)}) == 0);
+}
+
+static bool job_is(struct bench *bench, const char *path, const char *value)
+{
+    EXPECT(harness_get(&bench->h, &kind_torchrunjob, "default", "j") == 0);
+    bool same = strcmp(harness_text(&bench->h, path), value) == 0;
+    if (!same)
+        printf("%s is \"%s\", expected \"%s\"\n", path, harness_text(&bench->h, path), value);
+    return same;
+}
+
+TEST(runner_makes_default_queues_and_the_queue_of_a_torchrunqueue)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    EXPECT(harness_get(&bench.h, &kind_queue, "", "default-queue") == 0);
+    EXPECT(harness_get(&bench.h, &kind_priorityclass, "", "train") == 0);
+    queue(&bench);
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_queue, "", "demo") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "spec.parentQueue"), "default") == 0);
+    EXPECT(harness_get(&bench.h, &kind_torchrunqueue, "default", "demo") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.phase"), "Active") == 0);
+    EXPECT(harness_delete(&bench.h, &kind_torchrunqueue, "default", "demo", "") == 0);
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_queue, "", "demo") < 0);
+    close_bench(&bench);
+}
+
+TEST(runner_carries_a_job_from_pods_to_success)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    queue(&bench);
+    job(&bench, "\"jobQueue\":\"demo\",\"numGPUs\":4,\"command\":\"true\"");
+    EXPECT(job_is(&bench, "status.phase", "Queued"));
+    EXPECT(job_is(&bench, "status.distribution", "2x2"));
+    EXPECT(harness_list(&bench.h, &kind_pod, "default") == 0 && bench.h.item_count == 2);
+    EXPECT(harness_list(&bench.h, &kind_podgroup, "default") == 0 && bench.h.item_count == 1);
+    EXPECT(harness_get(&bench.h, &kind_service, "default", "j") == 0);
+    pod_phase(&bench, "j-worker-0", "Running", 0);
+    settle(&bench);
+    EXPECT(job_is(&bench, "status.phase", "Queued"));
+    pod_phase(&bench, "j-worker-1", "Running", 0);
+    settle(&bench);
+    EXPECT(job_is(&bench, "status.phase", "Running"));
+    EXPECT(job_is(&bench, "status.workersStatus", "2/2 ready"));
+    pod_phase(&bench, "j-worker-0", "Succeeded", 0);
+    pod_phase(&bench, "j-worker-1", "Succeeded", 0);
+    settle(&bench);
+    EXPECT(job_is(&bench, "status.phase", "Succeeded"));
+    EXPECT(job_is(&bench, "status.exitCode", "0"));
+    close_bench(&bench);
+}
+
+TEST(runner_restarts_the_whole_gang_and_then_gives_up)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    queue(&bench);
+    job(&bench, "\"jobQueue\":\"demo\",\"numGPUs\":4,\"command\":\"true\","
+                "\"reliability\":{\"maxRestarts\":1}");
+    for (int generation = 0; generation < 2; generation++) {
+        pod_phase(&bench, "j-worker-0", "Running", 0);
+        pod_phase(&bench, "j-worker-1", "Running", 0);
+        settle(&bench);
+        EXPECT(job_is(&bench, "status.phase", "Running"));
+        EXPECT(job_is(&bench, "status.generation", generation ? "1" : "0"));
+        pod_phase(&bench, "j-worker-1", "Failed", 7);
+        settle(&bench);
+    }
+    EXPECT(job_is(&bench, "status.phase", "Failed"));
+    EXPECT(job_is(&bench, "status.exitCode", "7"));
+    EXPECT(job_is(&bench, "status.failure.pod", "j-worker-1"));
+    EXPECT(job_is(&bench, "status.failure.message", "boom"));
+    close_bench(&bench);
+}
+
+TEST(runner_tells_a_wrong_queue_at_once_and_goes_on_when_it_appears)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    job(&bench, "\"jobQueue\":\"demo\",\"numGPUs\":1,\"command\":\"true\"");
+    EXPECT(job_is(&bench, "status.phase", "Pending"));
+    EXPECT(strstr(harness_text(&bench.h, "status.message"),
+                  "TorchrunQueue \"demo\" does not exist") != NULL);
+    queue(&bench);
+    settle(&bench);
+    EXPECT(job_is(&bench, "status.phase", "Queued"));
+    close_bench(&bench);
+}
