@@ -81,6 +81,13 @@ class Cluster(harness.Muster):
         self.hollow, self.operators = None, []
         self.log = os.path.join(self.folder, "operator-0.log")
 
+    def __enter__(self):
+        try:
+            return super().__enter__()
+        except BaseException as e:
+            self.__exit__(type(e), e, e.__traceback__)
+            raise
+
     def start(self):
         self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
@@ -123,19 +130,25 @@ class Cluster(harness.Muster):
             operator.stop()
         self.operators = []
         for resource in LEFT_BEHIND:
-            names = self.kubectl("get", resource, "-A", "-o",
-                                 "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name}{\"\\n\"}{end}",
-                                 ok=False).stdout.split("\n")
-            for ns, name in (line.rsplit(" ", 1) for line in names if line.strip()):
-                if name not in KEPT:
-                    self._remove(resource, ns.strip(), name)
+            self._remove_all(resource)
         if self.hollow:
             self.hollow.stop()
         self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
         self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
 
-    def _remove(self, resource, ns, name):
-        where = ["-n", ns] if ns else []
-        self.kubectl("patch", resource, name, *where, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', ok=False)
+    def _remove_all(self, resource):
+        """Delete what is left of a resource, finalizers or not: nobody is left to act on them."""
+        items = json.loads(self.kubectl("get", resource, "-A", "-o", "json", ok=False).stdout or '{"items":[]}')["items"]
+        by_namespace = {}
+        for item in items:
+            meta = item["metadata"]
+            if meta["name"] in KEPT:
+                continue
+            where = ["-n", meta["namespace"]] if "namespace" in meta else []
+            if meta.get("finalizers"):
+                self.kubectl("patch", resource, meta["name"], *where, "--type=merge", "-p",
+                             '{"metadata":{"finalizers":null}}', ok=False)
+            by_namespace.setdefault(tuple(where), []).append(meta["name"])
         force = ["--force", "--grace-period=0"] if resource == "pods" else []
-        self.kubectl("delete", resource, name, *where, "--wait=false", "--ignore-not-found", *force, ok=False)
+        for where, names in by_namespace.items():
+            self.kubectl("delete", resource, *names, *where, "--wait=false", "--ignore-not-found", *force, ok=False)
