@@ -19,9 +19,9 @@ struct kube {
     struct client *client;
     struct kinds *kinds;
     const struct log *log;
-    struct kube_call *calls;   /* under way */
-    struct api_watch *watches; /* open */
-    struct kube_gang *gangs;   /* being bound */
+    struct kube_call *calls; /* under way */
+    struct kube_hub *hubs;   /* watches, by what they watch */
+    struct kube_gang *gangs; /* being bound */
     struct kube_stats stats;
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */

@@ -1,0 +1,586 @@
+#include "kube/source.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "kube/client.h"
+#include "kube/kube_internal.h"
+#include "tool/clock.h"
+#include "tool/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <uv.h>
+
+#define LINE_BYTES_MAX  ((size_t)8 << 20) /* one event; etcd's objects end at 1.5 MB */
+#define FOLLOW_MIN_S    300 /* the server is asked to end a watch after 5 to 10 minutes */
+#define FOLLOW_SPREAD_S 300
+#define FOLLOW_SHORT_MS 1000 /* a stream that ended earlier is a failure, not a time-out */
+/* A kind whose objects we know is believed to be gone only when the server says so for this long:
+ * an API server that is starting may not serve its custom resources yet. */
+#define GONE_MS 10000
+
+enum phase {
+    PHASE_LIST,
+    PHASE_FOLLOW,
+};
+
+struct known {
+    const struct object *object;
+    uint64_t epoch; /* of the list that last had it */
+    char key[];
+};
+
+struct source {
+    struct kube *kube;
+    const struct kind *kind;
+    struct buf ns;
+    struct buf label_selector;
+    struct buf field_selector;
+    api_watch_fn *tell;
+    void *user;
+    struct client_call *call;
+    uv_timer_t *timer;
+    enum phase phase;
+    bool informer;
+    bool synced;  /* SYNCED was told */
+    bool stopped; /* while inside a callback: free when it returns */
+    bool closed;  /* CLOSED was told */
+    unsigned int busy;
+    struct map known;
+    uint64_t epoch;
+    uint64_t revision; /* everything up to here has been told */
+    uint64_t list_revision;
+    struct buf continue_token;
+    struct buf line; /* the part of an event that has arrived */
+    int64_t started_ms;
+    int64_t backoff_ms;
+    int64_t missing_since_ms; /* the server says it does not have the kind; 0: it has */
+};
+
+static void start(struct source *source);
+
+/* ---- telling ---- */
+
+static void tell(struct source *source, const struct api_change *change)
+{
+    if (source->stopped || source->closed)
+        return;
+    source->busy++;
+    source->tell(source->user, change);
+    source->busy--;
+}
+
+static void known_free(struct known *known)
+{
+    object_unref(known->object);
+    mem_free(known);
+}
+
+static struct str object_key(struct buf *buf, const struct object *object)
+{
+    buf_clear(buf);
+    buf_add(buf, object->ns);
+    buf_addc(buf, '/');
+    buf_add(buf, object->name);
+    return buf_str(buf);
+}
+
+/* Not an informer: nothing is remembered. */
+static void pass_on(struct source *source, enum api_event event, const struct object *object)
+{
+    tell(source,
+         &(struct api_change){.event = event, .object = object, .revision = object->revision});
+}
+
+static void forget(struct source *source, struct known *known, const struct object *last)
+{
+    (void)map_remove(&source->known, str_from(known->key));
+    tell(source, &(struct api_change){.event = API_DELETED,
+                                      .object = last ? last : known->object,
+                                      .revision = last ? last->revision : source->list_revision});
+    known_free(known);
+}
+
+/* The object is there, in this state. */
+static void learn(struct source *source, const struct object *object)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct str key = object_key(&text, object);
+    struct known *known = map_get(&source->known, key);
+    const struct object *previous = known ? known->object : NULL;
+
+    /* Deleted and made again while we did not look: two objects, not one that changed. */
+    if (known && !str_eq(previous->uid, object->uid)) {
+        forget(source, known, NULL);
+        known = NULL;
+        previous = NULL;
+    }
+    if (known) {
+        known->epoch = source->epoch;
+        if (previous->revision == object->revision)
+            return;
+        known->object = object_ref(object);
+    } else {
+        known = mem_alloc(sizeof(*known) + key.len + 1);
+        memcpy(known->key, key.p, key.len);
+        known->epoch = source->epoch;
+        known->object = object_ref(object);
+        map_set(&source->known, str_from(known->key), known);
+    }
+    tell(source, &(struct api_change){.event = previous ? API_MODIFIED : API_ADDED,
+                                      .object = object,
+                                      .previous = previous,
+                                      .revision = object->revision});
+    object_unref(previous);
+}
+
+static void unlearn(struct source *source, const struct object *object)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct known *known = map_get(&source->known, object_key(&text, object));
+
+    if (known)
+        forget(source, known, object);
+}
+
+/* ---- trying again ---- */
+
+static void source_release(struct source *source);
+
+static void on_timer(uv_timer_t *timer)
+{
+    start(timer->data);
+}
+
+static void again_in(struct source *source, int64_t wait_ms)
+{
+    uv_timer_start(source->timer, on_timer, (uint64_t)wait_ms, 0);
+}
+
+static void back_off(struct source *source)
+{
+    source->kube->stats.watch_failures++;
+    again_in(source, kube_jitter(source->kube, source->backoff_ms));
+    source->backoff_ms *= 2;
+    if (source->backoff_ms > KUBE_BACKOFF_MAX_MS)
+        source->backoff_ms = KUBE_BACKOFF_MAX_MS;
+}
+
+static void list_again(struct source *source)
+{
+    source->phase = PHASE_LIST;
+    buf_clear(&source->continue_token);
+    if (source->synced && !source->missing_since_ms)
+        source->kube->stats.relists++;
+}
+
+static void close_with(struct source *source, const struct err *err)
+{
+    tell(source,
+         &(struct api_change){.event = API_CLOSED, .revision = source->revision, .err = err});
+    source->closed = true;
+}
+
+static void log_failure(struct source *source, const struct err *err)
+{
+    log_warn(source->kube->log, "watch.failed", LOG_C("resource", source->kind->plural),
+             LOG_C("group", source->kind->group), LOG_I64("status", err->http_status),
+             LOG_ERR(err));
+}
+
+/* ---- listing ---- */
+
+static void tell_synced(struct source *source)
+{
+    if (source->synced)
+        return;
+    source->synced = true;
+    tell(source, &(struct api_change){.event = API_SYNCED, .revision = source->revision});
+}
+
+/* The last page is in: what no page had is gone. */
+static void list_done(struct source *source)
+{
+    source->revision = source->list_revision;
+    MAP_FOREACH(&source->known, entry) {
+        struct known *known = entry->value;
+
+        if (known->epoch != source->epoch)
+            forget(source, known, NULL);
+        if (source->stopped)
+            return;
+    }
+    source->phase = PHASE_FOLLOW;
+    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    tell_synced(source);
+}
+
+static int take_page(struct source *source, struct str body, struct err *err)
+{
+    struct arena arena = {0};
+    struct json *root = NULL;
+    struct json *meta;
+    int r = json_parse(&arena, body, &root, err);
+
+    if (r < 0)
+        goto out;
+    meta = json_get(root, "metadata");
+    (void)str_to_u64(json_str(json_get(meta, "resourceVersion")), &source->list_revision);
+    for (struct json *item = json_first(json_get(root, "items")), *next; item; item = next) {
+        struct object *object = NULL;
+
+        next = json_next(item);
+        r = kube_object(&arena, source->kind, item, &object, err);
+        if (r < 0)
+            goto out;
+        learn(source, object);
+        object_unref(object);
+        if (source->stopped)
+            goto out;
+    }
+    buf_clear(&source->continue_token);
+    buf_add(&source->continue_token, json_str(json_get(meta, "continue")));
+out:
+    arena_done(&arena);
+    return r;
+}
+
+/* The server does not know the kind: as good as empty, until it does. */
+static void kind_missing(struct source *source)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (!source->missing_since_ms)
+        source->missing_since_ms = now_ms;
+    if (source->known.count == 0 || now_ms - source->missing_since_ms >= GONE_MS)
+        list_done(source);
+    if (source->stopped)
+        return;
+    list_again(source);
+    again_in(source, kube_jitter(source->kube, KUBE_RELIST_MS));
+}
+
+static void on_list(void *user, const struct transport_reply *reply)
+{
+    struct source *source = user;
+    struct arena arena = {0};
+    struct api_result result = {0};
+    struct err err = {0};
+
+    source->call = NULL;
+    source->busy++;
+    if (reply->code || reply->status != 200) {
+        kube_failure(&arena, reply, &result, &err);
+        if (reply->status == 404) {
+            kind_missing(source);
+        } else {
+            if (reply->status != 410) /* the continue token is too old: from the first page */
+                log_failure(source, &err);
+            list_again(source);
+            back_off(source);
+        }
+    } else {
+        source->missing_since_ms = 0;
+        if (take_page(source, reply->body, &err) < 0) {
+            log_failure(source, &err);
+            list_again(source);
+            back_off(source);
+        } else if (!source->stopped) {
+            if (source->continue_token.len == 0)
+                list_done(source);
+            if (!source->stopped)
+                start(source);
+        }
+    }
+    arena_done(&arena);
+    source->busy--;
+    if (source->stopped && !source->busy)
+        source_release(source);
+}
+
+static void add_selectors(struct source *source, struct buf *path, bool *first)
+{
+    kube_path(path, source->kind, buf_str(&source->ns), STR_NONE, STR_NONE);
+    kube_query(path, first, "labelSelector", buf_str(&source->label_selector));
+    kube_query(path, first, "fieldSelector", buf_str(&source->field_selector));
+}
+
+static void add_number(struct buf *path, bool *first, const char *key, uint64_t value)
+{
+    char number[24];
+
+    (void)snprintf(number, sizeof(number), "%" PRIu64, value);
+    kube_query(path, first, key, str_from(number));
+}
+
+static void send_list(struct source *source)
+{
+    _cleanup_(buf_done) struct buf path = {0};
+    bool first = true;
+
+    if (source->continue_token.len == 0)
+        source->epoch++;
+    add_selectors(source, &path, &first);
+    add_number(&path, &first, "limit", KUBE_PAGE);
+    kube_query(&path, &first, "continue", buf_str(&source->continue_token));
+    source->call = client_send(source->kube->client, &(struct client_request){
+                                                         .class = LIMITER_READ,
+                                                         .method = "GET",
+                                                         .path = buf_str(&path),
+                                                         .done = on_list,
+                                                         .user = source,
+                                                     });
+}
+
+/* ---- following ---- */
+
+static int take_object(struct source *source,
+                       struct arena *arena,
+                       enum api_event event,
+                       struct json *item,
+                       struct err *err)
+{
+    struct object *object = NULL;
+    int r = kube_object(arena, source->kind, item, &object, err);
+
+    if (r < 0)
+        return r;
+    if (!source->informer)
+        pass_on(source, event, object);
+    else if (event == API_DELETED)
+        unlearn(source, object);
+    else
+        learn(source, object);
+    if (object->revision > source->revision)
+        source->revision = object->revision;
+    object_unref(object);
+    return 0;
+}
+
+/* One line of the stream. -ESTALE: the revision is too old. */
+static int take_line(struct source *source, struct str line, struct err *err)
+{
+    struct arena arena = {0};
+    struct json *root = NULL;
+    int r = json_parse(&arena, line, &root, err);
+    struct str type = json_str(json_get(root, "type"));
+    struct json *item = json_get(root, "object");
+
+    if (r < 0) {
+        (void)err_wrap(err, r, "event of the watch");
+    } else if (str_is(type, "ADDED")) {
+        r = take_object(source, &arena, API_ADDED, item, err);
+    } else if (str_is(type, "MODIFIED")) {
+        r = take_object(source, &arena, API_MODIFIED, item, err);
+    } else if (str_is(type, "DELETED")) {
+        r = take_object(source, &arena, API_DELETED, item, err);
+    } else if (str_is(type, "BOOKMARK")) {
+        (void)str_to_u64(json_str_at(item, "metadata.resourceVersion"), &source->revision);
+        tell(source, &(struct api_change){.event = API_BOOKMARK, .revision = source->revision});
+    } else {
+        struct str message = json_str(json_get(item, "message"));
+        int64_t code = json_i64_or(json_get(item, "code"), 500);
+
+        r = err_set(err, code == 410 ? -ESTALE : -EIO, STR_FMT, STR_ARG(message));
+        if (err)
+            err->http_status = (int)code;
+    }
+    arena_done(&arena);
+    return r;
+}
+
+/* The stream cannot be believed any more: end it and go on as `r` says. */
+static void follow_failed(struct source *source, int r, const struct err *err)
+{
+    client_cancel(source->call);
+    source->call = NULL;
+    buf_clear(&source->line);
+    if (r == -ESTALE && !source->informer) {
+        close_with(source, err);
+        return;
+    }
+    if (r == -ESTALE)
+        list_again(source);
+    else
+        log_failure(source, err);
+    back_off(source);
+}
+
+static void on_stream(void *user, struct str bytes)
+{
+    struct source *source = user;
+    struct err err = {0};
+    int r = 0;
+
+    source->busy++;
+    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    while (bytes.len > 0 && r == 0 && !source->stopped) {
+        size_t end = str_find(bytes, '\n');
+        struct str line = str_sub(bytes, 0, end);
+        bool whole = end < bytes.len;
+
+        bytes = str_sub(bytes, end + 1, bytes.len);
+        if (!whole || source->line.len > 0) {
+            buf_add(&source->line, line);
+            if (source->line.overflow)
+                r = err_set(&err, -EMSGSIZE, "one event has more than %zu bytes", LINE_BYTES_MAX);
+            line = buf_str(&source->line);
+        }
+        if (r == 0 && whole && line.len > 0) {
+            r = take_line(source, line, &err);
+            buf_clear(&source->line);
+        }
+    }
+    if (r < 0 && !source->stopped)
+        follow_failed(source, r, &err);
+    source->busy--;
+    if (source->stopped && !source->busy)
+        source_release(source);
+}
+
+static void on_follow_end(void *user, const struct transport_reply *reply)
+{
+    struct source *source = user;
+    struct arena arena = {0};
+    struct api_result result = {0};
+    struct err err = {0};
+
+    source->call = NULL;
+    source->busy++;
+    if (reply->code || reply->status != 200) {
+        kube_failure(&arena, reply, &result, &err);
+        /* 404: the kind was taken away; a list says so for certain. */
+        if (reply->status == 404 && source->informer)
+            list_again(source);
+        follow_failed(source, reply->status == 410 ? -ESTALE : result.code, &err);
+    } else if (clock_monotonic_ms() - source->started_ms < FOLLOW_SHORT_MS) {
+        buf_clear(&source->line);
+        back_off(source);
+    } else {
+        buf_clear(&source->line);
+        source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+        again_in(source, 0);
+    }
+    arena_done(&arena);
+    source->busy--;
+    if (source->stopped && !source->busy)
+        source_release(source);
+}
+
+static void send_follow(struct source *source)
+{
+    _cleanup_(buf_done) struct buf path = {0};
+    bool first = true;
+    uint64_t seconds =
+        FOLLOW_MIN_S + (uint64_t)kube_jitter(source->kube, FOLLOW_SPREAD_S) % FOLLOW_SPREAD_S;
+
+    add_selectors(source, &path, &first);
+    kube_query(&path, &first, "watch", STR("true"));
+    kube_query(&path, &first, "allowWatchBookmarks", STR("true"));
+    add_number(&path, &first, "resourceVersion", source->revision);
+    add_number(&path, &first, "timeoutSeconds", seconds);
+    source->started_ms = clock_monotonic_ms();
+    source->call = client_send(source->kube->client, &(struct client_request){
+                                                         .class = LIMITER_READ,
+                                                         .method = "GET",
+                                                         .path = buf_str(&path),
+                                                         .data = on_stream,
+                                                         .done = on_follow_end,
+                                                         .user = source,
+                                                     });
+}
+
+static void start(struct source *source)
+{
+    if (source->phase == PHASE_LIST)
+        send_list(source);
+    else
+        send_follow(source);
+}
+
+/* ---- open and close ---- */
+
+struct source *source_new(struct kube *kube,
+                          const struct api_watch_request *request,
+                          api_watch_fn *tell_fn,
+                          void *user)
+{
+    struct source *source = MEM_NEW(struct source);
+
+    source->kube = kube;
+    source->kind = request->kind;
+    buf_add(&source->ns, request->ns);
+    buf_add(&source->label_selector, request->label_selector);
+    buf_add(&source->field_selector, request->field_selector);
+    source->tell = tell_fn;
+    source->user = user;
+    source->informer = request->from_revision == 0;
+    source->phase = source->informer ? PHASE_LIST : PHASE_FOLLOW;
+    source->revision = request->from_revision;
+    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    source->line.bytes_max = LINE_BYTES_MAX;
+    source->known.seed = kube->random;
+    source->timer = MEM_NEW(uv_timer_t);
+    uv_timer_init(kube->loop, source->timer);
+    source->timer->data = source;
+    start(source);
+    return source;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+static void source_release(struct source *source)
+{
+    client_cancel(source->call);
+    uv_close((uv_handle_t *)source->timer, on_timer_closed);
+    MAP_FOREACH(&source->known, entry)
+        known_free(entry->value);
+    map_done(&source->known);
+    buf_done(&source->ns);
+    buf_done(&source->label_selector);
+    buf_done(&source->field_selector);
+    buf_done(&source->continue_token);
+    buf_done(&source->line);
+    mem_free(source);
+}
+
+void source_free(struct source *source)
+{
+    if (!source)
+        return;
+    source->stopped = true;
+    if (!source->busy)
+        source_release(source);
+}
+
+bool source_synced(const struct source *source)
+{
+    return source->synced;
+}
+
+bool source_current(const struct source *source)
+{
+    return source->synced && (source->phase == PHASE_FOLLOW || source->missing_since_ms);
+}
+
+const struct object *source_next(const struct source *source, size_t *cursor)
+{
+    struct map_entry *entry = *cursor < source->known.entry_count
+                                  ? map_live(&source->known, &source->known.entries[*cursor])
+                                  : NULL;
+
+    if (!entry)
+        return NULL;
+    *cursor = (size_t)(entry - source->known.entries) + 1;
+    return ((const struct known *)entry->value)->object;
+}
