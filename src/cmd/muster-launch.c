@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* 127.0.1.1, which Debian gives to the machine's own name. */
@@ -92,6 +93,29 @@ static int sync_main(void)
     return 0;
 }
 
+/* Copy this very program, for containers that come after (control/launcher.h). */
+static int install_main(const char *self, const char *path)
+{
+    FILE *from = fopen(self, "re");
+    FILE *to = from ? fopen(path, "we") : NULL;
+    char piece[65536];
+    size_t got = 0;
+    bool ok = to != NULL;
+
+    while (ok && (got = fread(piece, 1, sizeof(piece), from)) > 0)
+        ok = fwrite(piece, 1, got, to) == got;
+    ok = ok && !ferror(from);
+    if (from)
+        (void)fclose(from);
+    if (to)
+        ok = fclose(to) == 0 && ok;
+    if (!ok || chmod(path, 0755) < 0) {
+        fprintf(stderr, "muster-launch install: %s: %m\n", path);
+        return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char *argv[])
 {
     const char *what = argc == 2 ? argv[1] : "";
@@ -107,10 +131,13 @@ int main(int argc, char *argv[])
         return rank_main();
     if (strcmp(what, "sync") == 0)
         return sync_main();
+    if (argc == 3 && strcmp(argv[1], "install") == 0)
+        return install_main(self, argv[2]);
     if (strcmp(what, "version") == 0) {
         printf("muster-launch %s\n", MUSTER_VERSION);
         return 0;
     }
-    fprintf(stderr, "usage: muster-launch worker|sync|version (runs inside a job's pods)\n");
+    fprintf(stderr,
+            "usage: muster-launch worker|sync|install FILE|version (runs inside a job's pods)\n");
     return 2;
 }

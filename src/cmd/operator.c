@@ -41,6 +41,7 @@ struct operator_values {
     const char *queue_label_key;
     const char *default_queue;
     const char *cluster_domain;
+    const char *launcher_image;
     struct option_list without;
     int64_t per_second;
     const char *listen;
@@ -69,6 +70,10 @@ static const struct option operator_options[] = {
      .fallback = "default-queue", .value = "NAME", .help = "queue of what names none"},
     {"cluster-domain", 0, OPTION_STR, offsetof(struct operator_values, cluster_domain),
      .fallback = "cluster.local", .value = "DOMAIN", .help = "domain of services"},
+    {"launcher-image", 0, OPTION_STR, offsetof(struct operator_values, launcher_image),
+     .value = "IMAGE",
+     .help =
+         "image that pods get muster-launch from: this one's (default: their own image has it)"},
     {"without", 0, OPTION_LIST, offsetof(struct operator_values, without), .value = "CONTROLLER",
      .help = "leave a controller off; may be given several times"},
     {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
@@ -95,6 +100,7 @@ static int lead(struct operator* op, struct err *err)
         .queue_label_key = str_from(values->queue_label_key),
         .default_queue = str_from(values->default_queue),
         .cluster_domain = str_from(values->cluster_domain),
+        .launcher_image = str_from(values->launcher_image),
     };
 
     struct sched_config sched;

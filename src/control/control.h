@@ -35,6 +35,7 @@ struct control_config {
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */
     struct str cluster_domain;  /* cluster.local */
+    struct str launcher_image;  /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 
 struct control_input {

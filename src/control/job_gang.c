@@ -9,6 +9,7 @@
 #include "control/group.h"
 #include "control/job.h"
 #include "control/job_engine.h"
+#include "control/launcher.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -161,7 +162,9 @@ static void create_missing(struct job_run *run)
                               .gpus = model->gpus[i],
                               .generation = run->state.generation,
                               .pods = model->count};
-        action_create(&run->actions, &kind_pod, job_make_pod(model, &pod, run->arena));
+        struct json *body = job_make_pod(model, &pod, run->arena);
+        launcher_add(body, run->input->config->launcher_image, run->arena);
+        action_create(&run->actions, &kind_pod, body);
     }
     run->state.created = true;
 }

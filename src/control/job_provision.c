@@ -8,6 +8,7 @@
 #include "control/control.h"
 #include "control/job.h"
 #include "control/job_engine.h"
+#include "control/launcher.h"
 #include "control/status.h"
 
 #include <stdbool.h>
@@ -121,7 +122,9 @@ static bool provision_sync(struct job_run *run)
     const struct object *pod = job_sync_pod(run);
 
     if (!pod) {
-        action_create(&run->actions, &kind_pod, job_make_sync_pod(&run->model, run->arena));
+        struct json *body = job_make_sync_pod(&run->model, run->arena);
+        launcher_add(body, run->input->config->launcher_image, run->arena);
+        action_create(&run->actions, &kind_pod, body);
         job_say(run, JOB_PROVISIONING, STR("starting the sync pod"));
         return false;
     }
