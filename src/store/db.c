@@ -140,6 +140,11 @@ static int open_file(struct db *db, const char *path, struct err *err)
 
     if (r < 0)
         return r;
+    /* Nobody else's to read; SQLite makes its other files with the mode of this one. */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, -errno, "cannot open %s: %m", path);
+    (void)close(fd);
     if (sqlite3_open_v2(path, &db->handle,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)

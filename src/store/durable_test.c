@@ -1,0 +1,246 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "store/faulty.h"
+#include "store/harness.h"
+#include "store/maintain.h"
+#include "store/store.h"
+#include "test.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the file is for: nothing acknowledged is lost, whatever the disk does. */
+
+struct folder {
+    char path[32];
+    char file[48];
+    char copy[48];
+};
+
+static void folder_make(struct folder *folder)
+{
+    (void)snprintf(folder->path, sizeof(folder->path), "/tmp/muster-store-XXXXXX");
+    EXPECT(mkdtemp(folder->path) != NULL);
+    (void)snprintf(folder->file, sizeof(folder->file), "%s/db", folder->path);
+    (void)snprintf(folder->copy, sizeof(folder->copy), "%s/copy", folder->path);
+}
+
+static void folder_remove(struct folder *folder)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder->path);
+    EXPECT(system(command) == 0);
+}
+
+static const char *config(char out[static 64], int number)
+{
+    (void)snprintf(out, 64, "{\"metadata\":{\"name\":\"c%d\"}}", number);
+    return out;
+}
+
+static void fails_with(enum faulty_mode mode, const char *word)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    char body[64];
+
+    folder_make(&folder);
+    faulty_install();
+    harness_open(&h, folder.file);
+    for (int i = 0; i < 5; i++)
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, i)) == 0);
+    EXPECT(!store_read_only(h.store));
+
+    faulty_set(mode);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 5)) == -EROFS);
+    EXPECT(h.status == 503 && faulty_count() > 0);
+    EXPECT(strstr(h.text, "read-only") && strstr(h.text, word));
+    EXPECT(store_read_only(h.store));
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c4") == 0);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c5") == -ENOENT);
+    faulty_set(FAULTY_FINE);
+    /* Once is enough: what the disk has now is not known until it is read again. */
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 6)) == -EROFS);
+    harness_close(&h);
+
+    harness_open(&h, folder.file);
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof(name), "c%d", i);
+        EXPECT(harness_get(&h, &kind_configmap, "default", name) == 0);
+    }
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 7)) == 0);
+    harness_close(&h);
+}
+
+TEST(a_full_disk_makes_the_store_read_only_and_loses_nothing)
+{
+    fails_with(FAULTY_FULL, "full");
+}
+
+TEST(a_failed_fsync_makes_the_store_read_only_and_loses_nothing)
+{
+    fails_with(FAULTY_SYNC, "disk I/O error");
+}
+
+static void all_fail(void *user, const struct api_result *result)
+{
+    unsigned *count = user;
+
+    EXPECT(result->err && result->err->http_status == 503);
+    (*count)++;
+}
+
+/* Later writes were checked against earlier ones that never happened. */
+TEST(a_failed_commit_takes_everything_staged_with_it)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    unsigned answered = 0;
+
+    folder_make(&folder);
+    faulty_install();
+    harness_open(&h, folder.file);
+    faulty_set(FAULTY_SYNC);
+    for (int i = 0; i < 3; i++) {
+        char body[64];
+
+        api_call(h.api,
+                 &(struct api_request){.verb = API_CREATE,
+                                       .kind = &kind_configmap,
+                                       .ns = STR("default"),
+                                       .body = str_from(config(body, i))},
+                 all_fail, &answered);
+        api_call(h.api,
+                 &(struct api_request){.verb = API_PATCH,
+                                       .kind = &kind_configmap,
+                                       .ns = STR("default"),
+                                       .name = STR("c0"),
+                                       .body = i % 2 ? STR("{\"data\":{\"a\":\"1\"}}")
+                                                     : STR("{\"data\":{\"a\":\"2\"}}")},
+                 all_fail, &answered);
+        (void)uv_run(&h.loop, UV_RUN_NOWAIT);
+    }
+    while (answered < 6)
+        (void)uv_run(&h.loop, UV_RUN_ONCE);
+    EXPECT(harness_list(&h, &kind_configmap, "") == 0 && h.item_count == 0);
+    harness_close(&h);
+    faulty_set(FAULTY_FINE);
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *handle = NULL;
+
+    EXPECT(sqlite3_open(path, &handle) == SQLITE_OK);
+    EXPECT(sqlite3_exec(handle, sql, NULL, NULL, NULL) == SQLITE_OK);
+    (void)sqlite3_close(handle);
+}
+
+TEST(a_file_of_a_newer_version_is_left_alone)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    struct store_report report;
+    struct err err = {0};
+
+    folder_make(&folder);
+    harness_open(&h, folder.file);
+    harness_close(&h);
+    run_sql(folder.file, "UPDATE meta SET value = 99 WHERE name = 'version'");
+    harness_open(&h, folder.file);
+    EXPECT(h.code == -EPROTO && strstr(h.text, "newer version"));
+    (void)uv_run(&h.loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&h.loop) == 0);
+    EXPECT(store_check(folder.file, NULL, NULL, &report, &err) == -EPROTO);
+}
+
+TEST(a_file_that_is_no_store_is_refused)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+
+    folder_make(&folder);
+    FILE *file = fopen(folder.file, "we");
+    EXPECT(file && fputs("this is not a database, and long enough to be looked at ......\n"
+                         "................................................................\n",
+                         file) >= 0);
+    if (file)
+        EXPECT(fclose(file) == 0);
+    harness_open(&h, folder.file);
+    EXPECT(h.code < 0 && strstr(h.text, "not a database"));
+    (void)uv_run(&h.loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&h.loop) == 0);
+}
+
+static void count_problem(void *user, const char *text)
+{
+    (void)text;
+    (*(unsigned *)user)++;
+}
+
+TEST(a_backup_made_while_serving_opens_and_checks_out)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    struct store_report report = {0};
+    struct err err = {0};
+    char body[64];
+    unsigned problems = 0;
+
+    folder_make(&folder);
+    harness_open(&h, folder.file);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 1)) == 0);
+    EXPECT(store_backup(folder.file, folder.copy, &err) == 0);
+    EXPECT(store_backup(folder.file, folder.copy, &err) == -EEXIST);
+    EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 2)) == 0);
+    harness_close(&h);
+
+    EXPECT(store_check(folder.copy, count_problem, &problems, &report, &err) == 0);
+    EXPECT(problems == 0 && report.problems == 0 && report.objects > 5 && report.revision > 5);
+    harness_open(&h, folder.copy);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c1") == 0);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c2") == -ENOENT);
+    harness_close(&h);
+}
+
+TEST(a_check_finds_what_is_wrong)
+{
+    static const char *const damages[] = {
+        "UPDATE objects SET value = '{' WHERE key LIKE '%/c1'",
+        "UPDATE objects SET revision = 1 WHERE key LIKE '%/c1'",
+        "UPDATE objects SET key = key || 'x' WHERE key LIKE '%/c1'",
+        "DELETE FROM objects WHERE key LIKE '%/c1'",
+        "DELETE FROM log WHERE key LIKE '%/c1'",
+        "UPDATE meta SET value = 1 WHERE name = 'revision'",
+    };
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        _cleanup_(folder_remove) struct folder folder;
+        struct harness h;
+        struct store_report report = {0};
+        struct err err = {0};
+        char body[64];
+        unsigned problems = 0;
+
+        test_case(damages[i]);
+        folder_make(&folder);
+        harness_open(&h, folder.file);
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 1)) == 0);
+        harness_close(&h);
+        run_sql(folder.file, damages[i]);
+        EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
+        EXPECT(problems > 0 && problems == report.problems);
+    }
+}
