@@ -99,7 +99,17 @@ static void each_version(struct request *request,
 }
 
 /* ---- plain ---- */
-static void add_resource(struct buf *buf, const struct kind *kind, const char **separator)
+static bool has_scale(struct request *request, const struct kind *kind)
+{
+    const struct kind_crd *crd = kinds_crd(request->server->api->kinds, kind);
+
+    return crd && crd->scale_spec;
+}
+
+static void add_resource(struct request *request,
+                         struct buf *buf,
+                         const struct kind *kind,
+                         const char **separator)
 {
     buf_addf(buf, "%s{\"name\":", *separator);
     add_quoted(buf, kind->plural);
@@ -117,6 +127,12 @@ static void add_resource(struct buf *buf, const struct kind *kind, const char **
                  ",{\"name\":\"%s/status\",\"singularName\":\"\",\"namespaced\":%s,\"kind\":\"%s\","
                  "\"verbs\":" VERBS_STATUS "}",
                  kind->plural, kind->namespaced ? "true" : "false", kind->name);
+    if (has_scale(request, kind))
+        buf_addf(buf,
+                 ",{\"name\":\"%s/scale\",\"singularName\":\"\",\"namespaced\":%s,\"group\":"
+                 "\"autoscaling\",\"version\":\"v1\",\"kind\":\"Scale\",\"verbs\":" VERBS_STATUS
+                 "}",
+                 kind->plural, kind->namespaced ? "true" : "false");
     for (size_t i = 0; i < virtual_subresource_count; i++) {
         const struct virtual_subresource *sub = &virtual_subresources[i];
 
@@ -148,7 +164,7 @@ void discovery_group_version(struct request *request)
         if (!kind_in(kinds_at(kinds, i), group, version))
             continue;
         found = true;
-        add_resource(&buf, kinds_at(kinds, i), &separator);
+        add_resource(request, &buf, kinds_at(kinds, i), &separator);
     }
     for (size_t i = 0; i < virtual_kind_count; i++) {
         const struct virtual_kind *virtual = &virtual_kinds[i];
@@ -253,7 +269,7 @@ static void add_response_kind(struct buf *buf,
              version, kind);
 }
 
-static void add_subresources(struct buf *buf, const struct kind *kind)
+static void add_subresources(struct request *request, struct buf *buf, const struct kind *kind)
 {
     const char *separator = "";
 
@@ -261,6 +277,12 @@ static void add_subresources(struct buf *buf, const struct kind *kind)
     if (kind->status) {
         buf_add(buf, STR("{\"subresource\":\"status\","));
         add_response_kind(buf, kind->group, kind->version, kind->name);
+        buf_add(buf, STR(",\"verbs\":" VERBS_STATUS "}"));
+        separator = ",";
+    }
+    if (has_scale(request, kind)) {
+        buf_addf(buf, "%s{\"subresource\":\"scale\",", separator);
+        add_response_kind(buf, "autoscaling", "v1", "Scale");
         buf_add(buf, STR(",\"verbs\":" VERBS_STATUS "}"));
         separator = ",";
     }
@@ -300,7 +322,7 @@ static void aggregated_version(void *user, struct str group, struct str version)
                  kind->namespaced ? "Namespaced" : "Cluster", kind->singular);
         add_words(buf, "shortNames", kind->short_names);
         add_words(buf, "categories", kind->categories);
-        add_subresources(buf, kind);
+        add_subresources(plain->request, buf, kind);
         buf_addc(buf, '}');
         separator = ",";
     }

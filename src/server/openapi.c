@@ -23,11 +23,8 @@
 /* Names the state of all documents, of this program and its kinds. */
 static struct str version_tag(struct request *request)
 {
-    const struct kinds *kinds = request->server->api->kinds;
-    uint64_t hash = str_hash(STR(MUSTER_VERSION), openapi_version(request->server->openapi));
+    uint64_t hash = openapi_version(request->server->api);
 
-    for (size_t i = 0; i < kinds_count(kinds); i++)
-        hash = str_hash(str_from(kinds_at(kinds, i)->name), hash);
     return str_printf(request_arena(request), "\"%016llX\"", (unsigned long long)hash);
 }
 
@@ -51,7 +48,7 @@ void openapi_v2(struct request *request)
     if (unchanged(request, version_tag(request)))
         return;
     openapi_write_v2(&buf, arena, request->server->api,
-                     openapi_schemas(request->server->openapi, arena, STR_NONE, STR_NONE, true));
+                     openapi_schemas(request->server->api, arena, STR_NONE, STR_NONE, true));
     http_reply(request->x, 200, V2_TYPE, buf_str(&buf));
 }
 
@@ -153,7 +150,7 @@ void openapi_document(struct request *request)
         return;
     }
     json_set(json_add_object(arena, root, "components"), STR("schemas"),
-             openapi_schemas(request->server->openapi, arena, request->route.group,
+             openapi_schemas(request->server->api, arena, request->route.group,
                              request->route.version, false));
     http_reply(request->x, 200, "application/json", json_text(arena, root));
 }

@@ -10,22 +10,19 @@ struct arena;
 struct buf;
 struct json;
 struct kind;
-struct openapi;
 
 /* openapi: the documents that kubectl reads to validate, diff and explain.
  *
  * Schemas of custom kinds come from their CustomResourceDefinitions, which are watched; those of
  * the built-in ones from server/shape.h. */
-struct openapi *openapi_new(struct api *api);
-void openapi_free(struct openapi *openapi);
 /* Changes whenever a document could. */
-uint64_t openapi_version(const struct openapi *openapi);
+uint64_t openapi_version(const struct api *api);
 
 /* The name under which a kind's schema stands in the documents. */
 struct str openapi_name(struct arena *arena, const struct kind *kind);
 /* Name -> schema, for the kinds of one group version (group STR_NONE: of all) and every type they
  * refer to. Kinds whose fields are not known are left out when `known_only`. */
-struct json *openapi_schemas(struct openapi *openapi,
+struct json *openapi_schemas(const struct api *api,
                              struct arena *arena,
                              struct str group,
                              struct str version,

@@ -1,11 +1,8 @@
 #include "api/api.h"
 #include "api/kind.h"
-#include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "server/openapi.h"
 #include "server/shape.h"
 
@@ -15,55 +12,20 @@
 
 #define REF_PREFIX "#/components/schemas/"
 
-struct openapi {
-    struct api *api;
-    struct api_watch *watch;
-    VEC(const struct object *) crds;
-    uint64_t version;
-};
-
-static void on_crd(void *user, const struct api_change *change)
+uint64_t openapi_version(const struct api *api)
 {
-    struct openapi *openapi = user;
+    uint64_t hash = str_hash(STR(MUSTER_VERSION), 0);
 
-    if (!change->object)
-        return;
-    if (change->revision > openapi->version)
-        openapi->version = change->revision;
-    for (size_t i = 0; i < openapi->crds.count; i++)
-        if (str_eq(openapi->crds.items[i]->name, change->object->name)) {
-            object_unref(openapi->crds.items[i]);
-            VEC_REMOVE_SWAP(&openapi->crds, i);
-            break;
-        }
-    if (change->event != API_DELETED)
-        VEC_PUSH(NULL, &openapi->crds, object_ref(change->object));
-}
+    for (size_t i = 0; i < kinds_count(api->kinds); i++) {
+        const struct kind *kind = kinds_at(api->kinds, i);
+        const struct kind_crd *crd = kinds_crd(api->kinds, kind);
+        uintptr_t schema = (uintptr_t)(crd ? crd->openapi : NULL);
 
-struct openapi *openapi_new(struct api *api)
-{
-    struct openapi *openapi = MEM_NEW(struct openapi);
-
-    openapi->api = api;
-    openapi->watch =
-        api_watch(api, &(struct api_watch_request){.kind = &kind_crd}, on_crd, openapi);
-    return openapi;
-}
-
-void openapi_free(struct openapi *openapi)
-{
-    if (!openapi)
-        return;
-    api_watch_stop(openapi->api, openapi->watch);
-    for (size_t i = 0; i < openapi->crds.count; i++)
-        object_unref(openapi->crds.items[i]);
-    VEC_DONE(&openapi->crds);
-    mem_free(openapi);
-}
-
-uint64_t openapi_version(const struct openapi *openapi)
-{
-    return openapi->version;
+        hash = str_hash(str_from(kind->name), hash);
+        /* A definition that is replaced gets a new tree: its address tells them apart. */
+        hash = str_hash((struct str){(const char *)&schema, sizeof(schema)}, hash);
+    }
+    return hash;
 }
 
 struct str openapi_name(struct arena *arena, const struct kind *kind)
@@ -185,30 +147,14 @@ static void add_gvk(struct arena *arena, struct json *schema, const struct kind 
     json_add_c(arena, gvk, "version", kind->version);
 }
 
-static struct json *custom_schema(struct openapi *openapi,
-                                  struct arena *arena,
-                                  const struct kind *kind)
-{
-    for (size_t i = 0; i < openapi->crds.count; i++) {
-        struct json *crd = object_json(openapi->crds.items[i], arena);
-
-        if (!str_is(json_str(json_at(crd, "spec.group")), kind->group) ||
-            !str_is(json_str(json_at(crd, "spec.names.plural")), kind->plural))
-            continue;
-        JSON_FOREACH(json_at(crd, "spec.versions"), version)
-            if (str_is(json_str(json_get(version, "name")), kind->version))
-                return json_clone(arena, json_at(version, "schema.openAPIV3Schema"));
-    }
-    return NULL;
-}
-
-static void add_kind(struct openapi *openapi,
+static void add_kind(const struct api *api,
                      struct arena *arena,
                      struct json *schemas,
                      const struct kind *kind,
                      bool known_only)
 {
-    struct json *schema = kind->custom ? custom_schema(openapi, arena, kind) : NULL;
+    const struct kind_crd *crd = kinds_crd(api->kinds, kind);
+    struct json *schema = crd && crd->openapi ? json_clone(arena, crd->openapi) : NULL;
     struct shape shape = {0};
 
     if (!json_is(schema, JSON_OBJECT)) {
@@ -227,20 +173,20 @@ static void add_kind(struct openapi *openapi,
     add_gvk(arena, schema, kind);
 }
 
-struct json *openapi_schemas(struct openapi *openapi,
+struct json *openapi_schemas(const struct api *api,
                              struct arena *arena,
                              struct str group,
                              struct str version,
                              bool known_only)
 {
-    const struct kinds *kinds = openapi->api->kinds;
+    const struct kinds *kinds = api->kinds;
     struct json *schemas = json_new_object(arena);
 
     for (size_t i = 0; i < kinds_count(kinds); i++) {
         const struct kind *kind = kinds_at(kinds, i);
 
         if (!group.p || (str_is(group, kind->group) && str_is(version, kind->version)))
-            add_kind(openapi, arena, schemas, kind, known_only);
+            add_kind(api, arena, schemas, kind, known_only);
     }
     return schemas;
 }

@@ -17,7 +17,6 @@ struct http_exchange;
 struct kind;
 struct log;
 struct object;
-struct openapi;
 struct podio;
 
 /* request: one API request inside src/server, from its head to its answer. Lives in the exchange's
@@ -30,7 +29,6 @@ struct server {
     struct api *api;
     struct podio *podio;
     struct authz *authz;
-    struct openapi *openapi;
     const struct log *log;
     struct buf token;
     struct buf token_key;

@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "http/server.h"
 #include "server/authz.h"
-#include "server/openapi.h"
 #include "server/request.h"
 #include "server/route.h"
 
@@ -128,7 +127,6 @@ int server_start(uv_loop_t *loop,
         return r;
     }
     server->authz = authz_new(api);
-    server->openapi = openapi_new(api);
     *ret = server;
     return 0;
 }
@@ -150,6 +148,5 @@ void server_stop(struct server *server)
     /* on_close handlers still look at the server. */
     http_server_stop(server->http);
     authz_free(server->authz);
-    openapi_free(server->openapi);
     server_free(server);
 }
