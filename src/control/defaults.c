@@ -16,10 +16,14 @@
 static const struct {
     const char *name;
     const char *parent; /* NULL: at the top */
+    int64_t quota;      /* -1: all there is */
 } queues[] = {
-    {"default", NULL},
-    {"default-parent-queue", NULL},
-    {"default-queue", "default-parent-queue"},
+    /* The parent of TorchrunQueues that name none. */
+    {"default", NULL, -1},
+    /* As KAI Scheduler installs them, so that applying its manifest changes nothing: no guarantee,
+     * no limit. */
+    {"default-parent-queue", NULL, 0},
+    {"default-queue", "default-parent-queue", 0},
 };
 
 static const struct {
@@ -33,7 +37,7 @@ static const struct {
     {"inference", 125, "Serving that is not stopped; runs within the quota of its queue"},
 };
 
-static struct json *unlimited(struct arena *arena)
+static struct json *without_limit(struct arena *arena, int64_t quota)
 {
     struct json *resources = json_new_object(arena);
     const char *const names[] = {"gpu", "cpu", "memory"};
@@ -41,7 +45,7 @@ static struct json *unlimited(struct arena *arena)
     for (size_t i = 0; i < 3; i++) {
         struct json *share = json_add_object(arena, resources, names[i]);
 
-        json_add_i64(arena, share, "quota", -1);
+        json_add_i64(arena, share, "quota", quota);
         json_add_i64(arena, share, "limit", -1);
         json_add_i64(arena, share, "overQuotaWeight", 1);
     }
@@ -73,7 +77,7 @@ static void reconcile(const struct control_input *input,
         struct json *spec = json_add_object(arena, body, "spec");
         if (queues[i].parent)
             json_add_c(arena, spec, "parentQueue", queues[i].parent);
-        json_set(spec, STR("resources"), unlimited(arena));
+        json_set(spec, STR("resources"), without_limit(arena, queues[i].quota));
         action_create(actions, &kind_queue, body);
     }
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
