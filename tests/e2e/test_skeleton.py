@@ -12,7 +12,7 @@ apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
 metadata: {name: demo}
 spec:
-  nodeResources: {gpus: 2, cpus: 2, memory: 4Gi}
+  nodeResources: {gpus: 2, cpus: 1, memory: 2Gi}
 """
 
 
@@ -74,7 +74,7 @@ def test_muster_killed_in_the_middle_of_training_loses_nothing():
         m.apply(QUEUE)
         m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "survivor", "--detach",
                    "python train.py --steps 80 --step-seconds 0.1", cwd=project(m))
-        wait_for(lambda: "step 10/80" in m.kubectl("logs", "survivor-worker-0").stdout,
+        wait_for(lambda: "step 10/80" in m.kubectl("logs", "survivor-worker-0", ok=False).stdout,
                  "the training to be under way", 90)
         m.kill()
         m.start()
