@@ -6,6 +6,7 @@
 #include "api/quantity.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -116,8 +117,15 @@ static void default_pvc(struct admit *admit)
     set_default(admit, status, "phase", "Pending");
 }
 
+/* stringData is written only: it ends up in data. */
 static void default_secret(struct admit *admit)
 {
+    const struct json *texts = json_get(admit->object, "stringData");
+
+    JSON_FOREACH(texts, item)
+        json_set(json_make_path(admit->arena, admit->object, "data"), json_key(item),
+                 json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
+    json_remove(admit->object, STR("stringData"));
     set_default(admit, admit->object, "type", "Opaque");
 }
 
@@ -195,6 +203,20 @@ static void check_keys(struct admit *admit, const char *member)
         admit_forbidden(admit, str_from(member), "field is immutable when `immutable` is set");
 }
 
+static void check_secret(struct admit *admit)
+{
+    JSON_FOREACH(json_get(admit->object, "data"), item) {
+        struct str bytes;
+
+        if (!base64_decode(admit->arena, json_str(item), &bytes))
+            admit_invalid(admit,
+                          str_printf(admit->arena, "data[" STR_FMT "]", STR_ARG(json_key(item))),
+                          item, "must be base64; use stringData for plain text");
+    }
+    if (admit->old && !json_equal(json_get(admit->old, "type"), json_get(admit->object, "type")))
+        admit_invalid(admit, STR("type"), json_get(admit->object, "type"), "field is immutable");
+}
+
 void admit_validate(struct admit *admit)
 {
     admit_metadata(admit);
@@ -217,6 +239,6 @@ void admit_validate(struct admit *admit)
         check_keys(admit, "binaryData");
     } else if (admit->kind == &kind_secret) {
         check_keys(admit, "data");
-        check_keys(admit, "stringData");
+        check_secret(admit);
     }
 }

@@ -1,10 +1,10 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/shape.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "server/openapi.h"
-#include "server/shape.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,6 @@
 #include "http/server.h"
 #include "server/protobuf.h"
 #include "server/request.h"
-#include "server/strict.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -205,31 +204,6 @@ static void read_resource(struct request *request)
     call(request);
 }
 
-/* Unknown fields of built-in kinds: refused, or warned of, when the client asks for that. False
- * when the request has been answered. */
-static bool check_fields(struct request *request)
-{
-    struct arena *arena = request_arena(request);
-    struct str wanted = http_query(arena, request->x->head.query, "fieldValidation");
-    bool strict = str_is(wanted, "Strict");
-    _cleanup_(buf_done) struct buf unknown = {0};
-    struct json *root = NULL;
-
-    if (!(strict || str_is(wanted, "Warn")) || request->route.subresource.len ||
-        json_parse(arena, request->call.body, &root, NULL) < 0)
-        return true;
-    strict_check(arena, request->kind, root, &unknown);
-    if (!unknown.len)
-        return true;
-    if (strict) {
-        request_fail(request, 400, "BadRequest", "strict decoding error: " STR_FMT,
-                     STR_ARG(buf_str(&unknown)));
-        return false;
-    }
-    reply_warnings(request, buf_str(&unknown));
-    return true;
-}
-
 /* Names are checked against the path below struct api; here only what the path itself implies. */
 static void write_resource(struct request *request)
 {
@@ -239,15 +213,15 @@ static void write_resource(struct request *request)
     view_accept(request);
     if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
         request->call.verb = API_CREATE;
-        if (request_take_body(request) && check_fields(request))
+        if (request_take_body(request))
             call(request);
     } else if (str_is(method, "PUT") && named) {
         request->call.verb = API_UPDATE;
-        if (request_take_body(request) && check_fields(request))
+        if (request_take_body(request))
             call(request);
     } else if (str_is(method, "PATCH") && named) {
         request->call.verb = API_PATCH;
-        if (take_patch(request) && check_fields(request))
+        if (take_patch(request))
             call(request);
     } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;

@@ -37,6 +37,7 @@ struct entry {
 
 struct shelf {
     const struct kind *kind;     /* as stored */
+    const struct schema *shape;  /* of a built-in kind; NULL: every field is taken as it is */
     VEC(struct entry *) entries; /* by namespace and name */
     size_t committed_count;
     bool dropped; /* its CRD is gone */
@@ -182,6 +183,8 @@ struct store {
     struct due *collect_last;
     struct map terminating; /* names of namespaces being deleted -> their entry */
     bool terminating_due;
+    struct arena shapes; /* the schemas of built-in kinds */
+    const struct schema *meta_shape;
     struct custom_block *customs;  /* what registered CRDs point into */
     VEC(struct kind *) made_kinds; /* kinds that only CRDs define */
     bool closing;

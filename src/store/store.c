@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/shape.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -337,6 +338,7 @@ static void free_store(struct store *store)
     shelves_free(store);
     kinds_free(store->api.kinds);
     custom_done(store);
+    arena_done(&store->shapes);
     db_close(store->db);
     uv_mutex_destroy(&store->mutex);
     uv_cond_destroy(&store->cond);
@@ -373,8 +375,13 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     store->seed = seed;
     store->by_uid.seed = store->owned.seed = store->terminating.seed = seed;
     start_handles(store);
-    for (size_t i = 0; i < kinds_count(store->api.kinds); i++)
-        (void)shelf_add(store, kinds_at(store->api.kinds, i));
+    store->meta_shape = shape_schema(&store->shapes, STR("ObjectMeta"));
+    for (size_t i = 0; i < kinds_count(store->api.kinds); i++) {
+        struct shelf *shelf = shelf_add(store, kinds_at(store->api.kinds, i));
+
+        if (!shelf->kind->custom)
+            shelf->shape = shape_schema(&store->shapes, str_from(shelf->kind->name));
+    }
 
     int r = options->path ? db_open(options->path, &store->db, err) : 0;
     if (r == 0 && store->db)

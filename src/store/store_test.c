@@ -385,6 +385,53 @@ TEST(a_dry_run_changes_nothing)
     each(dry_run_rules);
 }
 
+static void shape_rules(struct harness *h)
+{
+    static const struct {
+        const char *body;
+        const char *error; /* NULL: fine */
+    } rows[] = {
+        {"{\"metadata\":{\"name\":\"a\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":7}]}}",
+         "spec.containers[0].image"},
+        {"{\"metadata\":{\"name\":\"a\"},\"spec\":5}", "spec"},
+        {"{\"metadata\":{\"name\":\"a\",\"labels\":[1]},\"spec\":{}}", "metadata.labels"},
+        {"{\"metadata\":{\"name\":7},\"spec\":{}}", "metadata.name"},
+        {"[]", "must be a JSON object"},
+        {"{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\"spec\":{\"containers\":[{"
+         "\"name\":\"c\",\"image\":\"i\",\"imagee\":\"i\",\"resources\":{\"limits\":{\"cpu\":0.5}}}"
+         "],\"nodeName\":null}}",
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        test_case(rows[i].body);
+        struct api_request request = {.verb = API_CREATE,
+                                      .kind = &kind_pod,
+                                      .ns = STR("default"),
+                                      .body = str_from(rows[i].body)};
+        EXPECT(harness_call(h, &request) == (rows[i].error ? -EINVAL : 0));
+        if (rows[i].error)
+            EXPECT(h->status == 400 && strstr(h->text, rows[i].error));
+        request.strict_fields = true;
+        EXPECT(harness_call(h, &request) == -EINVAL && h->status == 400);
+    }
+    EXPECT(strstr(h->text, "unknown field \"spec.containers[0].imagee\""));
+    EXPECT(harness_get(h, &kind_pod, "default", "a") == 0);
+    EXPECT(!strstr(harness_text(h, "spec"), "imagee"));
+
+    EXPECT(harness_create(h, &kind_secret, "default",
+                          "{\"metadata\":{\"name\":\"s\"},\"stringData\":{\"a\":\"hi\"}}") == 0);
+    EXPECT(strcmp(harness_text(h, "data.a"), "aGk=") == 0);
+    EXPECT(strcmp(harness_text(h, "stringData"), "") == 0);
+    EXPECT(harness_create(h, &kind_secret, "default",
+                          "{\"metadata\":{\"name\":\"t\"},\"data\":{\"a\":\"!\"}}") == -EINVAL);
+    EXPECT(h->status == 422 && strstr(h->causes, "data[a]"));
+}
+
+TEST(built_in_kinds_take_only_what_fits_their_fields)
+{
+    each(shape_rules);
+}
+
 TEST(a_file_opens_again_with_everything_in_it)
 {
     char folder[] = "/tmp/muster-store-XXXXXX";

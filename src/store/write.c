@@ -228,32 +228,74 @@ static int prune(struct write *write, struct json *root, const struct schema *sc
     struct schema_unknown unknown = {0};
     struct reply *reply = write->reply;
 
-    schema_prune(write->arena, schema, root, &unknown);
-    if (unknown.count && write->strict_fields)
-        return reply_fail(reply, 400, "BadRequest",
-                          "strict decoding error: unknown field \"" STR_FMT "\"%s",
-                          STR_ARG(unknown.items[0]), unknown.count > 1 ? " (and more)" : "");
+    if (schema)
+        schema_prune(write->arena, schema, root, &unknown);
+    size_t in_spec = unknown.count;
+    schema_prune(write->arena, write->store->meta_shape, json_get(root, "metadata"), &unknown);
+    for (size_t i = 0; i < unknown.count; i++)
+        if (i >= in_spec)
+            unknown.items[i] =
+                str_printf(write->arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
+    struct str text = STR("");
     for (size_t i = 0; i < unknown.count && i < WARNINGS_MAX; i++)
-        reply->result.warnings =
-            str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"",
-                       STR_ARG(reply->result.warnings), i ? "\n" : "", STR_ARG(unknown.items[i]));
+        text = str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"", STR_ARG(text),
+                          !i                     ? ""
+                          : write->strict_fields ? ", "
+                                                 : "\n",
+                          STR_ARG(unknown.items[i]));
+    if (unknown.count && write->strict_fields)
+        return reply_fail(reply, 400, "BadRequest", "strict decoding error: " STR_FMT,
+                          STR_ARG(text));
+    reply->result.warnings = text;
     return 0;
+}
+
+static int misfit(struct write *write, const char *prefix, const struct admit *admit)
+{
+    return reply_fail(write->reply, 400, "BadRequest",
+                      "%s in version \"%s\" cannot be handled as a %s: %s" STR_FMT ": " STR_FMT,
+                      write->kind->name, write->kind->version, write->kind->name, prefix,
+                      STR_ARG(admit->causes.items[0].field),
+                      STR_ARG(admit->causes.items[0].message));
+}
+
+/* Metadata of all kinds, and all of the built-in ones, are read into structs in Kubernetes: what
+ * does not fit there is no bad value but a bad request. */
+static int check_shape(struct write *write, struct json *root, const struct schema *schema)
+{
+    struct admit admit = {.arena = write->arena, .kind = write->kind, .object = root};
+    struct json *meta = json_get(root, "metadata");
+    bool custom = write->kind->custom;
+    int r = prune(write, root, schema);
+
+    if (r < 0)
+        return r;
+    schema_default(write->arena, write->store->meta_shape, meta);
+    schema_validate(&admit, write->store->meta_shape, meta);
+    if (admit.causes.count)
+        return misfit(write, "metadata.", &admit);
+    if (!schema || custom)
+        return 0;
+    schema_default(write->arena, schema, root);
+    schema_validate(&admit, schema, root);
+    return admit.causes.count ? misfit(write, "", &admit) : 0;
 }
 
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
     const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
+    /* A shape is of the version that is stored. */
+    const struct schema *shape = write->kind == write->shelf->kind ? write->shelf->shape : NULL;
     struct admit admit = {.arena = write->arena,
                           .kind = write->kind,
                           .object = root,
                           .old = old,
                           .subresource = write->subresource,
                           .schema = crd ? crd->schema : NULL};
-    int r = crd ? prune(write, root, crd->schema) : 0;
+    int r = check_shape(write, root, crd ? crd->schema : shape);
 
     if (r < 0)
         return r;
-
     admit_default(&admit);
     if (!old)
         r = admission_run(write, root);

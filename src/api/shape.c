@@ -1,4 +1,4 @@
-#include "server/shape.h"
+#include "api/shape.h"
 
 #include "base/str.h"
 

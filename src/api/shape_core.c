@@ -1,4 +1,4 @@
-#include "server/shape.h"
+#include "api/shape.h"
 
 /* One line a field reads better than any wrapping. */
 /* clang-format off */

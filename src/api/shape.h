@@ -5,7 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* shape: the fields of the built-in kinds, for OpenAPI and so for `kubectl explain`. Pure.
+struct arena;
+struct schema;
+
+/* shape: the fields of the built-in kinds: what is stored, what is refused, and what OpenAPI and so
+ * `kubectl explain` say.
  *
  * Complete for the types it names: old kubectls refuse, before they send anything, every field that
  * a published type does not list. The text is in shape_core.c and shape_pod.c, one line a field:
@@ -35,6 +39,10 @@ bool shape_find(struct str type, struct shape *ret);
 bool shape_next(struct str *lines, struct shape_field *ret);
 /* Every type in turn, from index 0; false behind the last. */
 bool shape_at(size_t index, struct str *ret_type);
+
+/* The same as a schema, which prunes and checks types as that of a custom kind does; NULL when
+ * there is no type of that name. */
+const struct schema *shape_schema(struct arena *arena, struct str type);
 
 /* The texts; NULL-terminated. */
 extern const char *const shape_texts[];
