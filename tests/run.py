@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """run.py [--only BUILD]: run every suite and end with `N passed, N failed`.
 
-Everything that meson knows as a test runs in build/; what is fast (the suites `unit` and `fast`) runs again
-in build-asan/, under AddressSanitizer and UBSan. A suite that ends with `N passed, N failed` counts as
+Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
+the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with `N passed, N failed` counts as
 its tests, another one as one test. Each suite has the time limit meson.build gives it, times
 MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown when the suite fails.
 """
@@ -34,12 +34,12 @@ def build_asan():
 
 
 def suites(build, again):
-    """(name, test) of what runs in a build folder; `again`: only what runs twice."""
+    """What runs in a build folder; `again`: one of a sanitizer."""
     text = subprocess.run(["meson", "introspect", "--tests", build], cwd=ROOT, check=True, text=True,
                           stdout=subprocess.PIPE).stdout
     for test in sorted(json.loads(text), key=lambda t: -t["priority"]):
-        labels = {s.split(":")[-1] for s in test["suite"]} | {test["name"]}
-        if not again or labels & {"unit", "fast"}:
+        marked = any(s.split(":")[-1] == "again" for s in test["suite"])
+        if marked == again or (again and test["name"] == "unit"):
             yield test
 
 

@@ -22,7 +22,9 @@ FUZZ(quantity)
 
         FUZZ_HOLDS(quantity_parse(text, &again, NULL) == 0);
         FUZZ_HOLDS(quantity_cmp(quantity, again) == 0);
-        FUZZ_HOLDS(str_eq(text, quantity_text(&arena, again)));
+        /* What no binary suffix fits is written without one, and read again as decimal. */
+        if (quantity.format == again.format)
+            FUZZ_HOLDS(str_eq(text, quantity_text(&arena, again)));
     } else {
         FUZZ_HOLDS(err.text[0] != '\0');
     }

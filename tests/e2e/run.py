@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""run.py [--list] [WORD...]: run the end-to-end tests whose file or name contains one of the words.
+"""run.py [--list] [--jobs N] [WORD...]: run the end-to-end tests whose file or name contains one of the words.
 
-A test is a function test_* in a file test_*.py of this folder. Ends with `N passed, N failed, N skipped`.
+A test is a function test_* in a file test_*.py of this folder. Tests mostly wait, so several run beside each
+other (--jobs, or MUSTER_TEST_JOBS; twice the cores unless told), each in a process of its own with its own
+server. Ends with `N passed, N failed, N skipped`.
 """
 
+import concurrent.futures
 import importlib
 import os
+import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -13,7 +18,10 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from harness import Skip  # noqa: E402
+from harness import PATIENCE, Skip  # noqa: E402
+
+LIMIT_S = 300  # for one test
+EXIT_SKIPPED = 77
 
 
 def tests():
@@ -26,27 +34,63 @@ def tests():
                 yield f"{file[5:-3]}.{name[5:]}", value
 
 
+def run_one(name):
+    """The test of exactly this name, in this process."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the test cleans up behind itself
+    try:
+        dict(tests())[name]()
+    except Skip as e:
+        print(e)
+        return EXIT_SKIPPED
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def run_apart(name):
+    """The test in a process of its own: (name, exit status, output, seconds)."""
+    start = time.monotonic()
+    process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--one", name], text=True, errors="replace",
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    try:
+        output, _ = process.communicate(timeout=LIMIT_S * PATIENCE)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        process.terminate()  # the harness ends what the test started
+        try:
+            output, _ = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+        output, status = output + f"ended after {LIMIT_S * PATIENCE:.0f} s\n", 1
+    return name, status, output, time.monotonic() - start
+
+
 def main(argv):
+    if argv[:1] == ["--one"]:
+        return run_one(argv[1])
+    jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 2 * (os.cpu_count() or 1))
+    if "--jobs" in argv:
+        jobs = int(argv.pop(argv.index("--jobs") + 1))
     words = [a for a in argv if not a.startswith("-")]
-    chosen = [(n, t) for n, t in tests() if not words or any(w in n for w in words)]
+    chosen = [n for n, _ in tests() if not words or any(w in n for w in words)]
     if "--list" in argv:
-        print("\n".join(n for n, _ in chosen))
+        print("\n".join(chosen))
         return 0
     passed, failed, skipped = 0, [], 0
-    for name, test in chosen:
-        start = time.monotonic()
-        try:
-            test()
-            result, passed = "ok", passed + 1
-        except Skip as e:
-            result, skipped = f"skipped: {e}", skipped + 1
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            traceback.print_exc()
-            result = "FAILED"
-            failed.append(name)
-        print(f"{name}: {result} ({time.monotonic() - start:.1f} s)", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(run_apart, name) for name in chosen]):
+            name, status, output, seconds = done.result()
+            if status == 0:
+                result, passed = "ok", passed + 1
+            elif status == EXIT_SKIPPED:
+                result, skipped = f"skipped: {output.strip()}", skipped + 1
+            else:
+                result = "FAILED"
+                failed.append(name)
+                print(output, end="")
+            print(f"{name}: {result} ({seconds:.1f} s)", flush=True)
     for name in failed:
         print(f"failed: {name}")
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
