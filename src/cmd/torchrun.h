@@ -61,7 +61,8 @@ enum output {
 extern const char *const output_names[];
 
 struct session {
-    struct arena arena;
+    struct arena arena;        /* of the work; `top` empties it every second */
+    struct arena config_arena; /* of `config` */
     uv_loop_t loop;
     struct kube_config config;
     struct kube *kube;
@@ -156,7 +157,24 @@ int upload_scan(struct session *session, struct upload *upload, struct err *err)
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err);
 void upload_done(struct upload *upload);
 
+/* -o json|yaml|name: one object as it is, several as a List. */
+void print_objects(struct session *session,
+                   int output,
+                   const struct object **objects,
+                   size_t count);
+
+extern const struct command command_checkpoints;
+extern const struct command command_exec;
+extern const struct command command_explain;
+extern const struct command command_queues;
+extern const struct command command_restart;
+extern const struct command command_resume;
+extern const struct command command_scale;
+extern const struct command command_status;
+extern const struct command command_suspend;
+extern const struct command command_top;
 extern const struct command command_submit;
 extern const struct command command_list;
 extern const struct command command_logs;
 extern const struct command command_delete;
+extern const struct command command_sync;

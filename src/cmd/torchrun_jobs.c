@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* list, logs, delete: the small commands about jobs. */
+/* list, logs: what there is, and what it printed. */
 
 /* ---- list ---- */
 
@@ -78,10 +78,7 @@ static void list_table(struct session *session,
     term_write(&session->out, buf_str(&text));
 }
 
-static void print_objects(struct session *session,
-                          int output,
-                          const struct object **objects,
-                          size_t count)
+void print_objects(struct session *session, int output, const struct object **objects, size_t count)
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct arena *arena = &session->arena;
@@ -92,11 +89,14 @@ static void print_objects(struct session *session,
     json_add_c(arena, list, "kind", "List");
     items = json_add_array(arena, list, "items");
     for (size_t i = 0; i < count; i++) {
-        json_push(items, object_json(objects[i], arena));
+        if (count > 1)
+            json_push(items, object_json(objects[i], arena));
         if (output == OUTPUT_NAME)
             buf_addf(&text, "%s.%s/" STR_FMT "\n", objects[i]->kind->singular,
                      objects[i]->kind->group, STR_ARG(objects[i]->name));
     }
+    if (count == 1)
+        list = object_json(objects[0], arena);
     if (output == OUTPUT_JSON) {
         json_write_pretty(&text, list);
         buf_addc(&text, '\n');
@@ -195,49 +195,4 @@ const struct command command_logs = {
     .args_min = 1,
     .args_max = 1,
     .run = logs_run,
-};
-
-/* ---- delete ---- */
-
-static const struct option delete_options[] = {
-    COMMON_OPTIONS,
-    {0},
-};
-
-static int delete_run(struct invocation *invocation)
-{
-    struct session session;
-    struct err err = {0};
-    int r = session_open(&session, invocation, &err);
-
-    for (size_t i = 0; r == 0 && i < invocation->arg_count; i++) {
-        r = session_call(
-            &session,
-            &(struct api_request){.verb = API_DELETE,
-                                  .kind = &kind_torchrunjob,
-                                  .ns = str_from(session.config.ns),
-                                  .name = str_from(invocation->args[i]),
-                                  .body = STR("{\"propagationPolicy\":\"Background\"}")},
-            NULL, &err);
-        if (r == 0)
-            printf("job %s deleted\n", invocation->args[i]);
-        else if (err.http_status == 404)
-            err_set(&err, r, "job %s does not exist in namespace %s", invocation->args[i],
-                    session.config.ns);
-    }
-    if (r < 0)
-        r = session_fail(&session, &err);
-    session_close(&session);
-    return r;
-}
-
-const struct command command_delete = {
-    .name = "delete",
-    .summary = "cancel jobs and remove what belongs to them",
-    .usage = "JOB...",
-    .options = delete_options,
-    .values_size = sizeof(struct common_values),
-    .args_min = 1,
-    .args_max = 100,
-    .run = delete_run,
 };

@@ -42,12 +42,12 @@ static int find_config(struct session *session, const struct common_values *comm
         .context = common->context,
         .ns = common->ns,
     };
-    int r = kubeconfig_load(&session->arena, &options, &session->config, err);
+    int r = kubeconfig_load(&session->config_arena, &options, &session->config, err);
 
     if (r == -ENOENT && !common->kubeconfig && !options.env) {
-        options.path = embedded_kubeconfig(&session->arena);
+        options.path = embedded_kubeconfig(&session->config_arena);
         if (access(options.path, R_OK) == 0)
-            return kubeconfig_load(&session->arena, &options, &session->config, err);
+            return kubeconfig_load(&session->config_arena, &options, &session->config, err);
         return err_set(err, -ENOENT,
                        "no cluster: neither ~/.kube/config nor %s exists; set KUBECONFIG or start "
                        "`muster up`",
@@ -108,6 +108,7 @@ void session_close(struct session *session)
         ;
     (void)uv_loop_close(&session->loop);
     arena_done(&session->arena);
+    arena_done(&session->config_arena);
 }
 
 int session_fail(struct session *session, const struct err *err)

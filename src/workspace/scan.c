@@ -206,3 +206,48 @@ int scan_folder(const char *root,
         return err_wrap(err, r, "folder %s", root);
     return manifest_finish(manifest, err);
 }
+
+/* Goes down to `path`, collecting the ignore files on the way, and looks at its last part. */
+int scan_path(const char *root,
+              struct str path,
+              const struct scan_options *options,
+              struct manifest *manifest,
+              struct err *err)
+{
+    struct scan scan = {.options = options, .manifest = manifest, .err = err};
+    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct str rest = path;
+    struct str part;
+    int depth = 0;
+    int r = manifest_check_path(path, err);
+
+    while (r == 0 && fd >= 0 && str_cut(&rest, '/', &part)) {
+        char name[WS_NAME_MAX + 1];
+        int next;
+
+        memcpy(name, part.p, part.len);
+        name[part.len] = '\0';
+        read_ignore(&scan, fd, ".gitignore");
+        read_ignore(&scan, fd, ".torchrunignore");
+        if (scan.path_len)
+            scan.path[scan.path_len++] = '/';
+        memcpy(scan.path + scan.path_len, name, part.len + 1);
+        scan.path_len += part.len;
+        if (!str_is_set(rest)) {
+            r = visit(&scan, fd, name, depth);
+            break;
+        }
+        if (strcmp(name, ".git") == 0 ||
+            ignore_matches(&scan.ignore, (struct str){scan.path, scan.path_len}, true))
+            break;
+        next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(fd);
+        fd = next;
+        depth++;
+    }
+    if (fd >= 0)
+        close(fd);
+    ignore_cut(&scan.ignore, 0);
+    arena_done(&scan.arena);
+    return r;
+}

@@ -18,17 +18,10 @@ struct err;
  * ones know the hash of a file whose stat data did not change from the cache.
  *
  * Without options everything is taken and hashed: a volume that is adopted as it is. */
-struct scan_stat {
-    int64_t mtime_ns;
-    int64_t ctime_ns;
-    uint64_t inode;
-};
-
 struct scan_options {
     bool hash; /* read what the cache does not know */
     void (*note)(void *user, const char *text);
     void *user;
-    struct scan_cache *cache; /* may be NULL */
 };
 
 /* Fills and finishes `manifest` (unless some hash is still unknown: then it is only sorted, a
@@ -37,3 +30,11 @@ int scan_folder(const char *root,
                 const struct scan_options *options,
                 struct manifest *manifest,
                 struct err *err);
+
+/* The same for one path (a file, or a folder with what is in it): adds what is there now, nothing
+ * when it is gone or ignored. The manifest is not finished. */
+int scan_path(const char *root,
+              struct str path,
+              const struct scan_options *options,
+              struct manifest *manifest,
+              struct err *err);
