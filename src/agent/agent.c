@@ -2,6 +2,7 @@
 
 #include "agent/internal.h"
 #include "agent/network.h"
+#include "agent/service.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -136,6 +137,16 @@ static void on_pod(void *user, const struct api_change *change)
         recover_orphans(agent);
 }
 
+static void on_service(struct agent *agent, const struct api_change *change)
+{
+    if (change->event == API_DELETED)
+        service_gone(agent, change->object);
+    else
+        service_observe(agent, change->object);
+    agent->hosts_dirty = true;
+    agent_turn_soon(agent);
+}
+
 static void on_other(void *user, const struct api_change *change)
 {
     struct agent *agent = user;
@@ -148,10 +159,8 @@ static void on_other(void *user, const struct api_change *change)
         agent->watches[agent->watch_count++] =
             api_watch(agent->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, agent);
     }
-    if (change->object && change->object->kind == &kind_service) {
-        agent->hosts_dirty = true;
-        agent_turn_soon(agent);
-    }
+    if (change->object && change->object->kind == &kind_service)
+        on_service(agent, change);
     if (change->event == API_DELETED && change->object->kind == &kind_pvc)
         volume_claim_gone(agent, change->object);
 }
@@ -159,7 +168,7 @@ static void on_other(void *user, const struct api_change *change)
 static void start_watches(struct agent *agent)
 {
     static const struct kind *const kinds[] = {&kind_service, &kind_configmap, &kind_secret,
-                                               &kind_pvc};
+                                               &kind_pvc, &kind_serviceaccount};
     agent->watch_count = sizeof(kinds) / sizeof(*kinds);
     for (size_t i = 0; i < agent->watch_count; i++)
         agent->watches[i] =
@@ -192,6 +201,7 @@ static void take_options(struct agent *agent, const struct agent_options *option
     own->data_dir = keep(agent, options->data_dir);
     /* Two musters on one machine share its loopback addresses: each begins somewhere else. */
     agent->next_ip = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
+    agent->next_service_ip = agent->next_ip;
     own->shim_path =
         options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
     own->launch_path =
@@ -202,6 +212,8 @@ static void take_options(struct agent *agent, const struct agent_options *option
     own->node_prefix = options->node_prefix ? keep(agent, options->node_prefix) : "node";
     own->node_count = options->node_count ? options->node_count : 1;
     own->gpu_time_slices = options->gpu_time_slices ? options->gpu_time_slices : 1;
+    own->token_key = options->token_key.len ? str_dup(&agent->arena, options->token_key) : STR_NONE;
+    own->ca = options->ca.len ? str_dup(&agent->arena, options->ca) : STR_NONE;
     agent->log = options->log;
 }
 
@@ -332,6 +344,7 @@ void agent_stop(struct agent *agent)
         pod->dirty = false;
     }
     agent->dirty = NULL;
+    service_stop_all(agent);
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);
     uv_close((uv_handle_t *)&agent->turn, handle_closed);

@@ -6,12 +6,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* exec: a command inside a running container. The agent makes the pipes (or the terminal), the shim
- * gets their other ends and starts the command; the bytes never pass through the shim. attach is
+/* exec: a command inside a running container. The agent makes the pipes, the shim gets their other
+ * ends and starts the command (a terminal is made inside the container and its master comes back);
+ * the bytes never pass through the shim. attach is
  * the same with the container's own input and a copy of its output. */
 #define READ_BYTES 32768
 #define INPUT_MAX  ((size_t)4 << 20) /* unread stdin; a client that sends more is cut off */
@@ -37,7 +37,11 @@ struct exec {
     bool closed; /* by the reader */
     int exit_code;
     int terminal_fd; /* for the size; -1: none */
+    uint16_t columns, rows;
+    bool paused;
     size_t input_bytes;
+    struct buf early; /* came before there was anything to write it to */
+    bool input_wanted;
     bool input_over;
     struct err err;
     struct str container;
@@ -55,6 +59,7 @@ static void handle_closed(uv_handle_t *handle)
     if (--exec->handles_open)
         return;
     struct agent *agent = exec->stream.agent;
+    buf_done(&exec->early);
     mem_free(exec);
     agent->streams_open--;
     agent_maybe_free(agent);
@@ -162,17 +167,15 @@ static void on_written(uv_write_t *write, int status)
     mem_free(input);
 }
 
-static void exec_write(struct podio_stream *stream, struct str bytes)
+static struct exec_pipe *input_pipe(struct exec *exec)
 {
-    struct exec *exec = (struct exec *)stream;
-    struct exec_pipe *pipe = &exec->pipes[exec->tty ? 1 : 0];
-    if (!bytes.len) {
-        exec->input_over = true;
-        if (!exec->input_bytes && !exec->tty)
-            pipe_close(pipe);
-        return;
-    }
-    if (!pipe->open || exec->input_bytes + bytes.len > INPUT_MAX)
+    return &exec->pipes[exec->tty ? 1 : 0];
+}
+
+static void write_input(struct exec *exec, struct str bytes)
+{
+    struct exec_pipe *pipe = input_pipe(exec);
+    if (!bytes.len || exec->input_bytes + bytes.len > INPUT_MAX)
         return;
     struct input *input = mem_alloc(sizeof(*input) + bytes.len);
     *input = (struct input){.exec = exec, .len = bytes.len};
@@ -186,10 +189,35 @@ static void exec_write(struct podio_stream *stream, struct str bytes)
     }
 }
 
+/* The pipe or terminal is there: what came early goes first. */
+static void input_ready(struct exec *exec)
+{
+    write_input(exec, buf_str(&exec->early));
+    buf_done(&exec->early);
+    if (exec->input_over && !exec->input_bytes && !exec->tty)
+        pipe_close(input_pipe(exec));
+}
+
+static void exec_write(struct podio_stream *stream, struct str bytes)
+{
+    struct exec *exec = (struct exec *)stream;
+    struct exec_pipe *pipe = input_pipe(exec);
+    if (!bytes.len)
+        exec->input_over = true;
+    if (pipe->open && bytes.len)
+        write_input(exec, bytes);
+    else if (pipe->open && !exec->input_bytes && !exec->tty)
+        pipe_close(pipe);
+    else if (!pipe->open && exec->input_wanted && exec->early.len + bytes.len <= INPUT_MAX)
+        buf_add(&exec->early, bytes);
+}
+
 static void exec_resize(struct podio_stream *stream, uint16_t columns, uint16_t rows)
 {
     struct exec *exec = (struct exec *)stream;
     struct winsize size = {.ws_col = columns, .ws_row = rows};
+    exec->columns = columns;
+    exec->rows = rows;
     if (exec->tty && exec->terminal_fd >= 0)
         (void)ioctl(exec->terminal_fd, TIOCSWINSZ, &size);
 }
@@ -197,6 +225,7 @@ static void exec_resize(struct podio_stream *stream, uint16_t columns, uint16_t 
 static void exec_pause(struct podio_stream *stream, bool paused)
 {
     struct exec *exec = (struct exec *)stream;
+    exec->paused = paused;
     for (int i = 1; i < 3; i++)
         set_reading(&exec->pipes[i], !paused);
 }
@@ -241,6 +270,35 @@ static void adopt_input(struct exec *exec, int fd)
     exec->handles_open++;
     if (uv_pipe_open(&pipe->pipe, own) < 0)
         close(own);
+    else
+        input_ready(exec);
+}
+
+static int open_pipe(struct exec *exec, int index, int fd, int channel)
+{
+    struct exec_pipe *pipe = &exec->pipes[index];
+    (void)uv_pipe_init(exec->stream.agent->loop, &pipe->pipe, 0);
+    pipe->pipe.data = pipe;
+    pipe->channel = channel;
+    pipe->open = true;
+    exec->handles_open++;
+    int r = uv_pipe_open(&pipe->pipe, fd);
+    if (r < 0)
+        close(fd);
+    return r;
+}
+
+/* The master side of the terminal the command got inside its container. */
+static void adopt_terminal(struct exec *exec, int fd)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    exec->terminal_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0 || open_pipe(exec, 1, own, 1) < 0)
+        return;
+    if (exec->columns)
+        exec_resize(&exec->stream, exec->columns, exec->rows);
+    set_reading(&exec->pipes[1], !exec->paused);
+    input_ready(exec);
 }
 
 static bool exec_message(struct podio_stream *stream, const char *text, int fd)
@@ -253,6 +311,11 @@ static bool exec_message(struct podio_stream *stream, const char *text, int fd)
         str_is(exec->container, name)) {
         if (fd >= 0 && !exec->closed && !exec->pipes[0].open)
             adopt_input(exec, fd);
+        return true;
+    }
+    if (sscanf(text, "terminal %lu", &id) == 1 && id == exec->id) {
+        if (fd >= 0 && !exec->closed && !exec->ended)
+            adopt_terminal(exec, fd);
         return true;
     }
     if (sscanf(text, "execexit %lu %d %n", &id, &code, &words_at) < 2 || id != exec->id)
@@ -275,34 +338,6 @@ static const struct stream_ops exec_ops = {
 };
 
 /* ---- opening ---- */
-
-static int open_pipe(struct exec *exec, int index, int fd, int channel)
-{
-    struct exec_pipe *pipe = &exec->pipes[index];
-    (void)uv_pipe_init(exec->stream.agent->loop, &pipe->pipe, 0);
-    pipe->pipe.data = pipe;
-    pipe->channel = channel;
-    pipe->open = true;
-    exec->handles_open++;
-    int r = uv_pipe_open(&pipe->pipe, fd);
-    if (r < 0)
-        close(fd);
-    return r;
-}
-
-static int open_terminal(struct exec *exec, int ret_fds[static 3])
-{
-    char name[64];
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
-        ptsname_r(master, name, sizeof(name)))
-        return -errno;
-    ret_fds[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    exec->terminal_fd = fcntl(master, F_DUPFD_CLOEXEC, 0);
-    if (ret_fds[0] < 0)
-        return -errno;
-    return open_pipe(exec, 1, master, 1);
-}
 
 static int open_pipes(struct exec *exec, bool stdin_open, int ret_fds[static 3])
 {
@@ -334,11 +369,11 @@ static int start_exec(struct exec *exec,
     int r = prepare_exec(pod, container, request, path, &exec->err);
     if (r)
         return r;
-    r = request->tty ? open_terminal(exec, fds) : open_pipes(exec, request->stdin_open, fds);
+    r = request->tty ? 0 : open_pipes(exec, request->stdin_open, fds);
     if (r < 0)
         (void)err_set(&exec->err, r, "cannot make pipes: %s", strerrordesc_np(-r));
     else
-        link_send(&pod->link, fds, request->tty ? 1 : 3, "exec %lu " STR_FMT " %s", exec->id,
+        link_send(&pod->link, fds, request->tty ? 0 : 3, "exec %lu " STR_FMT " %s", exec->id,
                   STR_ARG(exec->container), file);
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
@@ -404,6 +439,7 @@ struct podio_stream *exec_open(struct podio *podio,
     exec->attach = request->attach;
     exec->tty = request->tty && !request->attach;
     exec->terminal_fd = -1;
+    exec->input_wanted = request->stdin_open;
     for (int i = 0; i < 3; i++)
         exec->pipes[i].exec = exec;
     (void)uv_timer_init(agent->loop, &exec->later);

@@ -27,6 +27,7 @@ struct env_context;
 struct json;
 struct object;
 struct pod;
+struct port;
 struct probe;
 
 /* internal: what the files of the agent share. Nothing outside src/agent includes this. */
@@ -223,6 +224,9 @@ struct agent {
     const char *gpu_product;
     int64_t gpu_memory_mib;
     uint32_t next_ip;
+    uint32_t next_service_ip;
+    struct port *ports; /* of services, listened on */
+    size_t relays_open;
     unsigned long next_exec;
     bool stopping;
     bool hosts_dirty;

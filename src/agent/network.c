@@ -1,6 +1,7 @@
 #include "agent/network.h"
 
 #include "agent/internal.h"
+#include "agent/service.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
@@ -51,43 +52,78 @@ void network_keep_address(struct pod *pod, struct str address)
 
 void network_give_address(struct pod *pod)
 {
-    pod->agent->hosts_dirty = true;
+    if (network_matters(pod))
+        pod->agent->hosts_dirty = true;
 }
 
-static void add_names(struct buf *out, struct str ip, struct str name, struct str ns)
+/* ---- names ---- */
+
+/* "name", where `short_names`, and the three forms with the namespace. */
+static void add_names(struct buf *out,
+                      struct str ip,
+                      struct str name,
+                      struct str ns,
+                      bool short_names)
 {
+    buf_addf(out, STR_FMT "\t", STR_ARG(ip));
+    if (short_names)
+        buf_addf(out, STR_FMT " ", STR_ARG(name));
     buf_addf(out,
-             STR_FMT "\t" STR_FMT " " STR_FMT "." STR_FMT " " STR_FMT "." STR_FMT ".svc " STR_FMT
-                     "." STR_FMT ".svc.cluster.local\n",
-             STR_ARG(ip), STR_ARG(name), STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns),
-             STR_ARG(name), STR_ARG(ns));
+             STR_FMT "." STR_FMT " " STR_FMT "." STR_FMT ".svc " STR_FMT "." STR_FMT
+                     ".svc.cluster.local\n",
+             STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns));
 }
 
-/* What every pod of a namespace can resolve: pods with a subdomain, and services. */
+static bool has_name(const struct pod *pod)
+{
+    return pod->ip[0] && pod->stage != POD_OVER && pod->stage != POD_GONE;
+}
+
+static void add_service(struct agent *agent,
+                        const struct object *service,
+                        struct str ns,
+                        struct arena *arena,
+                        struct buf *out)
+{
+    arena_defer(arena, object_release, object_ref(service));
+    const struct json *root = object_json(service, arena);
+    struct str ip = json_str_at(root, "spec.clusterIP");
+    bool near = str_eq(service->ns, ns);
+    if (!str_is(ip, "None")) {
+        if (ip.len)
+            add_names(out, ip, service->name, service->ns, near);
+        return;
+    }
+    /* Headless: the name leads to the pods themselves. */
+    MAP_FOREACH(&agent->pods, entry) {
+        const struct pod *pod = entry->value;
+        if (near && has_name(pod) && str_eq(pod->ns, ns) && service_selects(root, pod))
+            add_names(out, str_from(pod->ip), service->name, service->ns, near);
+    }
+}
+
+/* What every pod of a namespace can resolve: pods with a subdomain, and all services. */
 static void add_shared(struct agent *agent, struct str ns, struct arena *arena, struct buf *out)
 {
     MAP_FOREACH(&agent->pods, entry) {
         struct pod *pod = entry->value;
         struct str subdomain = json_str_at(pod->root, "spec.subdomain");
         struct str hostname = json_str_at(pod->root, "spec.hostname");
-        if (!str_eq(pod->ns, ns) || !pod->ip[0] || pod->stage == POD_OVER || !subdomain.len)
+        if (!str_eq(pod->ns, ns) || !has_name(pod) || !subdomain.len)
             continue;
         if (!hostname.len)
             hostname = pod->name;
         add_names(out, str_from(pod->ip),
-                  str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(hostname), STR_ARG(subdomain)),
-                  ns);
+                  str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(hostname), STR_ARG(subdomain)), ns,
+                  true);
     }
     const struct object *service;
-    for (size_t cursor = 0; (service = cache_next(agent->cache, &kind_service, ns, &cursor));) {
-        arena_defer(arena, object_release, object_ref(service));
-        struct str ip = json_str_at(object_json(service, arena), "spec.clusterIP");
-        if (ip.len && !str_is(ip, "None"))
-            add_names(out, ip, service->name, ns);
-    }
+    for (size_t cursor = 0; (service = cache_next(agent->cache, &kind_service, STR(""), &cursor));)
+        add_service(agent, service, ns, arena, out);
+    add_names(out, STR("127.0.0.1"), STR("kubernetes"), STR("default"), false);
 }
 
-static void build_hosts(struct pod *pod, struct arena *arena, struct buf *out)
+static void add_own(struct pod *pod, struct buf *out)
 {
     struct str hostname = json_str_at(pod->root, "spec.hostname");
     struct str subdomain = json_str_at(pod->root, "spec.subdomain");
@@ -104,14 +140,13 @@ static void build_hosts(struct pod *pod, struct arena *arena, struct buf *out)
         JSON_FOREACH(json_get(alias, "hostnames"), name)
             buf_addf(out, STR_FMT "\t" STR_FMT "\n", STR_ARG(json_str(json_get(alias, "ip"))),
                      STR_ARG(json_str(name)));
-    add_shared(pod->agent, pod->ns, arena, out);
 }
 
-int network_write_hosts(struct pod *pod, struct err *err)
+static int write_hosts(struct pod *pod, struct str shared, struct err *err)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {.bytes_max = HOSTS_BYTES_MAX};
-    build_hosts(pod, &arena, &out);
+    add_own(pod, &out);
+    buf_add(&out, shared);
     uint64_t hash = str_hash(buf_str(&out), 1);
     if (hash == pod->hosts_hash)
         return 0;
@@ -123,11 +158,47 @@ int network_write_hosts(struct pod *pod, struct err *err)
     return r;
 }
 
+int network_write_hosts(struct pod *pod, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf shared = {.bytes_max = HOSTS_BYTES_MAX};
+    add_shared(pod->agent, pod->ns, &arena, &shared);
+    return write_hosts(pod, buf_str(&shared), err);
+}
+
+/* The shared part is built once for each namespace. */
 void network_write_all_hosts(struct agent *agent)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct map by_ns = {.seed = agent->options.seed};
     MAP_FOREACH(&agent->pods, entry) {
         struct pod *pod = entry->value;
-        if (pod->stage == POD_RUNNING)
-            (void)network_write_hosts(pod, NULL);
+        if (pod->stage != POD_RUNNING)
+            continue;
+        struct str *shared = map_get(&by_ns, pod->ns);
+        if (!shared) {
+            _cleanup_(buf_done) struct buf text = {.bytes_max = HOSTS_BYTES_MAX};
+            add_shared(agent, pod->ns, &arena, &text);
+            shared = ARENA_NEW(&arena, struct str);
+            *shared = str_dup(&arena, buf_str(&text));
+            map_set(&by_ns, pod->ns, shared);
+        }
+        (void)write_hosts(pod, *shared, NULL);
     }
+    map_done(&by_ns);
+}
+
+bool network_matters(const struct pod *pod)
+{
+    if (json_str_at(pod->root, "spec.subdomain").len)
+        return true;
+    const struct object *service;
+    for (size_t cursor = 0;
+         (service = cache_next(pod->agent->cache, &kind_service, pod->ns, &cursor));) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *root = object_json(service, &arena);
+        if (str_is(json_str_at(root, "spec.clusterIP"), "None") && service_selects(root, pod))
+            return true;
+    }
+    return false;
 }

@@ -2,6 +2,8 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
+
 struct agent;
 struct err;
 struct pod;
@@ -17,3 +19,5 @@ void network_give_address(struct pod *pod);
 int network_write_hosts(struct pod *pod, struct err *err);
 /* Of all pods that run, where they have changed. */
 void network_write_all_hosts(struct agent *agent);
+/* Do other pods have names for this one? */
+bool network_matters(const struct pod *pod);

@@ -674,13 +674,13 @@ void pod_observe(struct agent *agent, const struct object *object)
             recover_finished(pod);
         else
             recover_running(pod);
+        agent->hosts_dirty = agent->hosts_dirty || (!over && network_matters(pod));
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
     }
     if (object->deleted_ms)
         begin_stop(pod, object);
-    agent->hosts_dirty = true;
     pod_mark(pod);
 }
 
@@ -690,6 +690,6 @@ void pod_vanish(struct agent *agent, const struct object *object)
     if (!pod)
         return;
     pod->deleted = true;
-    agent->hosts_dirty = true;
+    agent->hosts_dirty = agent->hosts_dirty || network_matters(pod);
     pod_mark(pod);
 }

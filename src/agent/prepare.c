@@ -2,6 +2,7 @@
 #include "agent/internal.h"
 #include "agent/record.h"
 #include "agent/security.h"
+#include "agent/token.h"
 #include "agent/volume.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -191,7 +192,9 @@ static int add_file_system(struct pod *pod,
         (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
     }
-    int r = volume_mount_all(pod, container, env, records, err);
+    int r = token_add(pod, records, err);
+    if (r == 0)
+        r = volume_mount_all(pod, container, env, records, err);
     if (r)
         return r;
     const struct run_container *c = &pod->run.containers[index];

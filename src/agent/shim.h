@@ -73,21 +73,20 @@
  *     start C N           start instance N of container C from its spec
  *     signal C N SIG      to its first process; SIGKILL ends every process of the container
  *     exec ID C FILE      run what the spec FILE says inside container C, with the descriptors that
- *                         come with the packet as stdin, stdout, stderr (or one terminal for all)
- *     execsignal ID SIG
- *     attach C            answered by "attached C" with the write end of its stdin (or terminal)
- *                         when it has one
- *     tee C               the descriptor that comes along gets a copy of what C writes from now on,
- *                         as far as it keeps up
- *     dial PORT           answered by "dialed PORT 0" with a connected socket, or "dialed PORT
- * ERRNO" state               answered by "running" or "exited" for every instance, then "synced"
- *     stop                end every container and go
+ *                         come with the packet as stdin, stdout, stderr; without any: in a terminal
+ * of the container's own, answered by "terminal ID" with its master side execsignal ID SIG attach C
+ * answered by "attached C" with the write end of its stdin (or terminal) when it has one tee C the
+ * descriptor that comes along gets a copy of what C writes from now on, as far as it keeps up dial
+ * PORT           answered by "dialed PORT 0" with a connected socket, or "dialed PORT ERRNO" state
+ * answered by "running" or "exited" for every instance, then "synced" stop                end every
+ * container and go
  *
  * shim to agent:
  *     hello PROTOCOL      first on every connection
  *     started C N PID MS
  *     exited C N          the exit file is there
  *     running C N PID MS
+ *     terminal ID
  *     execexit ID CODE
  *     synced
  *

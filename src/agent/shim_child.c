@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -78,19 +79,86 @@ static int join_cgroups(const struct records *spec, char words[static 256])
     return 0;
 }
 
+/* What a child says before it becomes its program: its terminal (code 0), or what went wrong. */
+struct report {
+    int code;
+    char text[256];
+};
+
+static int report_send(int socket_fd, const struct report *report, int fd)
+{
+    struct iovec iov = {(void *)(uintptr_t)report, sizeof(*report)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*report) ? 0 : -EIO;
+}
+
+/* Bytes received: 0 when the child has exec'd (or died). */
+static ssize_t report_take(int socket_fd, struct report *ret, int *ret_fd)
+{
+    struct iovec iov = {ret, sizeof(*ret)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n;
+    do
+        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
+    return n;
+}
+
 static int set_stdio(const struct child_request *request)
 {
     if (setsid() < 0 && errno != EPERM)
         return -errno;
+    if (request->terminal)
+        return 0; /* comes when the file system is there */
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; i < 3; i++) {
-        int from = request->terminal ? request->stdio[0] : request->stdio[i];
-        if (dup2(from >= 0 ? from : null_fd, i) < 0)
+    for (int i = 0; i < 3; i++)
+        if (dup2(request->stdio[i] >= 0 ? request->stdio[i] : null_fd, i) < 0)
             return -errno;
-    }
-    if (request->terminal && ioctl(0, TIOCSCTTY, 0) < 0)
-        return -errno;
     return 0;
+}
+
+/* A terminal of the container's own /dev/pts, so that programs find it under its name; its master
+ * side goes to the shim. */
+static int set_terminal(int report_fd, char words[static 256])
+{
+    char name[64];
+    int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+        ptsname_r(master, name, sizeof(name)))
+        return shim_fail(words, "open", "/dev/ptmx");
+    int slave = open(name, O_RDWR | O_CLOEXEC);
+    if (slave < 0)
+        return shim_fail(words, "open", name);
+    for (int i = 0; i < 3; i++)
+        if (dup2(slave, i) < 0)
+            return shim_fail(words, "terminal", name);
+    if (ioctl(0, TIOCSCTTY, 0) < 0)
+        return shim_fail(words, "terminal", name);
+    struct report report = {0};
+    return report_send(report_fd, &report, master) ? shim_fail(words, "send", name) : 0;
 }
 
 static void reset_signals(void)
@@ -127,7 +195,7 @@ static int enter_folder(const char *cwd, char words[static 256])
     return chdir(cwd) < 0 ? shim_fail(words, "working directory", cwd) : 0;
 }
 
-static int become(const struct child_request *request, char words[static 256])
+static int become(const struct child_request *request, int report_fd, char words[static 256])
 {
     const struct records *spec = request->spec;
     char **argv = values(spec, "arg"), **envp = values(spec, "env");
@@ -144,9 +212,10 @@ static int become(const struct child_request *request, char words[static 256])
     if (r == 0)
         r = request->join_fd >= 0 ? join_container(request->join_fd, words)
                                   : mounts_make(request, words);
-    const char *cwd = records_get(spec, "cwd");
+    if (r == 0 && request->terminal)
+        r = set_terminal(report_fd, words);
     if (r == 0)
-        r = enter_folder(cwd, words);
+        r = enter_folder(records_get(spec, "cwd"), words);
     if (r == 0)
         r = privileges_drop(spec, words);
     if (r)
@@ -188,48 +257,56 @@ static pid_t clone_child(const struct child_request *request)
     return r;
 }
 
-pid_t child_start(const struct child_request *request, char words[static 256])
+/* What the child reports, until it has exec'd: 0, or its error. */
+static int await_exec(int socket_fd, int *ret_master, char words[static 256])
 {
-    int trouble[2];
+    for (;;) {
+        struct report report;
+        int fd = -1;
+        ssize_t n = report_take(socket_fd, &report, &fd);
+        if (n == 0)
+            return 0;
+        if (n != (ssize_t)sizeof(report)) {
+            errno = EIO;
+            return shim_fail(words, "start", "");
+        }
+        if (report.code) {
+            memcpy(words, report.text, 256);
+            return report.code < 0 ? report.code : -EIO;
+        }
+        if (fd >= 0)
+            *ret_master = fd;
+    }
+}
+
+pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256])
+{
+    int pair[2];
     words[0] = '\0';
-    if (pipe2(trouble, O_CLOEXEC) < 0)
-        return shim_fail(words, "pipe", "");
+    *ret_master = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return shim_fail(words, "socketpair", "");
     pid_t pid = clone_child(request);
     if (pid < 0) {
-        close(trouble[0]);
-        close(trouble[1]);
+        close(pair[0]);
+        close(pair[1]);
         errno = -pid;
         return shim_fail(words, "clone", "");
     }
     if (pid == 0) {
-        char text[256] = "";
-        int r = become(request, text);
-        struct {
-            int code;
-            char text[256];
-        } report = {.code = r};
-        memcpy(report.text, text, sizeof(text));
-        ssize_t n = write(trouble[1], &report, sizeof(report));
-        _exit(n == (ssize_t)sizeof(report) ? 127 : 126);
+        struct report report = {0};
+        report.code = become(request, pair[1], report.text);
+        _exit(report_send(pair[1], &report, -1) ? 126 : 127);
     }
-    close(trouble[1]);
-    struct {
-        int code;
-        char text[256];
-    } report;
-    ssize_t n;
-    do
-        n = read(trouble[0], &report, sizeof(report));
-    while (n < 0 && errno == EINTR);
-    close(trouble[0]);
-    if (n == 0)
+    close(pair[1]);
+    int r = await_exec(pair[0], ret_master, words);
+    close(pair[0]);
+    if (r == 0)
         return pid;
     int status;
     (void)waitpid(pid, &status, 0);
-    if (n != (ssize_t)sizeof(report)) {
-        errno = EIO;
-        return shim_fail(words, "start", "");
-    }
-    memcpy(words, report.text, 256);
-    return report.code < 0 ? report.code : -EIO;
+    if (*ret_master >= 0)
+        close(*ret_master);
+    *ret_master = -1;
+    return r;
 }

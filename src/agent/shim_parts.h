@@ -59,12 +59,12 @@ struct child_request {
     const char *folder; /* c/<name>, relative to the pod's folder */
     unsigned instance;
     int stdio[3];  /* -1: /dev/null */
-    bool terminal; /* stdio[0] is the slave of a terminal for all three */
+    bool terminal; /* in one of its own; stdio is not used */
     int join_fd;   /* exec: pidfd of the container to join, else -1 */
 };
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
- * in `words`. */
-pid_t child_start(const struct child_request *request, char words[static 256]);
+ * in `words`. With a terminal, *ret_master is its master side. */
+pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256]);
 
 /* ---- root file system and mounts (shim_mount.c), run inside the child ---- */
 /* Both return 0, or -errno with the step and path in `words`. */

@@ -3,6 +3,7 @@
 #include "agent/env.h"
 #include "agent/internal.h"
 #include "agent/record.h"
+#include "agent/token.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -127,6 +128,14 @@ static int put_fields(const struct content *content, const struct json *items, s
     return 0;
 }
 
+static int put_token(const struct content *content, struct str path, struct err *err)
+{
+    _cleanup_(buf_done) struct buf token = {0};
+    if (!token_sign(content->pod, &token))
+        return err_set(err, -EAGAIN, "serviceaccount not found");
+    return put_file(content, path, buf_str(&token), 0600, err);
+}
+
 static int put_projected(const struct content *content, const struct json *sources, struct err *err)
 {
     JSON_FOREACH(sources, source) {
@@ -138,6 +147,8 @@ static int put_projected(const struct content *content, const struct json *sourc
             r = put_keys(content, &kind_secret, json_str(json_get(part, "name")), part, err);
         else if ((part = json_get(source, "downwardAPI")))
             r = put_fields(content, json_get(part, "items"), err);
+        else if ((part = json_get(source, "serviceAccountToken")))
+            r = put_token(content, json_str(json_get(part, "path")), err);
         if (r)
             return r;
     }

@@ -210,19 +210,9 @@ struct pipes {
 static int pipes_open(struct pipes *pipes, const struct records *spec)
 {
     *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}, false};
-    if (records_number(spec, "tty", 0)) {
-        int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-        char name[64];
-        if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
-            ptsname_r(master, name, sizeof(name)))
-            return -errno;
-        pipes->child[0] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-        pipes->ours[1] = master;
-        if (records_number(spec, "stdin", 0))
-            pipes->ours[0] = fcntl(master, F_DUPFD_CLOEXEC, 0);
-        pipes->terminal = true;
-        return pipes->child[0] < 0 ? -errno : 0;
-    }
+    pipes->terminal = records_number(spec, "tty", 0) != 0;
+    if (pipes->terminal)
+        return 0;
     for (int i = 0; i < 3; i++) {
         int pair[2];
         if (i == 0 && !records_number(spec, "stdin", 0))
@@ -269,8 +259,14 @@ static pid_t container_spawn(struct container *c,
                                     .join_fd = -1,
                                     .terminal = pipes.terminal};
     memcpy(request.stdio, pipes.child, sizeof(request.stdio));
-    pid_t pid = child_start(&request, words);
+    int master;
+    pid_t pid = child_start(&request, &master, words);
     pipes_close(pipes.child);
+    if (pipes.terminal && pid > 0) {
+        pipes.ours[1] = master;
+        if (records_number(spec, "stdin", 0))
+            pipes.ours[0] = fcntl(master, F_DUPFD_CLOEXEC, 0);
+    }
     if (pid < 0) {
         pipes_close(pipes.ours);
         logfile_close(&c->log);
@@ -335,12 +331,13 @@ static void exec_start(unsigned long id,
     struct records spec = {0};
     char words[256] = "the container is not running";
     pid_t pid = -ESRCH;
+    int master = -1;
     int join_fd = c ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
     if (join_fd >= 0 && session && records_open(&spec, shim.folder_fd, file) == 0) {
-        struct child_request request = {.spec = &spec, .join_fd = join_fd, .terminal = count == 1};
+        struct child_request request = {.spec = &spec, .join_fd = join_fd, .terminal = count == 0};
         for (int i = 0; i < 3; i++)
             request.stdio[i] = i < count ? fds[i] : -1;
-        pid = child_start(&request, words);
+        pid = child_start(&request, &master, words);
     }
     records_close(&spec);
     if (join_fd >= 0)
@@ -351,6 +348,10 @@ static void exec_start(unsigned long id,
         return;
     }
     *session = (struct exec_session){id, pid};
+    if (master >= 0) {
+        tell_fd(master, "terminal %lu", id);
+        close(master);
+    }
 }
 
 static void exec_signal(unsigned long id, int sig)

@@ -158,6 +158,8 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .data_dir = up->dir.path,
         .kubeconfig = up->kubeconfig,
         .api_url = url,
+        .token_key = up->dir.token_key,
+        .ca = up->dir.ca,
         .node_count = (uint32_t)values->nodes,
         .gpus_per_node = AGENT_GPUS_FOUND,
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,

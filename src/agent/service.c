@@ -1,0 +1,352 @@
+#include "agent/service.h"
+
+#include "agent/internal.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cache/cache.h"
+#include "tool/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ADDRESS_FIRST 0x7f200002u /* 127.32.0.2 */
+#define ADDRESS_COUNT 0x001ffff0u
+#define BACKLOG       128
+#define RELAY_BYTES   65536
+#define RELAYS_MAX    4096 /* connections passed on at a time, over all services */
+
+/* One TCP port of a service. */
+struct port {
+    struct port *next;
+    struct agent *agent;
+    char ns[256];
+    char name[256]; /* of the service */
+    char ip[48];
+    uint16_t number;
+    char target[64]; /* port number or name in the pods */
+    unsigned turn;
+    uv_tcp_t listener;
+};
+
+/* One connection passed on: what is read on one side is written to the other, never more than one
+ * buffer ahead. */
+struct side {
+    struct relay *relay;
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    struct side *other;
+    bool ended;
+    char buffer[RELAY_BYTES];
+};
+
+struct relay {
+    struct agent *agent;
+    struct side sides[2];
+    uv_connect_t connect;
+    int open;
+    bool closing;
+};
+
+/* ---- relays ---- */
+
+static void relay_closed(uv_handle_t *handle)
+{
+    struct relay *relay = ((struct side *)handle->data)->relay;
+    if (--relay->open)
+        return;
+    struct agent *agent = relay->agent;
+    agent->relays_open--;
+    agent->streams_open--;
+    mem_free(relay);
+    agent_maybe_free(agent);
+}
+
+static void relay_close(struct relay *relay)
+{
+    if (relay->closing)
+        return;
+    relay->closing = true;
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&relay->sides[i].tcp, relay_closed);
+}
+
+static void side_read(struct side *side);
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct side *side = write->data; /* the one that was read */
+    if (status < 0)
+        relay_close(side->relay);
+    else if (!side->relay->closing)
+        side_read(side);
+}
+
+static void on_shutdown(uv_shutdown_t *shutdown, int status)
+{
+    struct side *side = shutdown->data;
+    if (status < 0 || (side->ended && side->other->ended))
+        relay_close(side->relay);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buf)
+{
+    (void)size;
+    struct side *side = handle->data;
+    *buf = uv_buf_init(side->buffer, RELAY_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct side *side = stream->data;
+    if (n == 0)
+        return;
+    (void)uv_read_stop(stream);
+    if (n < 0) {
+        side->ended = true;
+        side->shutdown.data = side;
+        if (n != UV_EOF ||
+            uv_shutdown(&side->shutdown, (uv_stream_t *)&side->other->tcp, on_shutdown) < 0)
+            relay_close(side->relay);
+        return;
+    }
+    uv_buf_t out = uv_buf_init(buf->base, (unsigned)n);
+    side->write.data = side;
+    if (uv_write(&side->write, (uv_stream_t *)&side->other->tcp, &out, 1, on_written) < 0)
+        relay_close(side->relay);
+}
+
+static void side_read(struct side *side)
+{
+    if (uv_read_start((uv_stream_t *)&side->tcp, on_alloc, on_read) < 0)
+        relay_close(side->relay);
+}
+
+static void on_connect(uv_connect_t *connect, int status)
+{
+    struct relay *relay = connect->data;
+    if (relay->closing)
+        return;
+    if (status < 0) {
+        relay_close(relay);
+        return;
+    }
+    side_read(&relay->sides[0]);
+    side_read(&relay->sides[1]);
+}
+
+/* ---- choosing a pod ---- */
+
+bool service_selects(const struct json *service, const struct pod *pod)
+{
+    const struct json *selector = json_at(service, "spec.selector");
+    if (!json_count(selector))
+        return false;
+    JSON_FOREACH(selector, member) {
+        bool found = false;
+        for (size_t i = 0; i < pod->object->label_count && !found; i++)
+            found = str_eq(pod->object->labels[i].key, json_key(member)) &&
+                    str_eq(pod->object->labels[i].value, json_str(member));
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static uint16_t pod_port(const struct pod *pod, const char *target)
+{
+    uint64_t number;
+    if (str_to_u64(str_from(target), &number))
+        return number <= UINT16_MAX ? (uint16_t)number : 0;
+    for (size_t i = 0; i < pod->run.count; i++)
+        JSON_FOREACH(json_get(pod_container_spec(pod, i), "ports"), port)
+            if (str_is(json_str(json_get(port, "name")), target))
+                return (uint16_t)json_i64_or(json_get(port, "containerPort"), 0);
+    return 0;
+}
+
+static bool choose(struct port *port, struct sockaddr_in *ret)
+{
+    const struct object *service =
+        cache_get(port->agent->cache, &kind_service, str_from(port->ns), str_from(port->name));
+    if (!service)
+        return false;
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *root = object_json(service, &arena);
+    const struct pod *ready[64];
+    size_t count = 0;
+    MAP_FOREACH(&port->agent->pods, entry) {
+        const struct pod *pod = entry->value;
+        if (count < 64 && str_eq(pod->ns, service->ns) && pod->was_ready && pod->ip[0] &&
+            service_selects(root, pod))
+            ready[count++] = pod;
+    }
+    if (!count)
+        return false;
+    const struct pod *pod = ready[port->turn++ % count];
+    uint16_t number = pod_port(pod, port->target);
+    return number && uv_ip4_addr(pod->ip, number, ret) == 0;
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct port *port = listener->data;
+    struct agent *agent = port->agent;
+    if (status < 0)
+        return;
+    struct relay *relay = MEM_NEW(struct relay);
+    relay->agent = agent;
+    relay->open = 2;
+    agent->relays_open++;
+    agent->streams_open++;
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &relay->sides[i];
+        side->relay = relay;
+        side->other = &relay->sides[1 - i];
+        (void)uv_tcp_init(agent->loop, &side->tcp);
+        side->tcp.data = side;
+    }
+    struct sockaddr_in to;
+    relay->connect.data = relay;
+    if (uv_accept(listener, (uv_stream_t *)&relay->sides[0].tcp) < 0 ||
+        agent->relays_open > RELAYS_MAX || !choose(port, &to) ||
+        uv_tcp_connect(&relay->connect, &relay->sides[1].tcp, (const struct sockaddr *)&to,
+                       on_connect) < 0)
+        relay_close(relay);
+}
+
+/* ---- ports ---- */
+
+static void port_closed(uv_handle_t *handle)
+{
+    struct port *port = handle->data;
+    struct agent *agent = port->agent;
+    mem_free(port);
+    agent->streams_open--;
+    agent_maybe_free(agent);
+}
+
+/* NULL: those of all services. */
+static void drop_ports(struct agent *agent, const struct object *service)
+{
+    for (struct port **at = &agent->ports; *at;) {
+        struct port *port = *at;
+        if (service && !(str_is(service->ns, port->ns) && str_is(service->name, port->name))) {
+            at = &port->next;
+            continue;
+        }
+        *at = port->next;
+        uv_close((uv_handle_t *)&port->listener, port_closed);
+    }
+}
+
+static void add_port(struct agent *agent,
+                     const struct object *service,
+                     struct str ip,
+                     const struct json *spec)
+{
+    struct port *port = MEM_NEW(struct port);
+    struct sockaddr_in at;
+    port->agent = agent;
+    (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(service->ns));
+    (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
+    (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(ip));
+    port->number = (uint16_t)json_i64_or(json_get(spec, "port"), 0);
+    const struct json *target = json_get(spec, "targetPort");
+    int64_t number = json_i64_or(target, port->number);
+    if (json_is(target, JSON_STRING))
+        (void)snprintf(port->target, sizeof(port->target), STR_FMT, STR_ARG(json_str(target)));
+    else
+        (void)snprintf(port->target, sizeof(port->target), "%lld", (long long)number);
+    (void)uv_tcp_init(agent->loop, &port->listener);
+    port->listener.data = port;
+    agent->streams_open++;
+    int r = uv_ip4_addr(port->ip, port->number, &at);
+    if (r == 0)
+        r = uv_tcp_bind(&port->listener, (const struct sockaddr *)&at, 0);
+    if (r == 0)
+        r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
+    if (r < 0) {
+        log_warn(agent->log, "service.unreachable", LOG_STR("service", service->name),
+                 LOG_C("address", port->ip), LOG_I64("port", port->number),
+                 LOG_C("error", uv_strerror(r)));
+        uv_close((uv_handle_t *)&port->listener, port_closed);
+        return;
+    }
+    port->next = agent->ports;
+    agent->ports = port;
+}
+
+/* ---- addresses ---- */
+
+static bool address_is_taken(const struct agent *agent, const char *ip)
+{
+    const struct object *service;
+    for (size_t cursor = 0;
+         (service = cache_next(agent->cache, &kind_service, STR(""), &cursor));) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        if (str_is(json_str_at(object_json(service, &arena), "spec.clusterIP"), ip))
+            return true;
+    }
+    return false;
+}
+
+static void address_given(void *user, const struct api_result *result)
+{
+    (void)user;
+    (void)result; /* the watch tells; a conflict means somebody else has given one */
+}
+
+static void give_address(struct agent *agent, const struct object *service)
+{
+    char ip[48];
+    do {
+        uint32_t a = ADDRESS_FIRST + agent->next_service_ip++ % ADDRESS_COUNT;
+        (void)snprintf(ip, sizeof(ip), "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255,
+                       a & 255);
+    } while (address_is_taken(agent, ip));
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str body =
+        str_printf(&arena, "{\"spec\":{\"clusterIP\":\"%s\",\"clusterIPs\":[\"%s\"]}}", ip, ip);
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_service,
+                                  .ns = service->ns,
+                                  .name = service->name,
+                                  .uid = service->uid,
+                                  .patch = API_PATCH_MERGE,
+                                  .body = body};
+    agent_call(agent, &request, address_given, NULL);
+}
+
+void service_gone(struct agent *agent, const struct object *service)
+{
+    drop_ports(agent, service);
+}
+
+void service_stop_all(struct agent *agent)
+{
+    drop_ports(agent, NULL);
+}
+
+void service_observe(struct agent *agent, const struct object *service)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    drop_ports(agent, service);
+    const struct json *root = object_json(service, &arena);
+    struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
+    if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
+        return;
+    if (!ip.len) {
+        give_address(agent, service);
+        return;
+    }
+    JSON_FOREACH(json_at(root, "spec.ports"), port) {
+        struct str protocol = json_str(json_get(port, "protocol"));
+        if (json_count(json_at(root, "spec.selector")) &&
+            (!protocol.len || str_is(protocol, "TCP")))
+            add_port(agent, service, ip, port);
+    }
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+
+struct agent;
+struct json;
+struct object;
+struct pod;
+
+/* service: ClusterIPs that can be reached.
+ *
+ * A service without an address gets one of 127.32.0.0/11, which every process of the machine can
+ * use and nobody needs a privilege for. For each TCP port the agent listens there and passes every
+ * connection on to one of the ready pods the selector names, in turn. Headless services have no
+ * address: their name leads to the pods. */
+void service_observe(struct agent *agent, const struct object *service);
+void service_gone(struct agent *agent, const struct object *service);
+void service_stop_all(struct agent *agent);
+
+/* Does the service's selector name this pod? (A service without one names none.) */
+bool service_selects(const struct json *service, const struct pod *pod);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <stdbool.h>
+
+struct buf;
+struct err;
+struct pod;
+
+/* token: a pod's credentials for the API server, where its programs look for them. */
+#define TOKEN_PATH "/var/run/secrets/kubernetes.io/serviceaccount"
+
+/* Write token, ca.crt and namespace for the pod and add the mount of them to a container's records.
+ * Nothing is added for a pod that does not want them, or whose ServiceAccount does not exist. */
+int token_add(struct pod *pod, struct buf *records, struct err *err);
+/* The token alone, bound to the pod; false when there is none to give. */
+bool token_sign(struct pod *pod, struct buf *ret);

@@ -1,0 +1,95 @@
+"""Addresses, names, services, and the API server from inside a pod."""
+
+from harness import Muster, Skip, check, torch_pythons, wait_for
+from pods import apply, container, logs, pod, run_pod, wait_phase, wait_ready
+
+SERVER = ("import http.server, os\n"
+          "class H(http.server.BaseHTTPRequestHandler):\n"
+          "  def do_GET(self):\n"
+          "    self.send_response(200); self.end_headers(); self.wfile.write(os.environ['HOSTNAME'].encode())\n"
+          "  def log_message(self, *a): pass\n"
+          "http.server.ThreadingHTTPServer((os.environ['IP'], 8080), H).serve_forever()\n")
+IP = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+
+
+def web(name):
+    return pod(name, container(["python3", "-c", SERVER], env=IP, ports=[{"name": "web", "containerPort": 8080}],
+                               readinessProbe={"tcpSocket": {"port": "web"}, "periodSeconds": 1}),
+               labels={"app": "web"}, hostname=name, subdomain="all", terminationGracePeriodSeconds=0)
+
+
+def service(name, **spec):
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "web"}], **spec}}
+
+
+def test_services_and_pods_are_reached_by_their_names():
+    with Muster() as m:
+        apply(m, service("front"), service("all", clusterIP="None"), web("w0"), web("w1"))
+        wait_ready(m, "w0")
+        wait_ready(m, "w1")
+        wait_for(lambda: m.get("service", "front")["spec"].get("clusterIP"), "the service to get an address")
+        def fetch(n, url):
+            return run_pod(m, n, ["python3", "-c", FETCH, url]).strip()
+        check(fetch("a", "http://w1.all:8080") == "w1", "a pod by its subdomain")
+        check(fetch("b", "http://w0.all.default.svc.cluster.local:8080") == "w0", "and by its whole name")
+        check(fetch("c", "http://front") in ("w0", "w1"), "a service by its name")
+        check(fetch("d", "http://front.default.svc") in ("w0", "w1"), "and with its namespace")
+        names = run_pod(m, "e", ["python3", "-c", "import socket; print(sorted({a[4][0] for a in "
+                                 "socket.getaddrinfo('all', 80)}))"])
+        check(all(m.get("pod", n)["status"]["podIP"] in names for n in ("w0", "w1")), f"a headless service: {names}")
+
+
+def test_pods_on_one_port_do_not_meet():
+    with Muster() as m:
+        apply(m, web("w0"), web("w1"))
+        wait_ready(m, "w0")
+        wait_ready(m, "w1")
+        check(m.get("pod", "w0")["status"]["podIP"] != m.get("pod", "w1")["status"]["podIP"], "two addresses")
+
+
+def test_a_pod_reaches_the_api_server_as_its_service_account():
+    with Muster() as m:
+        wait_for(lambda: m.get("serviceaccount", "default"), "the default ServiceAccount")
+        ask = ("import json, os, ssl, urllib.request\n"
+               "d = '/var/run/secrets/kubernetes.io/serviceaccount/'\n"
+               "url = f\"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}\"\n"
+               "r = urllib.request.Request(url + '/apis/authentication.k8s.io/v1/selfsubjectreviews', method='POST',\n"
+               "    data=json.dumps({'apiVersion': 'authentication.k8s.io/v1', 'kind': 'SelfSubjectReview'}).encode(),\n"
+               "    headers={'Authorization': 'Bearer ' + open(d + 'token').read(),\n"
+               "             'Content-Type': 'application/json'})\n"
+               "c = ssl.create_default_context(cafile=d + 'ca.crt')\n"
+               "print(json.load(urllib.request.urlopen(r, context=c))['status']['userInfo']['username'])\n"
+               "print(open(d + 'namespace').read())\n")
+        out = run_pod(m, "a", ["python3", "-c", ask])
+        check(out == "system:serviceaccount:default:default\ndefault\n", out)
+
+
+def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
+    found = torch_pythons()
+    if not found:
+        raise Skip("no Python here can import torch")
+    script = ("import torch, torch.distributed as d\n"
+              "d.init_process_group('gloo')\n"
+              "t = torch.tensor([float(d.get_rank() + 1)])\n"
+              "d.all_reduce(t)\n"
+              "print('rank', d.get_rank(), 'of', d.get_world_size(), 'sum', t.item(), flush=True)\n"
+              "d.destroy_process_group()\n")
+    with Muster(nodes=2) as m:
+        m.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata:\n  t.py: |\n"
+                + "".join("    " + line + "\n" for line in script.splitlines()))
+        apply(m, service("job", clusterIP="None"))
+        def worker(i):
+            run = [found[0][0], "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
+                   "--rdzv_backend", "c10d", "--rdzv_endpoint", "w0.job.default.svc.cluster.local:29400", "--rdzv_id", "x",
+                   "--max_restarts", "0", "-r", "1", "-t", "1", "/code/t.py"]
+            return pod(f"w{i}", container(run, volumeMounts=[{"name": "code", "mountPath": "/code"}],
+                                          env=[{"name": "OMP_NUM_THREADS", "value": "1"}]),
+                       node=f"node-{i}", hostname=f"w{i}", subdomain="job", labels={"app": "web"},
+                       volumes=[{"name": "code", "configMap": {"name": "code"}}])
+        apply(m, worker(0), worker(1))
+        for i in (0, 1):
+            wait_phase(m, f"w{i}", "Succeeded", "Failed", limit=120)
+        out = logs(m, "w0") + logs(m, "w1")
+        check(out.count("sum 3.0") == 2, out)
