@@ -159,32 +159,12 @@ static bool consolidate_victim(const struct search *search, const struct group *
 }
 
 /* Enough is free in sum; moving things can only help then. */
-static bool enough_in_sum(struct sched *sched, const struct group *group, const int64_t *request)
+static bool enough_in_sum(const struct group *group, const int64_t *request)
 {
     const struct pool *pool = group->queue->pool;
-    int64_t gpus = 0;
-    int64_t memory = 0;
 
-    for (size_t i = 0; i < pool->nodes.count; i++) {
-        const struct node *node = pool->nodes.items[i];
-        if (!node->schedulable)
-            continue;
-        gpus += (node->idle[RES_GPU] + node->releasing[RES_GPU]) * GPU_MILLI;
-        memory += node->idle[RES_MEMORY] + node->releasing[RES_MEMORY];
-        for (uint32_t s = 0; s < node->share_count; s++) {
-            const struct share *share = &node->shares[s];
-            if (share->live && node->gpu_memory > 0)
-                gpus += (node->gpu_memory - share->allocated - share->pipelined) * GPU_MILLI /
-                        node->gpu_memory;
-        }
-        for (size_t m = 0; m < node->spec.amount_count; m++) {
-            int64_t slices = shape_mig_slices(node->spec.amounts[m].name);
-            uint32_t res = slices ? res_id(sched, node->spec.amounts[m].name) : 0;
-            if (slices)
-                gpus += (node->idle[res] + node->releasing[res]) * slices * GPU_MILLI;
-        }
-    }
-    return gpus >= request[SCHED_GPU] && memory >= request[SCHED_MEMORY];
+    return pool->room[RES_GPU] * GPU_MILLI + pool->parts >= request[SCHED_GPU] &&
+           pool->room[RES_MEMORY] >= request[SCHED_MEMORY];
 }
 
 static bool consolidate_for(struct sched *sched, struct group *group)
@@ -197,7 +177,7 @@ static bool consolidate_for(struct sched *sched, struct group *group)
 
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
-    if (!search.tasks.count || !group->preemptible || !enough_in_sum(sched, group, request))
+    if (!search.tasks.count || !group->preemptible || !enough_in_sum(group, request))
         return false;
     return search_run(&search);
 }
@@ -233,7 +213,7 @@ void action_preempt(struct sched *sched)
 }
 
 /* ---- gangs below their minimum ---- */
-static bool fell_apart(const struct sched *sched, const struct group *group)
+static bool fell_apart(const struct group *group)
 {
     bool broken = false;
     int64_t used = 0;
@@ -249,7 +229,6 @@ static bool fell_apart(const struct sched *sched, const struct group *group)
         used += own;
         broken = broken || (own < set->min && set_required(group, i));
     }
-    (void)sched;
     return broken && used > 0;
 }
 
@@ -258,15 +237,15 @@ static void stale_group(struct sched *sched, struct group *group)
     int64_t grace =
         group->spec.has_stale_grace ? group->spec.stale_grace_ms : sched->config.stale_grace_ms;
 
-    if (!fell_apart(sched, group)) {
-        if (group->stale_since_ms)
-            VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, false});
-        group->stale_since_ms = 0;
+    if (!fell_apart(group))
         return;
-    }
     if (!group->stale_since_ms) {
         group->stale_since_ms = sched->now_ms;
         VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, true});
+    }
+    if (!group->in_stale) {
+        group->in_stale = true;
+        VEC_PUSH(NULL, &sched->stale, group);
     }
     if (grace < 0)
         return;
@@ -290,14 +269,31 @@ static void stale_group(struct sched *sched, struct group *group)
     journal_commit(sched);
 }
 
+/* Groups that were stale and are not any more have left the frail ones: say so. */
+static void stale_recovered(struct sched *sched)
+{
+    for (size_t i = sched->stale.count; i-- > 0;) {
+        struct group *group = sched->stale.items[i];
+
+        if (fell_apart(group))
+            continue;
+        VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, false});
+        group->stale_since_ms = 0;
+        group->in_stale = false;
+        VEC_REMOVE_SWAP(&sched->stale, i);
+    }
+}
+
 void action_stale(struct sched *sched)
 {
+    stale_recovered(sched);
+
     struct group_vec VEC_FIELDS(struct group *) all = {0};
 
     for (size_t q = 0; q < sched->queues.count; q++) {
         const struct queue *queue = sched->queues.items[q];
-        for (size_t i = 0; i < queue->active.count; i++)
-            VEC_PUSH(sched->arena, &all, queue->active.items[i]);
+        for (size_t i = 0; i < queue->frail.count; i++)
+            VEC_PUSH(sched->arena, &all, queue->frail.items[i]);
     }
     for (size_t i = 0; i < all.count; i++)
         stale_group(sched, all.items[i]);

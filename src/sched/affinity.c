@@ -74,7 +74,9 @@ static bool selector_matches(const struct sched_selector *selector, const struct
     return true;
 }
 
-static bool term_means(const struct sched_pod_term *term, struct str own_ns, const struct pod *pod)
+bool affinity_term_means(const struct sched_pod_term *term,
+                         struct str own_ns,
+                         const struct pod *pod)
 {
     bool ns = term->all_namespaces || (!term->namespace_count && str_eq(own_ns, pod->ns));
 
@@ -135,7 +137,7 @@ static void terms_count(struct arena *arena,
                         const struct pod *other)
 {
     for (size_t i = 0; i < count; i++)
-        if (term_means(&specs[i], pod->ns, other))
+        if (affinity_term_means(&specs[i], pod->ns, other))
             term_count(arena, &terms[i], other);
 }
 
@@ -148,7 +150,7 @@ static void others_keep_away(struct affinity *affinity, const struct pod *other)
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
         struct term term = {.key = spec->anti_affinity[i].topology_key};
 
-        if (!term_means(&spec->anti_affinity[i], other->ns, affinity->pod))
+        if (!affinity_term_means(&spec->anti_affinity[i], other->ns, affinity->pod))
             continue;
         term_count(affinity->sched->arena, &term, other);
         VEC_PUSH(affinity->sched->arena, &affinity->away, term);
@@ -227,7 +229,7 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
                spec->anti_affinity_preference_count, -1);
     spreads_open(affinity);
     for (size_t i = 0; i < spec->affinity_count; i++)
-        affinity->near.items[i].self = term_means(&spec->affinity[i], pod->ns, pod);
+        affinity->near.items[i].self = affinity_term_means(&spec->affinity[i], pod->ns, pod);
     for (size_t n = 0; n < sched->nodes.count; n++) {
         const struct node *node = sched->nodes.items[n];
         for (size_t i = 0; node && i < node->pods.count; i++)

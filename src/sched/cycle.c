@@ -25,7 +25,7 @@ bool group_eligible(const struct sched *sched, const struct group *group)
 
 void pending_order(struct sched *sched, struct order *order)
 {
-    order_init(order, sched, false, false);
+    order_init(order, sched, ORDER_PENDING);
     for (size_t q = 0; q < sched->queues.count; q++) {
         struct queue *queue = sched->queues.items[q];
         for (size_t i = 0; i < queue->pending.count; i++)

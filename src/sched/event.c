@@ -268,6 +268,12 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
 static void group_free(struct sched *sched, struct group *group)
 {
     group_unlink(group);
+    group_unstray(sched, group);
+    for (size_t i = 0; group->in_stale && i < sched->stale.count; i++)
+        if (sched->stale.items[i] == group) {
+            VEC_REMOVE_SWAP(&sched->stale, i);
+            break;
+        }
     map_remove(&sched->groups_by_key, group->key);
     VEC_DONE(&group->pods);
     mem_free(group->sets);
@@ -294,6 +300,8 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
         return;
     group_weigh(group, -1);
     group_unlink(group);
+    if (group->in_strays == LIST_NONE)
+        group_stray(sched, group);
     group->known = false;
     group->spec = (struct sched_group){0};
     mem_free(group->block);
@@ -868,11 +876,13 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->nodes);
     VEC_DONE(&sched->queues);
     VEC_DONE(&sched->pools);
+    VEC_DONE(&sched->strays);
     VEC_DONE(&sched->resources);
     VEC_DONE(&sched->journal);
     VEC_DONE(&sched->touched);
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->notes);
+    VEC_DONE(&sched->stale);
     topology_cache_free(sched->topology_cache);
     arena_done(&sched->config_arena);
     mem_free(sched);

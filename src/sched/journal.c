@@ -317,4 +317,5 @@ void journal_rollback(struct sched *sched, struct mark mark)
 void journal_commit(struct sched *sched)
 {
     sched->journal.count = 0;
+    sched->commits++;
 }

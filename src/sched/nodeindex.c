@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The capacity indexes: per pool, nodes ordered by what is free (idle and releasing) and then by
  * name, so that "the fullest node with at least this much" is a descent and the next one a step.
@@ -95,13 +96,53 @@ static struct node **root_of(struct node *node, int which)
 
 void index_remove(struct node *node)
 {
+    for (int r = 0; r < RES_PODS; r++)
+        node->pool->room[r] -= node->counted[r];
+    node->pool->parts -= node->counted[RES_PODS];
+    memset(node->counted, 0, sizeof(node->counted));
     for (int which = 0; which < 2; which++)
         if (node->links[which].in)
             take_out(root_of(node, which), node, which);
 }
 
+/* GPUs that are free in parts: on shared devices and as MIG instances, in thousandths. */
+static int64_t parts_free(struct sched *sched, const struct node *node)
+{
+    int64_t parts = 0;
+
+    for (uint32_t s = 0; s < node->share_count; s++) {
+        const struct share *share = &node->shares[s];
+        if (share->live && node->gpu_memory > 0)
+            parts += (node->gpu_memory - share->allocated - share->pipelined) * GPU_MILLI /
+                     node->gpu_memory;
+    }
+    for (size_t m = 0; node->mig && m < node->spec.amount_count; m++) {
+        int64_t slices = shape_mig_slices(node->spec.amounts[m].name);
+        uint32_t res = slices ? res_id(sched, node->spec.amounts[m].name) : 0;
+        if (slices)
+            parts += (node->idle[res] + node->releasing[res]) * slices * GPU_MILLI;
+    }
+    return parts;
+}
+
+static void count_room(struct sched *sched, struct node *node)
+{
+    for (int r = 0; r < RES_PODS; r++) {
+        int64_t room = node->schedulable ? node->idle[r] + node->releasing[r] : 0;
+        node->pool->room[r] += room - node->counted[r];
+        node->counted[r] = room;
+    }
+    if (!node->share_count && !node->mig && !node->counted[RES_PODS])
+        return;
+    int64_t parts = node->schedulable ? parts_free(sched, node) : 0;
+    node->pool->parts += parts - node->counted[RES_PODS];
+    node->counted[RES_PODS] = parts;
+}
+
 void index_update(struct sched *sched, struct node *node)
 {
+    count_room(sched, node);
+
     const int64_t keys[2] = {
         [INDEX_GPU] = node->idle[RES_GPU] + node->releasing[RES_GPU],
         [INDEX_CPU] = node->idle[RES_CPU] + node->releasing[RES_CPU],

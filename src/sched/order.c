@@ -24,14 +24,9 @@ int group_order(const struct group *a, int a_elastic, const struct group *b, int
     return str_cmp(a->key, b->key);
 }
 
-void order_init(struct order *order, struct sched *sched, bool victims, bool search)
+void order_init(struct order *order, struct sched *sched, enum order_kind kind)
 {
-    *order = (struct order){
-        .sched = sched,
-        .victims = victims,
-        .search = search,
-        .nodes = ARENA_ARRAY(sched->arena, struct order_node *, sched->queues.count + 1),
-    };
+    *order = (struct order){.sched = sched, .kind = kind, .id = ++sched->order_id};
 }
 
 /* ---- groups of a leaf ---- */
@@ -41,19 +36,23 @@ static bool entry_before(const struct order *order,
 {
     int cmp = group_order(a->group, a->elastic, b->group, b->elastic);
 
-    return order->victims ? cmp > 0 : cmp < 0;
+    return order->kind == ORDER_VICTIMS ? cmp > 0 : cmp < 0;
+}
+
+static void swap_entries(struct order_entry *a, struct order_entry *b)
+{
+    struct order_entry swap = *a;
+
+    *a = *b;
+    *b = swap;
 }
 
 static void entries_up(const struct order *order, struct order_node *node, size_t i)
 {
     struct order_entry *items = node->groups.items;
 
-    while (i && entry_before(order, &items[i], &items[(i - 1) / 2])) {
-        struct order_entry swap = items[i];
-        items[i] = items[(i - 1) / 2];
-        items[(i - 1) / 2] = swap;
-        i = (i - 1) / 2;
-    }
+    for (; i && entry_before(order, &items[i], &items[(i - 1) / 2]); i = (i - 1) / 2)
+        swap_entries(&items[i], &items[(i - 1) / 2]);
 }
 
 static void entries_down(const struct order *order, struct order_node *node)
@@ -69,25 +68,47 @@ static void entries_down(const struct order *order, struct order_node *node)
             child++;
         if (!entry_before(order, &items[child], &items[i]))
             return;
-        struct order_entry swap = items[i];
-        items[i] = items[child];
-        items[child] = swap;
+        swap_entries(&items[i], &items[child]);
         i = child;
     }
+}
+
+/* Moves the cursor to the next group that is still there and admitted. */
+static void cursor_settle(struct order *order, struct order_node *node)
+{
+    if (order->kind != ORDER_VICTIMS || !node->queue || node->head.group)
+        return;
+    for (; node->cursor < node->queue->sorted.count; node->cursor++) {
+        struct group *group = node->queue->sorted.items[node->cursor];
+        if (group->in_active == LIST_NONE || !order->admit(order->user, group))
+            continue;
+        node->head = (struct order_entry){.group = group, .elastic = group->sorted_elastic};
+        node->cursor++;
+        return;
+    }
+}
+
+static struct order_entry *leaf_best(struct order *order, struct order_node *node)
+{
+    cursor_settle(order, node);
+    if (!node->head.group)
+        return node->groups.count ? &node->groups.items[0] : NULL;
+    if (node->groups.count && entry_before(order, &node->groups.items[0], &node->head))
+        return &node->groups.items[0];
+    return &node->head;
 }
 
 /* ---- queues ---- */
 static struct order_entry *best_entry(struct order *order, struct order_node *node)
 {
-    while (!node->groups.count && node->children.count)
+    while (node->children.count)
         node = node->children.items[0];
-    if (!node->groups.count)
-        return NULL;
-    struct order_entry *entry = &node->groups.items[0];
-    if (!entry->known) {
+    struct order_entry *entry = leaf_best(order, node);
+    if (entry && !entry->known) {
         struct pod_vec tasks = {0};
 
-        group_tasks(order->sched, entry->group, order->search || order->victims, &tasks);
+        if (entry->group->count[ST_PENDING] || order->kind == ORDER_SEARCH)
+            group_tasks(order->sched, entry->group, order->kind != ORDER_PENDING, &tasks);
         tasks_request(&tasks, entry->request);
         entry->known = true;
     }
@@ -96,15 +117,15 @@ static struct order_entry *best_entry(struct order *order, struct order_node *no
 
 static bool node_before(struct order *order, struct order_node *a, struct order_node *b)
 {
+    bool victims = order->kind == ORDER_VICTIMS;
     const struct order_entry *best_a = best_entry(order, a);
     const struct order_entry *best_b = best_entry(order, b);
-    int cmp = queue_order(order->sched,
-                          (struct queue_side){a->queue, best_a ? best_a->request : NULL,
-                                              order->victims ? a->popped : NULL},
-                          (struct queue_side){b->queue, best_b ? best_b->request : NULL,
-                                              order->victims ? b->popped : NULL});
+    int cmp = queue_order(
+        order->sched,
+        (struct queue_side){a->queue, best_a ? best_a->request : NULL, victims ? a->popped : NULL},
+        (struct queue_side){b->queue, best_b ? best_b->request : NULL, victims ? b->popped : NULL});
 
-    return order->victims ? cmp > 0 : cmp < 0;
+    return victims ? cmp > 0 : cmp < 0;
 }
 
 static void swap_children(struct order_node *node, size_t a, size_t b)
@@ -145,18 +166,32 @@ static struct order_node *node_for(struct order *order, struct queue *queue)
 {
     if (!queue)
         return &order->root;
-    struct order_node *node = order->nodes[queue->index];
-    if (!node) {
-        node = order->nodes[queue->index] = ARENA_NEW(order->sched->arena, struct order_node);
+    struct order_node *node = queue->order_nodes[order->kind];
+    if (queue->order_ids[order->kind] != order->id) {
+        node = ARENA_NEW(order->sched->arena, struct order_node);
+        queue->order_nodes[order->kind] = node;
+        queue->order_ids[order->kind] = order->id;
         node->queue = queue;
         node->parent = node_for(order, queue->parent);
     }
     return node;
 }
 
+static void enqueue(struct order *order, struct order_node *node)
+{
+    for (; node->parent; node = node->parent) {
+        if (node->queued) {
+            node->parent->moved = true;
+            continue;
+        }
+        node->queued = true;
+        VEC_PUSH(order->sched->arena, &node->parent->children, node);
+        children_up(order, node->parent, node->parent->children.count - 1);
+    }
+}
+
 void order_push_tasks(struct order *order, struct group *group, const struct pod_vec *tasks)
 {
-    struct arena *arena = order->sched->arena;
     struct order_node *node = node_for(order, group->queue);
     struct order_entry entry = {.group = group, .elastic = group_elastic(group)};
 
@@ -164,17 +199,9 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
         tasks_request(tasks, entry.request);
         entry.known = true;
     }
-    VEC_PUSH(arena, &node->groups, entry);
+    VEC_PUSH(order->sched->arena, &node->groups, entry);
     entries_up(order, node, node->groups.count - 1);
-    for (; node->parent; node = node->parent) {
-        if (node->queued) {
-            node->parent->moved = true;
-            continue;
-        }
-        node->queued = true;
-        VEC_PUSH(arena, &node->parent->children, node);
-        children_up(order, node->parent, node->parent->children.count - 1);
-    }
+    enqueue(order, node);
 }
 
 void order_push(struct order *order, struct group *group)
@@ -182,10 +209,27 @@ void order_push(struct order *order, struct group *group)
     order_push_tasks(order, group, NULL);
 }
 
+void order_add_active(struct order *order, struct queue *queue)
+{
+    if (!queue->active.count || queue->children.count)
+        return;
+    victims_sorted(queue);
+    struct order_node *node = node_for(order, queue);
+    cursor_settle(order, node);
+    if (node->head.group)
+        enqueue(order, node);
+}
+
 static struct group *leaf_pop(struct order *order, struct order_node *node)
 {
-    struct group *group = node->groups.items[0].group;
+    struct order_entry *best = leaf_best(order, node);
+    struct group *group = best->group;
 
+    if (best == &node->head) {
+        node->head = (struct order_entry){0};
+        cursor_settle(order, node);
+        return group;
+    }
     node->groups.items[0] = node->groups.items[--node->groups.count];
     entries_down(order, node);
     return group;
@@ -212,16 +256,16 @@ struct group *order_pop(struct order *order)
         node->moved = false;
         node = node->children.items[0];
     }
-    if (!node->groups.count)
+    if (!node->parent)
         return NULL;
     struct group *group = leaf_pop(order, node);
     for (; node->parent; node = node->parent) {
         struct order_node *parent = node->parent;
 
-        if (order->victims)
+        if (order->kind == ORDER_VICTIMS)
             node_popped(node, group);
         parent->moved = true;
-        if (node->groups.count || node->children.count)
+        if (node->groups.count || node->head.group || node->children.count)
             continue;
         node->queued = false;
         parent->children.items[0] = parent->children.items[--parent->children.count];

@@ -25,20 +25,33 @@ struct order_node {
     struct order_node *parent;
     VEC(struct order_node *) children; /* heap */
     VEC(struct order_entry) groups;    /* heap */
+    size_t cursor;                     /* victims: next of queue->sorted */
+    struct order_entry head;           /* victims: the entry under the cursor; group NULL: none */
     bool queued;                       /* in its parent's heap */
     bool moved;                        /* its first child has to be ranked again */
     int64_t popped[SCHED_RESOURCES];
 };
 
-struct order {
-    struct sched *sched;
-    bool victims;
-    bool search; /* evicted pods count as waiting */
-    struct order_node root;
-    struct order_node **nodes; /* by queue->index */
+enum order_kind {
+    ORDER_PENDING,
+    ORDER_VICTIMS, /* backwards */
+    ORDER_SEARCH,  /* evicted pods count as waiting */
 };
 
-void order_init(struct order *order, struct sched *sched, bool victims, bool search);
+struct order {
+    struct sched *sched;
+    enum order_kind kind;
+    uint32_t id;
+    struct order_node root;
+    /* Victims: whether a group may be proposed. */
+    bool (*admit)(const void *user, const struct group *group);
+    const void *user;
+};
+
+/* Only one order of each kind may be in use at a time. */
+void order_init(struct order *order, struct sched *sched, enum order_kind kind);
+/* Victims: every admitted active group below the queue, without touching them yet. */
+void order_add_active(struct order *order, struct queue *queue);
 void order_push(struct order *order, struct group *group);
 /* With the pods it will ask for, where that is not what group_tasks() says. */
 struct pod_vec;

@@ -89,6 +89,10 @@ bool fit_share_open(const struct pod *pod, const struct node *node);
 
 /* affinity.c */
 struct affinity;
+/* Whether a term of a pod in namespace own_ns selects `pod`. */
+bool affinity_term_means(const struct sched_pod_term *term,
+                         struct str own_ns,
+                         const struct pod *pod);
 /* Looks once at every pod the constraints could mean; NULL when there are none. */
 struct affinity *affinity_prepare(struct sched *sched, struct pod *pod);
 enum fit affinity_fit(const struct affinity *affinity,

@@ -210,30 +210,38 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
     }
 }
 
+static void emit_group(struct sched *sched, struct plan *plan, struct group *group)
+{
+    struct sched_waiting waiting = {0};
+
+    if (!group->count[ST_PENDING] && !(group->pods.count && !group->queue))
+        return;
+    if (!group->waiting_since_ms)
+        group->waiting_since_ms = sched->now_ms;
+    waiting.message = explain_group(sched, group, &waiting.reason);
+    waiting.ns = str_dup(sched->arena, group->ns);
+    waiting.group = str_dup(sched->arena, group->name);
+    waiting.queue = str_dup(sched->arena, group->spec.queue);
+    waiting.pending_pods = (uint32_t)group->count[ST_PENDING];
+    waiting.since_ms = group->waiting_since_ms;
+    waiting.changed = !str_eq(group->message, waiting.message);
+    if (waiting.changed) {
+        heap_str_free(group->message);
+        group->message = heap_str(waiting.message);
+        group->reason = waiting.reason;
+    }
+    VEC_PUSH(sched->arena, &plan->waiting, waiting);
+}
+
 static void emit_waiting(struct sched *sched, struct plan *plan)
 {
-    MAP_FOREACH(&sched->groups_by_key, entry) {
-        struct group *group = entry->value;
-        struct sched_waiting waiting = {0};
-
-        if (!group->count[ST_PENDING] && !(group->pods.count && !group->queue))
-            continue;
-        if (!group->waiting_since_ms)
-            group->waiting_since_ms = sched->now_ms;
-        waiting.message = explain_group(sched, group, &waiting.reason);
-        waiting.ns = str_dup(sched->arena, group->ns);
-        waiting.group = str_dup(sched->arena, group->name);
-        waiting.queue = str_dup(sched->arena, group->spec.queue);
-        waiting.pending_pods = (uint32_t)group->count[ST_PENDING];
-        waiting.since_ms = group->waiting_since_ms;
-        waiting.changed = !str_eq(group->message, waiting.message);
-        if (waiting.changed) {
-            heap_str_free(group->message);
-            group->message = heap_str(waiting.message);
-            group->reason = waiting.reason;
-        }
-        VEC_PUSH(sched->arena, &plan->waiting, waiting);
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+        for (size_t i = 0; i < queue->pending.count; i++)
+            emit_group(sched, plan, queue->pending.items[i]);
     }
+    for (size_t i = 0; i < sched->strays.count; i++)
+        emit_group(sched, plan, sched->strays.items[i]);
 }
 
 void plan_emit(struct sched *sched, struct sched_plan *ret)

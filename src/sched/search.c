@@ -30,18 +30,36 @@ struct proposals {
     struct pod_vec taken;
 };
 
+static bool admit(const void *user, const struct group *group)
+{
+    const struct search *search = user;
+
+    return search->may_lose(search, group);
+}
+
+/* Whether groups of the queue can be victims at all. */
+static bool may_take_from(const struct search *search, const struct queue *queue)
+{
+    bool own = queue == search->group->queue;
+
+    if (queue->pool != search->group->queue->pool || queue->broken)
+        return false;
+    return search->action == SCHED_ACTION_PREEMPT   ? own
+           : search->action == SCHED_ACTION_RECLAIM ? !own
+                                                    : true;
+}
+
 static void proposals_open(struct proposals *proposals, struct search *search)
 {
     struct sched *sched = search->sched;
 
     *proposals = (struct proposals){.search = search};
-    order_init(&proposals->order, sched, true, false);
-    for (size_t q = 0; q < sched->queues.count; q++) {
-        struct queue *queue = sched->queues.items[q];
-        for (size_t i = 0; i < queue->active.count; i++)
-            if (search->may_lose(search, queue->active.items[i]))
-                order_push(&proposals->order, queue->active.items[i]);
-    }
+    order_init(&proposals->order, sched, ORDER_VICTIMS);
+    proposals->order.admit = admit;
+    proposals->order.user = search;
+    for (size_t q = 0; q < sched->queues.count; q++)
+        if (may_take_from(search, sched->queues.items[q]))
+            order_add_active(&proposals->order, sched->queues.items[q]);
 }
 
 static void proposals_close(struct proposals *proposals)
@@ -172,6 +190,20 @@ static void spare(struct pod_vec *evicted)
         evicted->items[i]->victim = false;
 }
 
+static bool simple_group(const struct group *group)
+{
+    return group->set_count == 2 && !group->sets[0].topology.topology.len &&
+           !group->sets[1].topology.topology.len;
+}
+
+/* A single pod like one that found no room in this round, which only ever fills up. */
+static bool no_use(const struct order *order, const struct group *group)
+{
+    return group->pods.count == 1 && simple_group(group) &&
+           group->pods.items[0]->shape->failed_in == order->id &&
+           group->pods.items[0]->shape->local;
+}
+
 /* Places the group's first pods, and whoever was evicted for them, in fair order. */
 static bool place_everybody(struct search *search,
                             const struct pod_vec *tasks,
@@ -182,7 +214,7 @@ static bool place_everybody(struct search *search,
     struct group *group = NULL;
     struct failure failure;
 
-    order_init(&order, sched, false, true);
+    order_init(&order, sched, ORDER_SEARCH);
     sched->mark_now++;
     search->group->mark = sched->mark_now;
     order_push_tasks(&order, search->group, tasks);
@@ -198,13 +230,20 @@ static bool place_everybody(struct search *search,
         struct pod_vec own = {0};
 
         if (group == search->group) {
-            if (!allocate_tasks(sched, group, tasks, true, &failure))
+            if (!allocate_tasks(sched, group, tasks, true, &failure)) {
+                search->reason = failure.reason;
                 return false;
+            }
             continue;
         }
-        group_tasks(sched, group, true, &own);
-        if (!own.count || !allocate_tasks(sched, group, &own, true, &failure))
+        if (no_use(&order, group))
             continue;
+        group_tasks(sched, group, true, &own);
+        if (!own.count || !allocate_tasks(sched, group, &own, true, &failure)) {
+            if (own.count == 1 && failure.reason == SCHED_REASON_NO_ROOM && !sched->config.plain)
+                own.items[0]->shape->failed_in = order.id;
+            continue;
+        }
         group_tasks(sched, group, true, &own);
         if (own.count)
             order_push(&order, group);
@@ -329,20 +368,104 @@ static struct pod_vec victims_on(const struct proposals *proposals, const struct
     struct pod_vec victims = {0};
 
     sched->mark_now++;
-    for (size_t i = 0; i < node->pods.count; i++)
-        if (node->pods.items[i]->taken && !node->pods.items[i]->recorded)
-            node->pods.items[i]->group->mark = sched->mark_now;
-    for (size_t i = 0; i < proposals->units.count; i++) {
-        const struct unit *unit = &proposals->units.items[i];
-        if (unit->group->mark != sched->mark_now)
+    for (size_t i = 0; i < node->pods.count; i++) {
+        struct pod *pod = node->pods.items[i];
+        struct group *group = pod->group;
+
+        if (!pod->taken || pod->recorded || group->mark == sched->mark_now)
             continue;
-        for (size_t j = 0; j < unit->pods.count; j++)
-            VEC_PUSH(sched->arena, &victims, unit->pods.items[j]);
+        group->mark = sched->mark_now;
+        for (size_t j = 0; j < group->pods.count; j++)
+            if (group->pods.items[j]->taken && !group->pods.items[j]->recorded)
+                VEC_PUSH(sched->arena, &victims, group->pods.items[j]);
     }
     return victims;
 }
 
+/* ---- what cannot help need not be tried ---- */
+/* What pods ask of a node if they all ask the same and only room matters; NULL otherwise. */
+static const struct pod *one_for_all(const struct search *search)
+{
+    const struct pod *first = search->tasks.items[0];
+
+    if (search->sched->config.plain || search->sched->anti_pods)
+        return NULL;
+    for (size_t i = 0; i < search->tasks.count; i++) {
+        const struct pod *pod = search->tasks.items[i];
+        if (pod->shape != first->shape || pod->claim_count || pod->shape->shared)
+            return NULL;
+    }
+    return first->shape->local ? first : NULL;
+}
+
+/* An upper bound: with everything proposed gone from the node, would one of the pods fit? */
+static bool could_hold(const struct pod *task, const struct node *node)
+{
+    for (size_t w = 0; w < task->want_count; w++) {
+        uint32_t res = task->wants[w].res;
+        int64_t room = node->idle[res] + node->releasing[res];
+
+        for (size_t i = 0; room < task->wants[w].amount && i < node->pods.count; i++) {
+            const struct pod *pod = node->pods.items[i];
+
+            if (!pod->taken && !pod->recorded)
+                continue;
+            for (size_t j = 0; j < pod->want_count; j++)
+                room += pod->wants[j].res == res ? pod->wants[j].amount : 0;
+            if (res == RES_GPU)
+                room += pod->share_count;
+        }
+        if (room < task->wants[w].amount)
+            return false;
+    }
+    return true;
+}
+
+static bool could_help(const struct pod *task, const struct pod_vec *victims)
+{
+    const struct node *last = NULL;
+
+    for (size_t i = 0; i < victims->count; i++) {
+        const struct node *node = victims->items[i]->node;
+        if (node && node != last && could_hold(task, node))
+            return true;
+        last = node;
+    }
+    return false;
+}
+
 /* The first `count` pods. On success search->recorded is who had to go, evicted in the journal. */
+static void record(struct search *search, const struct pod_vec *evicted)
+{
+    for (size_t i = 0; i < search->recorded.count; i++)
+        search->recorded.items[i]->recorded = false;
+    search->recorded.count = 0;
+    for (size_t i = 0; i < evicted->count; i++) {
+        struct pod *pod = evicted->items[i];
+        if (pod->status == pod->was && !pod->left)
+            continue; /* back in its place */
+        VEC_PUSH(search->sched->arena, &search->recorded, pod);
+    }
+}
+
+static bool try_newest(struct search *search,
+                       const struct proposals *proposals,
+                       const struct pod_vec *tasks,
+                       const struct pod *task,
+                       struct pod_vec *evicted)
+{
+    const struct unit *unit = &proposals->units.items[proposals->units.count - 1];
+    struct node **nodes = ARENA_ARRAY(search->sched->arena, struct node *, unit->pods.count + 1);
+    size_t count = unit_nodes(search, unit, nodes);
+
+    for (size_t i = 0; i < count; i++) {
+        struct pod_vec more = victims_on(proposals, nodes[i]);
+        if ((!task || could_help(task, &more)) && attempt(search, tasks, &more, evicted))
+            return true;
+    }
+    return false;
+}
+
 static bool solve(struct search *search, const struct pod_vec *tasks)
 {
     struct proposals proposals;
@@ -350,32 +473,119 @@ static bool solve(struct search *search, const struct pod_vec *tasks)
     bool solved = attempt(search, tasks, NULL, &evicted);
 
     if (!solved) {
-        proposals_open(&proposals, search);
-        while (!solved && propose(&proposals)) {
-            const struct unit *unit = &proposals.units.items[proposals.units.count - 1];
-            struct node **nodes =
-                ARENA_ARRAY(search->sched->arena, struct node *, unit->pods.count + 1);
-            size_t count = unit_nodes(search, unit, nodes);
+        /* Room is only what matters when it was room that was missing. */
+        const struct pod *task =
+            search->reason == SCHED_REASON_NO_ROOM ? one_for_all(search) : NULL;
 
-            for (size_t i = 0; i < count && !solved; i++) {
-                struct pod_vec more = victims_on(&proposals, nodes[i]);
-                solved = attempt(search, tasks, &more, &evicted);
-            }
-        }
+        proposals_open(&proposals, search);
+        while (!solved && propose(&proposals))
+            solved = try_newest(search, &proposals, tasks, task, &evicted);
         proposals_close(&proposals);
     }
-    if (!solved)
+    if (solved)
+        record(search, &evicted);
+    return solved;
+}
+
+/* ---- many pods that are all alike ---- */
+enum quick {
+    QUICK_SOLVED,
+    QUICK_IMPOSSIBLE,
+    QUICK_UNSURE, /* the long way has to decide */
+};
+
+static bool place_one(struct search *search, struct pod *pod)
+{
+    struct placement placement;
+
+    if (!place_find(search->sched, pod, NULL, &placement))
         return false;
-    for (size_t i = 0; i < search->recorded.count; i++)
-        search->recorded.items[i]->recorded = false;
-    search->recorded.count = 0;
-    for (size_t i = 0; i < evicted.count; i++) {
-        struct pod *pod = evicted.items[i];
-        if (pod->status == pod->was && !pod->left)
-            continue; /* back in its place */
-        VEC_PUSH(search->sched->arena, &search->recorded, pod);
-    }
+    pod_set(search->sched, pod, ST_PIPELINED, placement.node, NULL, 0);
     return true;
+}
+
+/* Evicts the next victims that could make room on some node. */
+static bool quick_evict(struct search *search,
+                        struct proposals *proposals,
+                        const struct pod *task,
+                        struct pod_vec *evicted)
+{
+    while (propose(proposals)) {
+        const struct unit *unit = &proposals->units.items[proposals->units.count - 1];
+        struct node **nodes =
+            ARENA_ARRAY(search->sched->arena, struct node *, unit->pods.count + 1);
+        size_t count = unit_nodes(search, unit, nodes);
+
+        for (size_t i = 0; i < count; i++) {
+            struct pod_vec more = victims_on(proposals, nodes[i]);
+
+            if (!could_help(task, &more))
+                continue;
+            for (size_t j = 0; j < more.count; j++) {
+                more.items[j]->recorded = true;
+                evict(search, more.items[j], evicted);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A victim that could go somewhere else would change what follows. */
+static bool any_could_move(struct search *search, const struct pod_vec *evicted, size_t from)
+{
+    const struct shape *last = NULL;
+
+    for (size_t i = from; i < evicted->count; i++) {
+        struct placement placement;
+        struct pod *pod = evicted->items[i];
+
+        if (pod->shape == last)
+            continue;
+        last = pod->shape;
+        if (place_find(search->sched, pod, NULL, &placement))
+            return true;
+    }
+    return false;
+}
+
+/* Adds pod after pod without starting over: right as long as the pods are interchangeable and no
+ * victim finds another place. The result is tried once more as a whole before it counts. */
+static enum quick solve_alike(struct search *search)
+{
+    const struct pod *task = one_for_all(search);
+    struct mark mark = journal_mark(search->sched);
+    struct proposals proposals;
+    struct pod_vec evicted = {0};
+    struct pod_vec again = {0};
+    enum quick result = QUICK_SOLVED;
+
+    if (!task || search->tasks.count < 2 || !simple_group(search->group) || task->shape->scored)
+        return QUICK_UNSURE;
+    proposals_open(&proposals, search);
+    for (size_t i = 0; i < search->tasks.count && result == QUICK_SOLVED; i++) {
+        size_t before = evicted.count;
+
+        while (result == QUICK_SOLVED && !place_one(search, search->tasks.items[i]))
+            if (!quick_evict(search, &proposals, task, &evicted))
+                result = QUICK_IMPOSSIBLE;
+        if (result == QUICK_SOLVED && any_could_move(search, &evicted, before))
+            result = QUICK_UNSURE;
+    }
+    journal_rollback(search->sched, mark);
+    proposals_close(&proposals);
+    spare(&evicted);
+    for (size_t i = 0; i < evicted.count; i++)
+        evicted.items[i]->recorded = false;
+    if (result != QUICK_SOLVED)
+        return result;
+    search->recorded = evicted;
+    if (!attempt(search, &search->tasks, NULL, &again)) {
+        search->recorded.count = 0;
+        return QUICK_UNSURE;
+    }
+    record(search, &again);
+    return QUICK_SOLVED;
 }
 
 static void finish(struct search *search)
@@ -389,7 +599,7 @@ static void finish(struct search *search)
     }
 }
 
-bool search_run(struct search *search)
+static bool solve_stepwise(struct search *search)
 {
     struct mark mark = journal_mark(search->sched);
     struct pod_vec tasks = {0};
@@ -408,6 +618,20 @@ bool search_run(struct search *search)
     }
     if (!solved)
         journal_rollback(search->sched, mark);
+    return solved;
+}
+
+bool search_run(struct search *search)
+{
+    bool solved = false;
+
+    if (!search->tasks.count || search_hopeless(search))
+        return false;
+    enum quick quick = solve_alike(search);
+    if (quick == QUICK_SOLVED)
+        solved = true;
+    else if (quick == QUICK_UNSURE)
+        solved = solve_stepwise(search);
     finish(search);
     return solved;
 }

@@ -23,12 +23,16 @@ struct search {
     struct pod_vec tasks;
     /* Whether a group may lose pods to this one. */
     bool (*may_lose)(const struct search *search, const struct group *victim);
-    struct reclaim reclaim;  /* SCHED_ACTION_RECLAIM */
-    struct pod_vec recorded; /* victims kept from the pods before */
+    struct reclaim reclaim;   /* SCHED_ACTION_RECLAIM */
+    enum sched_reason reason; /* why the last attempt failed */
+    struct pod_vec recorded;  /* victims kept from the pods before */
 };
 
 /* True: the journal holds the whole solution. False: everything is as it was. */
 bool search_run(struct search *search);
+/* hopeless.c: whether no victims at all could make the group fit: it asks for more than the empty
+ * cluster, or than any domain of a required topology, or for more domains than there are. */
+bool search_hopeless(struct search *search);
 
 /* minruntime.c: while protected, a group keeps its minimum. */
 bool runtime_protects(const struct sched *sched,

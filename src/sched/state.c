@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/order.h"
 #include "sched/pack.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -162,7 +164,9 @@ struct group *group_get(struct sched *sched, struct str ns, struct str name, boo
     group->key = heap_str(key);
     group->ns = heap_str(ns);
     group->name = heap_str(name);
-    group->in_pending = group->in_active = group->in_queue = LIST_NONE;
+    group->in_pending = group->in_active = group->in_queue = group->in_frail = LIST_NONE;
+    group->in_strays = (uint32_t)sched->strays.count;
+    VEC_PUSH(NULL, &sched->strays, group);
     map_set(&sched->groups_by_key, group->key, group);
     return group;
 }
@@ -194,6 +198,9 @@ void queue_free(struct queue *queue)
     VEC_DONE(&queue->groups);
     VEC_DONE(&queue->pending);
     VEC_DONE(&queue->active);
+    VEC_DONE(&queue->frail);
+    VEC_DONE(&queue->sorted);
+    VEC_DONE(&queue->suspects);
     mem_free(queue->block);
     heap_str_free(queue->name);
     mem_free(queue);
@@ -235,13 +242,75 @@ void group_lists(struct group *group)
         list_add(&queue->pending, group, &group->in_pending);
     else if (!pending && group->in_pending != LIST_NONE)
         list_remove(&queue->pending, &group->in_pending, offsetof(struct group, in_pending));
-    if (active && group->in_active == LIST_NONE) {
+    if (active && group->in_active == LIST_NONE)
         list_add(&queue->active, group, &group->in_active);
-        queue->active_sorted = false;
-    } else if (!active && group->in_active != LIST_NONE) {
+    else if (!active && group->in_active != LIST_NONE)
         list_remove(&queue->active, &group->in_active, offsetof(struct group, in_active));
-        queue->active_sorted = false;
+    int elastic = active ? group_elastic(group) : 0;
+    bool frail = elastic < 0;
+    if (frail && group->in_frail == LIST_NONE)
+        list_add(&queue->frail, group, &group->in_frail);
+    else if (!frail && group->in_frail != LIST_NONE)
+        list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
+    if (!active)
+        return;
+    if (!group->in_sorted) {
+        queue->sorted_valid = false;
+    } else if (elastic != group->sorted_elastic && !group->suspect) {
+        group->suspect = true;
+        VEC_PUSH(NULL, &queue->suspects, group);
     }
+}
+
+static int by_victim_order(const void *a, const void *b)
+{
+    const struct group *l = *(struct group *const *)a;
+    const struct group *r = *(struct group *const *)b;
+
+    return group_order(r, r->sorted_elastic, l, l->sorted_elastic);
+}
+
+void victims_sorted(struct queue *queue)
+{
+    for (size_t i = 0; i < queue->suspects.count; i++) {
+        struct group *group = queue->suspects.items[i];
+        if (group->in_active != LIST_NONE && group_elastic(group) != group->sorted_elastic)
+            queue->sorted_valid = false;
+        group->suspect = false;
+    }
+    queue->suspects.count = 0;
+    if (queue->sorted_valid)
+        return;
+    for (size_t i = 0; i < queue->sorted.count; i++)
+        queue->sorted.items[i]->in_sorted = false;
+    queue->sorted.count = 0;
+    for (size_t i = 0; i < queue->active.count; i++) {
+        struct group *group = queue->active.items[i];
+        group->in_sorted = true;
+        group->sorted_elastic = group_elastic(group);
+        VEC_PUSH(NULL, &queue->sorted, group);
+    }
+    if (queue->sorted.count > 1)
+        qsort(queue->sorted.items, queue->sorted.count, sizeof(*queue->sorted.items),
+              by_victim_order);
+    queue->sorted_valid = true;
+}
+
+/* Taken out by walking: a group leaves its queue rarely, and then usually from a short list. */
+static void unsort(struct queue *queue, struct group *group)
+{
+    for (size_t i = 0; group->in_sorted && i < queue->sorted.count; i++)
+        if (queue->sorted.items[i] == group) {
+            VEC_REMOVE_SWAP(&queue->sorted, i);
+            queue->sorted_valid = false;
+            break;
+        }
+    for (size_t i = 0; group->suspect && i < queue->suspects.count; i++)
+        if (queue->suspects.items[i] == group) {
+            VEC_REMOVE_SWAP(&queue->suspects, i);
+            break;
+        }
+    group->in_sorted = group->suspect = false;
 }
 
 void group_unlink(struct group *group)
@@ -254,9 +323,22 @@ void group_unlink(struct group *group)
         list_remove(&queue->pending, &group->in_pending, offsetof(struct group, in_pending));
     if (group->in_active != LIST_NONE)
         list_remove(&queue->active, &group->in_active, offsetof(struct group, in_active));
+    if (group->in_frail != LIST_NONE)
+        list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
+    unsort(queue, group);
     list_remove(&queue->groups, &group->in_queue, offsetof(struct group, in_queue));
-    queue->active_sorted = false;
     group->queue = NULL;
+}
+
+void group_stray(struct sched *sched, struct group *group)
+{
+    list_add(&sched->strays, group, &group->in_strays);
+}
+
+void group_unstray(struct sched *sched, struct group *group)
+{
+    if (group->in_strays != LIST_NONE)
+        list_remove(&sched->strays, &group->in_strays, offsetof(struct group, in_strays));
 }
 
 /* Adds or takes off what the group's pods count for in its queue and above. */
@@ -310,6 +392,9 @@ void group_resolve(struct sched *sched, struct group *group)
     group->preemptible = group->spec.preemptibility == SCHED_BY_PRIORITY
                              ? group->priority < PRIORITY_FIXED
                              : group->spec.preemptibility != SCHED_NON_PREEMPTIBLE;
+    group_unstray(sched, group);
+    if (!queue || !queue->known)
+        group_stray(sched, group);
     if (queue && queue->known) {
         group->queue = queue;
         list_add(&queue->groups, group, &group->in_queue);

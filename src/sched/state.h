@@ -77,6 +77,7 @@ struct shape {
     uint64_t *known;  /* by node slot: static filters were evaluated */
     uint64_t *allowed;
     size_t word_count;
+    uint32_t failed_in; /* order in which a pod of this shape found no room */
 };
 
 /* The name of a shared device. Pods hold the references; shares borrow them. */
@@ -120,8 +121,9 @@ struct node {
         int64_t key;
         uint32_t priority;
         bool in;
-    } links[2];    /* in the capacity indexes: by GPUs, by CPU */
-    uint32_t mark; /* scratch of searches: equals sched->mark_now when marked */
+    } links[2];                    /* in the capacity indexes: by GPUs, by CPU */
+    int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
+    uint32_t mark;                 /* scratch of searches: equals sched->mark_now when marked */
 };
 
 enum {
@@ -210,6 +212,12 @@ struct group {
     uint32_t in_queue;       /* index in queue->groups */
     uint32_t in_pending;     /* index in queue->pending, or LIST_NONE */
     uint32_t in_active;
+    uint32_t in_frail;
+    uint32_t in_strays; /* index in sched->strays while it has no queue */
+    bool in_sorted;     /* in queue->sorted, under sorted_elastic */
+    bool suspect;       /* in queue->suspects */
+    bool in_stale;
+    int sorted_elastic;
     int64_t stale_since_ms;
     int64_t last_start_ms;
     int64_t waiting_since_ms;
@@ -225,6 +233,8 @@ struct group {
     bool first_start;
 };
 #define LIST_NONE UINT32_MAX
+/* An order of waiting groups, of victims, and of everybody in a search may be open at once. */
+#define ORDER_KINDS 3
 
 struct queue {
     struct str name;
@@ -240,7 +250,13 @@ struct queue {
     VEC(struct group *) groups;
     VEC(struct group *) pending; /* with pods that wait */
     VEC(struct group *) active;  /* with pods that hold or are promised room */
-    bool active_sorted;
+    VEC(struct group *) frail;   /* active, but some leaf is below its minimum */
+    /* The active groups in victim order, with some that no longer are; see victims_sorted(). */
+    VEC(struct group *) sorted;
+    VEC(struct group *) suspects; /* in `sorted`, perhaps no longer in the right place */
+    bool sorted_valid;
+    struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
+    uint32_t order_ids[ORDER_KINDS];
     int64_t allocated[SCHED_RESOURCES];
     int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
     int64_t asked[SCHED_RESOURCES]; /* waiting pods */
@@ -253,6 +269,8 @@ struct pool {
     VEC(struct queue *) tops;
     struct node *index[3]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes */
     int64_t total[SCHED_RESOURCES];
+    int64_t room[RES_PODS]; /* CPU, memory, GPUs idle or releasing on nodes that can be used */
+    int64_t parts;          /* thousandths of GPUs free on shared devices and as MIG instances */
     int64_t min_gpu_memory;
 };
 
@@ -299,7 +317,8 @@ struct sched {
     VEC(struct node *) nodes; /* by slot; NULL holes */
     VEC(struct queue *) queues;
     VEC(struct pool *) pools;
-    VEC(struct str) resources; /* names by number */
+    VEC(struct group *) strays; /* groups without a queue, or only named by pods */
+    VEC(struct str) resources;  /* names by number */
     struct map resource_ids;
     size_t resource_capacity;
     uint32_t shape_next_id;
@@ -315,12 +334,15 @@ struct sched {
     uint64_t nodes_version;
 
     VEC(struct undo) journal;
+    VEC(struct group *) stale; /* groups known to be stale */
     VEC(struct stale_note) notes;
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */
     size_t anti_pods;           /* pods that hold room and keep others away */
     size_t soft_taints;         /* nodes with PreferNoSchedule taints */
+    uint64_t commits;           /* tries that became fact */
+    uint32_t order_id;
     uint32_t mark_now;
     uint32_t cycle;
     int64_t now_ms;
@@ -361,7 +383,11 @@ void nodes_ranked(struct sched *sched);
 void queues_linked(struct sched *sched);
 void group_resolve(struct sched *sched, struct group *group);
 void group_lists(struct group *group);
+/* queue->sorted as it should be: last to start, first to go. */
+void victims_sorted(struct queue *queue);
 void group_unlink(struct group *group);
+void group_stray(struct sched *sched, struct group *group);
+void group_unstray(struct sched *sched, struct group *group);
 void group_weigh(struct group *group, int64_t sign);
 void queue_free(struct queue *queue);
 void heap_str_free(struct str s);

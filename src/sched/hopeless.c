@@ -1,0 +1,133 @@
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/place.h"
+#include "sched/search.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bounds that need no simulation: counted on empty nodes, so that no set of victims can beat them.
+ */
+
+/* How many pods of the shape an empty node holds. */
+static int64_t holds(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    int64_t most = INT64_MAX;
+
+    if (!filter_allowed(sched, pod->shape, node))
+        return 0;
+    for (size_t i = 0; i < pod->want_count; i++)
+        most = i64_min(most, node->total[pod->wants[i].res] / pod->wants[i].amount);
+    return most;
+}
+
+static bool alike(const struct pod_vec *tasks)
+{
+    for (size_t i = 1; i < tasks->count; i++)
+        if (tasks->items[i]->shape != tasks->items[0]->shape || tasks->items[i]->claim_count)
+            return false;
+    return !tasks->items[0]->claim_count && !tasks->items[0]->shape->shared;
+}
+
+/* Sums by the value of a label; nodes without it are nowhere. */
+struct sums {
+    struct map by_value; /* to an index + 1 */
+    VEC(int64_t) totals;
+};
+
+static int64_t *sum_at(struct arena *arena, struct sums *sums, struct str value)
+{
+    const void *known = map_get(&sums->by_value, value);
+    uintptr_t index = (uintptr_t)known;
+
+    if (!index) {
+        VEC_PUSH(arena, &sums->totals, 0);
+        index = sums->totals.count;
+        map_set(&sums->by_value, value, (void *)index);
+    }
+    return &sums->totals.items[index - 1];
+}
+
+/* The most pods that fit below one value of the label, and how many values there are. */
+static int64_t most_together(struct sched *sched,
+                             const struct pool *pool,
+                             const struct pod *pod,
+                             struct str label,
+                             size_t *ret_values)
+{
+    struct sums sums = {0};
+    int64_t most = 0;
+
+    for (size_t i = 0; i < pool->nodes.count; i++) {
+        const struct node *node = pool->nodes.items[i];
+        int64_t count = holds(sched, pod, node);
+        struct str value = count ? node_label(node, label) : STR_NONE;
+
+        if (!str_is_set(value))
+            continue;
+        int64_t *sum = sum_at(sched->arena, &sums, value);
+        *sum = *sum > INT64_MAX - count ? INT64_MAX : *sum + count;
+        most = i64_max(most, *sum);
+    }
+    *ret_values = sums.totals.count;
+    map_done(&sums.by_value);
+    return most;
+}
+
+/* Pods that keep away from their own kind need a domain each. */
+static bool too_few_domains(struct search *search, const struct pod *pod)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    size_t values = 0;
+
+    for (size_t i = 0; i < spec->anti_affinity_count; i++) {
+        if (!affinity_term_means(&spec->anti_affinity[i], pod->ns, pod))
+            continue;
+        (void)most_together(search->sched, search->group->queue->pool, pod,
+                            spec->anti_affinity[i].topology_key, &values);
+        if (values < search->tasks.count)
+            return true;
+    }
+    return false;
+}
+
+static bool too_large_together(struct search *search, const struct pod *pod)
+{
+    const struct sched_topology_want *want = &search->group->sets[0].topology;
+    size_t values = 0;
+
+    if (!want->topology.len || !want->required.len)
+        return false;
+    return most_together(search->sched, search->group->queue->pool, pod, want->required, &values) <
+           (int64_t)search->tasks.count;
+}
+
+static bool too_large(struct search *search, const struct pod *pod)
+{
+    const struct pool *pool = search->group->queue->pool;
+    int64_t left = (int64_t)search->tasks.count;
+
+    for (size_t i = 0; i < pool->nodes.count && left > 0; i++) {
+        int64_t count = holds(search->sched, pod, pool->nodes.items[i]);
+        left = count >= left ? 0 : left - count;
+    }
+    return left > 0;
+}
+
+bool search_hopeless(struct search *search)
+{
+    const struct pod *pod = search->tasks.items[0];
+
+    if (search->sched->config.plain || !alike(&search->tasks))
+        return false;
+    if (search->tasks.count == 1 && !search->group->sets[0].topology.topology.len &&
+        pod->shape->open)
+        return false;
+    return too_large(search, pod) || too_large_together(search, pod) ||
+           (!search->sched->config.without_filters && too_few_domains(search, pod));
+}
