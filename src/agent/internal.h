@@ -23,6 +23,7 @@
 struct agent;
 struct api_watch;
 struct cache;
+struct env;
 struct env_context;
 struct json;
 struct object;
@@ -162,6 +163,12 @@ void pod_env_context(const struct pod *pod, struct env_context *ret);
 void pod_event(struct pod *pod, bool warning, const char *reason, struct str message);
 /* How the current instance ended; false when it has not. */
 bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret);
+
+/* ---- GPUs of a pod (device.c) ---- */
+void device_take(struct pod *pod);
+void device_give(struct pod *pod);
+/* What container `index` is told about them. */
+void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
 
 /* ---- pods of an earlier muster (recover.c) ---- */
 void recover_finished(struct pod *pod);

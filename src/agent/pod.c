@@ -199,49 +199,6 @@ void pod_free(struct pod *pod)
     uv_close((uv_handle_t *)&pod->timer, timer_closed);
 }
 
-/* ---- devices ---- */
-
-static int64_t gpus_wanted(const struct pod *pod)
-{
-    int64_t most = 0, sum = 0;
-    for (size_t i = 0; i < pod->run.count; i++) {
-        int64_t n = 0;
-        (void)quantity_whole_json(
-            json_get(json_at(pod_container_spec(pod, i), "resources.limits"), "nvidia.com/gpu"), &n,
-            NULL);
-        if (pod->run.containers[i].init)
-            most = n > most ? n : most;
-        else
-            sum += n;
-    }
-    return sum > most ? sum : most;
-}
-
-/* The least used GPUs of the node: with time slices one may be shared. */
-static void take_gpus(struct pod *pod)
-{
-    struct node *node = &pod->agent->nodes[pod->node];
-    int64_t wanted = gpus_wanted(pod);
-    uint32_t count = pod->agent->gpus_per_node;
-    for (; wanted > 0 && count && pod->gpu_count < AGENT_GPUS_MAX; wanted--) {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < count; i++)
-            if (node->gpu_users[i] < node->gpu_users[best])
-                best = i;
-        node->gpu_users[best]++;
-        pod->gpus[pod->gpu_count++] = best;
-    }
-}
-
-static void give_gpus(struct pod *pod)
-{
-    struct node *node = &pod->agent->nodes[pod->node];
-    for (size_t i = 0; i < pod->gpu_count; i++)
-        if (node->gpu_users[pod->gpus[i]])
-            node->gpu_users[pod->gpus[i]]--;
-    pod->gpu_count = 0;
-}
-
 /* ---- what the shim and its files say ---- */
 
 static struct str tail_lines(struct str text, size_t lines)
@@ -453,7 +410,7 @@ static int start_shim(struct pod *pod, struct err *err)
         network_take_address(pod);
     if (!pod->started_ms) {
         pod->started_ms = agent_now_ms();
-        take_gpus(pod);
+        device_take(pod);
     }
     int r = prepare_pod(pod, err);
     if (r == 0)
@@ -501,7 +458,7 @@ static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
 static void finish(struct pod *pod)
 {
     link_send(&pod->link, NULL, 0, "stop");
-    give_gpus(pod);
+    device_give(pod);
     network_give_address(pod);
     pod->stage = POD_OVER;
 }

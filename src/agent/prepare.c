@@ -84,7 +84,7 @@ int prepare_pod(struct pod *pod, struct err *err)
 
 /* ---- a container ---- */
 
-static void add_default_env(struct pod *pod, struct arena *arena, struct env *env)
+static void add_default_env(struct pod *pod, size_t index, struct arena *arena, struct env *env)
 {
     const struct agent *agent = pod->agent;
     env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
@@ -100,29 +100,19 @@ static void add_default_env(struct pod *pod, struct arena *arena, struct env *en
             env_set(arena, env, STR("KUBERNETES_SERVICE_PORT"), str_sub(url, colon, url.len));
         }
     }
-    if (pod->gpu_count) {
-        _cleanup_(buf_done) struct buf list = {0};
-        for (size_t i = 0; i < pod->gpu_count; i++)
-            buf_addf(&list, "%s%u", i ? "," : "", pod->gpus[i]);
-        struct str devices = str_dup(arena, buf_str(&list));
-        env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), devices);
-        env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), devices);
-    } else {
-        env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), STR("void"));
-        if (agent->gpus_real)
-            env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), STR(""));
-    }
+    device_env(pod, index, arena, env);
 }
 
 static int build_env(struct pod *pod,
-                     const struct json *container,
+                     size_t index,
                      struct arena *arena,
                      struct env *env,
                      struct err *err)
 {
+    const struct json *container = pod_container_spec(pod, index);
     struct env_context context;
     pod_env_context(pod, &context);
-    add_default_env(pod, arena, env);
+    add_default_env(pod, index, arena, env);
     if (json_bool_or(json_at(pod->root, "spec.enableServiceLinks"), true))
         env_add_services(arena, env, &context);
     if (json_bool_or(json_get(container, "tty"), false))
@@ -225,7 +215,7 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
     struct env env = {0};
-    int r = build_env(pod, container, &arena, &env, err);
+    int r = build_env(pod, index, &arena, &env, err);
     if (r == 0)
         r = add_command(pod, container, &arena, &env, &records, err);
     if (r)
@@ -262,7 +252,7 @@ int prepare_exec(struct pod *pod,
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
     struct env env = {0};
-    int r = build_env(pod, container, &arena, &env, err);
+    int r = build_env(pod, index, &arena, &env, err);
     if (r)
         return r;
     if (request->tty)

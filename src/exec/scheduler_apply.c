@@ -1,6 +1,7 @@
 #include "exec/scheduler_apply.h"
 
 #include "api/api.h"
+#include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -297,16 +298,16 @@ static struct str bind_annotations(const struct sched_bind *bind, struct arena *
     for (size_t i = 0; i < bind->device_count; i++)
         devices =
             str_printf(arena, STR_FMT "%s%u", STR_ARG(devices), i ? "," : "", bind->devices[i]);
-    json_add_c(arena, annotations, "received-resource-type",
+    json_add_c(arena, annotations, GPU_ANNOTATION_TYPE,
                bind->gpu_fraction_micro ? "Fraction" : "Regular");
     if (devices.len)
-        json_add_str(arena, annotations, "kai.scheduler/gpu-devices", devices);
+        json_add_str(arena, annotations, GPU_ANNOTATION_DEVICES, devices);
     if (bind->gpu_fraction_micro)
-        json_add_str(arena, annotations, "kai.scheduler/gpu-portion",
+        json_add_str(arena, annotations, GPU_ANNOTATION_PORTION,
                      str_printf(arena, "%lld.%06lld", (long long)bind->gpu_fraction_micro / 1000000,
                                 (long long)bind->gpu_fraction_micro % 1000000));
     if (bind->gpu_memory_mib)
-        json_add_str(arena, annotations, "kai.scheduler/gpu-memory-limit",
+        json_add_str(arena, annotations, GPU_ANNOTATION_MEMORY,
                      str_printf(arena, "%lld", (long long)bind->gpu_memory_mib));
     return json_text(arena, annotations);
 }

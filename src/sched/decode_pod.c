@@ -1,3 +1,4 @@
+#include "api/gpu.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/arena.h"
@@ -158,7 +159,7 @@ static void take_gpu_sharing(struct decode *decode, struct sched_pod *pod)
 /* "0,3": the numbers of the devices a plan gave the pod; shared ones are named by them too. */
 static void take_devices(struct decode *decode, struct sched_pod *pod)
 {
-    struct str rest = object_annotation(decode->object, SCHED_ANNOTATION_DEVICES);
+    struct str rest = object_annotation(decode->object, GPU_ANNOTATION_DEVICES);
     bool shared = pod->gpu_fraction_micro || pod->gpu_memory_mib;
     VEC(uint32_t) numbers = {0};
     VEC(struct str) names = {0};

@@ -154,10 +154,6 @@ struct sched_config {
 /* Quirks off, every action, bin-packing, 60 s grace, 16 moved groups, k 1, saturation 1. */
 void sched_config_default(struct sched_config *config);
 
-/* Where a plan's device numbers are recorded on the bound pod ("0,1") and read back. The shell
- * writes it with the binding; the node agent hands those devices to the pod. */
-#define SCHED_ANNOTATION_DEVICES "torchrun.ai/gpu-devices"
-
 /* The strings of the config are copied. */
 struct sched *sched_new(const struct sched_config *config);
 void sched_free(struct sched *sched);

@@ -1,0 +1,148 @@
+#include "agent/env.h"
+#include "agent/internal.h"
+#include "agent/lifecycle.h"
+#include "api/gpu.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* GPUs of a pod: the ones the scheduler named (api/gpu.h), or, for pods that somebody bound by
+ * hand, the least used ones of the node. Which container sees which: whole GPUs go to the
+ * containers that ask for them, in order; a share goes to the container the pod names, or the
+ * first. */
+
+static int64_t container_wants(const struct pod *pod, size_t index)
+{
+    int64_t count = 0;
+
+    (void)quantity_whole_json(
+        json_get(json_at(pod_container_spec(pod, index), "resources.limits"), GPU_RESOURCE), &count,
+        NULL);
+    return count;
+}
+
+static bool is_shared(const struct pod *pod)
+{
+    return object_annotation(pod->object, GPU_ANNOTATION_FRACTION).len ||
+           object_annotation(pod->object, GPU_ANNOTATION_FRACTION_MEMORY).len;
+}
+
+static int64_t pod_wants(const struct pod *pod)
+{
+    int64_t most = 0;
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < pod->run.count; i++) {
+        int64_t count = container_wants(pod, i);
+
+        if (pod->run.containers[i].init)
+            most = count > most ? count : most;
+        else
+            sum += count;
+    }
+    return sum > most ? sum : most;
+}
+
+static void take(struct pod *pod, uint32_t device)
+{
+    pod->agent->nodes[pod->node].gpu_users[device]++;
+    pod->gpus[pod->gpu_count++] = device;
+}
+
+void device_take(struct pod *pod)
+{
+    const struct node *node = &pod->agent->nodes[pod->node];
+    struct str rest = object_annotation(pod->object, GPU_ANNOTATION_DEVICES);
+    uint32_t count = pod->agent->gpus_per_node;
+    struct str part;
+
+    while (str_cut(&rest, ',', &part) && pod->gpu_count < AGENT_GPUS_MAX) {
+        uint64_t device = 0;
+
+        if (str_to_u64(part, &device) && device < count)
+            take(pod, (uint32_t)device);
+    }
+    if (pod->gpu_count)
+        return;
+    for (int64_t wanted = pod_wants(pod); wanted > 0 && count; wanted--) {
+        uint32_t best = 0;
+
+        if (pod->gpu_count == AGENT_GPUS_MAX)
+            break;
+        for (uint32_t i = 1; i < count; i++)
+            if (node->gpu_users[i] < node->gpu_users[best])
+                best = i;
+        take(pod, best);
+    }
+}
+
+void device_give(struct pod *pod)
+{
+    struct node *node = &pod->agent->nodes[pod->node];
+
+    for (size_t i = 0; i < pod->gpu_count; i++)
+        if (node->gpu_users[pod->gpus[i]])
+            node->gpu_users[pod->gpus[i]]--;
+    pod->gpu_count = 0;
+}
+
+/* The container a share is for. */
+static size_t shared_container(const struct pod *pod)
+{
+    struct str name = object_annotation(pod->object, GPU_ANNOTATION_FRACTION_CONTAINER);
+    size_t index = name.len ? pod_container_index(pod, name) : SIZE_MAX;
+
+    return index < pod->run.count ? index : pod_choose_container(pod, STR(""));
+}
+
+/* First device and number of devices of a container. */
+static void slice_of(const struct pod *pod, size_t index, size_t *ret_first, size_t *ret_count)
+{
+    size_t first = 0;
+    size_t count = (size_t)container_wants(pod, index);
+
+    if (is_shared(pod)) {
+        *ret_first = 0;
+        *ret_count = index == shared_container(pod) ? pod->gpu_count : 0;
+        return;
+    }
+    for (size_t i = 0; i < index && !pod->run.containers[index].init; i++)
+        if (!pod->run.containers[i].init)
+            first += (size_t)container_wants(pod, i);
+    *ret_first = first < pod->gpu_count ? first : pod->gpu_count;
+    *ret_count = count < pod->gpu_count - *ret_first ? count : pod->gpu_count - *ret_first;
+}
+
+void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env)
+{
+    _cleanup_(buf_done) struct buf list = {0};
+    struct str portion = object_annotation(pod->object, GPU_ANNOTATION_PORTION);
+    struct str memory = object_annotation(pod->object, GPU_ANNOTATION_MEMORY);
+    size_t first = 0;
+    size_t count = 0;
+
+    slice_of(pod, index, &first, &count);
+    if (!count) {
+        env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), STR("void"));
+        if (pod->agent->gpus_real)
+            env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), STR(""));
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&list, "%s%u", i ? "," : "", pod->gpus[first + i]);
+    struct str devices = str_dup(arena, buf_str(&list));
+    env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), devices);
+    env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), devices);
+    if (portion.len)
+        env_set(arena, env, STR("GPU_PORTION"), str_dup(arena, portion));
+    if (memory.len)
+        env_set(arena, env, STR("MUSTER_GPU_MEMORY_MIB"), str_dup(arena, memory));
+}
