@@ -299,10 +299,7 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     struct json *port = json_push(json_add_array(arena, sync, "ports"), json_new_object(arena));
     json_add_c(arena, port, "name", JOB_ROLE_SYNC);
     json_add_i64(arena, port, "containerPort", LAUNCH_SYNC_PORT);
-    struct json *requests =
-        json_make_path(arena, json_add_object(arena, sync, "resources"), "requests");
-    json_add_c(arena, requests, "cpu", "10m");
-    json_add_c(arena, requests, "memory", "32Mi");
+    /* It asks for nothing: a worker may be promised a whole node. */
     struct json *mount =
         json_push(json_add_array(arena, sync, "volumeMounts"), json_new_object(arena));
     json_add_c(arena, mount, "name", "workspace");
