@@ -255,6 +255,7 @@ struct write {
     struct str field_manager;
     struct entry *entry;
     const struct object *old; /* newest state; NULL: not there */
+    struct json *managed;     /* managedFields that an apply made; NULL: keep track */
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
@@ -265,11 +266,18 @@ int write_patch(struct write *write, const struct api_request *request);
 int write_replace(struct write *write, struct json *root);
 /* Store `root` as a new object. */
 int write_new(struct write *write, struct json *root);
+/* The object as it is, in the version the client speaks. */
+struct json *write_tree(struct write *write);
 int write_stage(struct write *write, enum api_event event, struct json *root);
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
                const struct api_request *request);
+
+/* ---- apply.c ---- */
+int apply_write(struct write *write, const struct api_request *request, struct json *config);
+/* An object changes: so does who owns its fields. */
+void apply_update(struct write *write, const struct json *old, struct json *root);
 
 /* ---- delete.c ---- */
 struct delete_options {

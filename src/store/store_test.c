@@ -469,3 +469,42 @@ TEST(a_file_opens_again_with_everything_in_it)
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
     EXPECT(system(command) == 0);
 }
+
+static void apply_rules(struct harness *h)
+{
+    struct api_request apply = {.verb = API_PATCH,
+                                .kind = &kind_configmap,
+                                .ns = STR("default"),
+                                .name = STR("a"),
+                                .patch = API_PATCH_APPLY,
+                                .field_manager = STR("one"),
+                                .body = STR("{\"data\":{\"x\":\"1\"}}")};
+
+    EXPECT(harness_call(h, &apply) == 0 && h->created);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.manager"), "one") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.fieldsV1"),
+                  "{\"f:data\":{\"f:x\":{}}}") == 0);
+    uint64_t revision = h->object->revision;
+    EXPECT(harness_call(h, &apply) == 0 && !h->created && h->object->revision == revision);
+
+    apply.field_manager = STR("two");
+    apply.body = STR("{\"data\":{\"x\":\"2\"}}");
+    EXPECT(harness_call(h, &apply) == -EAGAIN && h->status == 409);
+    EXPECT(strstr(h->causes, ".data.x: conflict with \"one\""));
+    apply.force = true;
+    EXPECT(harness_call(h, &apply) == 0 && strcmp(harness_text(h, "data.x"), "2") == 0);
+
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a", "{\"data\":{\"x\":\"3\"}}") == 0);
+    apply.force = false;
+    EXPECT(harness_call(h, &apply) == -EAGAIN);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
+                         "{\"metadata\":{\"managedFields\":[{}]}}") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields"), "") == 0);
+    apply.field_manager = STR("");
+    EXPECT(harness_call(h, &apply) == -EINVAL && h->status == 400);
+}
+
+TEST(applies_own_their_fields)
+{
+    each(apply_rules);
+}

@@ -353,8 +353,7 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
     return 0;
 }
 
-/* The object as it is, in the version the client speaks. */
-static struct json *old_tree(struct write *write)
+struct json *write_tree(struct write *write)
 {
     struct json *root = object_json(write->old, write->arena);
 
@@ -385,6 +384,8 @@ int write_new(struct write *write, struct json *root)
                           STR_FMT " \"" STR_FMT "\" already exists",
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name));
     write->reply->result.created = true;
+    if (write->managed)
+        json_set(meta, STR("managedFields"), write->managed);
     return write_stage(write, API_ADDED, root);
 }
 
@@ -475,9 +476,27 @@ static bool spec_changed(const struct json *root, const struct json *old)
     return false;
 }
 
+static void drop_times(struct json *root)
+{
+    JSON_FOREACH(json_at(root, "metadata.managedFields"), entry)
+        json_remove(entry, STR("time"));
+}
+
+/* Applying the same again moves nothing but the time of the apply, which is no change. */
+static bool same_but_times(struct arena *arena, const struct json *a, const struct json *b)
+{
+    if (!json_count(json_at(a, "metadata.managedFields")))
+        return json_equal(a, b);
+    struct json *x = json_clone(arena, a);
+    struct json *y = json_clone(arena, b);
+    drop_times(x);
+    drop_times(y);
+    return json_equal(x, y);
+}
+
 int write_replace(struct write *write, struct json *root)
 {
-    const struct json *old = old_tree(write);
+    const struct json *old = write_tree(write);
     struct json *meta = json_get(root, "metadata");
     int r = check_place(write, meta);
 
@@ -492,7 +511,8 @@ int write_replace(struct write *write, struct json *root)
     r = admit_object(write, root, old);
     if (r < 0)
         return r;
-    if (json_equal(root, old)) {
+    apply_update(write, old, root);
+    if (same_but_times(write->arena, root, old)) {
         reply_object_as(write->reply, write->old, write->kind);
         return 0;
     }
@@ -522,13 +542,13 @@ static int patched(struct write *write,
                    const struct json *patch,
                    struct json **ret)
 {
-    struct json *target = old_tree(write);
+    struct json *target = write_tree(write);
     struct err err = {0};
     int r = 0;
 
     switch (request->patch) {
+    case API_PATCH_APPLY: break; /* apply_write() */
     case API_PATCH_MERGE:
-    case API_PATCH_APPLY:
         if (!json_is(patch, JSON_OBJECT))
             return reply_fail(write->reply, 400, "BadRequest", "a merge patch must be an object");
         *ret = patch_merge(write->arena, target, patch);
@@ -559,9 +579,9 @@ int write_patch(struct write *write, const struct api_request *request)
 
     if (r < 0)
         return r;
-    if (!write->old && request->patch == API_PATCH_APPLY) {
+    if (request->patch == API_PATCH_APPLY) {
         r = check_type(write, patch);
-        return r < 0 ? r : write_new(write, patch);
+        return r < 0 ? r : apply_write(write, request, patch);
     }
     if (!write->old)
         return reply_not_found(write->reply, write->kind, write->name);

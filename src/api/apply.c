@@ -1,0 +1,197 @@
+#include "api/apply.h"
+
+#include "api/apply_set.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FIRST_MANAGER  "before-first-apply"
+#define LAST_APPLIED   "kubectl.kubernetes.io/last-applied-configuration"
+#define OPERATION_MINE "Apply"
+
+static struct fields fields_for(const struct apply *apply)
+{
+    return (struct fields){.arena = apply->arena, .kind = apply->kind};
+}
+
+static struct fields_at root_of(const struct apply *apply)
+{
+    return (struct fields_at){
+        .path = STR(""), .schema = apply->schema, .custom = apply->kind->custom};
+}
+
+static struct json *new_entry(const struct apply *apply,
+                              struct str manager,
+                              const char *operation,
+                              struct json *set)
+{
+    struct arena *arena = apply->arena;
+    struct json *entry = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, entry, "manager", manager);
+    json_add_c(arena, entry, "operation", operation);
+    json_add_str(arena, entry, "apiVersion",
+                 str_dup(arena, kind_api_version(apply->kind, version)));
+    json_add_str(arena, entry, "time", time_text(arena, apply->now_ms));
+    json_add_c(arena, entry, "fieldsType", "FieldsV1");
+    json_set(entry, STR("fieldsV1"), set ? set : json_new_object(arena));
+    if (apply->subresource.len)
+        json_add_str(arena, entry, "subresource", apply->subresource);
+    return entry;
+}
+
+/* The set of an entry; NULL when it is empty (which FieldsV1 writes as {}). */
+static const struct json *set_of(const struct json *entry)
+{
+    const struct json *set = json_get(entry, "fieldsV1");
+
+    return json_count(set) ? set : NULL;
+}
+
+static bool is_mine(const struct apply *apply, const struct json *entry, const char *operation)
+{
+    return str_eq(json_str(json_get(entry, "manager")), apply->manager) &&
+           str_is(json_str(json_get(entry, "operation")), operation) &&
+           str_eq(json_str(json_get(entry, "subresource")), apply->subresource);
+}
+
+struct json *apply_first(struct apply *apply, const struct json *config)
+{
+    struct fields f = fields_for(apply);
+    struct json *list = json_new_array(apply->arena);
+
+    json_push(list, new_entry(apply, apply->manager, OPERATION_MINE,
+                              fields_of(&f, config, root_of(apply))));
+    return list;
+}
+
+/* What nobody applied belongs to nobody in particular, except what kubectl's own client-side apply
+ * wrote down: that is the applier's already. */
+static struct json *first_entries(struct apply *apply, const struct json *live)
+{
+    struct fields f = fields_for(apply);
+    struct json *list = json_new_array(apply->arena);
+    struct json *set = fields_of(&f, live, root_of(apply));
+    struct str last = json_str(json_get(json_at(live, "metadata.annotations"), LAST_APPLIED));
+    struct json *config = NULL;
+
+    if (last.len && json_parse(apply->arena, last, &config, NULL) == 0)
+        set = fields_minus(apply->arena, set, fields_of(&f, config, root_of(apply)));
+    if (set)
+        json_push(list, new_entry(apply, STR(FIRST_MANAGER), "Update", set));
+    return list;
+}
+
+struct conflicting {
+    struct apply *apply;
+    struct str manager;
+};
+
+static void add_conflict(void *user, struct str field)
+{
+    struct conflicting *conflicting = user;
+    struct apply *apply = conflicting->apply;
+
+    if (apply->conflicts.count < APPLY_CONFLICTS_MAX)
+        VEC_PUSH(apply->arena, &apply->conflicts,
+                 (struct apply_conflict){.manager = conflicting->manager, .field = field});
+}
+
+/* Others own some of `changed`: a conflict, or theirs no longer. Returns the entries of the others
+ * as they are afterwards. */
+static struct json *settle_others(struct apply *apply,
+                                  const struct json *entries,
+                                  const struct json *changed)
+{
+    struct json *list = json_new_array(apply->arena);
+
+    JSON_FOREACH(entries, entry) {
+        struct json *kept = json_clone(apply->arena, entry);
+
+        if (is_mine(apply, entry, OPERATION_MINE))
+            continue;
+        const struct json *clash = fields_both(apply->arena, set_of(entry), changed);
+        struct conflicting conflicting = {.apply = apply,
+                                          .manager = json_str(json_get(entry, "manager"))};
+        /* One's own updates are no conflict. */
+        if (clash && !apply->force && !str_eq(conflicting.manager, apply->manager))
+            fields_each(apply->arena, clash, STR(""), add_conflict, &conflicting);
+        if (clash) {
+            struct json *left = fields_minus(apply->arena, set_of(entry), clash);
+
+            if (!left)
+                continue;
+            json_set(kept, STR("fieldsV1"), left);
+        }
+        json_push(list, kept);
+    }
+    return list;
+}
+
+struct json *apply_merge(struct apply *apply, struct json *live, const struct json *config)
+{
+    struct fields f = fields_for(apply);
+    const struct json *entries = json_at(live, "metadata.managedFields");
+    struct json *set = fields_of(&f, config, root_of(apply));
+    const struct json *changed = fields_changed(&f, config, live, root_of(apply));
+    const struct json *mine = NULL;
+    const struct json *others = NULL;
+
+    if (!json_count(entries))
+        entries = first_entries(apply, live);
+    JSON_FOREACH(entries, entry)
+        if (is_mine(apply, entry, OPERATION_MINE))
+            mine = set_of(entry);
+    struct json *list = settle_others(apply, entries, changed);
+    if (apply->conflicts.count)
+        return NULL;
+
+    /* What I said before and no longer say goes, unless somebody else says it. */
+    JSON_FOREACH(list, entry)
+        others = fields_union(apply->arena, others, set_of(entry));
+    struct json *gone = fields_minus(apply->arena, fields_minus(apply->arena, mine, set), others);
+    if (gone)
+        fields_remove(&f, live, gone, root_of(apply));
+    live = fields_merge(&f, live, config, root_of(apply));
+    json_push(list, new_entry(apply, apply->manager, OPERATION_MINE, set));
+    json_set(json_make_path(apply->arena, live, "metadata"), STR("managedFields"), list);
+    return live;
+}
+
+struct json *apply_track(struct apply *apply, const struct json *before, const struct json *after)
+{
+    struct fields f = fields_for(apply);
+    const struct json *entries = json_at(before, "metadata.managedFields");
+    struct json *changed = fields_changed(&f, after, before, root_of(apply));
+    const struct json *there = fields_of(&f, after, root_of(apply));
+    struct json *list = json_new_array(apply->arena);
+    struct json *mine = NULL;
+
+    if (!json_count(entries))
+        return NULL;
+    JSON_FOREACH(entries, entry) {
+        /* Fields that are gone are nobody's; those that changed are the writer's. */
+        struct json *left = fields_both(apply->arena, set_of(entry), there);
+
+        if (is_mine(apply, entry, "Update"))
+            mine = left;
+        else
+            left = fields_minus(apply->arena, left, changed);
+        if (!left || left == mine)
+            continue;
+        struct json *kept = json_push(list, json_clone(apply->arena, entry));
+        json_set(kept, STR("fieldsV1"), left);
+    }
+    mine = fields_union(apply->arena, mine, changed);
+    if (mine)
+        json_push(list, new_entry(apply, apply->manager.len ? apply->manager : STR("unknown"),
+                                  "Update", mine));
+    return list;
+}

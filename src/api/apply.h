@@ -1,0 +1,48 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena;
+struct json;
+struct kind;
+struct schema;
+
+/* apply: server-side apply. Managers say which fields they want and own those they said; a field
+ * that another manager owns is changed only by force; a field that a manager no longer says, and
+ * nobody else owns, goes.
+ *
+ * Who owns what is written in metadata.managedFields, in Kubernetes' format (FieldsV1: f:name for a
+ * member, k:{keys} for an item of a keyed list, v:value for an item of a set). Objects that nobody
+ * applied carry none: the first apply gives everything that is there to "before-first-apply". */
+struct apply_conflict {
+    struct str manager;
+    struct str field; /* .spec.containers[name="a"].image */
+};
+
+struct apply {
+    struct arena *arena;
+    const struct kind *kind;
+    const struct schema *schema; /* of a custom kind; NULL: built in */
+    struct str manager;
+    struct str subresource;
+    bool force;
+    int64_t now_ms;
+    VEC(struct apply_conflict) conflicts; /* of apply_merge() */
+};
+
+#define APPLY_CONFLICTS_MAX 50
+
+/* managedFields of an object that is made of `config` by apply. */
+struct json *apply_first(struct apply *apply, const struct json *config);
+
+/* `live` with `config` applied to it, managedFields included; NULL when there are conflicts. `live`
+ * is changed in place. */
+struct json *apply_merge(struct apply *apply, struct json *live, const struct json *config);
+
+/* Somebody wrote by other means: managedFields of `after`, given those of `before`; NULL when the
+ * object has none and needs none. */
+struct json *apply_track(struct apply *apply, const struct json *before, const struct json *after);

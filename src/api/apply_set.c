@@ -1,0 +1,452 @@
+#include "api/apply_set.h"
+
+#include "api/kind.h"
+#include "api/patch.h"
+#include "api/schema.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Recursion follows the documents, whose depth json_parse() bounds. */
+
+#define KEYS_MAX 4
+
+struct keys {
+    struct str names[KEYS_MAX];
+    size_t count;
+};
+
+enum list_type {
+    LIST_ATOMIC,
+    LIST_SET,
+    LIST_KEYED,
+};
+
+/* Ports are told apart by their protocol too, which is TCP when left out. */
+static void add_protocol(struct keys *keys)
+{
+    if (str_is(keys->names[0], "containerPort") || str_is(keys->names[0], "port"))
+        keys->names[keys->count++] = STR("protocol");
+}
+
+static enum list_type list_type(const struct fields *f,
+                                const struct fields_at *at,
+                                struct keys *keys)
+{
+    bool meta = str_starts(at->path, STR("metadata."));
+
+    *keys = (struct keys){0};
+    if (at->custom && !meta) {
+        if (!at->schema || at->schema->list == SCHEMA_LIST_ATOMIC)
+            return LIST_ATOMIC;
+        if (at->schema->list == SCHEMA_LIST_SET)
+            return LIST_SET;
+        JSON_FOREACH(at->schema->list_keys, key)
+            if (keys->count < KEYS_MAX)
+                keys->names[keys->count++] = json_str(key);
+        return LIST_KEYED;
+    }
+    keys->count = 1;
+    switch (strategic_list(f->kind, at->path, &keys->names[0])) {
+    case STRATEGIC_REPLACE: return LIST_ATOMIC;
+    case STRATEGIC_SET: return LIST_SET;
+    case STRATEGIC_KEYED: break;
+    }
+    add_protocol(keys);
+    return LIST_KEYED;
+}
+
+static bool is_atomic(const struct fields_at *at)
+{
+    return at->schema && at->schema->atomic_map;
+}
+
+/* What a client cannot own. */
+static bool left_out(const struct fields_at *at, struct str name)
+{
+    static const char *const meta[] = {"name",
+                                       "namespace",
+                                       "uid",
+                                       "resourceVersion",
+                                       "generation",
+                                       "creationTimestamp",
+                                       "deletionTimestamp",
+                                       "deletionGracePeriodSeconds",
+                                       "selfLink",
+                                       "managedFields",
+                                       "generateName"};
+
+    if (!at->path.len)
+        return str_is(name, "apiVersion") || str_is(name, "kind");
+    if (!str_is(at->path, "metadata"))
+        return false;
+    for (size_t i = 0; i < sizeof(meta) / sizeof(meta[0]); i++)
+        if (str_is(name, meta[i]))
+            return true;
+    return false;
+}
+
+static struct fields_at below(const struct fields *f, const struct fields_at *at, struct str name)
+{
+    return (struct fields_at){
+        .path = at->path.len
+                    ? str_printf(f->arena, STR_FMT "." STR_FMT, STR_ARG(at->path), STR_ARG(name))
+                    : name,
+        .schema = schema_property(at->schema, name),
+        .custom = at->custom,
+    };
+}
+
+static struct fields_at item_at(const struct fields_at *at)
+{
+    return (struct fields_at){
+        .path = at->path, .schema = at->schema ? at->schema->items : NULL, .custom = at->custom};
+}
+
+static struct str field_key(const struct fields *f, struct str name)
+{
+    return str_printf(f->arena, "f:" STR_FMT, STR_ARG(name));
+}
+
+static struct str value_key(const struct fields *f, const struct json *value)
+{
+    return str_printf(f->arena, "v:" STR_FMT, STR_ARG(json_text(f->arena, value)));
+}
+
+/* k:{"name":"a"} */
+static struct str item_key(const struct fields *f, const struct json *item, const struct keys *keys)
+{
+    struct json *values = json_new_object(f->arena);
+
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct json *value = json_get_str(item, keys->names[i]);
+
+        if (value)
+            json_set(values, keys->names[i], json_clone(f->arena, value));
+        else if (str_is(keys->names[i], "protocol"))
+            json_set(values, keys->names[i], json_new_str(f->arena, STR("TCP")));
+    }
+    return str_printf(f->arena, "k:" STR_FMT, STR_ARG(json_text(f->arena, values)));
+}
+
+static struct json *find_item(const struct fields *f,
+                              const struct json *list,
+                              struct str key,
+                              const struct keys *keys)
+{
+    JSON_FOREACH(list, item)
+        if (str_eq(item_key(f, item, keys), key))
+            return item;
+    return NULL;
+}
+
+static bool contains(const struct json *list, const struct json *value)
+{
+    JSON_FOREACH(list, item)
+        if (json_equal(item, value))
+            return true;
+    return false;
+}
+
+/* ---- from values ---- */
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static struct json *changed_object(const struct fields *f,
+                                   const struct json *value,
+                                   const struct json *other,
+                                   const struct fields_at *at)
+{
+    struct json *set = NULL;
+
+    JSON_FOREACH(value, member) {
+        struct str name = json_key(member);
+
+        if (left_out(at, name))
+            continue;
+        struct json *inner =
+            fields_changed(f, member, json_get_str(other, name), below(f, at, name));
+        if (!inner)
+            continue;
+        if (!set)
+            set = json_new_object(f->arena);
+        json_set(set, field_key(f, name), inner);
+    }
+    return set;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static struct json *changed_list(const struct fields *f,
+                                 const struct json *value,
+                                 const struct json *other,
+                                 const struct fields_at *at,
+                                 const struct keys *keys)
+{
+    struct json *set = NULL;
+
+    JSON_FOREACH(value, item) {
+        struct json *inner = NULL;
+        struct str key = keys->count ? item_key(f, item, keys) : value_key(f, item);
+
+        if (!keys->count) {
+            inner = contains(other, item) ? NULL : json_new_object(f->arena);
+        } else {
+            const struct json *same = find_item(f, other, key, keys);
+
+            inner = fields_changed(f, item, same, item_at(at));
+            if (inner && !same)
+                json_add_object(f->arena, inner, ".");
+        }
+        if (!inner)
+            continue;
+        if (!set)
+            set = json_new_object(f->arena);
+        json_set(set, key, inner);
+    }
+    return set;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+struct json *fields_changed(const struct fields *f,
+                            const struct json *value,
+                            const struct json *other,
+                            struct fields_at at)
+{
+    struct keys keys = {0};
+
+    /* Metadata as such is nobody's: every object has it. */
+    if (str_is(at.path, "metadata") ||
+        (json_is(value, JSON_OBJECT) && json_count(value) && !is_atomic(&at)))
+        return changed_object(f, value, other, &at);
+    if (json_is(value, JSON_ARRAY)) {
+        enum list_type type = list_type(f, &at, &keys);
+
+        if (type == LIST_SET)
+            keys.count = 0;
+        if (type != LIST_ATOMIC && json_count(value))
+            return changed_list(f, value, other, &at, &keys);
+    }
+    /* An empty map says nothing about what others put into it. */
+    if (json_is(value, JSON_OBJECT) && json_is(other, JSON_OBJECT) && !is_atomic(&at))
+        return NULL;
+    return other && json_equal(value, other) ? NULL : json_new_object(f->arena);
+}
+
+struct json *fields_of(const struct fields *f, const struct json *value, struct fields_at at)
+{
+    return fields_changed(f, value, NULL, at);
+}
+
+/* ---- to values ---- */
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static struct json *merge_list(const struct fields *f,
+                               struct json *into,
+                               const struct json *value,
+                               const struct fields_at *at)
+{
+    struct keys keys = {0};
+    enum list_type type = list_type(f, at, &keys);
+
+    if (type == LIST_ATOMIC || !json_is(into, JSON_ARRAY))
+        return json_clone(f->arena, value);
+    JSON_FOREACH(value, item) {
+        struct json *same =
+            type == LIST_KEYED ? find_item(f, into, item_key(f, item, &keys), &keys) : NULL;
+
+        if (same)
+            (void)fields_merge(f, same, item, item_at(at));
+        else if (type == LIST_KEYED || !contains(into, item))
+            json_push(into, json_clone(f->arena, item));
+    }
+    return into;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+struct json *fields_merge(const struct fields *f,
+                          struct json *into,
+                          const struct json *value,
+                          struct fields_at at)
+{
+    if (json_is(value, JSON_ARRAY))
+        return merge_list(f, into, value, &at);
+    if (!json_is(value, JSON_OBJECT) || !json_is(into, JSON_OBJECT) || is_atomic(&at))
+        return json_clone(f->arena, value);
+    JSON_FOREACH(value, member) {
+        struct str name = json_key(member);
+        struct json *old = json_get_str(into, name);
+
+        if (left_out(&at, name))
+            continue;
+        struct json *merged = fields_merge(f, old, member, below(f, &at, name));
+        if (merged != old)
+            json_set(into, str_dup(f->arena, name), merged);
+    }
+    return into;
+}
+
+/* True for the field itself, not only for something below it. */
+static bool owns_itself(const struct json *set)
+{
+    return !json_count(set) || json_get(set, ".");
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void remove_items(const struct fields *f,
+                         struct json *list,
+                         const struct json *set,
+                         const struct fields_at *at)
+{
+    struct keys keys = {0};
+    enum list_type type = list_type(f, at, &keys);
+
+    for (size_t i = json_count(list); i-- > 0;) {
+        struct json *item = json_index(list, i);
+        struct str key = type == LIST_KEYED ? item_key(f, item, &keys) : value_key(f, item);
+        const struct json *inner = json_get_str(set, key);
+
+        if (inner && owns_itself(inner))
+            json_remove_index(list, i);
+        else if (inner)
+            fields_remove(f, item, inner, item_at(at));
+    }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+void fields_remove(const struct fields *f,
+                   struct json *value,
+                   const struct json *set,
+                   struct fields_at at)
+{
+    if (json_is(value, JSON_ARRAY)) {
+        remove_items(f, value, set, &at);
+        return;
+    }
+    struct json *member = json_first(value);
+    while (member) {
+        struct json *next = json_next(member);
+        struct str name = json_key(member);
+        const struct json *inner = json_get_str(set, field_key(f, name));
+
+        struct fields_at there = below(f, &at, name);
+
+        if (inner && !json_count(inner)) {
+            /* A map that others have put something into stays. */
+            if (!json_is(member, JSON_OBJECT) || !json_count(member) || is_atomic(&there))
+                json_remove(value, name);
+        } else if (inner) {
+            fields_remove(f, member, inner, there);
+            if (!json_count(member))
+                json_remove(value, name);
+        }
+        member = next;
+    }
+}
+
+/* ---- algebra ---- */
+
+/* {} and {".":{}} are the field itself. */
+static struct json *with_self(struct arena *arena, struct json *set, bool self)
+{
+    if (!self)
+        return set;
+    if (!set)
+        return json_new_object(arena);
+    json_add_object(arena, set, ".");
+    return set;
+}
+
+static void put(struct arena *arena, struct json **set, struct str key, struct json *inner)
+{
+    if (!inner)
+        return;
+    if (!*set)
+        *set = json_new_object(arena);
+    json_set(*set, str_dup(arena, key), inner);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+struct json *fields_union(struct arena *arena, const struct json *a, const struct json *b)
+{
+    struct json *set = NULL;
+
+    if (!a || !b)
+        return json_clone(arena, a ? a : b);
+    JSON_FOREACH(a, member)
+        if (!str_is(json_key(member), "."))
+            put(arena, &set, json_key(member),
+                fields_union(arena, member, json_get_str(b, json_key(member))));
+    JSON_FOREACH(b, member)
+        if (!str_is(json_key(member), ".") && !json_get_str(a, json_key(member)))
+            put(arena, &set, json_key(member), json_clone(arena, member));
+    return with_self(arena, set, owns_itself(a) || owns_itself(b));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+struct json *fields_minus(struct arena *arena, const struct json *a, const struct json *b)
+{
+    struct json *set = NULL;
+
+    if (!a || !b)
+        return json_clone(arena, a);
+    JSON_FOREACH(a, member)
+        if (!str_is(json_key(member), "."))
+            put(arena, &set, json_key(member),
+                fields_minus(arena, member, json_get_str(b, json_key(member))));
+    return with_self(arena, set, owns_itself(a) && !owns_itself(b));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+struct json *fields_both(struct arena *arena, const struct json *a, const struct json *b)
+{
+    struct json *set = NULL;
+
+    if (!a || !b)
+        return NULL;
+    JSON_FOREACH(a, member)
+        if (!str_is(json_key(member), "."))
+            put(arena, &set, json_key(member),
+                fields_both(arena, member, json_get_str(b, json_key(member))));
+    return with_self(arena, set, owns_itself(a) && owns_itself(b));
+}
+
+/* f:name is ".name", k:{"name":"a"} is [name="a"], v:"x" is ["x"]. */
+static struct str readable(struct arena *arena, struct str path, struct str key)
+{
+    struct str rest = str_sub(key, 2, key.len);
+    struct json *keys = NULL;
+    struct str text = STR("");
+
+    if (str_starts(key, STR("f:")))
+        return str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(rest));
+    if (str_starts(key, STR("k:")) && json_parse(arena, rest, &keys, NULL) == 0) {
+        JSON_FOREACH(keys, item) {
+            struct str value = json_text(arena, item);
+
+            text = str_printf(arena, STR_FMT "%s" STR_FMT "=" STR_FMT, STR_ARG(text),
+                              text.len ? "," : "", STR_ARG(json_key(item)), STR_ARG(value));
+        }
+        rest = text;
+    }
+    return str_printf(arena, STR_FMT "[" STR_FMT "]", STR_ARG(path), STR_ARG(rest));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+void fields_each(struct arena *arena,
+                 const struct json *set,
+                 struct str path,
+                 void (*each)(void *user, struct str field),
+                 void *user)
+{
+    if (!json_count(set)) {
+        each(user, path);
+        return;
+    }
+    JSON_FOREACH(set, member)
+        if (str_is(json_key(member), "."))
+            each(user, path);
+        else
+            fields_each(arena, member, readable(arena, path, json_key(member)), each, user);
+}

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena;
+struct json;
+struct kind;
+struct schema;
+
+/* apply_set: sets of fields, kept as JSON in the form of FieldsV1, and what can be done with them.
+ * A member without members below is the field itself; "." beside others says so too. NULL is the
+ * empty set. For api/apply.c only. */
+struct fields {
+    struct arena *arena;
+    const struct kind *kind;
+};
+
+/* Where a walk is: the path of member names, and the schema there (NULL: none). */
+struct fields_at {
+    struct str path;
+    const struct schema *schema;
+    bool custom; /* the kind has a schema: built-in rules do not hold */
+};
+
+/* The fields of `value`; the root leaves out what only the server sets. */
+struct json *fields_of(const struct fields *f, const struct json *value, struct fields_at at);
+/* The fields of `value` that are not the same in `other`. */
+struct json *fields_changed(const struct fields *f,
+                            const struct json *value,
+                            const struct json *other,
+                            struct fields_at at);
+/* `value` put over `into`, list items by their keys. Returns what to keep in its place. */
+struct json *fields_merge(const struct fields *f,
+                          struct json *into,
+                          const struct json *value,
+                          struct fields_at at);
+/* Take the fields of `set` out of `value`. */
+void fields_remove(const struct fields *f,
+                   struct json *value,
+                   const struct json *set,
+                   struct fields_at at);
+
+struct json *fields_union(struct arena *arena, const struct json *a, const struct json *b);
+struct json *fields_minus(struct arena *arena, const struct json *a, const struct json *b);
+struct json *fields_both(struct arena *arena, const struct json *a, const struct json *b);
+
+/* Each single field, as ".spec.x". */
+void fields_each(struct arena *arena,
+                 const struct json *set,
+                 struct str path,
+                 void (*each)(void *user, struct str field),
+                 void *user);

@@ -1,0 +1,105 @@
+#include "api/apply.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "store/internal.h"
+
+#include <stddef.h>
+
+/* Server-side apply on the staged state: api/apply.h decides, here its outcome becomes a write or
+ * an answer. */
+
+static struct apply apply_for(const struct write *write, bool force)
+{
+    const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
+
+    return (struct apply){.arena = write->arena,
+                          .kind = write->kind,
+                          .schema = crd ? crd->schema : NULL,
+                          .manager = write->field_manager,
+                          .subresource = write->subresource,
+                          .force = force,
+                          .now_ms = store_now(write->store)};
+}
+
+static int conflict(struct write *write, const struct apply *apply)
+{
+    struct reply *reply = write->reply;
+    struct api_cause *causes = ARENA_ARRAY(write->arena, struct api_cause, apply->conflicts.count);
+
+    for (size_t i = 0; i < apply->conflicts.count; i++)
+        causes[i] =
+            (struct api_cause){.field = apply->conflicts.items[i].field,
+                               .reason = STR("FieldManagerConflict"),
+                               .message = str_printf(write->arena, "conflict with \"" STR_FMT "\"",
+                                                     STR_ARG(apply->conflicts.items[i].manager))};
+    reply->result.causes = causes;
+    reply->result.cause_count = apply->conflicts.count;
+    return reply_fail(
+        reply, 409, "Conflict",
+        "Apply failed with %zu conflict%s: conflict with \"" STR_FMT "\": " STR_FMT "%s",
+        apply->conflicts.count, apply->conflicts.count > 1 ? "s" : "",
+        STR_ARG(apply->conflicts.items[0].manager), STR_ARG(apply->conflicts.items[0].field),
+        apply->conflicts.count > 1 ? " (and more)" : "");
+}
+
+int apply_write(struct write *write, const struct api_request *request, struct json *config)
+{
+    struct apply apply = apply_for(write, request->force);
+
+    if (!request->field_manager.len)
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "fieldManager is required for apply patch");
+    if (json_count(json_at(config, "metadata.managedFields")))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "metadata.managedFields must be nil in an apply patch");
+    if (!write->old) {
+        write->managed = apply_first(&apply, config);
+        return write_new(write, config);
+    }
+    struct json *live = write_tree(write);
+    struct json *merged = apply_merge(&apply, live, config);
+    if (!merged)
+        return conflict(write, &apply);
+    write->managed = json_clone(write->arena, json_at(merged, "metadata.managedFields"));
+    /* Preconditions come from the client's text, not from the object it was merged with. */
+    static const char *const given[] = {"resourceVersion", "uid"};
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        struct json *meta = json_get(merged, "metadata");
+        const struct json *value = json_get(json_get(config, "metadata"), given[i]);
+
+        if (value)
+            json_set(meta, str_from(given[i]), json_clone(write->arena, value));
+        else
+            json_remove(meta, str_from(given[i]));
+    }
+    return write_replace(write, merged);
+}
+
+void apply_update(struct write *write, const struct json *old, struct json *root)
+{
+    struct apply apply = apply_for(write, false);
+    struct json *meta = json_get(root, "metadata");
+    const struct json *before = json_at(old, "metadata.managedFields");
+    const struct json *given = json_get(meta, "managedFields");
+    struct json *managed = NULL;
+
+    if (write->managed) {
+        managed = write->managed;
+    } else if (json_is(given, JSON_ARRAY) && !json_equal(given, before)) {
+        /* A client that edits the list itself means it; [{}] is Kubernetes' way to say none. */
+        if (json_count(json_index(given, 0)))
+            return;
+    } else {
+        managed = apply_track(&apply, old, root);
+    }
+    if (managed)
+        json_set(meta, STR("managedFields"), managed);
+    else
+        json_remove(meta, STR("managedFields"));
+}
