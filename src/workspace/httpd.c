@@ -299,7 +299,7 @@ static void head_complete(struct httpd_conn *conn)
     }
     conn->request.path = str_sub(target, 0, str_find(target, '?'));
     conn->request.query = str_sub(target, conn->request.path.len + 1, target.len);
-    conn->request.content_type = header(lines, "Content-Type");
+    conn->request.host = header(lines, "Host");
     conn->keep_alive = str_is(version, "HTTP/1.1") && !says(header(lines, "Connection"), "close");
     length = header(lines, "Content-Length");
     if (str_is_set(header(lines, "Transfer-Encoding"))) {

@@ -29,7 +29,7 @@ struct httpd_request {
     struct str method;
     struct str path;  /* decoded of its query only; percent signs stay */
     struct str query; /* behind '?', or empty */
-    struct str content_type;
+    struct str host;  /* as the client calls us */
 };
 
 struct httpd_handler {

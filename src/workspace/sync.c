@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "workspace/etcd.h"
 #include "workspace/frame.h"
 #include "workspace/httpd.h"
 #include "workspace/manifest.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PING_INTERVAL_MS 10000
@@ -22,6 +24,7 @@
 /* A stream is refilled up to here, so that many slow workers cost little memory. */
 #define STREAM_BATCH_BYTES ((size_t)2 << 20)
 #define TURN_MS            200
+#define KEYS_PATH          "/v2/keys"
 #define LIGHT_BYTES_MAX    ((uint64_t)8 << 20)
 
 enum call {
@@ -32,6 +35,8 @@ enum call {
     CALL_COMMIT,
     CALL_PULL,
     CALL_WAIT,
+    CALL_KEYS,      /* etcd's keys: the body is a form */
+    CALL_KEYS_WAIT, /* answered when a key changes */
     CALL_OTHER,
 };
 
@@ -59,6 +64,8 @@ struct client {
     struct hash acked;
     uint64_t stopped; /* restart it has stopped for */
     int64_t ping_ms;
+    /* keys */
+    struct etcd_wait keys_wait;
     /* wait */
     struct hash wanted;
     int64_t until_ms;
@@ -67,12 +74,27 @@ struct client {
 struct sync {
     struct httpd *httpd;
     struct tree tree;
+    struct etcd etcd;
     struct client_vec VEC_FIELDS(struct client *) clients;
     uint64_t restart;
     bool restart_going; /* stop was told, go was not */
     int64_t restart_until_ms;
     int64_t now_ms;
 };
+
+/* Times to live are told to clients as moments. */
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void etcd_reply_done(struct etcd_reply *reply)
+{
+    buf_done(&reply->body);
+}
 
 static struct client *client_of(struct httpd_conn *conn)
 {
@@ -394,6 +416,19 @@ static void deliver(struct sync *sync, const struct delta *delta, struct manifes
 
 /* ---- requests ---- */
 
+/* What clients of etcd ask before they use it. */
+static const struct {
+    const char *path;
+    const char *type;
+    const char *text; /* NULL: our own address, from the request */
+} facts[] = {
+    {"/version", "application/json", "{\"etcdserver\":\"2.3.8\",\"etcdcluster\":\"2.3.0\"}\n"},
+    {"/v2/machines", "text/plain", NULL},
+    {"/v2/stats/self", "application/json",
+     "{\"name\":\"muster\",\"id\":\"1\",\"state\":\"StateLeader\"}\n"},
+    {"/v2/members", "application/json", "{\"members\":[]}\n"},
+};
+
 static enum call call_of(const struct httpd_request *request)
 {
     static const struct {
@@ -411,6 +446,11 @@ static enum call call_of(const struct httpd_request *request)
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         if (str_is(request->method, calls[i].method) && str_is(request->path, calls[i].path))
             return calls[i].call;
+    if (str_starts(request->path, STR(KEYS_PATH)))
+        return CALL_KEYS;
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+        if (str_is(request->path, facts[i].path))
+            return CALL_OTHER;
     return CALL_NONE;
 }
 
@@ -447,6 +487,12 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
     if (client->failed || client->call == CALL_NONE || client->call == CALL_STATE ||
         client->call == CALL_WAIT || client->call == CALL_OTHER)
         return;
+    if (client->call == CALL_KEYS) {
+        buf_add(&client->in, bytes);
+        if (client->in.overflow)
+            reply_error(client, -EFBIG, &(struct err){.text = "the form is too large"});
+        return;
+    }
     while (bytes.len && !client->failed) {
         struct str piece = str_sub(bytes, 0, FRAME_BYTES_MAX);
 
@@ -501,6 +547,13 @@ static void end_pull(struct sync *sync, struct client *client)
     client->stopped = sync->restart;
     client->ping_ms = sync->now_ms;
     httpd_stream_begin(client->conn, "application/octet-stream");
+    if (sync->restart > 0 && !sync->restart_going) {
+        /* It comes after a restart: ranks that meet must agree on its number. */
+        _cleanup_(buf_done) struct buf frame = {0};
+
+        frame_add_number(&frame, FRAME_GO, sync->restart);
+        (void)httpd_stream_add(client->conn, buf_str(&frame));
+    }
     pull_aim(sync, client);
     pull_more(sync, client);
 }
@@ -531,6 +584,71 @@ static void end_ack(struct sync *sync, struct client *client)
     httpd_reply(client->conn, 200, "", "text/plain", STR("ok\n"));
 }
 
+/* ---- keys ---- */
+
+static void keys_reply(struct client *client, const struct etcd_reply *reply)
+{
+    char headers[160];
+
+    (void)snprintf(headers, sizeof(headers),
+                   "X-Etcd-Index: %llu\r\nX-Raft-Index: %llu\r\nX-Raft-Term: "
+                   "1\r\nX-Etcd-Cluster-Id: muster\r\n",
+                   (unsigned long long)reply->index, (unsigned long long)reply->index);
+    httpd_reply(client->conn, reply->status, headers, "application/json", buf_str(&reply->body));
+    client->call = CALL_NONE;
+}
+
+/* Whoever waits for a key that has changed. */
+static void keys_tell(struct sync *sync)
+{
+    for (size_t i = 0; i < sync->clients.count; i++) {
+        _cleanup_(etcd_reply_done) struct etcd_reply reply = {0};
+        struct client *client = sync->clients.items[i];
+
+        if (client->call == CALL_KEYS_WAIT && etcd_wait(&sync->etcd, &client->keys_wait, &reply))
+            keys_reply(client, &reply);
+    }
+}
+
+static void end_keys(struct sync *sync, struct client *client)
+{
+    _cleanup_(etcd_reply_done) struct etcd_reply reply = {0};
+    const struct httpd_request *http = httpd_request(client->conn);
+    struct etcd_request request = {
+        .method = http->method,
+        .path = str_sub(http->path, sizeof(KEYS_PATH) - 1, http->path.len),
+        .query = http->query,
+        .form = buf_str(&client->in),
+    };
+
+    etcd_handle(&sync->etcd, &request, wall_ms(), &reply, &client->keys_wait);
+    buf_clear(&client->in);
+    if (reply.status == 0) {
+        client->call = CALL_KEYS_WAIT;
+        return;
+    }
+    keys_reply(client, &reply);
+    keys_tell(sync);
+}
+
+static bool reply_fact(struct client *client)
+{
+    struct str path = httpd_request(client->conn)->path;
+
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+        char self[300];
+        struct str host = httpd_request(client->conn)->host;
+
+        if (!str_is(path, facts[i].path))
+            continue;
+        (void)snprintf(self, sizeof(self), "http://" STR_FMT, STR_ARG(host));
+        httpd_reply(client->conn, 200, "", facts[i].type,
+                    str_from(facts[i].text ? facts[i].text : self));
+        return true;
+    }
+    return false;
+}
+
 static void end_other(struct sync *sync, struct client *client)
 {
     struct str path = httpd_request(client->conn)->path;
@@ -540,7 +658,7 @@ static void end_other(struct sync *sync, struct client *client)
     } else if (str_is(path, "/v1/restart")) {
         restart_begin(sync);
         reply_state(sync, client);
-    } else {
+    } else if (!reply_fact(client)) {
         httpd_reply(client->conn, 200, "", "text/plain", STR("ok\n"));
     }
     client->call = CALL_NONE;
@@ -552,7 +670,7 @@ static void on_end(void *user, struct httpd_conn *conn)
     struct client *client = client_of(conn);
     char text[64];
 
-    if (client->in.len && client->call != CALL_NONE) {
+    if (client->in.len && client->call != CALL_NONE && client->call != CALL_KEYS) {
         err_set(&client->err, -EPROTO, "the body ended in the middle of a frame");
         reply_error(client, -EPROTO, &client->err);
         return;
@@ -576,6 +694,8 @@ static void on_end(void *user, struct httpd_conn *conn)
             (void)hash_parse(str_from(text), &client->wanted);
         client->until_ms = sync->now_ms + WAIT_LIMIT_MS;
         break;
+    case CALL_KEYS: end_keys(sync, client); break;
+    case CALL_KEYS_WAIT: break;
     case CALL_OTHER: end_other(sync, client); break;
     }
 }
@@ -635,12 +755,14 @@ static void on_tick(void *user, int64_t now_ms)
             (now_ms > client->until_ms || all_have(sync, client->wanted)))
             reply_state(sync, client);
     }
+    (void)etcd_expire(&sync->etcd, wall_ms());
+    keys_tell(sync);
     restart_step(sync);
 }
 
 int sync_serve(const struct sync_options *options, struct err *err)
 {
-    struct sync sync = {0};
+    struct sync sync = {.now_ms = 0};
     struct httpd_handler handler = {
         .begin = on_begin,
         .body = on_body,
@@ -650,6 +772,7 @@ int sync_serve(const struct sync_options *options, struct err *err)
         .tick = on_tick,
         .user = &sync,
     };
+    etcd_open(&sync.etcd);
     int r = tree_open(&sync.tree, options->folder, options->adopt, err);
 
     if (r == 0)
@@ -661,5 +784,6 @@ int sync_serve(const struct sync_options *options, struct err *err)
     httpd_close(sync.httpd);
     VEC_DONE(&sync.clients);
     tree_done(&sync.tree);
+    etcd_done(&sync.etcd);
     return r;
 }

@@ -1,0 +1,278 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "test.h"
+#include "workspace/outbox.h"
+#include "workspace/scan.h"
+#include "workspace/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A folder of its own for each test, gone afterwards. */
+struct place {
+    char path[64];
+    struct tree tree;
+};
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static void place_done(struct place *place)
+{
+    tree_done(&place->tree);
+    (void)nftw(place->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void place_open(struct place *place)
+{
+    (void)snprintf(place->path, sizeof(place->path), "/tmp/muster-tree-XXXXXX");
+    EXPECT(mkdtemp(place->path) != NULL);
+    EXPECT(tree_open(&place->tree, place->path, false, NULL) == 0);
+}
+
+static struct ws_entry file(const char *path, const char *content)
+{
+    return (struct ws_entry){.type = WS_FILE,
+                             .path = str_from(path),
+                             .mode = 0644,
+                             .size = strlen(content),
+                             .hash = hash_of(str_from(content))};
+}
+
+static struct ws_entry folder(const char *path)
+{
+    return (struct ws_entry){.type = WS_DIR, .path = str_from(path), .mode = 0755};
+}
+
+static int send(struct tree *tree, const char *content)
+{
+    return tree_blob(tree,
+                     &(struct frame_blob){.hash = hash_of(str_from(content)),
+                                          .size = strlen(content),
+                                          .mode = 0644,
+                                          .bytes = str_from(content)},
+                     NULL);
+}
+
+/* Commit exactly these entries. */
+static int commit(struct tree *tree, const struct ws_entry *entries, size_t count, struct err *err)
+{
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    struct delta delta = {0};
+    int r;
+
+    for (size_t i = 0; i < count; i++)
+        manifest_add(manifest, &entries[i]);
+    (void)manifest_finish(manifest, NULL);
+    (void)delta_frame(
+        &delta,
+        &(struct frame){.type = FRAME_BEGIN, .begin = {.target = manifest->revision, .full = true}},
+        NULL);
+    for (size_t i = 0; i < count; i++)
+        (void)delta_frame(&delta, &(struct frame){.type = FRAME_ENTRY, .entry = entries[i]}, NULL);
+    r = tree_commit(tree, &delta, err);
+    delta_done(&delta);
+    return r;
+}
+
+static bool holds(const struct place *place, const char *name, const char *content)
+{
+    char path[200];
+    char text[100] = "";
+    ssize_t got;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", place->path, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return content == NULL;
+    got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return content && got == (ssize_t)strlen(content) && strcmp(text, content) == 0;
+}
+
+TEST(tree_becomes_what_the_manifest_says)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry first[] = {folder("d"), file("d/one", "1"), file("two", "2"),
+                               file("copy", "2")};
+    struct ws_entry second[] = {file("d", "now a file"),
+                                file("moved", "1"),
+                                file("two", "22"),
+                                {.type = WS_LINK, .path = STR("link"), .target = STR("two")}};
+    char link[32] = "";
+    char path[200];
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && send(&place.tree, "2") == 0);
+    EXPECT(commit(&place.tree, first, 4, NULL) == 0);
+    EXPECT(holds(&place, "d/one", "1") && holds(&place, "two", "2") && holds(&place, "copy", "2"));
+    /* "1" is not sent again: it is in the tree under another name. */
+    EXPECT(send(&place.tree, "now a file") == 0 && send(&place.tree, "22") == 0);
+    EXPECT(commit(&place.tree, second, 4, NULL) == 0);
+    EXPECT(holds(&place, "d", "now a file") && holds(&place, "moved", "1"));
+    EXPECT(holds(&place, "two", "22") && holds(&place, "copy", NULL));
+    (void)snprintf(path, sizeof(path), "%s/link", place.path);
+    EXPECT(readlink(path, link, sizeof(link) - 1) == 3 && strcmp(link, "two") == 0);
+}
+
+TEST(tree_leaves_alone_what_the_job_wrote)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {folder("d"), file("d/one", "1")};
+    char path[200];
+    int fd;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, entries, 2, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/d/checkpoint", place.path);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0);
+    close(fd);
+    EXPECT(commit(&place.tree, entries, 0, NULL) == 0);
+    EXPECT(holds(&place, "d/one", NULL) && holds(&place, "d/checkpoint", ""));
+}
+
+TEST(tree_refuses_a_commit_whose_contents_are_missing)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {file("here", "1"), file("missing", "2")};
+    struct err err = {0};
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0);
+    EXPECT(commit(&place.tree, entries, 2, &err) == -ENOENT);
+    EXPECT(strstr(err.text, "missing"));
+    EXPECT(holds(&place, "here", NULL));
+    EXPECT(send(&place.tree, "2") == 0 && commit(&place.tree, entries, 2, NULL) == 0);
+}
+
+TEST(tree_refuses_content_with_another_hash)
+{
+    _cleanup_(place_done) struct place place;
+    struct frame_blob blob = {.hash = hash_of(STR("good")), .size = 4, .bytes = STR("evil")};
+    uint64_t offset;
+
+    place_open(&place);
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == -EILSEQ);
+    blob.bytes = STR("ev");
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0);
+    blob.bytes = STR("il");
+    blob.offset = 2;
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == -EILSEQ);
+    EXPECT(!tree_has(&place.tree, blob.hash, 4, &offset) && offset == 0);
+}
+
+TEST(tree_takes_large_content_in_pieces_and_goes_on_where_it_was)
+{
+    _cleanup_(place_done) struct place place;
+    struct frame_blob blob = {.hash = hash_of(STR("abcdef")), .size = 6, .bytes = STR("abc")};
+    uint64_t offset;
+
+    place_open(&place);
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0);
+    EXPECT(!tree_has(&place.tree, blob.hash, 6, &offset) && offset == 3);
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0); /* repeated: ignored */
+    blob.offset = 4;
+    blob.bytes = STR("ef");
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == -EPROTO); /* a hole */
+    blob.offset = 3;
+    blob.bytes = STR("def");
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0);
+    EXPECT(tree_has(&place.tree, blob.hash, 6, &offset));
+    blob.size = 5;
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == -EPROTO); /* beyond its end */
+}
+
+TEST(tree_does_not_write_through_links)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {folder("d"), file("d/x", "1")};
+    char path[200];
+    char outside[64] = "/tmp/muster-outside-XXXXXX";
+
+    place_open(&place);
+    EXPECT(mkdtemp(outside) != NULL);
+    /* The job itself put a link where a folder of ours will be. */
+    (void)snprintf(path, sizeof(path), "%s/d", place.path);
+    EXPECT(symlink(outside, path) == 0);
+    EXPECT(send(&place.tree, "1") == 0);
+    EXPECT(commit(&place.tree, entries, 2, NULL) < 0);
+    (void)snprintf(path, sizeof(path), "%s/x", outside);
+    EXPECT(access(path, F_OK) < 0);
+    (void)rmdir(outside);
+}
+
+TEST(tree_takes_a_small_change_by_its_base)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry first[] = {file("a", "1"), file("b", "2")};
+    struct ws_entry b = file("b", "22");
+    struct delta delta = {0};
+    struct hash base;
+    struct hash target;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && send(&place.tree, "2") == 0);
+    EXPECT(commit(&place.tree, first, 2, NULL) == 0 && send(&place.tree, "22") == 0);
+    base = place.tree.current->revision;
+    target =
+        hash_plus(hash_minus(hash_minus(base, ws_entry_hash(&first[1])), ws_entry_hash(&first[0])),
+                  ws_entry_hash(&b));
+    EXPECT(
+        delta_frame(&delta,
+                    &(struct frame){.type = FRAME_BEGIN, .begin = {.target = target, .base = base}},
+                    NULL) == 0);
+    EXPECT(delta_frame(&delta, &(struct frame){.type = FRAME_GONE, .path = STR("a")}, NULL) == 0);
+    EXPECT(delta_frame(&delta, &(struct frame){.type = FRAME_ENTRY, .entry = b}, NULL) == 0);
+    EXPECT(tree_commit(&place.tree, &delta, NULL) == 0);
+    EXPECT(holds(&place, "a", NULL) && holds(&place, "b", "22"));
+    EXPECT(hash_eq(place.tree.current->revision, target));
+    EXPECT(tree_commit(&place.tree, &delta, NULL) == -ESTALE);
+    delta_done(&delta);
+
+    /* Another process finds the same revision on disk. */
+    tree_done(&place.tree);
+    EXPECT(tree_open(&place.tree, place.path, false, NULL) == 0);
+    EXPECT(hash_eq(place.tree.current->revision, target));
+}
+
+TEST(scan_and_outbox_bring_a_folder_over_unchanged)
+{
+    _cleanup_(place_done) struct place from;
+    _cleanup_(place_done) struct place to;
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    _cleanup_(buf_done) struct buf out = {0};
+    struct ws_entry first[] = {folder("d"), folder("empty"), file("d/one", "1"), file("two", "2")};
+    const struct scan_options options = {0};
+    struct outbox outbox;
+
+    place_open(&from);
+    place_open(&to);
+    EXPECT(send(&from.tree, "1") == 0 && send(&from.tree, "2") == 0);
+    EXPECT(commit(&from.tree, first, 4, NULL) == 0);
+    EXPECT(scan_folder(from.path, &options, manifest, NULL) == 0);
+    EXPECT(outbox_open(&outbox, from.path, manifest, NULL) == 0);
+    EXPECT(outbox_next(&outbox, &out, 1 << 20, NULL) == 0);
+    outbox_done(&outbox);
+    EXPECT(manifest_finish(manifest, NULL) == 0);
+    EXPECT(hash_eq(manifest->revision, from.tree.current->revision));
+    EXPECT(out.len > 2);
+    EXPECT(send(&to.tree, "1") == 0 && send(&to.tree, "2") == 0);
+    EXPECT(commit(&to.tree, manifest->entries.items, manifest->entries.count, NULL) == 0);
+    EXPECT(holds(&to, "d/one", "1") && holds(&to, "two", "2"));
+    EXPECT(hash_eq(to.tree.current->revision, from.tree.current->revision));
+}
