@@ -81,6 +81,15 @@ static bool loses_nothing(const struct search *search, const struct group *victi
            !has_surplus(victim);
 }
 
+/* Enough is free in sum; moving things can only help then. */
+static bool enough_in_sum(const struct group *group, const int64_t *request)
+{
+    const struct pool *pool = group->queue->pool;
+
+    return pool->room[RES_GPU] * GPU_MILLI + pool->parts >= request[SCHED_GPU] &&
+           pool->room[RES_MEMORY] >= request[SCHED_MEMORY];
+}
+
 /* ---- reclaim ---- */
 static bool reclaim_victim(const struct search *search, const struct group *victim)
 {
@@ -88,24 +97,64 @@ static bool reclaim_victim(const struct search *search, const struct group *vict
            !loses_nothing(search, victim);
 }
 
+/* Whether the group's queue stays within its fair share, without looking at any other queue. */
+static bool within_fair_share(const struct group *group, const int64_t *request)
+{
+    const struct queue *queue = group->queue;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (queue_units(r, queue->allocated[r] + request[r]) > queue->fair[r])
+            return false;
+    return true;
+}
+
+static struct reclaim_queue reclaim_queue_of(const struct queue *queue)
+{
+    struct reclaim_queue to = {.parent = queue->parent ? (int)queue->parent->index : -1};
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        to.quota[r] = queue->spec.quota[r].quota;
+        to.limit[r] = queue->spec.quota[r].limit;
+        to.fair[r] = queue->fair[r];
+        to.allocated[r] = queue_units(r, queue->allocated[r]);
+        to.fixed[r] = queue_units(r, queue->fixed[r]);
+    }
+    return to;
+}
+
+/* Whether any queue has something that may be taken. If not, and there is not enough free in sum,
+ * no victims can help: those that are lost must not be, and there is no room to move all. */
+static bool anything_to_take(const struct group *group, const int64_t *request)
+{
+    double amounts[SCHED_RESOURCES];
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        amounts[r] = queue_units(r, request[r]);
+    for (const struct queue *own = group->queue; own; own = own->parent) {
+        struct reclaim_queue to = reclaim_queue_of(own);
+        size_t count = own->parent ? own->parent->children.count : own->pool->tops.count;
+        struct queue *const *siblings =
+            own->parent ? own->parent->children.items : own->pool->tops.items;
+
+        for (size_t i = 0; i < count; i++) {
+            if (siblings[i] == own)
+                continue;
+            struct reclaim_queue from = reclaim_queue_of(siblings[i]);
+            if (reclaim_keeps_fair_share(&from, from.allocated) ||
+                reclaim_guarantees_quota(&to, amounts, &from, from.allocated))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void reclaim_queues(struct sched *sched, struct reclaim *reclaim)
 {
     reclaim->queue_count = sched->queues.count;
     reclaim->queues = ARENA_ARRAY(sched->arena, struct reclaim_queue, sched->queues.count + 1);
     reclaim->saturation = sched->config.saturation < 1 ? 1 : sched->config.saturation;
-    for (size_t i = 0; i < sched->queues.count; i++) {
-        const struct queue *queue = sched->queues.items[i];
-        struct reclaim_queue *to = &reclaim->queues[i];
-
-        to->parent = queue->parent ? (int)queue->parent->index : -1;
-        for (int r = 0; r < SCHED_RESOURCES; r++) {
-            to->quota[r] = queue->spec.quota[r].quota;
-            to->limit[r] = queue->spec.quota[r].limit;
-            to->fair[r] = queue->fair[r];
-            to->allocated[r] = queue_units(r, queue->allocated[r]);
-            to->fixed[r] = queue_units(r, queue->fixed[r]);
-        }
-    }
+    for (size_t i = 0; i < sched->queues.count; i++)
+        reclaim->queues[i] = reclaim_queue_of(sched->queues.items[i]);
 }
 
 static bool reclaim_for(struct sched *sched, struct group *group)
@@ -116,13 +165,18 @@ static bool reclaim_for(struct sched *sched, struct group *group)
 
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
+    if (!search.tasks.count)
+        return false;
+    if (!sched->config.without_proportion &&
+        (!within_fair_share(group, request) ||
+         (!enough_in_sum(group, request) && !anything_to_take(group, request))))
+        return false;
     reclaim_queues(sched, &search.reclaim);
     search.reclaim.queue = (int)group->queue->index;
     search.reclaim.preemptible = group->preemptible;
     for (int r = 0; r < SCHED_RESOURCES; r++)
         search.reclaim.request[r] = queue_units(r, request[r]);
-    if (!search.tasks.count ||
-        (!sched->config.without_proportion && !reclaim_may_start(&search.reclaim)))
+    if (!sched->config.without_proportion && !reclaim_may_start(&search.reclaim))
         return false;
     return search_run(&search);
 }
@@ -134,6 +188,14 @@ static bool preempt_victim(const struct search *search, const struct group *vict
            victim->priority < search->group->priority && !loses_nothing(search, victim);
 }
 
+static bool has_lower(const struct group *group)
+{
+    for (size_t i = 0; i < group->queue->priorities.count; i++)
+        if (group->queue->priorities.items[i].priority < group->priority)
+            return true;
+    return false;
+}
+
 static bool preempt_for(struct sched *sched, struct group *group)
 {
     struct search search = {
@@ -142,6 +204,8 @@ static bool preempt_for(struct sched *sched, struct group *group)
     enum sched_resource resource = SCHED_CPU;
     int64_t request[SCHED_RESOURCES];
 
+    if (!has_lower(group))
+        return false;
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
     if (!search.tasks.count || (!group->preemptible && queue_check(sched, group, request, &queue,
@@ -156,15 +220,6 @@ static bool consolidate_victim(const struct search *search, const struct group *
     return common_victim(search, victim) && !victim->semi &&
            !(!QUIRK(search->sched, CONSOLIDATE_MIN_RUNTIME) &&
              runtime_protects(search->sched, victim, search->group, search->action));
-}
-
-/* Enough is free in sum; moving things can only help then. */
-static bool enough_in_sum(const struct group *group, const int64_t *request)
-{
-    const struct pool *pool = group->queue->pool;
-
-    return pool->room[RES_GPU] * GPU_MILLI + pool->parts >= request[SCHED_GPU] &&
-           pool->room[RES_MEMORY] >= request[SCHED_MEMORY];
 }
 
 static bool consolidate_for(struct sched *sched, struct group *group)

@@ -215,6 +215,7 @@ void order_add_active(struct order *order, struct queue *queue)
         return;
     victims_sorted(queue);
     struct order_node *node = node_for(order, queue);
+    node->cursor = queue->sorted_start;
     cursor_settle(order, node);
     if (node->head.group)
         enqueue(order, node);

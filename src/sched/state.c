@@ -201,6 +201,7 @@ void queue_free(struct queue *queue)
     VEC_DONE(&queue->frail);
     VEC_DONE(&queue->sorted);
     VEC_DONE(&queue->suspects);
+    VEC_DONE(&queue->priorities);
     mem_free(queue->block);
     heap_str_free(queue->name);
     mem_free(queue);
@@ -228,6 +229,22 @@ static void list_remove(void *list, uint32_t *index, size_t offset)
     *index = LIST_NONE;
 }
 
+static void count_priority(struct queue *queue, struct group *group, int64_t sign)
+{
+    size_t at = 0;
+
+    if (sign > 0)
+        group->counted_priority = group->priority;
+    while (at < queue->priorities.count &&
+           queue->priorities.items[at].priority != group->counted_priority)
+        at++;
+    if (at == queue->priorities.count)
+        VEC_PUSH(NULL, &queue->priorities, (struct priority_count){group->counted_priority, 0});
+    queue->priorities.items[at].count += sign;
+    if (!queue->priorities.items[at].count)
+        VEC_REMOVE_SWAP(&queue->priorities, at);
+}
+
 void group_lists(struct group *group)
 {
     struct queue *queue = group->queue;
@@ -242,10 +259,13 @@ void group_lists(struct group *group)
         list_add(&queue->pending, group, &group->in_pending);
     else if (!pending && group->in_pending != LIST_NONE)
         list_remove(&queue->pending, &group->in_pending, offsetof(struct group, in_pending));
-    if (active && group->in_active == LIST_NONE)
+    if (active && group->in_active == LIST_NONE) {
         list_add(&queue->active, group, &group->in_active);
-    else if (!active && group->in_active != LIST_NONE)
+        count_priority(queue, group, 1);
+    } else if (!active && group->in_active != LIST_NONE) {
         list_remove(&queue->active, &group->in_active, offsetof(struct group, in_active));
+        count_priority(queue, group, -1);
+    }
     int elastic = active ? group_elastic(group) : 0;
     bool frail = elastic < 0;
     if (frail && group->in_frail == LIST_NONE)
@@ -279,11 +299,18 @@ void victims_sorted(struct queue *queue)
         group->suspect = false;
     }
     queue->suspects.count = 0;
+    for (; queue->sorted_start < queue->sorted.count; queue->sorted_start++) {
+        struct group *group = queue->sorted.items[queue->sorted_start];
+        if (group->in_active != LIST_NONE)
+            break;
+        group->in_sorted = false;
+    }
     if (queue->sorted_valid)
         return;
-    for (size_t i = 0; i < queue->sorted.count; i++)
+    for (size_t i = queue->sorted_start; i < queue->sorted.count; i++)
         queue->sorted.items[i]->in_sorted = false;
     queue->sorted.count = 0;
+    queue->sorted_start = 0;
     for (size_t i = 0; i < queue->active.count; i++) {
         struct group *group = queue->active.items[i];
         group->in_sorted = true;
@@ -299,7 +326,7 @@ void victims_sorted(struct queue *queue)
 /* Taken out by walking: a group leaves its queue rarely, and then usually from a short list. */
 static void unsort(struct queue *queue, struct group *group)
 {
-    for (size_t i = 0; group->in_sorted && i < queue->sorted.count; i++)
+    for (size_t i = queue->sorted_start; group->in_sorted && i < queue->sorted.count; i++)
         if (queue->sorted.items[i] == group) {
             VEC_REMOVE_SWAP(&queue->sorted, i);
             queue->sorted_valid = false;
@@ -321,8 +348,10 @@ void group_unlink(struct group *group)
         return;
     if (group->in_pending != LIST_NONE)
         list_remove(&queue->pending, &group->in_pending, offsetof(struct group, in_pending));
-    if (group->in_active != LIST_NONE)
+    if (group->in_active != LIST_NONE) {
         list_remove(&queue->active, &group->in_active, offsetof(struct group, in_active));
+        count_priority(queue, group, -1);
+    }
     if (group->in_frail != LIST_NONE)
         list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
     unsort(queue, group);

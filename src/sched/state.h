@@ -206,6 +206,7 @@ struct group {
     VEC(struct pod *) pods;
     struct queue *queue; /* NULL: does not exist */
     int64_t priority;
+    int64_t counted_priority; /* under which queue->priorities counts it */
     bool preemptible;
     bool semi;
     int64_t count[ST_COUNT]; /* pods in some set, by status */
@@ -236,6 +237,11 @@ struct group {
 /* An order of waiting groups, of victims, and of everybody in a search may be open at once. */
 #define ORDER_KINDS 3
 
+struct priority_count {
+    int64_t priority;
+    int64_t count;
+};
+
 struct queue {
     struct str name;
     bool known;
@@ -253,10 +259,13 @@ struct queue {
     VEC(struct group *) frail;   /* active, but some leaf is below its minimum */
     /* The active groups in victim order, with some that no longer are; see victims_sorted(). */
     VEC(struct group *) sorted;
+    size_t sorted_start;          /* what is before is gone */
     VEC(struct group *) suspects; /* in `sorted`, perhaps no longer in the right place */
     bool sorted_valid;
     struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
     uint32_t order_ids[ORDER_KINDS];
+    /* Active groups by priority, so that asking for lower ones is cheap. */
+    VEC(struct priority_count) priorities;
     int64_t allocated[SCHED_RESOURCES];
     int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
     int64_t asked[SCHED_RESOURCES]; /* waiting pods */
