@@ -1,0 +1,124 @@
+"""A client nobody here wrote: the official Python client lists, watches, patches and runs commands."""
+
+import os
+import subprocess
+import sys
+
+from harness import BUILD, Muster, Skip, check, run
+
+# Runs in the virtual environment, with the kubeconfig of the muster under test.
+SCRIPT = r'''
+import json, threading, time
+from kubernetes import client, config, dynamic, watch
+from kubernetes.client.rest import ApiException
+from kubernetes.stream import stream
+
+config.load_kube_config()
+core, custom = client.CoreV1Api(), client.CustomObjectsApi()
+
+assert client.VersionApi().get_code().major == "1"
+core.create_namespaced_config_map("default", client.V1ConfigMap(
+    metadata=client.V1ObjectMeta(name="cm", labels={"app": "x"}), data={"a": "1"}))
+for i in range(5):
+    core.create_namespaced_config_map("default", {"metadata": {"name": f"many-{i}", "labels": {"app": "many"}}})
+
+# lists, in pieces and by selector
+page = core.list_namespaced_config_map("default", limit=2, label_selector="app=many")
+names = [item.metadata.name for item in page.items]
+while page.metadata._continue:
+    page = core.list_namespaced_config_map("default", limit=2, label_selector="app=many",
+                                           _continue=page.metadata._continue)
+    names += [item.metadata.name for item in page.items]
+assert names == [f"many-{i}" for i in range(5)], names
+
+# patches: strategic by default, JSON patch for a list
+assert core.patch_namespaced_config_map("cm", "default", {"data": {"b": "2"}}).data == {"a": "1", "b": "2"}
+assert core.patch_namespaced_config_map(
+    "cm", "default", [{"op": "remove", "path": "/data/a"}]).data == {"b": "2"}
+
+# update with its own copy, and the conflict of an old one
+seen = core.read_namespaced_config_map("cm", "default")
+seen.data = {"c": "3"}
+core.replace_namespaced_config_map("cm", "default", seen)
+try:
+    core.replace_namespaced_config_map("cm", "default", seen)
+    raise AssertionError("an old version was accepted")
+except ApiException as e:
+    assert e.status == 409 and json.loads(e.body)["reason"] == "Conflict", e.body
+try:
+    core.read_namespaced_config_map("nope", "default")
+    raise AssertionError("found what is not there")
+except ApiException as e:
+    assert e.status == 404, e.status
+
+# watch: what is there, then changes, until the deletion
+def change():
+    for i in range(3):
+        core.patch_namespaced_config_map("cm", "default", {"data": {"round": str(i)}})
+    core.delete_namespaced_config_map("cm", "default")
+threading.Timer(0.5, change).start()
+events = []
+for event in watch.Watch().stream(core.list_namespaced_config_map, "default", label_selector="app=x",
+                                  timeout_seconds=20):
+    events.append((event["type"], (event["object"].data or {}).get("round")))
+    if event["type"] == "DELETED":
+        break
+assert events == [("ADDED", None), ("MODIFIED", "0"), ("MODIFIED", "1"), ("MODIFIED", "2"), ("DELETED", "2")], events
+start = time.monotonic()
+assert list(watch.Watch().stream(core.list_namespaced_secret, "default", timeout_seconds=1,
+                                 label_selector="none=such")) == []
+assert time.monotonic() - start < 10
+
+# custom objects, typed and dynamic
+queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "py"},
+         "spec": {"resources": {"gpu": {"quota": 1, "limit": -1, "overQuotaWeight": 1}}}}
+custom.create_cluster_custom_object("scheduling.run.ai", "v2", "queues", queue)
+patched = custom.patch_cluster_custom_object("scheduling.run.ai", "v2", "queues", "py",
+                                             {"metadata": {"labels": {"by": "python"}}})
+assert patched["metadata"]["labels"]["by"] == "python"
+queues = dynamic.DynamicClient(client.ApiClient()).resources.get(api_version="scheduling.run.ai/v2", kind="Queue")
+assert "py" in [q.metadata.name for q in queues.get().items]
+
+# a pod: wait by watching, logs, a command over WebSocket
+core.create_namespaced_pod("default", {"metadata": {"name": "p"}, "spec": {
+    "terminationGracePeriodSeconds": 1,
+    "containers": [{"name": "c", "image": "any", "command": ["bash", "-c", "echo from the pod; sleep 600"]}]}})
+for event in watch.Watch().stream(core.list_namespaced_pod, "default", field_selector="metadata.name=p",
+                                  timeout_seconds=30):
+    if event["object"].status.phase == "Running":
+        break
+while "from the pod" not in core.read_namespaced_pod_log("p", "default"):
+    time.sleep(0.05)
+out = stream(core.connect_get_namespaced_pod_exec, "p", "default", command=["echo", "hello"],
+             stdout=True, stderr=True, stdin=False, tty=False)
+assert out == "hello\n", out
+core.delete_namespaced_pod("p", "default")
+assert client.AuthorizationV1Api().create_self_subject_access_review(client.V1SelfSubjectAccessReview(
+    spec=client.V1SelfSubjectAccessReviewSpec(resource_attributes=client.V1ResourceAttributes(
+        verb="create", resource="pods", namespace="default")))).status.allowed
+print("all of it")
+'''
+
+
+def environment():
+    """A Python with the client in it: a virtual environment in the build folder."""
+    folder = os.path.join(BUILD, "venv-kubernetes")
+    python = os.path.join(folder, "bin", "python3")
+    probe = [python, "-c", "import kubernetes"]
+    if os.path.exists(python) and subprocess.run(probe, stderr=subprocess.DEVNULL).returncode == 0:
+        return python
+    made = subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL)
+    if made.returncode == 0:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "kubernetes"], timeout=300,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if made.returncode != 0 or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("the Python client could not be installed")
+    return python
+
+
+def test_the_official_python_client():
+    python = environment()
+    with Muster() as m:
+        done = run([python, "-c", SCRIPT], env=m.env, limit=120)
+        check("all of it" in done.stdout, done.stdout + done.stderr)
