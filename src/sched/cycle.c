@@ -110,7 +110,9 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
             actions[i](sched);
     sched->trying = false;
     plan_emit(sched, ret);
-    sched->changed = false;
+    /* Evicted pods no longer count against their queues, which may let what they made room for
+     * start on room that is idle: another cycle finds out. */
+    sched->changed = ret->evict_count > 0;
     sched->arena = NULL;
 }
 
