@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 /* agent: start, stop, watches and turns. */
-#define HEARTBEAT_MS 10000
+#define HEARTBEAT_MS       10000
+#define PRETEND_MEMORY_MIB (80 * 1024) /* of a pretend GPU */
 
 int64_t agent_now_ms(void)
 {
@@ -260,9 +261,16 @@ static void make_nodes(struct agent *agent)
         options->cpus_per_node ? options->cpus_per_node : agent->machine.cpu_count;
     agent->memory_per_node_bytes = options->memory_per_node_bytes ? options->memory_per_node_bytes
                                                                   : agent->machine.memory_bytes;
-    agent->gpus_per_node = options->gpus_per_node == AGENT_GPUS_FOUND ? 0 : options->gpus_per_node;
+    agent->gpus_per_node = options->gpus_per_node;
     agent->gpu_product = "Pretend-GPU";
-    agent->gpu_memory_mib = 80 * 1024;
+    agent->gpu_memory_mib = PRETEND_MEMORY_MIB;
+    if (options->gpus_per_node == AGENT_GPUS_FOUND) {
+        const struct gpus *gpus = &agent->machine.gpus;
+        agent->gpus_real = gpus->count > 0;
+        agent->gpus_per_node = (uint32_t)(gpus->count / options->node_count);
+        agent->gpu_product = gpus->items[0].product;
+        agent->gpu_memory_mib = gpus->items[0].memory_mib;
+    }
 }
 
 int agent_start(uv_loop_t *loop,

@@ -1,6 +1,7 @@
 #include "agent/env.h"
 #include "agent/internal.h"
 #include "agent/lifecycle.h"
+#include "agent/record.h"
 #include "api/gpu.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -13,11 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /* GPUs of a pod: the ones the scheduler named (api/gpu.h), or, for pods that somebody bound by
  * hand, the least used ones of the node. Which container sees which: whole GPUs go to the
  * containers that ask for them, in order; a share goes to the container the pod names, or the
- * first. */
+ * first. A container has the device files of its own GPUs only, so CUDA numbers them from 0;
+ * pretend GPUs have no files and keep their numbers. */
 
 static int64_t container_wants(const struct pod *pod, size_t index)
 {
@@ -67,8 +71,8 @@ void device_take(struct pod *pod)
     while (str_cut(&rest, ',', &part) && pod->gpu_count < AGENT_GPUS_MAX) {
         uint64_t device = 0;
 
-        if (str_to_u64(part, &device) && device < count)
-            take(pod, (uint32_t)device);
+        if (str_to_u64(part, &device) && count)
+            take(pod, (uint32_t)(device % count)); /* time slices come round again */
     }
     if (pod->gpu_count)
         return;
@@ -121,9 +125,51 @@ static void slice_of(const struct pod *pod, size_t index, size_t *ret_first, siz
     *ret_count = count < pod->gpu_count - *ret_first ? count : pod->gpu_count - *ret_first;
 }
 
+/* The card behind a device number of the pod's node; NULL for pretend ones. */
+static const struct gpu *card_of(const struct pod *pod, uint32_t device)
+{
+    const struct agent *agent = pod->agent;
+    size_t at = (size_t)pod->node * agent->gpus_per_node + device;
+
+    return agent->gpus_real && at < agent->machine.gpus.count ? &agent->machine.gpus.items[at]
+                                                              : NULL;
+}
+
+static void add_file(struct buf *records, const char *path)
+{
+    if (access(path, F_OK) == 0)
+        record_mount(records, &(struct record_mount){.type = "bind",
+                                                     .source = str_from(path),
+                                                     .target = str_from(path)});
+}
+
+void device_files(const struct pod *pod, size_t index, struct buf *records)
+{
+    static const char *const common[] = {"/dev/nvidiactl",        "/dev/nvidia-uvm",
+                                         "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset",
+                                         "/dev/nvidia-caps",      "/dev/nvidia-caps-imex-channels"};
+    size_t first = 0;
+    size_t count = 0;
+
+    slice_of(pod, index, &first, &count);
+    if (!count || !pod->agent->gpus_real)
+        return;
+    for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
+        add_file(records, common[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct gpu *card = card_of(pod, pod->gpus[first + i]);
+        char path[32];
+
+        if (!card)
+            continue;
+        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", card->minor);
+        add_file(records, path);
+    }
+}
+
 void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env)
 {
-    _cleanup_(buf_done) struct buf list = {0};
+    _cleanup_(buf_done) struct buf list = {0}, names = {0};
     struct str portion = object_annotation(pod->object, GPU_ANNOTATION_PORTION);
     struct str memory = object_annotation(pod->object, GPU_ANNOTATION_MEMORY);
     size_t first = 0;
@@ -136,11 +182,17 @@ void device_env(const struct pod *pod, size_t index, struct arena *arena, struct
             env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), STR(""));
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        buf_addf(&list, "%s%u", i ? "," : "", pod->gpus[first + i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct gpu *card = card_of(pod, pod->gpus[first + i]);
+
+        buf_addf(&list, "%s%zu", i ? "," : "", card ? i : (size_t)pod->gpus[first + i]);
+        if (card)
+            buf_addf(&names, "%s%s", i ? "," : "", card->uuid);
+    }
     struct str devices = str_dup(arena, buf_str(&list));
     env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), devices);
-    env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"), devices);
+    env_set(arena, env, STR("NVIDIA_VISIBLE_DEVICES"),
+            names.len ? str_dup(arena, buf_str(&names)) : devices);
     if (portion.len)
         env_set(arena, env, STR("GPU_PORTION"), str_dup(arena, portion));
     if (memory.len)

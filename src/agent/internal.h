@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/cgroup.h"
+#include "agent/gpu.h"
 #include "agent/lifecycle.h"
 #include "agent/shim.h"
 #include "agent/stream.h"
@@ -89,6 +90,7 @@ struct machine {
     gid_t groups[64];
     size_t group_count;
     struct cgroups cgroups;
+    struct gpus gpus;
     char boot_id[64];
     char machine_id[64];
     char kernel[128];
@@ -169,6 +171,8 @@ void device_take(struct pod *pod);
 void device_give(struct pod *pod);
 /* What container `index` is told about them. */
 void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
+/* The device files of a container, as mounts. */
+void device_files(const struct pod *pod, size_t index, struct buf *records);
 
 /* ---- pods of an earlier muster (recover.c) ---- */
 void recover_finished(struct pod *pod);

@@ -82,6 +82,7 @@ void machine_look(struct machine *machine, const char *data_dir)
     read_os(machine);
     read_user(machine);
     cgroup_look(&machine->cgroups);
+    gpu_look(&machine->gpus);
     machine->mount_ns = machine->root;
     machine->overlay = machine->root;
 }

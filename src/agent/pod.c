@@ -5,7 +5,6 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/quantity.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "exec/event.h"

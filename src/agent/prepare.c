@@ -182,6 +182,7 @@ static int add_file_system(struct pod *pod,
         (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
     }
+    device_files(pod, index, records);
     int r = token_add(pod, records, err);
     if (r == 0)
         r = volume_mount_all(pod, container, env, records, err);

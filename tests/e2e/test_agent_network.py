@@ -55,8 +55,9 @@ def test_a_pod_reaches_the_api_server_as_its_service_account():
         ask = ("import json, os, ssl, urllib.request\n"
                "d = '/var/run/secrets/kubernetes.io/serviceaccount/'\n"
                "url = f\"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}\"\n"
-               "r = urllib.request.Request(url + '/apis/authentication.k8s.io/v1/selfsubjectreviews', method='POST',\n"
-               "    data=json.dumps({'apiVersion': 'authentication.k8s.io/v1', 'kind': 'SelfSubjectReview'}).encode(),\n"
+               "group = 'authentication.k8s.io/v1'\n"
+               "r = urllib.request.Request(url + f'/apis/{group}/selfsubjectreviews', method='POST',\n"
+               "    data=json.dumps({'apiVersion': group, 'kind': 'SelfSubjectReview'}).encode(),\n"
                "    headers={'Authorization': 'Bearer ' + open(d + 'token').read(),\n"
                "             'Content-Type': 'application/json'})\n"
                "c = ssl.create_default_context(cafile=d + 'ca.crt')\n"
@@ -82,7 +83,8 @@ def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
         apply(m, service("job", clusterIP="None"))
         def worker(i):
             run = [found[0][0], "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
-                   "--rdzv_backend", "c10d", "--rdzv_endpoint", "w0.job.default.svc.cluster.local:29400", "--rdzv_id", "x",
+                   "--rdzv_backend", "c10d", "--rdzv_id", "x",
+                   "--rdzv_endpoint", "w0.job.default.svc.cluster.local:29400",
                    "--max_restarts", "0", "-r", "1", "-t", "1", "/code/t.py"]
             return pod(f"w{i}", container(run, volumeMounts=[{"name": "code", "mountPath": "/code"}],
                                           env=[{"name": "OMP_NUM_THREADS", "value": "1"}]),
