@@ -13,6 +13,8 @@ void control_keys_add(struct control_keys *keys, struct str ns, struct str name)
 }
 
 const struct controller *const controllers[] = {
-    &defaults_controller, &torchrun_queue_controller,  &torchrun_job_controller,
-    &group_controller,    &serviceaccounts_controller, &endpoints_controller,
-    &claims_controller,   &disruption_controller,      NULL};
+    &defaults_controller,     &torchrun_queue_controller,
+    &torchrun_job_controller, &group_controller,
+    &group_status_controller, &serviceaccounts_controller,
+    &endpoints_controller,    &claims_controller,
+    &disruption_controller,   NULL};

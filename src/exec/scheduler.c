@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "exec/scheduler_apply.h"
+#include "exec/scheduler_queues.h"
 #include "sched/sched.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -23,8 +24,17 @@
 /* Flow: on_change() feeds the core and the cache; the timer brings scheduler_turn(), which runs a
  * cycle and hands the plan to scheduler_apply.c. */
 
-static const struct kind *const watched[] = {&kind_queue,    &kind_priorityclass, &kind_node,
-                                             &kind_podgroup, &kind_pod,           NULL};
+static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &kind_node,
+                                             &kind_podgroup, &kind_pod};
+/* Kinds that are custom everywhere, by the name of their resource; watched where they are served.
+ */
+static const struct {
+    const char *group;
+    const char *version;
+    const char *plural;
+} also_watched[] = {{"kai.scheduler", "v1alpha1", "topologies"}};
+#define WATCHES_MAX \
+    (sizeof(watched) / sizeof(watched[0]) + sizeof(also_watched) / sizeof(also_watched[0]))
 
 struct watch {
     struct scheduler *scheduler;
@@ -42,15 +52,16 @@ struct scheduler {
     const struct log *log;
     int64_t (*now)(void *user);
     void *now_user;
-    struct watch watches[sizeof(watched) / sizeof(watched[0]) - 1];
+    struct watch watches[WATCHES_MAX];
+    size_t watch_count;
     size_t watches_synced;
+    int64_t report_ms; /* when queues were last told how they are */
+    bool report_due;
     int64_t wake_ms;   /* what the core asked for; 0: nothing */
     int64_t last_ms;   /* moment of the last cycle */
     uint32_t failures; /* writes of plans that failed in a row */
     int64_t not_before_ms;
 };
-
-#define WATCHES (sizeof(watched) / sizeof(watched[0]) - 1)
 
 static int64_t clock_of(const struct scheduler *scheduler)
 {
@@ -79,7 +90,7 @@ static void arm_for_change(struct scheduler *scheduler)
 {
     int64_t at_ms = scheduler->last_ms + SCHEDULER_CYCLE_MIN_MS;
 
-    if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
+    if (scheduler->watches_synced < scheduler->watch_count || !sched_needs_cycle(scheduler->core))
         return;
     arm(scheduler, at_ms > scheduler->not_before_ms ? at_ms : scheduler->not_before_ms);
 }
@@ -107,8 +118,9 @@ static void on_change(void *user, const struct api_change *change)
                      LOG_STR("name", change->object->name), LOG_ERR(&err));
         break;
     case API_SYNCED:
-        if (!watch->synced && ++scheduler->watches_synced == WATCHES)
-            log_info(scheduler->log, "scheduler.synced", LOG_I64("kinds", (int64_t)WATCHES));
+        if (!watch->synced && ++scheduler->watches_synced == scheduler->watch_count)
+            log_info(scheduler->log, "scheduler.synced",
+                     LOG_I64("kinds", (int64_t)scheduler->watch_count));
         watch->synced = true;
         break;
     case API_BOOKMARK:
@@ -142,17 +154,46 @@ static void on_written(void *user, const struct applier_outcome *outcome)
     arm(scheduler, scheduler->not_before_ms);
 }
 
+/* Not after every cycle of a burst; the last one is always reported, by a cycle of its own. */
+static void report_queues(struct scheduler *scheduler,
+                          const struct sched_plan *plan,
+                          int64_t now_ms)
+{
+    if (now_ms < scheduler->report_ms + SCHEDULER_QUEUES_MS) {
+        scheduler->report_due = true;
+        return;
+    }
+    scheduler->report_due = false;
+    scheduler->report_ms = now_ms;
+    scheduler_queues_report(scheduler->api, scheduler->cache, scheduler->core, plan);
+}
+
+/* The moment at which a turn is due without any event. */
+static int64_t arm_for_later(struct scheduler *scheduler)
+{
+    int64_t next = scheduler->wake_ms ? scheduler->wake_ms : INT64_MAX;
+    int64_t report = scheduler->report_ms + SCHEDULER_QUEUES_MS;
+
+    if (scheduler->report_due && report < next)
+        next = report;
+    if (next != INT64_MAX)
+        arm(scheduler, next);
+    return next;
+}
+
 int64_t scheduler_turn(struct scheduler *scheduler)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     int64_t now_ms = clock_of(scheduler);
     struct sched_plan plan = {0};
 
-    if (scheduler->watches_synced < WATCHES)
+    if (scheduler->watches_synced < scheduler->watch_count)
         return INT64_MAX;
-    bool due = scheduler->wake_ms && now_ms >= scheduler->wake_ms;
+    bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||
+               (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS);
+    /* A timer may fire a moment early: then it is set again. */
     if (!sched_needs_cycle(scheduler->core) && !due)
-        return scheduler->wake_ms ? scheduler->wake_ms : INT64_MAX;
+        return arm_for_later(scheduler);
     if (now_ms < scheduler->not_before_ms) {
         arm(scheduler, scheduler->not_before_ms);
         return scheduler->not_before_ms;
@@ -161,13 +202,34 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     scheduler->last_ms = now_ms;
     scheduler->wake_ms = plan.next_wake_ms;
     applier_apply(scheduler->applier, &plan, now_ms);
-    if (plan.next_wake_ms)
-        arm(scheduler, plan.next_wake_ms);
+    report_queues(scheduler, &plan, now_ms);
     if (plan.bind_count || plan.evict_count)
         log_debug(scheduler->log, "scheduler.cycle", LOG_I64("binds", (int64_t)plan.bind_count),
                   LOG_I64("evictions", (int64_t)plan.evict_count),
                   LOG_I64("waiting", (int64_t)plan.waiting_count));
-    return plan.next_wake_ms ? plan.next_wake_ms : INT64_MAX;
+    return arm_for_later(scheduler);
+}
+
+static void begin_watches(struct scheduler *scheduler)
+{
+    const struct kind *kinds[WATCHES_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
+        kinds[count++] = watched[i];
+    for (size_t i = 0; i < sizeof(also_watched) / sizeof(also_watched[0]); i++) {
+        kinds[count] =
+            kinds_by_plural(scheduler->api->kinds, str_from(also_watched[i].group),
+                            str_from(also_watched[i].version), str_from(also_watched[i].plural));
+        count += kinds[count] != NULL;
+    }
+    scheduler->watch_count = count;
+    for (size_t i = 0; i < count; i++) {
+        scheduler->watches[i].scheduler = scheduler;
+        scheduler->watches[i].watch =
+            api_watch(scheduler->api, &(struct api_watch_request){.kind = kinds[i]}, on_change,
+                      &scheduler->watches[i]);
+    }
 }
 
 int scheduler_start(uv_loop_t *loop,
@@ -205,12 +267,7 @@ int scheduler_start(uv_loop_t *loop,
         }
         scheduler->timer->data = scheduler;
     }
-    for (size_t i = 0; i < WATCHES; i++) {
-        scheduler->watches[i].scheduler = scheduler;
-        scheduler->watches[i].watch =
-            api_watch(api, &(struct api_watch_request){.kind = watched[i]}, on_change,
-                      &scheduler->watches[i]);
-    }
+    begin_watches(scheduler);
     *ret = scheduler;
     return 0;
 }
@@ -229,7 +286,7 @@ void scheduler_stop(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
-    for (size_t i = 0; i < WATCHES; i++)
+    for (size_t i = 0; i < scheduler->watch_count; i++)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
     sched_free(scheduler->core);

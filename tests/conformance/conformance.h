@@ -11,5 +11,6 @@ struct json;
 bool run_scenario(struct arena *arena, const struct json *scenario, bool mimic);
 bool run_unit(struct arena *arena, const struct json *unit);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
+bool run_grouping(struct arena *arena, const struct json *scenario);
 /* Prints "id: ..." once a case fails; returns false. */
 bool differs(const struct json *test, const char *fmt, ...) _printf_(2, 3);

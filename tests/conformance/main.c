@@ -65,6 +65,8 @@ static bool run_case(const struct json *test, bool mimic, bool timed)
 
     if (json_get(test, "mode"))
         good = run_scenario(&arena, test, mimic);
+    else if (json_get(test, "rule"))
+        good = run_grouping(&arena, test);
     else if (json_get(test, "dra"))
         good = run_claim_unit(&arena, test);
     else

@@ -1,0 +1,131 @@
+#include "exec/scheduler_queues.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/status.h"
+#include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEPTH_MAX 64 /* levels of queues that a waiting group is counted on */
+
+static void ignore(void *user, const struct api_result *result)
+{
+    (void)user;
+    (void)result;
+}
+
+/* An amount in the unit of the API's field: devices, cores, bytes. */
+static struct str amount(struct arena *arena, enum sched_resource resource, double value)
+{
+    static const double to_nano[SCHED_RESOURCES] = {
+        [SCHED_CPU] = 1e6, [SCHED_MEMORY] = 1e9, [SCHED_GPU] = 1e9};
+    static const double most = 9e18; /* what a quantity can hold, in whole units */
+
+    if (value < 0)
+        return STR("-1");
+    double nano = value * to_nano[resource];
+    if (nano / 1e9 >= most)
+        return STR("-1");
+    /* Shares of a thousandth of a device are noise. */
+    __int128 exact = (__int128)(nano / 1e6 + 0.5) * 1000000;
+    return quantity_text(arena, (struct quantity){exact, QUANTITY_DECIMAL});
+}
+
+static void write_amounts(struct arena *arena,
+                          struct json *status,
+                          const char *key,
+                          const double values[static SCHED_RESOURCES])
+{
+    static const char *const names[SCHED_RESOURCES] = {
+        [SCHED_CPU] = "cpu", [SCHED_MEMORY] = "memory", [SCHED_GPU] = "nvidia.com/gpu"};
+    struct json *list = json_add_object(arena, status, key);
+
+    for (size_t i = 0; i < SCHED_RESOURCES; i++)
+        json_add_str(arena, list, names[i], amount(arena, (enum sched_resource)i, values[i]));
+}
+
+static struct str parent_of(const struct cache *cache, struct str name, struct arena *arena)
+{
+    const struct object *queue = cache_get(cache, &kind_queue, STR(""), name);
+
+    return queue ? json_str_at(object_json(queue, arena), "spec.parentQueue") : STR_NONE;
+}
+
+static bool is_below(const struct cache *cache,
+                     struct str queue,
+                     struct str above,
+                     struct arena *arena)
+{
+    for (size_t i = 0; queue.len && i < DEPTH_MAX; i++) {
+        if (str_eq(queue, above))
+            return true;
+        queue = parent_of(cache, queue, arena);
+    }
+    return false;
+}
+
+static void report(struct api *api,
+                   const struct cache *cache,
+                   const struct sched *core,
+                   const struct sched_plan *plan,
+                   const struct object *queue)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *before = json_get(object_json(queue, &arena), "status");
+    struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
+    struct json *children = json_new_array(&arena);
+    struct sched_queue_view view;
+    const struct object *other;
+    size_t cursor = 0;
+    int64_t pending = 0;
+
+    if (!sched_queue_view(core, queue->name, &view))
+        return;
+    while ((other = cache_next(cache, &kind_queue, STR(""), &cursor)))
+        if (str_eq(parent_of(cache, other->name, &arena), queue->name))
+            json_push(children, json_new_str(&arena, other->name));
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        pending += is_below(cache, plan->waiting[i].queue, queue->name, &arena);
+    write_amounts(&arena, after, "allocated", view.allocated);
+    write_amounts(&arena, after, "allocatedNonPreemptible", view.allocated_non_preemptible);
+    write_amounts(&arena, after, "requested", view.requested);
+    write_amounts(&arena, after, "fairShare", view.fair_share);
+    json_set(after, STR("childQueues"), children);
+    json_add_i64(&arena, after, "pendingGroups", pending);
+    struct json *patch = merge_diff(&arena, before, after);
+    if (!patch)
+        return;
+    struct json *body = json_new_object(&arena);
+    json_set(body, STR("status"), patch);
+    api_call(api,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_queue,
+                                   .name = queue->name,
+                                   .subresource = STR("status"),
+                                   .patch = API_PATCH_MERGE,
+                                   .uid = queue->uid,
+                                   .body = json_text(&arena, body)},
+             ignore, NULL);
+}
+
+void scheduler_queues_report(struct api *api,
+                             const struct cache *cache,
+                             const struct sched *core,
+                             const struct sched_plan *plan)
+{
+    const struct object *queue;
+    size_t cursor = 0;
+
+    while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor)))
+        report(api, cache, core, plan, queue);
+}
