@@ -278,7 +278,7 @@ static void look_as_owner(struct store *store, const struct entry *entry)
 
 /* ---- namespaces ---- */
 
-static size_t empty_table(struct store *store, const struct shelf *shelf, struct str ns)
+static size_t empty_shelf(struct store *store, const struct shelf *shelf, struct str ns)
 {
     size_t left = 0;
 
@@ -304,7 +304,7 @@ static void empty_namespaces(struct store *store)
 
         for (size_t i = 0; i < store->shelves.count; i++)
             if (store->shelves.items[i]->kind->namespaced)
-                left += empty_table(store, store->shelves.items[i], entry->name);
+                left += empty_shelf(store, store->shelves.items[i], entry->name);
         if (!left && entry_latest(entry))
             collect_edit(store, entry, drop_spec_finalizers, NULL);
     }

@@ -118,6 +118,55 @@ TEST(a_crd_that_changes_changes_its_kind_and_one_that_goes_takes_its_objects)
     harness_close(&h);
 }
 
+#define SCALED                                                                                     \
+    "{\"metadata\":{\"name\":\"sets.test.local\"},\"spec\":{\"group\":\"test.local\",\"scope\":"   \
+    "\"Namespaced\",\"names\":{\"plural\":\"sets\",\"kind\":\"Set\"},\"versions\":[{\"name\":"     \
+    "\"v1\",\"served\":true,\"storage\":true,\"subresources\":{\"status\":{},\"scale\":{"          \
+    "\"specReplicasPath\":\".spec.count\",\"statusReplicasPath\":\".status.count\"}},\"schema\":{" \
+    "\"openAPIV3Schema\":{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\","      \
+    "\"properties\":{\"count\":{\"type\":\"integer\"}}},\"status\":{\"type\":\"object\","          \
+    "\"x-kubernetes-preserve-unknown-fields\":true}}}}}]}}"
+
+TEST(a_scale_reads_and_writes_the_paths_of_its_crd)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", SCALED) == 0);
+    const struct kind *set =
+        kinds_by_plural(h.api->kinds, STR("test.local"), STR("v1"), STR("sets"));
+    EXPECT(set);
+    if (set) {
+        struct api_request scale = {.verb = API_PATCH,
+                                    .kind = set,
+                                    .ns = STR("default"),
+                                    .name = STR("a"),
+                                    .subresource = STR("scale"),
+                                    .body = STR("{\"spec\":{\"replicas\":5}}")};
+
+        EXPECT(harness_create(&h, set, "default",
+                              "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"count\":2}}") == 0);
+        EXPECT(harness_call(&h, &scale) == 0);
+        EXPECT(strcmp(harness_text(&h, "kind"), "Scale") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.replicas"), "5") == 0);
+        EXPECT(harness_get(&h, set, "default", "a") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.count"), "5") == 0 && h.object->generation == 2);
+        scale.verb = API_GET;
+        EXPECT(harness_call(&h, &scale) == 0);
+        EXPECT(strcmp(harness_text(&h, "status.replicas"), "0") == 0);
+        scale.verb = API_UPDATE;
+        scale.body = STR("{\"spec\":{\"replicas\":-1}}");
+        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422);
+    }
+    struct api_request none = {.verb = API_GET,
+                               .kind = &kind_pod,
+                               .ns = STR("default"),
+                               .name = STR("a"),
+                               .subresource = STR("scale")};
+    EXPECT(harness_call(&h, &none) == -ENOENT && h.status == 404);
+    harness_close(&h);
+}
+
 TEST(our_own_crds_are_there_from_the_start)
 {
     struct harness h;

@@ -15,6 +15,7 @@ static void drop_first(struct history *history)
     struct history_item *item = &history->items[history->first];
 
     history->bytes -= item_bytes(item);
+    history->dropped += item_bytes(item);
     history->compacted = item->revision;
     object_unref(item->object);
     object_unref(item->previous);

@@ -92,6 +92,7 @@ struct history {
     size_t count;
     size_t bytes;
     uint64_t compacted; /* changes up to here are forgotten */
+    size_t dropped;     /* bytes forgotten since the file was told to forget */
 };
 
 /* Objects that name an owner, by the owner's uid. */
@@ -273,6 +274,10 @@ int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
                const struct api_request *request);
+
+/* ---- scale.c ---- */
+int scale_get(struct store *store, struct reply *reply, const struct api_request *request);
+int scale_write(struct write *write, const struct api_request *request);
 
 /* ---- apply.c ---- */
 int apply_write(struct write *write, const struct api_request *request, struct json *config);

@@ -25,6 +25,8 @@ void read_get(struct store *store, struct reply *reply, const struct api_request
 
     if (!shelf) {
         (void)no_such_kind(reply, request->kind);
+    } else if (str_is(request->subresource, "scale")) {
+        (void)scale_get(store, reply, request);
     } else {
         struct str ns = request->kind->namespaced ? request->ns : STR("");
         const struct entry *entry = shelf_find(shelf, ns, request->name);

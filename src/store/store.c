@@ -182,6 +182,16 @@ static int write_call(struct store *store, struct reply *reply, const struct api
         return bind_pod(&write, request);
     if (request->verb == API_CREATE && str_is(request->subresource, "eviction"))
         return evict_pod(&write, request);
+    if (str_is(request->subresource, "scale") &&
+        (request->verb == API_UPDATE || request->verb == API_PATCH))
+        return scale_write(&write, request);
+    /* Namespaces are finalized through an address of their own, by people in need. */
+    if (request->kind == &kind_namespace && str_is(request->subresource, "finalize"))
+        write.subresource = STR("");
+    else if (request->subresource.len &&
+             !(str_is(request->subresource, "status") && write.kind->status))
+        return reply_fail(reply, 404, "NotFound", "%s has no subresource " STR_FMT,
+                          request->kind->plural, STR_ARG(request->subresource));
     switch (request->verb) {
     case API_CREATE: return write_create(&write, request);
     case API_UPDATE: return write_update(&write, request);
@@ -232,7 +242,7 @@ static bool key_parts(struct str key, struct str parts[static 4])
     return key.len > 0;
 }
 
-static const struct shelf *table_by_key(const struct store *store, const struct str parts[static 4])
+static struct shelf *shelf_by_key(const struct store *store, const struct str parts[static 4])
 {
     for (size_t i = 0; i < store->shelves.count; i++)
         if (str_is(parts[1], store->shelves.items[i]->kind->plural) &&
@@ -241,64 +251,95 @@ static const struct shelf *table_by_key(const struct store *store, const struct 
     return NULL;
 }
 
-static int load_row(struct store *store, const struct db_row *row, bool is_log, struct err *err)
+/* What the walks over the file share. */
+struct loading {
+    struct store *store;
+    struct arena arena;
+    struct map last; /* key -> its newest object in the log so far */
+};
+
+/* The object of a row and its shelf; *ret_shelf NULL: of a kind that is no longer there. */
+static int read_row(const struct store *store,
+                    const struct db_row *row,
+                    struct shelf **ret_shelf,
+                    struct object **ret,
+                    struct err *err)
 {
     struct str parts[4];
-    struct object *object = NULL;
 
+    *ret_shelf = NULL;
     if (!key_parts(row->key, parts))
         return err_set(err, -EIO, "store: damaged key \"" STR_FMT "\"", STR_ARG(row->key));
-    const struct shelf *shelf = table_by_key(store, parts);
+    struct shelf *shelf = shelf_by_key(store, parts);
     if (!shelf)
         return 0;
-    int r = object_new(shelf->kind, row->value, &object, err);
-    if (r < 0)
+    if (object_new(shelf->kind, row->value, ret, err) < 0)
         return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
-    if (!is_log && shelf->kind == &kind_crd)
-        custom_register(store, object);
-    if (is_log) {
-        history_add(store, &(struct history_item){.revision = row->revision,
-                                                  .at_ms = row->at_ms,
-                                                  .event = (enum api_event)row->event,
-                                                  .shelf = (struct shelf *)(uintptr_t)shelf,
-                                                  .object = object});
-    } else {
-        struct entry *entry = shelf_make((struct shelf *)(uintptr_t)shelf, parts[2], parts[3]);
-        struct change change = {.event = API_ADDED, .entry = entry, .object = object};
-
-        object_unref(shelf_commit(store, &change));
-    }
-    object_unref(object);
+    *ret_shelf = shelf;
     return 0;
 }
 
 static int load_object(void *user, const struct db_row *row, struct err *err)
 {
-    return load_row(user, row, false, err);
+    struct store *store = ((struct loading *)user)->store;
+    struct shelf *shelf = NULL;
+    struct object *object = NULL;
+    int r = read_row(store, row, &shelf, &object, err);
+
+    if (r < 0 || !shelf)
+        return r;
+    if (shelf->kind == &kind_crd)
+        custom_register(store, object);
+    struct change change = {
+        .event = API_ADDED, .entry = shelf_make(shelf, object->ns, object->name), .object = object};
+    object_unref(shelf_commit(store, &change));
+    object_unref(object);
+    return 0;
 }
 
 static int load_log(void *user, const struct db_row *row, struct err *err)
 {
-    return load_row(user, row, true, err);
+    struct loading *loading = user;
+    struct shelf *shelf = NULL;
+    struct object *object = NULL;
+    int r = read_row(loading->store, row, &shelf, &object, err);
+
+    if (r < 0 || !shelf)
+        return r;
+    const struct object *previous =
+        row->event == API_ADDED ? NULL : map_get(&loading->last, row->key);
+    history_add(loading->store, &(struct history_item){.revision = row->revision,
+                                                       .at_ms = row->at_ms,
+                                                       .event = (enum api_event)row->event,
+                                                       .shelf = shelf,
+                                                       .object = object,
+                                                       .previous = previous});
+    /* The arena holds the reference until the walk is over. */
+    arena_defer(&loading->arena, object_release, object);
+    map_set(&loading->last, str_dup(&loading->arena, row->key), object);
+    return 0;
 }
 
 #define CRD_KEYS "apiextensions.k8s.io/customresourcedefinitions/"
 
 static int load(struct store *store, struct err *err)
 {
+    struct loading loading = {.store = store, .last = {.seed = store->seed}};
     int r = db_revisions(store->db, &store->revision, &store->history.compacted, err);
 
     store->staged_revision = store->revision;
+    store->compact_due = store->history.compacted;
     /* Definitions first: they make the shelves that the others go to. */
     if (r == 0)
-        r = db_objects(store->db, STR(CRD_KEYS), load_object, store, err);
+        r = db_objects(store->db, STR(CRD_KEYS), load_object, &loading, err);
     if (r == 0)
-        r = db_objects(store->db, STR(""), load_object, store, err);
+        r = db_objects(store->db, STR(""), load_object, &loading, err);
     if (r == 0)
-        r = db_log(store->db, load_log, store, err);
-    store->compact_due = store->history.compacted;
+        r = db_log(store->db, load_log, &loading, err);
     if (r == 0)
         history_compact(store);
+    map_done(&loading.last);
+    arena_done(&loading.arena);
     return r;
 }
 

@@ -448,6 +448,10 @@ TEST(a_file_opens_again_with_everything_in_it)
     EXPECT(harness_create(&harness, &kind_pod, "default", POD("b")) == 0);
     EXPECT(harness_delete(&harness, &kind_pod, "default", "a", "") == 0);
     uint64_t last = harness.object->revision;
+    EXPECT(harness_patch(&harness, &kind_pod, "default", "b",
+                         "{\"metadata\":{\"labels\":{\"l\":\"1\"}}}") == 0);
+    EXPECT(harness_patch(&harness, &kind_pod, "default", "b", "{\"metadata\":{\"labels\":null}}") ==
+           0);
 
     struct harness second;
     harness_open(&second, path);
@@ -463,11 +467,72 @@ TEST(a_file_opens_again_with_everything_in_it)
     EXPECT(harness_create(&harness, &kind_pod, "default", POD("c")) == 0);
     EXPECT(harness.object->revision > last);
     harness_settle(&harness);
-    EXPECT(strcmp(watch.heard, "+b -a +c") == 0);
+    EXPECT(strcmp(watch.heard, "+b -a ~b ~b +c") == 0);
+    api_watch_stop(harness.api, watch.watch);
+    harness_watch(&harness, &watch,
+                  &(struct api_watch_request){
+                      .kind = &kind_pod, .from_revision = revision, .label_selector = STR("l")});
+    harness_settle(&harness);
+    EXPECT(strcmp(watch.heard, "+b -b") == 0);
     api_watch_stop(harness.api, watch.watch);
     harness_close(&harness);
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
     EXPECT(system(command) == 0);
+}
+
+/* 40 states of 1 MB are more than what is remembered. */
+static void compaction_rules(struct harness *h)
+{
+    struct harness_watch watch;
+    size_t bytes = (size_t)1 << 20;
+    char *body = malloc(bytes + 128);
+
+    EXPECT(body);
+    if (!body)
+        return;
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"big\"}}") == 0);
+    uint64_t first = h->object->revision;
+    for (int i = 0; i < 40; i++) {
+        int len = snprintf(body, 128, "{\"data\":{\"n\":\"%d\",\"x\":\"", i);
+
+        memset(body + len, 'x', bytes);
+        (void)snprintf(body + (size_t)len + bytes, 8, "\"}}");
+        EXPECT(harness_patch(h, &kind_configmap, "default", "big", body) == 0);
+    }
+    uint64_t last = h->object->revision;
+    free(body);
+    harness_watch(h, &watch,
+                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = first});
+    harness_settle(h);
+    EXPECT(strcmp(watch.heard, "!") == 0 && watch.closed == 410);
+    api_watch_stop(h->api, watch.watch);
+    harness_watch(h, &watch,
+                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = last - 1});
+    harness_settle(h);
+    EXPECT(strcmp(watch.heard, "~big") == 0);
+    api_watch_stop(h->api, watch.watch);
+}
+
+TEST(old_changes_are_forgotten_and_watches_from_then_end_with_410)
+{
+    each(compaction_rules);
+}
+
+static void bookmark_rules(struct harness *h)
+{
+    struct harness_watch watch;
+
+    harness_watch(h, &watch,
+                  &(struct api_watch_request){.kind = &kind_configmap, .bookmarks = true});
+    for (int i = 0; i < 12; i++)
+        harness_settle(h);
+    EXPECT(strcmp(watch.heard, "= .") == 0);
+    api_watch_stop(h->api, watch.watch);
+}
+
+TEST(a_quiet_watch_gets_bookmarks)
+{
+    each(bookmark_rules);
 }
 
 static void apply_rules(struct harness *h)

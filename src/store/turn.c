@@ -22,7 +22,8 @@
  * with it, because that was checked against a state that will never be. */
 
 /* The file forgets its log in steps, not with every commit. */
-#define COMPACT_STEP 1000
+#define COMPACT_STEP       1000
+#define COMPACT_STEP_BYTES ((size_t)8 << 20)
 
 struct batch *batch_open(struct store *store)
 {
@@ -126,8 +127,11 @@ static void hand_over(struct store *store)
         return;
     }
     uint64_t compact = 0;
-    if (store->history.compacted >= store->compact_due + COMPACT_STEP)
+    if (store->history.compacted >= store->compact_due + COMPACT_STEP ||
+        store->history.dropped >= COMPACT_STEP_BYTES) {
         compact = store->compact_due = store->history.compacted;
+        store->history.dropped = 0;
+    }
     uv_mutex_lock(&store->mutex);
     store->handed = store->writing;
     store->handed_compact = compact;

@@ -1,0 +1,172 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "store/internal.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The scale subresource of custom kinds that have one: a small object of its own, computed from the
+ * paths the CRD names, and written back to them. */
+
+static const struct kind kind_scale = {.group = "autoscaling",
+                                       .version = "v1",
+                                       .name = "Scale",
+                                       .plural = "scales",
+                                       .singular = "scale",
+                                       .short_names = "",
+                                       .categories = "",
+                                       .namespaced = true};
+
+/* ".spec.replicas" without the dot that JSON paths begin with. */
+static const char *plain(const char *path)
+{
+    return path[0] == '.' ? path + 1 : path;
+}
+
+static struct json *scale_tree(struct arena *arena,
+                               const struct object *object,
+                               const struct kind_crd *crd)
+{
+    const struct json *root = object_json(object, arena);
+    struct json *scale = json_new_object(arena);
+    struct json *meta = NULL;
+    static const char *const kept[] = {"name", "namespace", "uid", "resourceVersion",
+                                       "creationTimestamp"};
+
+    json_add_c(arena, scale, "kind", "Scale");
+    json_add_c(arena, scale, "apiVersion", "autoscaling/v1");
+    meta = json_add_object(arena, scale, "metadata");
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        const struct json *value = json_get(json_get(root, "metadata"), kept[i]);
+
+        if (value)
+            json_set(meta, str_from(kept[i]), json_clone(arena, value));
+    }
+    json_add_i64(arena, json_add_object(arena, scale, "spec"), "replicas",
+                 json_i64_or(json_at(root, plain(crd->scale_spec)), 0));
+    struct json *status = json_add_object(arena, scale, "status");
+    json_add_i64(arena, status, "replicas",
+                 json_i64_or(json_at(root, plain(crd->scale_status)), 0));
+    if (crd->scale_selector)
+        json_add_str(arena, status, "selector",
+                     str_dup(arena, json_str_at(root, plain(crd->scale_selector))));
+    return scale;
+}
+
+static void reply_scale(struct reply *reply,
+                        const struct object *object,
+                        const struct kind_crd *crd)
+{
+    struct object *scale = NULL;
+    struct str text = json_text(&reply->arena, scale_tree(&reply->arena, object, crd));
+    int r = object_new(&kind_scale, text, &scale, NULL);
+
+    assert(r == 0);
+    (void)r;
+    reply_object(reply, scale);
+    object_unref(scale);
+}
+
+static const struct kind_crd *scaled(const struct store *store, const struct kind *kind)
+{
+    const struct kind_crd *crd = kinds_crd(store->api.kinds, kind);
+
+    return crd && crd->scale_spec ? crd : NULL;
+}
+
+static int no_scale(struct reply *reply, const struct kind *kind)
+{
+    return reply_fail(reply, 404, "NotFound", "%s has no scale subresource", kind->plural);
+}
+
+int scale_get(struct store *store, struct reply *reply, const struct api_request *request)
+{
+    const struct kind_crd *crd = scaled(store, request->kind);
+    const struct shelf *shelf = shelf_of(store, request->kind);
+
+    if (!crd || !shelf)
+        return no_scale(reply, request->kind);
+    const struct entry *entry =
+        shelf_find(shelf, request->kind->namespaced ? request->ns : STR(""), request->name);
+    if (!entry || !entry->committed)
+        return reply_not_found(reply, request->kind, request->name);
+    reply_scale(reply, entry->committed, crd);
+    return 0;
+}
+
+/* The Scale that the client wants. */
+static int wanted(struct write *write,
+                  const struct api_request *request,
+                  const struct kind_crd *crd,
+                  struct json **ret)
+{
+    struct json *body = NULL;
+    struct err err = {0};
+
+    if (json_parse(write->arena, request->body, &body, &err) < 0)
+        return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
+    *ret = body;
+    if (request->verb == API_UPDATE)
+        return 0;
+    struct json *now = scale_tree(write->arena, write->old, crd);
+    if (request->patch == API_PATCH_JSON)
+        return patch_json(write->arena, now, body, ret, &err) < 0
+                   ? reply_fail(write->reply, 422, "Invalid", "%s", err.text)
+                   : 0;
+    *ret = patch_merge(write->arena, now, body);
+    return 0;
+}
+
+/* "spec.replicas" set in the object, whatever the path is. */
+static void set_replicas(struct arena *arena, struct json *root, const char *path, int64_t replicas)
+{
+    struct str all = str_from(plain(path));
+    size_t dot = all.len;
+
+    while (dot > 0 && all.p[dot - 1] != '.')
+        dot--;
+    struct str last = str_sub(all, dot, all.len);
+    struct json *parent =
+        dot ? json_make_path(arena, root, str_c(arena, str_sub(all, 0, dot - 1))) : root;
+    json_set(parent, str_dup(arena, last), json_new_i64(arena, replicas));
+}
+
+int scale_write(struct write *write, const struct api_request *request)
+{
+    const struct kind_crd *crd = scaled(write->store, write->kind);
+    struct json *scale = NULL;
+    int64_t replicas = 0;
+
+    if (!crd)
+        return no_scale(write->reply, write->kind);
+    if (!write->old)
+        return reply_not_found(write->reply, write->kind, write->name);
+    int r = wanted(write, request, crd, &scale);
+    if (r < 0)
+        return r;
+    if (!json_i64(json_at(scale, "spec.replicas"), &replicas) || replicas < 0)
+        return reply_fail(write->reply, 422, "Invalid",
+                          "Scale \"" STR_FMT
+                          "\" is invalid: spec.replicas: must be a number that is not negative",
+                          STR_ARG(write->name));
+    struct json *root = write_tree(write);
+    set_replicas(write->arena, root, crd->scale_spec, replicas);
+    /* A resourceVersion in the Scale is a precondition on the object. */
+    struct str version = json_str_at(scale, "metadata.resourceVersion");
+    if (request->verb == API_UPDATE && version.len)
+        json_add_str(write->arena, json_get(root, "metadata"), "resourceVersion", version);
+    write->subresource = STR("");
+    r = write_replace(write, root);
+    if (r == 0)
+        reply_scale(write->reply, write->reply->result.object, crd);
+    return r;
+}
