@@ -166,7 +166,10 @@ bool time_parse(struct str text, int64_t *ret_ms)
         return false;
 
     int64_t minutes = (int64_t)hour * 60 + minute - offset_minutes;
-    *ret_ms = days_of(date) * DAY_MS + minutes * 60000 + (int64_t)second * 1000 + ms;
+    int64_t moment = days_of(date) * DAY_MS + minutes * 60000 + (int64_t)second * 1000 + ms;
+    if (moment < MS_FIRST || moment > MS_LAST)
+        return false;
+    *ret_ms = moment;
     return true;
 }
 
