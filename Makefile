@@ -6,16 +6,19 @@
 # make test-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed
+# make tidy       clang-tidy over the whole tree
+# make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
 # make install    PREFIX=/usr/local DESTDIR=
 # make clean
 PREFIX ?= /usr/local
 DESTDIR ?=
 TIME ?= 120
+ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 # A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan fuzz bench install clean image test-kubernetes
+.PHONY: all demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -45,6 +48,10 @@ fuzz:
 	@tools/deps.sh test
 	@tools/fuzz.sh $(TIME) $(TARGET)
 
+tidy: all
+	@tools/deps.sh tidy
+	@tools/clang-tidy.sh
+
 bench: all
 	@tools/deps.sh test
 	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-sched
@@ -58,6 +65,10 @@ image: all
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@tests/kubernetes/run.py
+
+dist: all
+	@tools/deps.sh dist $(ARCH)
+	@tools/dist.sh $(ARCH)
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null

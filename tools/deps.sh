@@ -1,25 +1,42 @@
 #!/bin/sh
-# deps.sh [--dry-run] [build|demo|test]: install what is missing for building (default), for `make demo`, or
-# for `make test`, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
+# deps.sh [--dry-run] [build|demo|test|tidy|dist ARCH]: install what is missing for building (default), or for the make
+# target of that name, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
 # packages, one a line, and installs nothing. On other systems it says what to install.
+# deps.sh --libraries: print the packages of the libraries that are linked.
 set -eu
 cd "$(dirname "$0")/.."
 limit_s=900 # for one run of the package manager or of pip
 
-build='gcc make meson ninja-build pkg-config libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev
-    libsqlite3-dev libuv1-dev libxxhash-dev libyaml-dev libzstd-dev zlib1g-dev'
-test='binutils clang-14 clang-format-14 libjansson-dev python3'
+libraries='libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev libsqlite3-dev libuv1-dev libxxhash-dev
+    libyaml-dev libzstd-dev zlib1g-dev'
+build="gcc make meson ninja-build pkg-config $libraries"
+test='binutils clang-14 clang-format-14 git libjansson-dev python3'
+tidy='clang-tidy-19'
 # Used when the distribution has them; what needs them says so when they are missing.
-optional='clang-14 clang-format-14'
+optional='clang-14 clang-format-14 kubernetes-client'
 
 dry_run=
 group=build
-for word; do
-    case $word in
+cross=
+while [ $# -gt 0 ]; do
+    case $1 in
     --dry-run) dry_run=1 ;;
-    build | demo | test) group=$word ;;
-    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test]" >&2; exit 2 ;;
+    --libraries) echo $libraries; exit 0 ;;
+    build | demo | test | tidy) group=$1 ;;
+    dist)
+        group=dist
+        case ${2:-} in
+        amd64) cross='gcc-x86-64-linux-gnu' ;;
+        arm64) cross='gcc-aarch64-linux-gnu' ;;
+        *) echo "deps.sh dist: ARCH must be amd64 or arm64" >&2; exit 2 ;;
+        esac
+        # The compiler of this machine is also called by its full name.
+        [ "$(dpkg --print-architecture 2> /dev/null)" != "$2" ] || cross=
+        shift
+        ;;
+    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|dist ARCH]" >&2; exit 2 ;;
     esac
+    shift
 done
 say() { echo "deps: $*" >&2; }
 
@@ -35,13 +52,17 @@ present() {
     installed "$1" && return 0
     case $1 in
     libcurl4-gnutls-dev) pkg-config --exists libcurl 2> /dev/null ;;
-    gcc | make | meson | python3) command -v "$1" > /dev/null ;;
+    gcc | make | meson | python3 | git) command -v "$1" > /dev/null ;;
     *) return 1 ;;
     esac
 }
 
-wanted=$build
-[ $group != test ] || wanted="$build $test"
+case $group in
+test) wanted="$build $test" ;;
+tidy) wanted="$build $tidy" ;;
+dist) wanted="$build $cross" ;;
+*) wanted=$build ;;
+esac
 if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
     command -v meson > /dev/null && pkg-config --exists libuv libmicrohttpd gnutls libcurl sqlite3 libzstd \
         yaml-0.1 2> /dev/null && exit 0
@@ -53,11 +74,13 @@ missing=
 for package in $wanted; do
     present "$package" || missing="$missing $package"
 done
-if [ $group != build ]; then
+if [ $group = demo ] || [ $group = test ]; then
     command -v kubectl > /dev/null || missing="$missing kubernetes-client"
 fi
 torch=
-[ $group = build ] || has_torch || torch=1
+if [ $group = demo ] || [ $group = test ]; then
+    has_torch || torch=1
+fi
 if [ -n "$dry_run" ]; then
     for package in $missing; do echo "$package"; done
     [ -z "$torch" ] || echo "python3-venv python3-torch" | tr ' ' '\n'
@@ -87,7 +110,7 @@ chosen=
 for package in $missing; do
     if candidate "$package"; then
         chosen="$chosen $package"
-    elif case " $optional kubernetes-client " in *" $package "*) true ;; *) false ;; esac; then
+    elif case " $optional " in *" $package "*) true ;; *) false ;; esac; then
         say "$package is not in this distribution; what needs it is skipped"
     else
         say "$package is not in this distribution; Debian 12 or Ubuntu 24.04 or later have it"

@@ -73,6 +73,22 @@ struct str json_number_text(const struct json *value)
     return json_is(value, JSON_NUMBER) ? (struct str){value->text, value->len} : STR_NONE;
 }
 
+/* value * 10^exponent, if that is a whole number near the range of 64 bits. */
+static bool scale_ten(__int128 *value, int64_t exponent)
+{
+    for (; exponent > 0; exponent--) {
+        *value *= 10;
+        if (*value > (__int128)INT64_MAX + 1)
+            return false;
+    }
+    for (; exponent < 0; exponent++) {
+        if (*value % 10)
+            return false;
+        *value /= 10;
+    }
+    return true;
+}
+
 /* Decimal text with fraction and exponent to a whole number, exactly. */
 static bool number_to_i64(struct str text, int64_t *ret)
 {
@@ -103,18 +119,8 @@ static bool number_to_i64(struct str text, int64_t *ret)
         *ret = 0;
         return true;
     }
-    if (written > 1000 || written < -1000)
+    if (written > 1000 || written < -1000 || !scale_ten(&value, exponent + written))
         return false;
-    for (exponent += written; exponent > 0 && value; exponent--) {
-        value *= 10;
-        if (value > (__int128)INT64_MAX + 1)
-            return false;
-    }
-    for (; exponent < 0 && value; exponent++) {
-        if (value % 10)
-            return false;
-        value /= 10;
-    }
     if (negative)
         value = -value;
     if (value > INT64_MAX || value < INT64_MIN)

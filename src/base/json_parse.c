@@ -1,5 +1,4 @@
 #include "base/arena.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_scan.h"
@@ -86,25 +85,25 @@ static inline bool is_at(const struct parser *parser, const char *at, char c)
  * not valid). */
 static size_t utf8_len(const unsigned char *p, size_t left)
 {
-    unsigned char c = p[0];
+    /* Of each first byte: how long, and what the second byte may be. */
+    static const struct {
+        unsigned char first, last, len, low, high;
+    } rows[] = {
+        {0x00, 0x7F, 1, 0, 0},       {0xC2, 0xDF, 2, 0x80, 0xBF}, {0xE0, 0xE0, 3, 0xA0, 0xBF},
+        {0xE1, 0xEC, 3, 0x80, 0xBF}, {0xED, 0xED, 3, 0x80, 0x9F}, {0xEE, 0xEF, 3, 0x80, 0xBF},
+        {0xF0, 0xF0, 4, 0x90, 0xBF}, {0xF1, 0xF3, 4, 0x80, 0xBF}, {0xF4, 0xF4, 4, 0x80, 0x8F},
+    };
 
-    if (c < 0x80)
-        return 1;
-    if (c >= 0xC2 && c <= 0xDF)
-        return left >= 2 && (p[1] & 0xC0) == 0x80 ? 2 : 0;
-    if (c >= 0xE0 && c <= 0xEF) {
-        if (left < 3 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80)
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (p[0] < rows[i].first || p[0] > rows[i].last)
+            continue;
+        size_t len = rows[i].len;
+        if (len > left || (len > 1 && (p[1] < rows[i].low || p[1] > rows[i].high)))
             return 0;
-        if ((c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F))
-            return 0;
-        return 3;
-    }
-    if (c >= 0xF0 && c <= 0xF4) {
-        if (left < 4 || (p[1] & 0xC0) != 0x80 || (p[2] & 0xC0) != 0x80 || (p[3] & 0xC0) != 0x80)
-            return 0;
-        if ((c == 0xF0 && p[1] < 0x90) || (c == 0xF4 && p[1] > 0x8F))
-            return 0;
-        return 4;
+        for (size_t k = 2; k < len; k++)
+            if ((p[k] & 0xC0) != 0x80)
+                return 0;
+        return len;
     }
     return 0;
 }

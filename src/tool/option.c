@@ -304,6 +304,15 @@ static int read_letters(struct reader *reader, const char *const *argv, struct e
     return 1;
 }
 
+/* Everything behind "--" is an argument. */
+static void take_rest(struct reader *reader, const char *const *argv)
+{
+    for (; *argv; argv++) {
+        VEC_PUSH(reader->into->arena, &reader->args, *argv);
+        reader->into->dash_count++;
+    }
+}
+
 static int read_flags(struct reader *reader, const char *const *argv, struct err *err)
 {
     while (*argv) {
@@ -311,10 +320,7 @@ static int read_flags(struct reader *reader, const char *const *argv, struct err
         int used = 1;
 
         if (strcmp(word, "--") == 0) {
-            for (argv++; *argv; argv++) {
-                VEC_PUSH(reader->into->arena, &reader->args, *argv);
-                reader->into->dash_count++;
-            }
+            take_rest(reader, argv + 1);
             return 0;
         }
         if (word[0] != '-' || word[1] == '\0')

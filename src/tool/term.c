@@ -103,6 +103,7 @@ static size_t column_width(const struct table *table, size_t column, bool with_h
 
 void table_write(struct buf *buf, const struct table *table, bool with_headers)
 {
+    assert(table->column_count);
     size_t *widths = ARENA_ARRAY(table->arena, size_t, table->column_count);
 
     for (size_t column = 0; column < table->column_count; column++)
