@@ -175,6 +175,12 @@ static int send_contents(struct session *session,
     return sender.failed;
 }
 
+/* What kube-apiserver says about a pod that has no address yet. */
+static bool has_no_address(int status, struct str body)
+{
+    return status == 400 && str_contains(body, STR("address not allowed"));
+}
+
 /* What the other side has now: {"revision": ...}. Waits for the pod to be there. */
 static int get_state(struct session *session, const char *job, struct hash *ret, struct err *err)
 {
@@ -189,7 +195,10 @@ static int get_state(struct session *session, const char *job, struct hash *ret,
 
         if (status == 200)
             break;
-        if (!worth_retrying(status < 0 ? status : 0, status) || tries >= SEGMENT_TRIES_MAX)
+        bool early = worth_retrying(status < 0 ? status : 0, status) ||
+                     (status > 0 && has_no_address(status, body));
+
+        if (!early || tries >= SEGMENT_TRIES_MAX)
             return status < 0 ? status
                               : err_set(err, -EIO, "the sync pod of job %s answered %d: " STR_FMT,
                                         job, status, STR_ARG(session_error_text(session, body)));

@@ -206,6 +206,7 @@ class ControlPlane:
             f"--kubelet-client-certificate={p('kubelet-client.crt')}",
             f"--kubelet-client-key={p('kubelet-client.key')}",
             f"--kubelet-certificate-authority={p('ca.crt')}",
+            "--kubelet-preferred-address-types=InternalIP",
             f"--requestheader-client-ca-file={p('front-proxy-ca.crt')}",
             "--requestheader-allowed-names=front-proxy",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
