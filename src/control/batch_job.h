@@ -1,0 +1,66 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct json;
+struct object;
+
+/* batch_job: batch/v1 Job where no controller-manager runs it. What the files of the controller
+ * share.
+ *
+ * Pods carry a finalizer until they are counted, as in Kubernetes: a finished pod is first entered
+ * in the counters and in status.uncountedTerminatedPods (one write), then its finalizer goes, then
+ * its uid leaves the list. So a pod is counted once, whoever deletes it and whenever we die. */
+#define BATCH_FINALIZER   "batch.kubernetes.io/job-tracking"
+#define BATCH_LABEL_UID   "batch.kubernetes.io/controller-uid"
+#define BATCH_LABEL_NAME  "batch.kubernetes.io/job-name"
+#define BATCH_INDEX       "batch.kubernetes.io/job-completion-index"
+#define BATCH_PODS_MAX    10000 /* of one job, at a time */
+#define BATCH_INDEXES_MAX 100000
+
+struct batch_pod {
+    const struct object *object;
+    const struct json *tree;
+    int64_t index; /* -1: not indexed */
+    bool tracked;  /* has the finalizer: not counted yet */
+    bool listed;   /* is in uncountedTerminatedPods */
+    bool ready;
+    enum {
+        BATCH_ACTIVE,
+        BATCH_SUCCEEDED,
+        BATCH_FAILED,
+    } state;
+    int64_t ended_ms;
+};
+struct batch_pods VEC_FIELDS(struct batch_pod);
+
+/* What podFailurePolicy says about a failed pod. */
+enum batch_verdict {
+    BATCH_COUNT,
+    BATCH_IGNORE,
+    BATCH_FAIL_JOB,
+};
+/* *ret_words: why, for BATCH_FAIL_JOB. */
+enum batch_verdict batch_failure_verdict(const struct json *policy,
+                                         const struct batch_pod *pod,
+                                         struct arena *arena,
+                                         struct str *ret_words);
+/* Whether a rule of successPolicy is met by the completed indexes. */
+bool batch_success(const struct json *policy, const bool *completed, size_t count);
+
+/* "0,2-4": completedIndexes, to and from flags. */
+struct str batch_indexes_text(struct arena *arena, const bool *done, size_t count);
+void batch_indexes_read(struct str text, bool *done, size_t count);
+
+/* The pod of `serial`: the index of an Indexed job, a running number otherwise. */
+struct json *batch_make_pod(struct arena *arena,
+                            const struct object *job,
+                            const struct json *spec,
+                            int64_t index,
+                            struct str name);
