@@ -6,6 +6,7 @@
 #include "kube/kubeconfig.h"
 #include "tool/option.h"
 #include "tool/term.h"
+#include "workspace/statcache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,6 +132,10 @@ void session_pause(struct session *session, int64_t pause_ms);
 /* The path of the sync pod's service behind the API server: ".../proxy/v1/state". */
 struct str sync_path(struct session *session, const char *job, const char *what);
 
+/* One look before anything is sent: the queue exists, some node could ever hold such a pod, and the
+ * queue's limit allows it. What cannot be is said with the nearest that would work. */
+int precheck_job(struct session *session, const struct json *job, struct err *err);
+
 /* ---- follow: logs of all ranks, and how the gang forms, until the job ends ---- */
 struct follow_options {
     const char *job;
@@ -148,8 +153,8 @@ int follow_job(struct session *session, const struct follow_options *options, st
 struct upload {
     const char *folder;
     struct manifest *manifest; /* scanned; finished afterwards */
-    bool always;               /* also when the other side has this revision: no, only ask */
-    uint64_t bytes_sent;
+    struct statcache cache;
+    int64_t took_ms; /* from the first byte to the commit */
     bool unchanged;
     char revision[40];
 };

@@ -4,7 +4,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/yaml.h"
 #include "cmd/torchrun.h"
+#include "tool/file.h"
 #include "workspace/manifest.h"
 
 #include <ctype.h>
@@ -33,7 +35,12 @@ struct submit_values {
     bool no_workspace;
     bool detach;
     bool follow;
+    bool dry_run;
+    const char *file;
+    int output;
 };
+
+static const char *const submit_outputs[] = {"yaml", "json", NULL};
 
 static const struct option submit_options[] = {
     COMMON_OPTIONS,
@@ -59,37 +66,18 @@ static const struct option submit_options[] = {
      .help = "folder to send", .flag_only = true},
     {"no-workspace", 0, OPTION_BOOL, offsetof(struct submit_values, no_workspace),
      .help = "send no folder", .flag_only = true},
-    {"follow", 'f', OPTION_BOOL, offsetof(struct submit_values, follow), .fallback = "true",
+    {"file", 'f', OPTION_STR, offsetof(struct submit_values, file), .value = "FILE",
+     .help = "a TorchrunJob as YAML or JSON; flags given as well win", .flag_only = true},
+    {"dry-run", 0, OPTION_BOOL, offsetof(struct submit_values, dry_run),
+     .help = "print the job that would be created", .flag_only = true},
+    {"output", 'o', OPTION_CHOICE, offsetof(struct submit_values, output), .fallback = "yaml",
+     .choices = submit_outputs, .help = "how --dry-run prints: yaml or json", .flag_only = true},
+    {"follow", 0, OPTION_BOOL, offsetof(struct submit_values, follow), .fallback = "true",
      .help = "show the logs and return the training's exit status", .flag_only = true},
     {"detach", 0, OPTION_BOOL, offsetof(struct submit_values, detach),
      .help = "return once the job is submitted", .flag_only = true},
     {0},
 };
-
-/* The queue must exist; otherwise say which do. */
-static int check_queue(struct session *session, const struct submit_values *v, struct err *err)
-{
-    _cleanup_(object_unrefp) struct object *queue = NULL;
-    _cleanup_(buf_done) struct buf names = {0};
-    const struct object **all;
-    size_t count;
-    int r = session_get(session, &kind_torchrunqueue, v->queue, &queue, err);
-
-    if (r != -ENOENT)
-        return r;
-    r = session_list(session, &kind_torchrunqueue, session->config.ns, NULL, &all, &count, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < count && i < 10; i++)
-        buf_addf(&names, "%s" STR_FMT, i ? ", " : "", STR_ARG(all[i]->name));
-    if (count == 0)
-        return err_set(err, -ENOENT,
-                       "queue '%s' does not exist: namespace %s has no TorchrunQueue at all",
-                       v->queue, session->config.ns);
-    return err_set(err, -ENOENT, "queue '%s' does not exist in namespace %s; there %s %s%s",
-                   v->queue, session->config.ns, count == 1 ? "is" : "are", names.p,
-                   count > 10 ? ", ..." : "");
-}
 
 /* "my_project" -> "my-project-x7k2p". */
 static const char *make_name(struct session *session, const char *folder)
@@ -172,44 +160,72 @@ static struct str join_command(struct session *session, const struct invocation 
     return str_dup(&session->arena, buf_str(&text));
 }
 
+/* The job of --file, or an empty one. */
+static int read_job(struct session *session,
+                    const struct submit_values *v,
+                    struct json **ret,
+                    struct err *err)
+{
+    struct str text;
+    struct str kind;
+    int r;
+
+    *ret = json_new_object(&session->arena);
+    if (!v->file)
+        return 0;
+    r = file_read(&session->arena, v->file, &text, err);
+    if (r == 0)
+        r = yaml_parse(&session->arena, text, ret, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", v->file);
+    kind = json_str(json_get(*ret, "kind"));
+    if (!str_is(kind, "TorchrunJob"))
+        return err_set(err, -EINVAL,
+                       "%s: kind is '" STR_FMT "', and only a TorchrunJob can be "
+                       "submitted here (kubectl apply takes the others)",
+                       v->file, STR_ARG(kind));
+    return 0;
+}
+
+/* What the flags say, put over what the file says. */
 static int make_job(struct session *session,
                     const struct invocation *invocation,
                     const char *name,
-                    struct json **ret,
+                    struct json *job,
                     struct err *err)
 {
     const struct submit_values *v = invocation->values;
     struct arena *arena = &session->arena;
-    struct json *job = json_new_object(arena);
     struct json *metadata;
     struct json *spec;
 
     json_add_c(arena, job, "apiVersion", "torchrun.ai/v1alpha1");
     json_add_c(arena, job, "kind", "TorchrunJob");
-    metadata = json_add_object(arena, job, "metadata");
+    metadata = json_make_path(arena, job, "metadata");
     json_add_c(arena, metadata, "name", name);
     json_add_c(arena, metadata, "namespace", session->config.ns);
     if (!v->no_workspace)
-        json_add_c(arena, json_add_object(arena, metadata, "annotations"), "torchrun.ai/workspace",
+        json_add_c(arena, json_make_path(arena, metadata, "annotations"), "torchrun.ai/workspace",
                    "upload");
-    spec = json_add_object(arena, job, "spec");
-    json_add_c(arena, spec, "jobQueue", v->queue);
+    spec = json_make_path(arena, job, "spec");
+    if (v->queue)
+        json_add_c(arena, spec, "jobQueue", v->queue);
     if (v->nodes > 0)
         json_add_i64(arena, spec, "numNodes", v->nodes);
-    else
+    else if (v->gpus > 0)
         json_add_i64(arena, spec, "numGPUs", v->gpus);
     if (v->min_nodes > 0 || v->max_nodes > 0) {
-        struct json *elastic = json_add_object(arena, spec, "elastic");
+        struct json *elastic = json_make_path(arena, spec, "elastic");
 
         if (v->min_nodes > 0)
             json_add_i64(arena, elastic, "minNodes", v->min_nodes);
         if (v->max_nodes > 0)
             json_add_i64(arena, elastic, "maxNodes", v->max_nodes);
     }
-    json_add_str(arena, spec, "command", join_command(session, invocation));
+    if (invocation->arg_count)
+        json_add_str(arena, spec, "command", join_command(session, invocation));
     if (v->setup)
         json_add_c(arena, spec, "setupCommand", v->setup);
-    *ret = job;
     return add_env(session, v, spec, err);
 }
 
@@ -217,9 +233,11 @@ static int check_values(const struct invocation *invocation, struct err *err)
 {
     const struct submit_values *v = invocation->values;
 
-    if (!v->queue)
+    if (!v->file && invocation->arg_count == 0)
+        return err_set(err, -EINVAL, "a command to run is needed, like \"python train.py\"");
+    if (!v->queue && !v->file)
         return err_set(err, -EINVAL, "--queue is needed (`kubectl torchrun queues` lists them)");
-    if (v->gpus == 0 && v->nodes == 0)
+    if (v->gpus == 0 && v->nodes == 0 && !v->file)
         return err_set(err, -EINVAL, "--gpus N or --nodes N is needed");
     if (v->gpus > 0 && v->nodes > 0)
         return err_set(err, -EINVAL, "--gpus and --nodes say the same thing: give one of them");
@@ -250,8 +268,9 @@ static int send_folder(struct session *session,
 
     if (r < 0)
         return r;
-    session_say(session, "sent %s (%zu entries, %s)", upload->folder,
-                upload->manifest->entries.count, term_bytes(upload->manifest->bytes, bytes));
+    session_say(session, "sent %s (%zu entries, %s) in %.2f s", upload->folder,
+                upload->manifest->entries.count, term_bytes(upload->manifest->bytes, bytes),
+                (double)upload->took_ms / 1000);
     return session_patch(
         session, &kind_torchrunjob, name,
         str_printf(&session->arena,
@@ -260,34 +279,73 @@ static int send_folder(struct session *session,
         err);
 }
 
-static int submit(struct session *session, const struct invocation *invocation, struct err *err)
+/* Created, sent, told its revision. What fails in between leaves nothing behind. */
+static int create_job(struct session *session,
+                      const struct submit_values *v,
+                      const char *name,
+                      const struct json *job,
+                      struct upload *upload,
+                      struct err *err)
 {
-    const struct submit_values *v = invocation->values;
-    struct upload upload = {.folder = v->dir};
-    const char *name = v->name ? v->name : make_name(session, v->dir);
-    struct json *job;
-    int r = check_queue(session, v, err);
-
-    if (r == 0 && !v->no_workspace)
-        r = upload_scan(session, &upload, err);
-    if (r == 0)
-        r = make_job(session, invocation, name, &job, err);
-    if (r == 0)
-        r = session_call(session,
+    struct str queue = json_str_at(job, "spec.jobQueue");
+    int r = session_call(session,
                          &(struct api_request){.verb = API_CREATE,
                                                .kind = &kind_torchrunjob,
                                                .ns = str_from(session->config.ns),
                                                .body = json_text(&session->arena, job),
                                                .strict_fields = true},
                          NULL, err);
-    if (r == 0) {
-        session_say(session, "job %s submitted to queue %s", name, v->queue);
-        if (!v->no_workspace) {
-            r = send_folder(session, name, &upload, err);
-            if (r < 0)
-                delete_job(session, name);
-        }
+
+    if (r < 0)
+        return r;
+    session_say(session, "job %s submitted to queue " STR_FMT, name,
+                STR_ARG(queue.len ? queue : json_str_at(job, "spec.queue")));
+    if (v->no_workspace)
+        return 0;
+    r = send_folder(session, name, upload, err);
+    if (r < 0)
+        delete_job(session, name);
+    return r;
+}
+
+static void print_job(struct session *session, const struct submit_values *v, struct json *job)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (v->output == 0) {
+        yaml_write(&text, job);
+    } else {
+        json_write_pretty(&text, job);
+        buf_addc(&text, '\n');
     }
+    term_write(&session->out, buf_str(&text));
+}
+
+static int submit(struct session *session, const struct invocation *invocation, struct err *err)
+{
+    const struct submit_values *v = invocation->values;
+    struct upload upload = {.folder = v->dir};
+    const char *name = v->name;
+    struct json *job = NULL;
+    struct str named;
+    int r = read_job(session, v, &job, err);
+
+    if (r < 0)
+        return r;
+    named = json_str_at(job, "metadata.name");
+    if (!name)
+        name = named.len ? str_c(&session->arena, named) : make_name(session, v->dir);
+    r = make_job(session, invocation, name, job, err);
+    if (r == 0)
+        r = precheck_job(session, job, err);
+    if (r == 0 && v->dry_run) {
+        print_job(session, v, job);
+        return 0;
+    }
+    if (r == 0 && !v->no_workspace)
+        r = upload_scan(session, &upload, err);
+    if (r == 0)
+        r = create_job(session, v, name, job, &upload, err);
     upload_done(&upload);
     if (r < 0)
         return r;
@@ -330,7 +388,6 @@ const struct command command_submit = {
     .example = "kubectl torchrun submit --queue dev --gpus 8 \"python train.py --epochs 10\"",
     .options = submit_options,
     .values_size = sizeof(struct submit_values),
-    .args_min = 1,
     .args_max = 1000,
     .run = submit_run,
 };

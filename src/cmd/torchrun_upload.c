@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -13,6 +15,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Contents travel in segments: each is acknowledged, may be repeated, and needs no order, so a cut
@@ -22,6 +25,9 @@
 #define SEGMENTS_MAX      3
 #define SEGMENT_TRIES_MAX 60
 #define RETRY_MS          500
+#define QUICK_RETRY_MS    20 /* while a pod that starts at once would be starting */
+#define QUICK_START_MS    1500
+#define POD_LIMIT_MS      600000 /* an image may have to be pulled first */
 #define SEGMENT_LIMIT_MS  120000
 #define CHANGED_TRIES_MAX 3
 #define FRAMES_TYPE       "application/octet-stream"
@@ -55,8 +61,9 @@ static void note(void *user, const char *text)
 
 int upload_scan(struct session *session, struct upload *upload, struct err *err)
 {
-    struct scan_options options = {.note = note, .user = session};
+    struct scan_options options = {.note = note, .user = session, .cache = &upload->cache};
 
+    statcache_open(&upload->cache, upload->folder, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     upload->manifest = manifest_new();
     return scan_folder(upload->folder, &options, upload->manifest, err);
 }
@@ -64,6 +71,7 @@ int upload_scan(struct session *session, struct upload *upload, struct err *err)
 void upload_done(struct upload *upload)
 {
     manifest_unref(TAKE_PTR(upload->manifest));
+    statcache_done(&upload->cache);
 }
 
 /* No answer, or the pod or the server cannot be reached right now: worth trying again. */
@@ -166,7 +174,6 @@ static int send_contents(struct session *session,
         progress_update(&sender.progress, sender.acked, clock_monotonic_ms());
     }
     progress_done(&sender.progress);
-    upload->bytes_sent = sender.outbox.bytes_read;
     for (size_t i = 0; i < SEGMENTS_MAX; i++)
         buf_done(&sender.segments[i].body);
     outbox_done(&sender.outbox);
@@ -181,28 +188,60 @@ static bool has_no_address(int status, struct str body)
     return status == 400 && str_contains(body, STR("address not allowed"));
 }
 
+/* Says what the job is waiting for, each sentence once. -ECANCELED: it will never come. */
+static int look_at_job(struct session *session,
+                       const char *job,
+                       char said[static 256],
+                       struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    struct str message;
+    struct str phase;
+    struct json *tree;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r < 0)
+        return r == -ENOENT ? r : 0;
+    tree = object_json(object, &session->arena);
+    message = str_sub(json_str_at(tree, "status.message"), 0, 250);
+    phase = json_str_at(tree, "status.phase");
+    if (str_is(phase, "Failed") || str_is(phase, "TimedOut") || str_is(phase, "Succeeded"))
+        return err_set(err, -ECANCELED, "job %s is over (" STR_FMT "): " STR_FMT, job,
+                       STR_ARG(phase), STR_ARG(message));
+    if (message.len && !str_is(message, said)) {
+        (void)snprintf(said, 256, STR_FMT, STR_ARG(message));
+        session_say(session, "%s: %s", job, said);
+    }
+    return 0;
+}
+
 /* What the other side has now: {"revision": ...}. Waits for the pod to be there. */
 static int get_state(struct session *session, const char *job, struct hash *ret, struct err *err)
 {
     struct session_request request = {.method = "GET",
                                       .path = sync_path(session, job, "state"),
                                       .timeout_ms = SYNC_PROXY_LIMIT_MS};
+    char said[256] = "starting the sync pod";
     struct json *state;
     struct str body;
 
-    for (int tries = 0;; tries++) {
+    for (int64_t began_ms = clock_monotonic_ms();;) {
         int status = session_http(session, &request, &body, err);
+        int64_t waited_ms = clock_monotonic_ms() - began_ms;
+        int r;
 
         if (status == 200)
             break;
+        r = waited_ms > QUICK_START_MS ? look_at_job(session, job, said, err) : 0;
+        if (r < 0)
+            return r;
         bool early = worth_retrying(status < 0 ? status : 0, status) ||
                      (status > 0 && has_no_address(status, body));
-
-        if (!early || tries >= SEGMENT_TRIES_MAX)
+        if (!early || waited_ms > POD_LIMIT_MS)
             return status < 0 ? status
                               : err_set(err, -EIO, "the sync pod of job %s answered %d: " STR_FMT,
                                         job, status, STR_ARG(session_error_text(session, body)));
-        session_pause(session, RETRY_MS);
+        session_pause(session, waited_ms < QUICK_START_MS ? QUICK_RETRY_MS : RETRY_MS);
     }
     if (json_parse(&session->arena, body, &state, err) < 0 ||
         !hash_parse(json_str(json_get(state, "revision")), ret))
@@ -325,6 +364,7 @@ static int upload_once(struct session *session,
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err)
 {
     char hex[HASH_HEX_BYTES];
+    int64_t began_ms = clock_monotonic_ms();
     int r = -EILSEQ;
 
     for (int tries = 0; r == -EILSEQ && tries < CHANGED_TRIES_MAX; tries++) {
@@ -338,6 +378,8 @@ int upload_run(struct session *session, const char *job, struct upload *upload, 
     }
     if (r < 0)
         return r;
+    upload->took_ms = clock_monotonic_ms() - began_ms;
+    statcache_save(&upload->cache, upload->manifest);
     (void)snprintf(upload->revision, sizeof(upload->revision), "%s",
                    hash_hex(upload->manifest->revision, hex));
     return 0;

@@ -41,6 +41,7 @@ struct ws_entry {
     uint64_t size;     /* files: bytes */
     struct hash hash;  /* files: of the contents */
     uint32_t mode;     /* permission bits, 0777; 0 for links */
+    uint32_t tag;      /* the scanner's own (workspace/statcache.h); never travels */
     enum ws_type type;
 };
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "workspace/ignore.h"
+#include "workspace/statcache.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,6 +86,8 @@ static int add_file(struct scan *scan, int dir, const char *name, const struct s
                              .mode = st->st_mode & 0777,
                              .size = (uint64_t)st->st_size};
 
+    if (scan->options && scan->options->cache)
+        entry.tag = statcache_note(scan->options->cache, st);
     if (!scan->options || scan->options->hash) {
         _cleanup_(fd_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         int64_t size = fd < 0 ? -errno : hash_fd(fd, &entry.hash);
@@ -204,7 +207,10 @@ int scan_folder(const char *root,
     arena_done(&scan.arena);
     if (r < 0)
         return err_wrap(err, r, "folder %s", root);
-    return manifest_finish(manifest, err);
+    r = manifest_finish(manifest, err);
+    if (r == 0 && options && options->cache)
+        statcache_apply(options->cache, manifest);
+    return r;
 }
 
 /* Goes down to `path`, collecting the ignore files on the way, and looks at its last part. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct err;
+struct statcache;
 
 /* scan: what is in a folder, as a manifest.
  *
@@ -22,6 +23,7 @@ struct scan_options {
     bool hash; /* read what the cache does not know */
     void (*note)(void *user, const char *text);
     void *user;
+    struct statcache *cache; /* knows hashes of files that did not change; may be NULL */
 };
 
 /* Fills and finishes `manifest` (unless some hash is still unknown: then it is only sorted, a

@@ -1,0 +1,153 @@
+"""kubectl torchrun: every command, alone and through kubectl, and what it says when it cannot."""
+
+import json
+import os
+import re
+import shutil
+
+from harness import Muster, Skip, check, run, torch_pythons, wait_for
+
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: demo}
+spec:
+  nodeResources: {gpus: 2, cpus: 1, memory: 1Gi}
+"""
+FLAGS = ["--cpus-per-node", "16", "--memory-per-node", "64Gi"]
+OLD_KUBECTL = os.environ.get("MUSTER_TEST_OLD_KUBECTL", "")
+
+
+def need_torch():
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+
+
+def project(m, **files):
+    folder = os.path.join(m.folder, "project")
+    os.makedirs(folder, exist_ok=True)
+    for name, text in files.items():
+        with open(os.path.join(folder, name.replace("__", ".")), "w") as f:
+            f.write(text)
+    return folder
+
+
+def one_line(done, *words):
+    text = (done.stdout + done.stderr).strip()
+    check(done.returncode != 0, f"it should have failed: {text}")
+    check(len(text.splitlines()) == 1, f"expected one line, got:\n{text}")
+    for word in words:
+        check(word in text, f"the line does not mention {word!r}: {text}")
+
+
+def test_every_command_about_a_job():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py="print('hello from the ranks', flush=True)\n")
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "job", "--detach",
+                          "--env", "COLOUR=blue", "--setup", "export SHADE=dark",
+                          "python main.py; echo $SHADE $COLOUR; sleep 600", cwd=folder)
+        check(done.stdout.strip() == "job", f"submit --detach prints the name: {done.stdout!r}")
+        wait_for(lambda: "dark blue" in m.torchrun("logs", "job").stdout, "the ranks to print", 90)
+        logs = m.torchrun("logs", "job", "--rank", "2").stdout
+        check("[rank2] hello from the ranks" in logs and "[rank0]" not in logs, f"--rank: {logs}")
+        check("job" in m.torchrun("list").stdout, "list")
+        listed = json.loads(m.torchrun("list", "-o", "json").stdout)
+        check(listed["kind"] == "TorchrunJob" and listed["metadata"]["name"] == "job", f"{listed}")
+        check(m.torchrun("list", "-o", "name").stdout == "torchrunjob.torchrun.ai/job\n", "-o name")
+        check("name: job" in m.torchrun("status", "job", "-o", "yaml").stdout, "-o yaml")
+        status = m.torchrun("status", "job").stdout
+        check(re.search(r"Phase: +Running", status) and "job-worker-1" in status, status)
+        check(re.search(r"demo +demo +2 +1 +4 +0", m.torchrun("queues").stdout), "queues")
+        check("Running" in m.torchrun("explain", "job").stdout, "explain")
+        top = m.torchrun("top", "--once").stdout
+        check("node-0" in top and "of 4 GPUs" in top and "job" in top, top)
+        done = m.torchrun("exec", "job", "--", "sh", "-c", "echo in $HOSTNAME")
+        check(done.stdout.strip() == "in job-worker-0", f"exec: {done.stdout!r}")
+        m.torchrun("suspend", "job")
+        wait_for(lambda: m.phase("job") == "Suspended", "the job to be suspended", 60)
+        m.torchrun("resume", "job")
+        wait_for(lambda: m.phase("job") == "Running", "the job to run again", 60)
+        before = {p["metadata"]["uid"] for p in m.get("pods")}
+        m.torchrun("restart", "job", "--pods")
+        wait_for(lambda: m.phase("job") == "Running" and not before & {
+            p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]},
+            "new pods", 90)
+        m.torchrun("delete", "job")
+        wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "everything to go", 60)
+
+
+def test_the_exit_status_and_the_last_lines_of_the_failing_rank():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
+        m.apply(QUEUE.replace("spec:", "spec:\n  reliability: {restartPolicy: Never}"))
+        folder = project(m, main__py=("import os, sys, time\n"
+                                      "if os.environ['RANK'] == '1':\n"
+                                      "    print('the reason it failed', flush=True)\n"
+                                      "    sys.exit(7)\n"
+                                      "time.sleep(600)\n"))
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "2", "--name", "bad",
+                          "python main.py", cwd=folder, ok=False)
+        check(done.returncode == 7, f"exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        check("[rank1] the reason it failed" in done.stdout, done.stdout)
+        end = done.stderr.strip().splitlines()[-6:]
+        check(any("rank 1" in line for line in end) and "the reason it failed" in "\n".join(end),
+              "the end names the rank and its last lines:\n" + "\n".join(end))
+
+
+def test_what_cannot_be_is_said_in_one_line():
+    with Muster(nodes=1, gpus_per_node=4, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m)
+        submit = lambda *argv: m.torchrun("submit", *argv, cwd=folder, ok=False)
+        one_line(submit("--queue", "demno", "--gpus", "1", "true"), "demno", "demo")
+        one_line(submit("--gpus", "1", "true"), "--queue")
+        one_line(submit("--queue", "demo", "true"), "--gpus")
+        one_line(submit("--queue", "demo", "--gpus", "1", "--nodes", "1", "true"), "--nodes")
+        one_line(submit("--queue", "demo", "--gpus", "x", "true"), "--gpus")
+        one_line(submit("--queue", "demo", "--gpus", "1", "--dir", "/nonexistent", "true"),
+                 "/nonexistent")
+        one_line(submit("--queue", "demo", "--gpus", "1", "--name", "Not_A_Name", "--no-workspace",
+                        "true"), "Not_A_Name")
+        one_line(submit("--bogus"), "--bogus")
+        one_line(submit("--queue", "demo", "--gpus", "64", "true"), "64 GPUs", "it has 4 in all")
+        m.apply(QUEUE.replace("demo", "small").replace("spec:", "spec:\n  queue: {name: small, "
+                "resources: {gpu: {limit: 1}}}"))
+        wait_for(lambda: m.get("queues.scheduling.run.ai", "small"), "the scheduling queue", 20)
+        one_line(submit("--queue", "small", "--gpus", "2", "true"), "limit of queue small", "at most 1")
+        for command in ("status", "logs", "explain", "suspend", "delete", "sync", "restart"):
+            one_line(m.torchrun(command, "nope", ok=False), "nope")
+        check(not m.get("torchrunjobs"), "nothing was left behind")
+
+
+def test_as_a_plugin_of_every_kubectl():
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        for kubectl in ["kubectl", *filter(None, [OLD_KUBECTL])]:
+            if not shutil.which(kubectl):
+                raise Skip(f"no {kubectl} here")
+            done = run([kubectl, "torchrun", "queues"], env=m.env)
+            check("demo" in done.stdout, f"{kubectl} torchrun queues: {done.stdout}{done.stderr}")
+            done = run([kubectl, "torchrun", "version"], env=m.env)
+            check(done.stdout.strip(), "version prints something")
+        done = run([os.path.join(os.environ.get("MUSTER_BUILD", "build"), "kubectl-torchrun"),
+                    "completion", "bash"], env=m.env, ok=False)
+        check("submit" in done.stdout, "completion knows the commands")
+
+
+def test_a_dry_run_and_a_file_from_the_user():
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m)
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "dry", "--dry-run",
+                          "-o", "json", "true", cwd=folder)
+        job = json.loads(done.stdout)
+        check(job["spec"] == {"jobQueue": "demo", "numGPUs": 1, "command": "true"}, f"{job}")
+        check(not m.get("torchrunjobs"), "a dry run makes nothing")
+        path = os.path.join(m.folder, "job.yaml")
+        with open(path, "w") as f:
+            f.write("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunJob\nmetadata: {name: filed}\n"
+                    "spec: {jobQueue: demo, numGPUs: 1, command: 'sleep 600'}\n")
+        m.torchrun("submit", "-f", path, "--detach", "--no-workspace", cwd=folder)
+        check(m.get("torchrunjob", "filed")["spec"]["command"] == "sleep 600", "the file's command")

@@ -1,0 +1,153 @@
+"""The workspace: what arrives in the pods, hot reload, restart in place, resuming after cuts."""
+
+import os
+import re
+import time
+
+from harness import Muster, check, wait_for
+from test_plugin_commands import FLAGS, QUEUE, need_torch, project
+
+
+def spec_of(m, pod):
+    return m.get("pod", pod)["metadata"]["uid"]
+
+
+def test_the_folder_arrives_as_it_is():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py="print('x')\n", __gitignore="*.log\n/data/\n",
+                         __torchrunignore="secret\n", a__log="no", secret="no")
+        os.makedirs(os.path.join(folder, "empty"))
+        os.makedirs(os.path.join(folder, "data"))
+        os.makedirs(os.path.join(folder, ".git"))
+        with open(os.path.join(folder, "data", "big"), "w") as f:
+            f.write("no")
+        with open(os.path.join(folder, "训练 données.txt"), "w") as f:
+            f.write("unicode")
+        with open(os.path.join(folder, "large.bin"), "wb") as f:
+            f.write(os.urandom(1 << 20) * 5)
+        os.chmod(os.path.join(folder, "main.py"), 0o755)
+        os.symlink("main.py", os.path.join(folder, "link"))
+        os.symlink("/etc/passwd", os.path.join(folder, "out"))
+        done = m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "look",
+                          "find . -not -path './.muster*' -printf '%y %m %P %l %s\\n' | sort",
+                          cwd=folder)
+        text = re.sub(r"\[rank0\] ", "", done.stdout)
+        for line in ("f 755 main.py  11", "d 755 empty", "f 644 训练 données.txt  7",
+                     "l 777 link main.py", "f 644 large.bin  5242880"):
+            check(line in text, f"{line!r} is missing:\n{text}")
+        for word in ("a.log", "data", "secret", ".git\n", " out "):
+            check(word not in text, f"{word!r} should not be there:\n{text}")
+        check("points outside" in done.stderr, f"the link out is mentioned: {done.stderr}")
+
+
+def test_sync_restart_keeps_pods_and_brings_new_code():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        code = "import time\nprint('version {}', flush=True)\ntime.sleep(600)\n"
+        folder = project(m, main__py=code.format("one"))
+        m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "hot", "--detach",
+                   "python main.py", cwd=folder)
+        wait_for(lambda: m.torchrun("logs", "hot").stdout.count("version one") == 4, "4 ranks", 90)
+        before = [spec_of(m, f"hot-worker-{i}") for i in (0, 1)]
+        project(m, main__py=code.format("two"))
+        start = time.monotonic()
+        done = m.torchrun("sync", "hot", "--restart", cwd=folder)
+        check("on 2 workers" in done.stderr, done.stderr)
+        wait_for(lambda: m.kubectl("logs", "hot-worker-1").stdout.count("restarting the ranks"),
+                 "the launcher to restart", 10)
+        print(f"  sync --restart: told after {time.monotonic() - start:.2f} s", flush=True)
+        wait_for(lambda: m.torchrun("logs", "hot").stdout.count("version two") == 4, "new code", 90)
+        check([spec_of(m, f"hot-worker-{i}") for i in (0, 1)] == before, "the pods stayed")
+        check(m.get("torchrunjob", "hot")["status"].get("restarts", 0) == 0, "no restart is counted")
+        done = m.torchrun("sync", "hot", "--restart", cwd=folder)
+        check("nothing changed" in done.stderr, done.stderr)
+
+
+CHECKER = """
+import glob, os, time
+torn = seen = 0
+last = -1
+while True:
+    try:
+        text = open('big.txt').read()
+    except FileNotFoundError:
+        continue
+    if len(text) != 1 << 20 or len(set(text)) != 1:
+        print('TORN', len(text), flush=True)
+    try:
+        number = int(open('counter').read())
+    except (FileNotFoundError, ValueError) as e:
+        number = last
+        print('BAD', e, flush=True)
+    if number < last:
+        print('BACKWARDS', last, number, flush=True)
+    last = max(last, number)
+    files = sorted(glob.glob('edit/*'))
+    if len(files) > seen:
+        seen = len(files)
+        print('has', seen, 'files, counter', last, flush=True)
+"""
+
+
+def test_two_hundred_edits_arrive_in_order_and_never_torn():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py=CHECKER, counter="0")
+        os.makedirs(os.path.join(folder, "edit"))
+        big = os.path.join(folder, "big.txt")
+
+        def write(path, text):
+            with open(path + "~", "w") as f:
+                f.write(text)
+            os.rename(path + "~", path)
+
+        write(big, "a" * (1 << 20))
+        m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "edits", "--detach",
+                   "[ $LOCAL_RANK = 0 ] && exec python main.py; sleep 600", cwd=folder)
+        wait_for(lambda: m.phase("edits") == "Running", "the job to run", 60)
+        watch = m.spawn_torchrun("sync", "edits", "--watch", cwd=folder)
+        try:
+            wait_for(lambda: "watching" in (watch.stdout.readline() or "watching"), "the watch", 30)
+            for i in range(1, 201):
+                write(os.path.join(folder, "edit", f"{i:03}"), str(i))
+                write(os.path.join(folder, "counter"), str(i))
+                if i % 10 == 0:
+                    write(big, chr(ord("a") + i // 10 % 26) * (1 << 20))
+            for worker in ("edits-worker-0", "edits-worker-1"):
+                wait_for(lambda: "has 200 files" in m.kubectl("logs", worker).stdout,
+                         f"200 edits in {worker}", 60)
+                text = m.kubectl("logs", worker).stdout
+                for word in ("TORN", "BACKWARDS", "BAD"):
+                    check(word not in text, f"{worker}: {word}\n" + text[-2000:])
+                done = m.kubectl("exec", worker, "--", "sh", "-c", "cat /app/edit/* | tr -d '\\n'")
+                check(done.stdout == "".join(str(i) for i in range(1, 201)), "contents of the edits")
+                wait_for(lambda: m.kubectl("exec", worker, "--", "cat", "/app/counter").stdout == "200",
+                         "the last counter", 20)
+            os.remove(os.path.join(folder, "edit", "007"))
+            wait_for(lambda: m.kubectl("exec", "edits-worker-1", "--", "ls", "/app/edit").stdout.
+                     count("\n") == 199, "a removal to arrive", 20)
+        finally:
+            watch.terminate()
+            watch.wait(20)
+
+
+def test_upload_goes_on_when_the_server_was_killed():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py="print('done')\n")
+        for i in range(40):
+            with open(os.path.join(folder, f"part{i}"), "wb") as f:
+                f.write(os.urandom(2 << 20))
+        submit = m.spawn_torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "cut",
+                                  "ls part* | wc -l; cat part* | wc -c", cwd=folder)
+        wait_for(lambda: m.get("pod", "cut-sync-0"), "the sync pod", 30)
+        m.kill()
+        m.start()
+        output = submit.communicate(timeout=150)[0]
+        check(submit.returncode == 0, f"exit {submit.returncode}:\n{output}")
+        check("[rank0] 40" in output and f"[rank0] {80 << 20}" in output, output)
