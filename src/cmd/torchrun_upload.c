@@ -120,10 +120,21 @@ static void send_segment(struct sender *sender, struct segment *segment)
                                                });
 }
 
+/* Pieces of one large file must arrive in order: while one is under way, the next waits. */
+static bool may_fill(const struct sender *sender)
+{
+    if (!sender->reading || sender->failed)
+        return false;
+    for (size_t i = 0; sender->outbox.fd >= 0 && i < SEGMENTS_MAX; i++)
+        if (sender->segments[i].used)
+            return false;
+    return true;
+}
+
 /* One step for one slot: fill it, or send it again. True while it is in use. */
 static bool step(struct sender *sender, struct segment *segment)
 {
-    if (!segment->used && sender->reading && !sender->failed) {
+    if (!segment->used && may_fill(sender)) {
         int more;
 
         buf_clear(&segment->body);
