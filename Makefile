@@ -58,6 +58,7 @@ bench: all
 	@build/bench/bench-json
 	@build/bench/bench-server
 	@build/bench/bench-sched
+	@python3 bench/workspace.py
 
 image: all
 	@deploy/image/build.py

@@ -7,6 +7,7 @@
 #include "launch/torchrun.h"
 #include "launch/worker.h"
 #include "workspace/resolve.h"
+#include "workspace/source.h"
 #include "workspace/sync.h"
 
 #include <arpa/inet.h>
@@ -63,6 +64,12 @@ static const char *listen_address(char out[static INET_ADDRSTRLEN])
     return own ? inet_ntop(AF_INET, &address, out, INET_ADDRSTRLEN) : NULL;
 }
 
+static void note(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "muster-launch sync: %s\n", text);
+}
+
 static int sync_main(void)
 {
     char listen_at[INET_ADDRSTRLEN];
@@ -77,11 +84,15 @@ static int sync_main(void)
         .ready = ready,
         .stop = stop,
     };
+    const char *url = getenv(LAUNCH_ENV_SOURCE_URL);
+    struct source fetched = {.kind = source ? source : "zip", .url = url, .note = note};
     const char *port = getenv(LAUNCH_ENV_SYNC_PORT);
     uint64_t number;
     struct err err = {0};
 
     options.user = &options;
+    if (url && *url && !options.adopt)
+        options.source = &fetched;
     if (port && str_to_u64(str_from(port), &number) && number <= UINT16_MAX)
         options.port = (uint16_t)number;
     (void)sigaction(SIGTERM, &action, NULL);

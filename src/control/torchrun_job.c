@@ -297,7 +297,9 @@ static void translate(const struct control_input *input,
         t->mount_path = STR(TORCHRUN_MOUNT);
     model->upload = str_is(object_annotation(object, TORCHRUN_WORKSPACE), "upload");
     model->workspace_revision = object_annotation(object, TORCHRUN_REVISION);
-    t->host_workspace = model->upload;
+    t->source = torchrun_pick_str(t, "workspaceStorage.source");
+    t->source_url = torchrun_pick_str(t, "workspaceStorage.url");
+    t->host_workspace = model->upload || t->source_url.len || str_is(t->source, "existing");
     read_shape(t, model);
     read_size(t, model);
     read_rendezvous(t, model);

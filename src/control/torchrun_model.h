@@ -27,7 +27,9 @@ struct torchrun {
     struct str rdzv_endpoint; /* given by the user; empty: the job's own */
     int64_t rdzv_port;        /* given by the user; 0: one of our choosing */
     bool elastic;
-    bool host_workspace;    /* the sync pod serves a workspace */
+    bool host_workspace; /* the sync pod serves a workspace */
+    struct str source;   /* workspaceStorage: zip, git, s3 or existing; empty: uploads only */
+    struct str source_url;
     int64_t gpus_per_node;  /* 0: a queue without GPUs */
     int64_t node_cpu_milli; /* 0: nothing said */
     int64_t node_memory_bytes;

@@ -296,6 +296,10 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     env_add(arena, env, LAUNCH_ENV_JOB,
             str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(t->job->ns), STR_ARG(t->job->name)));
     env_add(arena, env, LAUNCH_ENV_WORKSPACE_DIR, STR(WORKSPACE_DIR));
+    if (t->source.len)
+        env_add(arena, env, LAUNCH_ENV_SOURCE, t->source);
+    if (t->source_url.len)
+        env_add(arena, env, LAUNCH_ENV_SOURCE_URL, t->source_url);
     struct json *port = json_push(json_add_array(arena, sync, "ports"), json_new_object(arena));
     json_add_c(arena, port, "name", JOB_ROLE_SYNC);
     json_add_i64(arena, port, "containerPort", LAUNCH_SYNC_PORT);

@@ -32,14 +32,13 @@
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS"  /* torchrun's own; 0 for fixed gangs */
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"      /* http://host:port; unset: no workspace */
 #define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"       /* working directory of the command: /app */
-#define LAUNCH_ENV_WORKSPACE_DIR                                                   \
-    "MUSTER_WORKSPACE_DIR"                /* sync pod: where the volume is mounted \
-                                           */
-#define LAUNCH_ENV_SOURCE "MUSTER_SOURCE" /* sync pod: "existing" takes the volume as it is */
-#define LAUNCH_ENV_SYNC_ADDRESS                                                             \
-    "MUSTER_SYNC_ADDRESS"                       /* sync pod: listen here; unset: everywhere \
-                                                 */
-#define LAUNCH_ENV_SYNC_PORT "MUSTER_SYNC_PORT" /* sync pod: other than LAUNCH_SYNC_PORT */
+/* The sync pod's own: where the volume is mounted, what to fetch into it ("existing" takes it as it
+ * is), where to listen (unset: everywhere, on LAUNCH_SYNC_PORT). */
+#define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR"
+#define LAUNCH_ENV_SOURCE        "MUSTER_SOURCE"
+#define LAUNCH_ENV_SOURCE_URL    "MUSTER_SOURCE_URL"
+#define LAUNCH_ENV_SYNC_ADDRESS  "MUSTER_SYNC_ADDRESS"
+#define LAUNCH_ENV_SYNC_PORT     "MUSTER_SYNC_PORT"
 /* Between muster-launch's own processes. */
 #define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
 #define LAUNCH_ENV_RESTART \

@@ -9,6 +9,7 @@
 #include "workspace/frame.h"
 #include "workspace/httpd.h"
 #include "workspace/manifest.h"
+#include "workspace/source.h"
 #include "workspace/tree.h"
 
 #include <errno.h>
@@ -775,6 +776,8 @@ int sync_serve(const struct sync_options *options, struct err *err)
     etcd_open(&sync.etcd);
     int r = tree_open(&sync.tree, options->folder, options->adopt, err);
 
+    if (r == 0 && options->source && !is_ready(&sync))
+        r = source_fetch(&sync.tree, options->folder, options->source, err);
     if (r == 0)
         r = httpd_open(options->address, options->port, &handler, &sync.httpd, err);
     if (r == 0 && options->ready)

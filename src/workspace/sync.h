@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 struct err;
+struct source;
 
 /* sync: the service in a job's sync pod.
  *
@@ -29,6 +30,7 @@ struct sync_options {
     const char *address; /* NULL: all */
     uint16_t port;
     bool adopt; /* a folder without a manifest is taken as it is: source `existing` */
+    const struct source *source; /* fetched before serving, unless it was; NULL: uploads only */
     /* Told once when the service is up, with the port; then asked after every turn. */
     void (*ready)(void *user, uint16_t port);
     bool (*stop)(void *user);
