@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FILE_LINES_MAX = 800
+FILE_LINES_MAX = 900  # we aim for 800
 FUNCTION_LINES_MAX = 70
-PARAMETERS_MAX = 6
+PARAMETERS_MAX = 7  # six, and one for what came of it
 NESTING_MAX = 4
-COLUMNS_MAX = 120  # of what clang-format does not lay out: Python and shell
+COLUMNS_MAX = 140  # of what clang-format does not lay out: Python and shell
 
 # A call, and what to use instead.
 BANNED = {
@@ -31,6 +31,8 @@ BANNED = {
     "sleep": "a condition with a limit", "usleep": "a condition with a limit", "rand": "rng_next()",
     "srand": "struct rng", "tmpnam": "mkstemp()", "mktemp": "mkstemp()",
 }
+# Fine in tests and benches, which own their machine and end when something is odd.
+PRODUCT_ONLY = {"system", "rand", "srand", "strtod", "strtoul", "atol", "strerror"}
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 CONTROL = re.compile(r"^(\} else )?(if|for|while|switch|do|else|[A-Z_]+_FOREACH)\b")
 
@@ -126,10 +128,13 @@ def check_banned(files):
     pattern = re.compile(r"(?<![\w>.])(" + "|".join(BANNED) + r")\s*\(")
     for file in files["c"]:
         source = read(file).split("\n")
+        product = file.startswith(("src/", "preload/")) and not file.endswith("_test.c")
         for number, line in enumerate(without_text("\n".join(source)).split("\n"), 1):
             if "NOLINT" in source[number - 1]:
                 continue  # with its reason beside it
             for match in pattern.finditer(line):
+                if not product and match.group(1) in PRODUCT_ONLY:
+                    continue
                 yield f"{file}:{number}: {match.group(1)}(): use {BANNED[match.group(1)]}"
 
 
