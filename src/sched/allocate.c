@@ -250,12 +250,16 @@ static void put(struct attempt *attempt, struct pod *pod, struct placement *plac
 
     if (pod->victim && pod->status == ST_RELEASING && pod->node == node &&
         can_stay(pod, placement)) {
-        pod_set(sched, pod, pod->was, node, pod->shares, pod->share_count);
+        enum status was = pod->was != ST_PIPELINED             ? pod->was
+                          : ST_IN(pod->observed, ST_ALLOCATED) ? pod->observed
+                                                               : ST_BINDING;
+        pod_set(sched, pod, was, node, pod->shares, pod->share_count);
         return;
     }
     for (uint8_t i = 0; i < placement->share_count; i++)
         if (placement->shares[i] == SHARES_MAX)
             placement->shares[i] = share_open(node, NULL);
+    pod->placed_in = sched->cycle;
     pod_set(sched, pod, placement->fit == FIT_IDLE && !attempt->later ? ST_BINDING : ST_PIPELINED,
             node, placement->shares, placement->share_count);
 }

@@ -50,7 +50,7 @@ static void hold_back(struct sched *sched, const struct group *group)
 {
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
-        if (pod->status == ST_BINDING && !pod->observed_node && pod->logged)
+        if (pod->status == ST_BINDING && !pod->observed_node && pod->placed_in == sched->cycle)
             pod_set(sched, pod, ST_PIPELINED, pod->node, pod->shares, pod->share_count);
     }
 }

@@ -627,7 +627,9 @@ static uint8_t pod_open_shares(struct sched *sched,
         if (i < spec->gpu_group_count && spec->gpu_groups[i].len)
             pod->share_names[i] = gname_get(sched, spec->gpu_groups[i]);
         slots[i] = share_open(node, pod->share_names[i]);
+        pod->named_shares[i] = slots[i];
     }
+    pod->named_node = node;
     return count;
 }
 

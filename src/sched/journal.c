@@ -106,7 +106,8 @@ static void shares_change(struct pod *pod,
         struct share *share = &node->shares[slots[i]];
 
         share->live = true;
-        if (!share->name && pod->share_names)
+        if (!share->name && pod->share_names && pod->named_node == node &&
+            pod->named_shares[i] == slots[i])
             share->name = pod->share_names[i];
         share_effect(node, share, -1);
         if (status == ST_RELEASING)
@@ -284,10 +285,6 @@ void pod_set(struct sched *sched,
         memcpy(to.shares, shares, share_count);
     if (sched->trying) {
         VEC_PUSH(NULL, &sched->journal, place_of(pod));
-        if (!pod->logged) {
-            pod->logged = true;
-            VEC_PUSH(NULL, &sched->touched, place_of(pod));
-        }
         if (status == ST_PIPELINED && pod->status == ST_RELEASING && pod->victim) {
             to.left = pod->node;
             memcpy(to.left_shares, pod->shares, sizeof(to.left_shares));
@@ -314,8 +311,16 @@ void journal_rollback(struct sched *sched, struct mark mark)
     sched->grown = mark.grown;
 }
 
+/* What was tried becomes part of the plan: the first place of each pod in this cycle is kept. */
 void journal_commit(struct sched *sched)
 {
+    for (size_t i = 0; i < sched->journal.count; i++) {
+        struct pod *pod = sched->journal.items[i].pod;
+        if (pod->logged)
+            continue;
+        pod->logged = true;
+        VEC_PUSH(NULL, &sched->touched, sched->journal.items[i]);
+    }
     sched->journal.count = 0;
     sched->commits++;
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic)
 {
@@ -179,6 +180,12 @@ static struct order_node *node_for(struct order *order, struct queue *queue)
 
 static void enqueue(struct order *order, struct order_node *node)
 {
+    if (!order->started) {
+        if (!node->fresh)
+            VEC_PUSH(order->sched->arena, &order->fresh, node);
+        node->fresh = true;
+        return;
+    }
     for (; node->parent; node = node->parent) {
         if (node->queued) {
             node->parent->moved = true;
@@ -247,9 +254,29 @@ static void node_popped(struct order_node *node, const struct group *group)
     }
 }
 
+static int by_index(const void *a, const void *b)
+{
+    const struct queue *l = (*(struct order_node *const *)a)->queue;
+    const struct queue *r = (*(struct order_node *const *)b)->queue;
+
+    return l->index < r->index ? -1 : l->index > r->index;
+}
+
+static void start(struct order *order)
+{
+    order->started = true;
+    if (order->fresh.count > 1)
+        qsort(order->fresh.items, order->fresh.count, sizeof(*order->fresh.items), by_index);
+    for (size_t i = 0; i < order->fresh.count; i++)
+        enqueue(order, order->fresh.items[i]);
+}
+
 struct group *order_pop(struct order *order)
 {
     struct order_node *node = &order->root;
+
+    if (!order->started)
+        start(order);
 
     while (node->children.count) {
         if (node->moved)

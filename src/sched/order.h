@@ -27,6 +27,7 @@ struct order_node {
     VEC(struct order_entry) groups;    /* heap */
     size_t cursor;                     /* victims: next of queue->sorted */
     struct order_entry head;           /* victims: the entry under the cursor; group NULL: none */
+    bool fresh;                        /* in order->fresh */
     bool queued;                       /* in its parent's heap */
     bool moved;                        /* its first child has to be ranked again */
     int64_t popped[SCHED_RESOURCES];
@@ -43,6 +44,9 @@ struct order {
     enum order_kind kind;
     uint32_t id;
     struct order_node root;
+    /* Queues are ranked when the first group is asked for: only then is each one's best known. */
+    bool started;
+    VEC(struct order_node *) fresh;
     /* Victims: whether a group may be proposed. */
     bool (*admit)(const void *user, const struct group *group);
     const void *user;

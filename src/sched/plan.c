@@ -81,14 +81,18 @@ static void name_shares(struct sched *sched, struct pod *pod)
         struct share *share = &node->shares[pod->shares[i]];
         char text[16];
 
-        gname_unref(sched, pod->share_names[i]);
+        struct gname *old = pod->share_names[i];
+
+        pod->named_shares[i] = pod->shares[i];
         if (share->name) {
             pod->share_names[i] = gname_get(sched, share->name->text);
-            continue;
+        } else {
+            (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
+            pod->share_names[i] = share->name = gname_get(sched, str_from(text));
         }
-        (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
-        pod->share_names[i] = share->name = gname_get(sched, str_from(text));
+        gname_unref(sched, old);
     }
+    pod->named_node = node;
 }
 
 /* ---- binds, evictions, nominations ---- */

@@ -172,13 +172,17 @@ static bool propose(struct proposals *proposals)
 }
 
 /* ---- trying ---- */
-/* Evicts a pod in the journal. One that was only promised room simply waits again. */
+/* Evicts a pod in the journal. One that this cycle placed, or that was only promised room, simply
+ * waits again; one that this cycle moved goes on ending where it was. */
 static void evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
 {
     pod->victim = true;
     pod->was = pod->status;
     VEC_PUSH(search->sched->arena, evicted, pod);
-    if (pod->status == ST_PIPELINED)
+    if (pod->left)
+        pod_set(search->sched, pod, ST_RELEASING, pod->left, pod->left_shares, pod->share_count);
+    else if (pod->status == ST_PIPELINED ||
+             (pod->status == ST_BINDING && pod->placed_in == search->sched->cycle))
         pod_set(search->sched, pod, ST_PENDING, NULL, NULL, 0);
     else
         pod_set(search->sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
@@ -379,6 +383,14 @@ static struct pod_vec victims_on(const struct proposals *proposals, const struct
             if (group->pods.items[j]->taken && !group->pods.items[j]->recorded)
                 VEC_PUSH(sched->arena, &victims, group->pods.items[j]);
     }
+    for (size_t i = 1; i < victims.count; i++) { /* few, and the node keeps them in any order */
+        struct pod *pod = victims.items[i];
+        size_t at = i;
+
+        for (; at && str_cmp(pod->key, victims.items[at - 1]->key) < 0; at--)
+            victims.items[at] = victims.items[at - 1];
+        victims.items[at] = pod;
+    }
     return victims;
 }
 
@@ -442,8 +454,10 @@ static void record(struct search *search, const struct pod_vec *evicted)
     search->recorded.count = 0;
     for (size_t i = 0; i < evicted->count; i++) {
         struct pod *pod = evicted->items[i];
-        if (pod->status == pod->was && !pod->left)
-            continue; /* back in its place */
+        if (pod->status == pod->was && !pod->left) {
+            pod->victim = false; /* back in its place */
+            continue;
+        }
         VEC_PUSH(search->sched->arena, &search->recorded, pod);
     }
 }
@@ -588,12 +602,14 @@ static enum quick solve_alike(struct search *search)
     return QUICK_SOLVED;
 }
 
-static void finish(struct search *search)
+static void finish(struct search *search, bool solved)
 {
     for (size_t i = 0; i < search->recorded.count; i++) {
         struct pod *pod = search->recorded.items[i];
         pod->recorded = false;
         pod->victim = false;
+        if (!solved)
+            continue;
         pod->action = search->action;
         pod->evicted_for = search->group;
     }
@@ -632,6 +648,6 @@ bool search_run(struct search *search)
         solved = true;
     else if (quick == QUICK_UNSURE)
         solved = solve_stepwise(search);
-    finish(search);
+    finish(search, solved);
     return solved;
 }

@@ -172,8 +172,11 @@ struct pod {
     enum status was;          /* its status before that */
     bool logged;              /* in the cycle's list of touched pods */
     bool promised;            /* in sched->promised */
+    uint32_t placed_in;       /* cycle that placed it */
     enum sched_action action; /* that evicted it in this cycle */
     struct group *evicted_for;
+    struct node *named_node; /* share_names name the slots named_shares there */
+    uint8_t named_shares[SHARE_DEVICES_MAX];
     struct gname **share_names; /* shared pods: one per device, NULL entries: not named yet */
     const uint32_t *devices;    /* numbers of its whole devices, where known */
     size_t device_count;

@@ -1,0 +1,193 @@
+#include "sched/verify.h"
+
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct sums {
+    int64_t idle[RES_MAX];
+    int64_t releasing[RES_MAX];
+};
+
+static void add_pod(struct sums *sums, const struct pod *pod, enum status status)
+{
+    bool idle = status != ST_PIPELINED;
+    int64_t releasing = status == ST_RELEASING ? 1 : idle ? 0 : -1;
+
+    for (size_t i = 0; i < pod->want_count; i++) {
+        sums->idle[pod->wants[i].res] -= idle ? pod->wants[i].amount : 0;
+        sums->releasing[pod->wants[i].res] += releasing * pod->wants[i].amount;
+    }
+    sums->idle[RES_PODS] -= idle;
+    sums->releasing[RES_PODS] += releasing;
+}
+
+static void add_shares(struct sums *sums, const struct node *node)
+{
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        const struct share *share = &node->shares[i];
+
+        if (share->allocated + share->releasing > 0) {
+            sums->idle[RES_GPU]--;
+            sums->releasing[RES_GPU] += !share->allocated && !share->pipelined;
+        } else if (share->pipelined > 0) {
+            sums->releasing[RES_GPU]--;
+        }
+    }
+}
+
+static int verify_shares(const struct node *node, struct err *err)
+{
+    for (uint32_t s = 0; s < node->share_count; s++) {
+        const struct share *share = &node->shares[s];
+        int64_t held = 0;
+        uint32_t pods = 0;
+
+        for (size_t i = 0; i < node->pods.count; i++) {
+            const struct pod *pod = node->pods.items[i];
+            for (uint8_t d = 0; d < pod->share_count; d++)
+                if (pod->shares[d] == s) {
+                    held += share_memory(pod, node);
+                    pods++;
+                }
+        }
+        if (share->live != (pods > 0) || share->pod_count != pods ||
+            share->allocated + share->releasing + share->pipelined != held)
+            return err_set(err, -EINVAL, "node " STR_FMT " share %u: %u pods hold %lld MiB",
+                           STR_ARG(node->name), s, pods, (long long)held);
+    }
+    return 0;
+}
+
+static int verify_node(const struct sched *sched, const struct node *node, struct err *err)
+{
+    struct sums sums = {0};
+
+    for (size_t r = 0; r < sched->resources.count; r++)
+        sums.idle[r] = node->total[r];
+    for (size_t i = 0; i < node->pods.count; i++) {
+        const struct pod *pod = node->pods.items[i];
+        if (pod->node != node || pod->node_index != i)
+            return err_set(err, -EINVAL, "node " STR_FMT ": pod " STR_FMT " is not where it says",
+                           STR_ARG(node->name), STR_ARG(pod->key));
+        add_pod(&sums, pod, pod->status);
+    }
+    add_shares(&sums, node);
+    for (size_t r = 0; r < sched->resources.count; r++)
+        if (sums.idle[r] != node->idle[r] || sums.releasing[r] != node->releasing[r])
+            return err_set(err, -EINVAL,
+                           "node " STR_FMT ": " STR_FMT " idle %lld releasing %lld, should be %lld "
+                           "and %lld",
+                           STR_ARG(node->name), STR_ARG(sched->resources.items[r]),
+                           (long long)node->idle[r], (long long)node->releasing[r],
+                           (long long)sums.idle[r], (long long)sums.releasing[r]);
+    return verify_shares(node, err);
+}
+
+/* ---- queues and groups ---- */
+static int verify_group(const struct group *group, struct err *err)
+{
+    int64_t count[ST_COUNT] = {0};
+
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+
+        if (pod->group != group || pod->group_index != i || pod->taken || pod->recorded ||
+            pod->victim || pod->logged || pod->left)
+            return err_set(err, -EINVAL, "group " STR_FMT ": pod " STR_FMT " left in a search",
+                           STR_ARG(group->key), STR_ARG(pod->key));
+        count[pod->status] += pod->set != SET_NONE;
+    }
+    if (memcmp(count, group->count, sizeof(count)) != 0)
+        return err_set(err, -EINVAL, "group " STR_FMT ": counts are off", STR_ARG(group->key));
+    bool active = count[ST_PIPELINED] + count[ST_BINDING] + count[ST_BOUND] + count[ST_RUNNING] > 0;
+    if (group->queue && ((group->in_pending != LIST_NONE) != (count[ST_PENDING] > 0) ||
+                         (group->in_active != LIST_NONE) != active))
+        return err_set(err, -EINVAL, "group " STR_FMT ": in the wrong lists", STR_ARG(group->key));
+    return 0;
+}
+
+static int verify_queue(const struct queue *queue, struct err *err)
+{
+    int64_t allocated[SCHED_RESOURCES] = {0};
+    int64_t asked[SCHED_RESOURCES] = {0};
+
+    for (size_t g = 0; g < queue->groups.count; g++)
+        for (size_t i = 0; i < queue->groups.items[g]->pods.count; i++) {
+            const struct pod *pod = queue->groups.items[g]->pods.items[i];
+            for (int r = 0; pod->ours && pod->set != SET_NONE && r < SCHED_RESOURCES; r++) {
+                allocated[r] += ST_IN(pod->status, ST_ACTIVE) ? pod->charge[r] : 0;
+                asked[r] += pod->status == ST_PENDING ? pod->ask[r] : 0;
+            }
+        }
+    for (size_t c = 0; c < queue->children.count; c++)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            allocated[r] += queue->children.items[c]->allocated[r];
+            asked[r] += queue->children.items[c]->asked[r];
+        }
+    if (memcmp(allocated, queue->allocated, sizeof(allocated)) != 0 ||
+        memcmp(asked, queue->asked, sizeof(asked)) != 0)
+        return err_set(err, -EINVAL, "queue " STR_FMT ": sums are off", STR_ARG(queue->name));
+    return 0;
+}
+
+/* ---- the capacity indexes ---- */
+static int verify_index(const struct pool *pool, int root, int which, struct err *err)
+{
+    struct node *top = pool->index[root];
+    const struct node *last = NULL;
+    size_t count = 0;
+    size_t wanted = 0;
+
+    for (const struct node *node = index_from(top, which, INT64_MIN); node;
+         node = index_next(top, which, node)) {
+        uint32_t res = which == INDEX_GPU ? RES_GPU : RES_CPU;
+        int64_t key = node->idle[res] + node->releasing[res];
+
+        if (key != node->links[which].key ||
+            (last && (last->links[which].key > key ||
+                      (last->links[which].key == key && last->rank >= node->rank))))
+            return err_set(err, -EINVAL, "index: node " STR_FMT " is out of order",
+                           STR_ARG(node->name));
+        last = node;
+        count++;
+    }
+    for (size_t i = 0; i < pool->nodes.count; i++) {
+        const struct node *node = pool->nodes.items[i];
+        bool gpus = node->total[RES_GPU] > 0 || node->mig;
+
+        if (node->schedulable && (root == 0 ? gpus : root == 2 ? gpus : !gpus))
+            wanted++;
+    }
+    return count == wanted ? 0
+                           : err_set(err, -EINVAL, "index %d has %zu nodes, should have %zu", root,
+                                     count, wanted);
+}
+
+int sched_verify(const struct sched *sched, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < sched->nodes.count && !r; i++)
+        r = sched->nodes.items[i] ? verify_node(sched, sched->nodes.items[i], err) : 0;
+    MAP_FOREACH(&sched->groups_by_key, entry)
+        r = r ? r : verify_group(entry->value, err);
+    for (size_t i = 0; i < sched->queues.count && !r && !sched->queues_dirty; i++)
+        r = verify_queue(sched->queues.items[i], err);
+    for (size_t i = 0; i < sched->pools.count && !r && sched->ranks_valid; i++)
+        for (int root = 0; root < 3 && !r; root++)
+            r = verify_index(sched->pools.items[i], root, root ? INDEX_CPU : INDEX_GPU, err);
+    return r;
+}

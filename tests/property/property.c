@@ -1,0 +1,586 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/verify.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* property [SEED [CLUSTERS [EVENTS]]]: random clusters, random events, and what must always hold.
+ *
+ * Each cluster lives twice: once as it runs, once with plain scans and another hash seed. Both get
+ * the same events and must give the same plans, byte for byte. After every cycle the derived state
+ * is worked out again from scratch, and the plan is held against the rules: nothing over-committed,
+ * no gang bound below its minimum, no queue over its limit, nobody evicted who may not be. */
+
+#define PODS_MAX   96
+#define GROUPS_MAX 40
+#define NODES_MAX  12
+#define QUEUES_MAX 8
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+    rng_state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = rng_state;
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static int64_t below(int64_t n)
+{
+    return (int64_t)(rng() % (uint64_t)n);
+}
+
+static double amount(int64_t n)
+{
+    int64_t whole = below(n);
+
+    return (double)whole;
+}
+
+enum life {
+    GONE,
+    WAITING,
+    RUNS,
+    ENDING,
+    FAILED,
+};
+
+struct pod {
+    enum life life;
+    int group;
+    int set;
+    int node;
+    int64_t generation;
+    int64_t gpus, fraction, memory, cpu;
+    bool apart, picky, wants_port;
+    char share[8];
+    uint32_t devices[16];
+    size_t device_count;
+};
+
+struct group {
+    bool there;
+    int queue;
+    int64_t min, min2;
+    int64_t priority;
+    bool fixed, two_sets;
+    int level; /* 0 none, 1 required rack, 2 preferred rack */
+    int64_t created;
+};
+
+struct world {
+    struct sched *sched[2];
+    struct pod pods[PODS_MAX];
+    struct group groups[GROUPS_MAX];
+    bool nodes[NODES_MAX];
+    int64_t node_gpus[NODES_MAX], node_cpu[NODES_MAX];
+    bool queues[QUEUES_MAX];
+    double limit[QUEUES_MAX], quota[QUEUES_MAX];
+    int64_t now;
+    uint64_t quirks;
+    struct arena arena;
+};
+
+static struct str name_of(struct world *world, const char *prefix, int64_t n)
+{
+    return str_printf(&world->arena, "%s%lld", prefix, (long long)n);
+}
+
+/* ---- events, to both ---- */
+static void put_node(struct world *world, int n)
+{
+    struct sched_label labels[2] = {{STR("rack"), name_of(world, "r", n / 3)},
+                                    {STR("disk"), n % 2 ? STR("ssd") : STR("hdd")}};
+    struct sched_taint taint = {STR("dedicated"), STR("yes"), SCHED_NO_SCHEDULE};
+
+    for (int i = 0; i < 2; i++)
+        sched_put_node(world->sched[i], &(struct sched_node){.name = name_of(world, "node", n),
+                                                             .labels = labels,
+                                                             .label_count = 2,
+                                                             .taints = &taint,
+                                                             .taint_count = n == 7 ? 1 : 0,
+                                                             .cpu_milli = world->node_cpu[n],
+                                                             .memory_bytes = INT64_C(64) << 30,
+                                                             .gpus = world->node_gpus[n],
+                                                             .pods = 20,
+                                                             .gpu_memory_mib = 1000});
+}
+
+static void put_queue(struct world *world, int q)
+{
+    struct sched_queue queue = {.name = name_of(world, "queue", q),
+                                .parent = q >= 2 ? name_of(world, "queue", q % 2) : STR_NONE,
+                                .created_ms = 1000 + q,
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1};
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    queue.quota[SCHED_GPU] =
+        (struct sched_quota){world->quota[q], world->limit[q], (double)(q % 3)};
+    for (int i = 0; i < 2; i++)
+        sched_put_queue(world->sched[i], &queue);
+}
+
+static void put_group(struct world *world, int g)
+{
+    const struct group *group = &world->groups[g];
+    struct sched_subgroup sets[2] = {{.name = STR("a"), .min_member = group->min},
+                                     {.name = STR("b"), .min_member = group->min2}};
+    struct sched_group spec = {.ns = STR("ns"),
+                               .name = name_of(world, "group", g),
+                               .queue = name_of(world, "queue", group->queue),
+                               .created_ms = group->created,
+                               .min_member = group->min,
+                               .has_priority = true,
+                               .priority = group->priority,
+                               .preemptibility =
+                                   group->fixed ? SCHED_NON_PREEMPTIBLE : SCHED_PREEMPTIBLE,
+                               .subgroups = sets,
+                               .subgroup_count = group->two_sets ? 2 : 0};
+
+    if (group->level)
+        spec.topology =
+            (struct sched_topology_want){.topology = STR("t"),
+                                         .required = group->level == 1 ? STR("rack") : STR_NONE,
+                                         .preferred = group->level == 2 ? STR("rack") : STR_NONE};
+    for (int i = 0; i < 2; i++)
+        sched_put_group(world->sched[i], &spec);
+}
+
+static void put_pod(struct world *world, int p)
+{
+    struct pod *pod = &world->pods[p];
+    struct str group = name_of(world, "group", pod->group);
+    struct str share = str_from(pod->share);
+    struct sched_label label = {STR("group"), group};
+    struct sched_expression same = {
+        .key = STR("group"), .op = SCHED_IN, .values = &group, .value_count = 1};
+    struct sched_pod_term apart = {
+        .selector = {.expressions = &same, .expression_count = 1, .set = true},
+        .topology_key = STR("rack")};
+    struct sched_label ssd = {STR("disk"), STR("ssd")};
+    struct sched_port port = {.port = 8080, .protocol = STR("TCP")};
+    bool held = pod->life == RUNS || pod->life == ENDING;
+    struct sched_pod spec = {
+        .ns = STR("ns"),
+        .name = name_of(world, "pod", p),
+        .uid = str_printf(&world->arena, "uid%d-%lld", p, (long long)pod->generation),
+        .group = group,
+        .subgroup =
+            world->groups[pod->group].two_sets ? (pod->set ? STR("b") : STR("a")) : STR_NONE,
+        .created_ms = world->groups[pod->group].created,
+        .phase = pod->life == RUNS     ? SCHED_RUNNING
+                 : pod->life == ENDING ? SCHED_RELEASING
+                 : pod->life == FAILED ? SCHED_FAILED
+                                       : SCHED_PENDING,
+        .node = held ? name_of(world, "node", pod->node) : STR_NONE,
+        .labels = &label,
+        .label_count = 1,
+        .cpu_milli = pod->cpu,
+        .memory_bytes = INT64_C(1) << 30,
+        .gpus = pod->gpus,
+        .gpu_fraction_micro = pod->fraction,
+        .gpu_memory_mib = pod->memory,
+        .gpu_groups = &share,
+        .gpu_group_count = held && share.len ? 1 : 0,
+        .devices = pod->devices,
+        .device_count = held ? pod->device_count : 0,
+        .anti_affinity = &apart,
+        .anti_affinity_count = pod->apart,
+        .node_selector = &ssd,
+        .node_selector_count = pod->picky,
+        .ports = &port,
+        .port_count = pod->wants_port,
+        .role_rank = 2,
+    };
+
+    for (int i = 0; i < 2; i++)
+        sched_put_pod(world->sched[i], &spec);
+}
+
+static void drop_pod(struct world *world, int p)
+{
+    world->pods[p].life = GONE;
+    for (int i = 0; i < 2; i++)
+        sched_drop_pod(world->sched[i], STR("ns"), name_of(world, "pod", p));
+}
+
+static void new_group(struct world *world, int g)
+{
+    struct group *group = &world->groups[g];
+    int64_t pods = 1 + below(5);
+    struct pod like = {.cpu = 500 + 500 * below(4)};
+    int64_t kind = below(10);
+
+    *group = (struct group){.there = true,
+                            .queue = 2 + (int)below(QUEUES_MAX - 2),
+                            .min = 1 + below(pods),
+                            .min2 = 1,
+                            .priority = 50 + 25 * below(4),
+                            .fixed = below(5) == 0,
+                            .two_sets = below(6) == 0,
+                            .level = below(4) == 0 ? 1 + (int)below(2) : 0,
+                            .created = world->now};
+    like.gpus = kind < 5 ? 1 + below(4) : 0;
+    like.fraction = kind == 5 ? 100000 * (1 + below(9)) : 0;
+    like.memory = kind == 6 ? 100 + 100 * below(8) : 0;
+    like.apart = below(12) == 0;
+    like.picky = below(8) == 0;
+    like.wants_port = below(16) == 0;
+    put_group(world, g);
+    for (int p = 0; p < PODS_MAX && pods > 0; p++) {
+        struct pod *pod = &world->pods[p];
+        int64_t generation = pod->generation + 1;
+
+        if (pod->life != GONE)
+            continue;
+        *pod = like;
+        pod->generation = generation;
+        pod->life = WAITING;
+        pod->group = g;
+        pod->set = pods == 1 ? 1 : 0;
+        put_pod(world, p);
+        pods--;
+    }
+}
+
+static void drop_group(struct world *world, int g)
+{
+    world->groups[g].there = false;
+    for (int p = 0; p < PODS_MAX; p++)
+        if (world->pods[p].life != GONE && world->pods[p].group == g)
+            drop_pod(world, p);
+    for (int i = 0; i < 2; i++)
+        sched_drop_group(world->sched[i], STR("ns"), name_of(world, "group", g));
+}
+
+static void random_event(struct world *world)
+{
+    int p = (int)below(PODS_MAX);
+    int g = (int)below(GROUPS_MAX);
+    int n = (int)below(NODES_MAX);
+    int q = (int)below(QUEUES_MAX);
+    struct pod *pod = &world->pods[p];
+
+    switch (below(12)) {
+    case 0:
+        if (below(20) == 0 && world->nodes[n]) {
+            world->nodes[n] = false;
+            for (int i = 0; i < PODS_MAX; i++) /* a node goes with its pods */
+                if ((world->pods[i].life == RUNS || world->pods[i].life == ENDING) &&
+                    world->pods[i].node == n)
+                    drop_pod(world, i);
+            for (int i = 0; i < 2; i++)
+                sched_drop_node(world->sched[i], name_of(world, "node", n));
+        } else if (!world->nodes[n]) {
+            world->nodes[n] = true;
+            world->node_gpus[n] = n % 4 ? 2 + 2 * below(4) : 0;
+            world->node_cpu[n] = 4000 + 4000 * below(4);
+            put_node(world, n);
+        }
+        break;
+    case 1:
+        if (below(8) == 0) {
+            world->quota[q] = below(4) ? amount(12) : SCHED_UNLIMITED;
+            world->limit[q] = below(3) ? SCHED_UNLIMITED : amount(24);
+            put_queue(world, q);
+        }
+        break;
+    case 2:
+    case 3:
+    case 4:
+        if (!world->groups[g].there)
+            new_group(world, g);
+        break;
+    case 5:
+        if (world->groups[g].there && below(4) == 0)
+            drop_group(world, g);
+        break;
+    case 6:
+    case 7:
+        if (pod->life == ENDING)
+            drop_pod(world, p);
+        break;
+    case 8:
+        if (pod->life == RUNS && below(3) == 0) {
+            pod->life = below(4) ? ENDING : FAILED;
+            put_pod(world, p);
+        }
+        break;
+    case 9:
+        if (pod->life == WAITING && below(4) == 0)
+            drop_pod(world, p);
+        break;
+    default:
+        if (pod->life != GONE && pod->life != FAILED)
+            put_pod(world, p); /* said again */
+        break;
+    }
+}
+
+/* ---- plans ---- */
+static int by_group(const void *a, const void *b)
+{
+    return str_cmp(((const struct sched_waiting *)a)->group,
+                   ((const struct sched_waiting *)b)->group);
+}
+
+/* By name: the lists they come from are kept in no order. */
+static void add_waiting(struct buf *text, const struct sched_plan *plan)
+{
+    struct sched_waiting sorted[GROUPS_MAX];
+    size_t count = plan->waiting_count < GROUPS_MAX ? plan->waiting_count : GROUPS_MAX;
+
+    memcpy(sorted, plan->waiting, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), by_group);
+    for (size_t i = 0; i < count; i++)
+        buf_addf(text, "waits " STR_FMT ": " STR_FMT "\n", STR_ARG(sorted[i].group),
+                 STR_ARG(sorted[i].message));
+}
+
+static void plan_text(struct buf *text, const struct sched_plan *plan)
+{
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        const struct sched_bind *bind = &plan->binds[i];
+        buf_addf(text, "bind " STR_FMT " " STR_FMT " %u", STR_ARG(bind->pod.name),
+                 STR_ARG(bind->node), bind->batch);
+        for (size_t d = 0; d < bind->device_count; d++)
+            buf_addf(text, " %u", bind->devices[d]);
+        buf_addc(text, '\n');
+    }
+    for (size_t i = 0; i < plan->evict_count; i++)
+        buf_addf(text, "evict " STR_FMT " " STR_FMT " %d\n", STR_ARG(plan->evicts[i].pod.name),
+                 STR_ARG(plan->evicts[i].for_group), plan->evicts[i].moved);
+    for (size_t i = 0; i < plan->nominate_count; i++)
+        buf_addf(text, "promise " STR_FMT " " STR_FMT "\n", STR_ARG(plan->nominates[i].pod.name),
+                 STR_ARG(plan->nominates[i].node));
+    add_waiting(text, plan);
+}
+
+static int number_in(struct str name, size_t prefix)
+{
+    int64_t n = -1;
+
+    (void)str_to_i64(str_sub(name, prefix, name.len), &n);
+    return (int)n;
+}
+
+static int64_t held_in(const struct world *world, int g, int set)
+{
+    int64_t held = 0;
+
+    for (int p = 0; p < PODS_MAX; p++)
+        held += world->pods[p].life == RUNS && world->pods[p].group == g &&
+                (!world->groups[g].two_sets || world->pods[p].set == set);
+    return held;
+}
+
+static bool fail(const char *what, int n)
+{
+    (void)fprintf(stderr, "broken: %s (%d)\n", what, n);
+    return false;
+}
+
+static bool check_nodes(const struct world *world)
+{
+    for (int n = 0; n < NODES_MAX; n++) {
+        int64_t gpus = 0;
+        int64_t cpu = 0;
+        int64_t shares[64] = {0};
+        bool ports = false;
+
+        if (!world->nodes[n])
+            continue;
+        for (int p = 0; p < PODS_MAX; p++) {
+            const struct pod *pod = &world->pods[p];
+            int64_t number = 0;
+
+            if ((pod->life != RUNS && pod->life != ENDING) || pod->node != n)
+                continue;
+            gpus += pod->gpus;
+            cpu += pod->cpu;
+            if (ports && pod->wants_port)
+                return fail("a host port is taken twice", n);
+            ports = ports || pod->wants_port;
+            if (pod->share[0] && str_to_i64(str_from(pod->share), &number) && number < 64)
+                shares[number] += pod->memory ? pod->memory : pod->fraction / 1000;
+        }
+        for (int s = 0; s < 64; s++) {
+            gpus += shares[s] > 0;
+            if (shares[s] > 1000)
+                return fail("a shared GPU is over-committed", n);
+        }
+        if (gpus > world->node_gpus[n] || cpu > world->node_cpu[n])
+            return fail("a node is over-committed", n);
+    }
+    return true;
+}
+
+/* Plays the plan: what was bound runs, what was evicted ends. Some writes fail. */
+static bool play(struct world *world, const struct sched_plan *plan)
+{
+    for (size_t i = 0; i < plan->evict_count; i++) {
+        struct pod *pod = &world->pods[number_in(plan->evicts[i].pod.name, 3)];
+
+        if (world->groups[pod->group].fixed && plan->evicts[i].action != SCHED_ACTION_STALE)
+            return fail("a pod that is not preemptible was evicted", pod->group);
+        if (pod->life != RUNS)
+            return fail("a pod that does not run was evicted", pod->group);
+    }
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        const struct sched_bind *bind = &plan->binds[i];
+        struct pod *pod = &world->pods[number_in(bind->pod.name, 3)];
+
+        pod->life = RUNS;
+        pod->node = number_in(bind->node, 4);
+        pod->device_count = bind->gpu_group_count ? 0 : bind->device_count;
+        memcpy(pod->devices, bind->devices, pod->device_count * sizeof(*pod->devices));
+        pod->share[0] = 0;
+        if (bind->gpu_group_count)
+            (void)snprintf(pod->share, sizeof(pod->share), STR_FMT, STR_ARG(bind->gpu_groups[0]));
+        if (pod->picky && pod->node % 2 == 0)
+            return fail("a pod is on a node it did not select", pod->node);
+        if (pod->node == 7)
+            return fail("a pod is on a tainted node", pod->node);
+    }
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        int g = world->pods[number_in(plan->binds[i].pod.name, 3)].group;
+        const struct group *group = &world->groups[g];
+
+        if (held_in(world, g, 0) < group->min || (group->two_sets && held_in(world, g, 1) < 1))
+            return fail("a gang is bound below its minimum", g);
+    }
+    if (!check_nodes(world))
+        return false;
+    for (size_t i = 0; i < plan->evict_count; i++) {
+        int p = number_in(plan->evicts[i].pod.name, 3);
+        world->pods[p].life = ENDING;
+        put_pod(world, p);
+    }
+    for (size_t i = 0; i < plan->bind_count; i++)
+        put_pod(world, number_in(plan->binds[i].pod.name, 3));
+    return true;
+}
+
+static bool check_queues(const struct world *world, const double before[static QUEUES_MAX])
+{
+    for (int q = 0; q < QUEUES_MAX; q++) {
+        struct sched_queue_view view;
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "queue%d", q);
+        if (!sched_queue_view(world->sched[0], str_from(name), &view))
+            continue;
+        if (world->limit[q] >= 0 && view.allocated[SCHED_GPU] > world->limit[q] + 1e-9 &&
+            view.allocated[SCHED_GPU] > before[q] + 1e-9)
+            return fail("a queue went over its limit", q);
+    }
+    return true;
+}
+
+static bool cycle(struct world *world)
+{
+    struct sched_plan plans[2];
+    struct arena arenas[2] = {{0}};
+    struct buf texts[2] = {{0}};
+    struct err err = {0};
+    double before[QUEUES_MAX] = {0};
+    bool good = true;
+
+    world->now += 1000;
+    for (int q = 0; q < QUEUES_MAX; q++) {
+        struct sched_queue_view view;
+        if (sched_queue_view(world->sched[0], name_of(world, "queue", q), &view))
+            before[q] = view.allocated[SCHED_GPU];
+    }
+    for (int i = 0; i < 2; i++) {
+        sched_cycle(world->sched[i], world->now, &arenas[i], &plans[i]);
+        plan_text(&texts[i], &plans[i]);
+        if (good && sched_verify(world->sched[i], &err)) {
+            (void)fprintf(stderr, "broken: %s\n", err.text);
+            good = false;
+        }
+    }
+    if (good && !str_eq(buf_str(&texts[0]), buf_str(&texts[1]))) {
+        (void)fprintf(stderr, "broken: two plans for one history:\n%.*s---\n%.*s",
+                      (int)texts[0].len, texts[0].p, (int)texts[1].len, texts[1].p);
+        good = false;
+    }
+    good = good && check_queues(world, before) && play(world, &plans[0]);
+    for (int i = 0; i < 2; i++) {
+        buf_done(&texts[i]);
+        arena_done(&arenas[i]);
+    }
+    return good;
+}
+
+static bool run_cluster(uint64_t seed, int64_t events)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    struct str level = STR("rack");
+    bool good = true;
+
+    if (!world)
+        abort();
+    rng_state = seed;
+    world->now = INT64_C(1800000000000);
+    world->quirks = below(2) ? SCHED_QUIRKS_ALL : SCHED_QUIRKS_NONE;
+    for (int i = 0; i < 2; i++) {
+        struct sched_config config;
+        sched_config_default(&config);
+        config.quirks = world->quirks;
+        config.plain = i == 1;
+        config.seed = (uint64_t)i * 77;
+        config.share_failures = false;
+        config.stale_grace_ms = 20000;
+        world->sched[i] = sched_new(&config);
+        sched_put_topology(world->sched[i], &(struct sched_topology){STR("t"), &level, 1});
+    }
+    for (int q = 0; q < QUEUES_MAX; q++) {
+        world->quota[q] = q < 2 ? SCHED_UNLIMITED : amount(8);
+        world->limit[q] = SCHED_UNLIMITED;
+        put_queue(world, q);
+    }
+    for (int64_t i = 0; i < events && good; i++) {
+        random_event(world);
+        if (below(6) == 0)
+            good = cycle(world);
+        if (i % 64 == 0)
+            arena_reset(&world->arena);
+    }
+    if (!good)
+        (void)fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < 2; i++)
+        sched_free(world->sched[i]);
+    arena_done(&world->arena);
+    free(world);
+    return good;
+}
+
+int main(int argc, char *argv[])
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    int64_t clusters = argc > 2 ? strtoll(argv[2], NULL, 10) : 20;
+    int64_t events = argc > 3 ? strtoll(argv[3], NULL, 10) : 1000;
+
+    for (int64_t i = 0; i < clusters; i++)
+        if (!run_cluster(seed + (uint64_t)i, events))
+            return 1;
+    printf("%lld clusters, %lld events each, from seed %llu: nothing broken\n", (long long)clusters,
+           (long long)events, (unsigned long long)seed);
+    return 0;
+}
