@@ -89,8 +89,8 @@ static bool has_gpus(const struct node *node)
 
 static struct node **root_of(struct node *node, int which)
 {
-    if (which == INDEX_GPU)
-        return &node->pool->index[0];
+    if (which != INDEX_CPU)
+        return &node->pool->index[which == INDEX_GPU ? 0 : 3];
     return &node->pool->index[has_gpus(node) ? 2 : 1];
 }
 
@@ -100,7 +100,7 @@ void index_remove(struct node *node)
         node->pool->room[r] -= node->counted[r];
     node->pool->parts -= node->counted[RES_PODS];
     memset(node->counted, 0, sizeof(node->counted));
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < INDEX_COUNT; which++)
         if (node->links[which].in)
             take_out(root_of(node, which), node, which);
 }
@@ -143,12 +143,13 @@ void index_update(struct sched *sched, struct node *node)
 {
     count_room(sched, node);
 
-    const int64_t keys[2] = {
+    const int64_t keys[INDEX_COUNT] = {
         [INDEX_GPU] = node->idle[RES_GPU] + node->releasing[RES_GPU],
         [INDEX_CPU] = node->idle[RES_CPU] + node->releasing[RES_CPU],
+        [INDEX_IDLE] = node->idle[RES_GPU],
     };
 
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < INDEX_COUNT; which++) {
         struct node_link *link = &node->links[which];
         bool wanted = node->schedulable && (which == INDEX_CPU || has_gpus(node));
 
@@ -177,6 +178,15 @@ struct node *index_from(struct node *root, int which, int64_t key)
         }
     }
     return found;
+}
+
+int64_t index_largest(struct node *root, int which)
+{
+    int64_t largest = INT64_MIN;
+
+    for (; root; root = root->links[which].right)
+        largest = root->links[which].key;
+    return largest;
 }
 
 struct node *index_next(struct node *root, int which, const struct node *node)

@@ -81,7 +81,7 @@ static void cursor_settle(struct order *order, struct order_node *node)
         return;
     for (; node->cursor < node->queue->sorted.count; node->cursor++) {
         struct group *group = node->queue->sorted.items[node->cursor];
-        if (group->in_active == LIST_NONE || !order->admit(order->user, group))
+        if (!group || group->in_active == LIST_NONE || !order->admit(order->user, group))
             continue;
         node->head = (struct order_entry){.group = group, .elastic = group->sorted_elastic};
         node->cursor++;

@@ -168,6 +168,10 @@ static bool walk_index(struct sched *sched,
                        struct placement *later,
                        struct placement *ret)
 {
+    /* Where no node has that many GPUs free now, the first that will have them is the answer. */
+    bool none_idle =
+        which == INDEX_GPU && index_largest(pod->group->queue->pool->index[3], INDEX_IDLE) < key;
+
     for (struct node *node = index_from(root, which, key); node;
          node = index_next(root, which, node)) {
         struct placement placement = {0};
@@ -180,6 +184,8 @@ static bool walk_index(struct sched *sched,
         }
         if (!later->node)
             *later = placement;
+        if (none_idle)
+            return false;
     }
     return false;
 }

@@ -508,97 +508,145 @@ enum quick {
     QUICK_UNSURE, /* the long way has to decide */
 };
 
-static bool place_one(struct search *search, struct pod *pod)
+/* What the node has of a resource with the recorded victims gone. */
+static int64_t room_of(const struct node *node, uint32_t res)
+{
+    int64_t room = node->idle[res] + node->releasing[res];
+
+    for (size_t i = 0; i < node->pods.count; i++) {
+        const struct pod *pod = node->pods.items[i];
+        for (size_t j = 0; pod->recorded && j < pod->want_count; j++)
+            room += pod->wants[j].res == res ? pod->wants[j].amount : 0;
+        room += pod->recorded && res == RES_PODS;
+    }
+    return room;
+}
+
+/* How many pods like `task` the node then holds. */
+static int64_t slots_of(const struct sched *sched, const struct pod *task, struct node *node)
+{
+    int64_t slots = sched->config.without_filters ? INT64_MAX : room_of(node, RES_PODS);
+
+    if (!filter_allowed(sched, task->shape, node))
+        return 0;
+    for (size_t i = 0; i < task->want_count; i++)
+        slots = i64_min(slots, room_of(node, task->wants[i].res) / task->wants[i].amount);
+    return i64_max(0, slots);
+}
+
+/* Slots without any victim, as far as they are needed. */
+static int64_t slots_now(const struct search *search, const struct pod *task)
+{
+    const struct pool *pool = search->group->queue->pool;
+    int64_t slots = 0;
+
+    for (size_t i = 0; i < pool->nodes.count && slots < (int64_t)search->tasks.count; i++)
+        slots += i64_min(slots_of(search->sched, task, pool->nodes.items[i]),
+                         (int64_t)search->tasks.count);
+    return slots;
+}
+
+/* A victim that could go somewhere else, now or into what is left of the node it leaves, would
+ * change what follows. */
+static bool could_move(struct search *search, struct pod *victim, const struct pod *task)
 {
     struct placement placement;
+    int64_t slots = slots_of(search->sched, task, victim->node);
+    bool fits = true;
 
-    if (!place_find(search->sched, pod, NULL, &placement))
-        return false;
-    pod_set(search->sched, pod, ST_PIPELINED, placement.node, NULL, 0);
-    return true;
+    for (size_t i = 0; i < victim->want_count && fits; i++) {
+        int64_t left = room_of(victim->node, victim->wants[i].res);
+
+        for (size_t j = 0; j < task->want_count; j++)
+            if (task->wants[j].res == victim->wants[i].res)
+                left -= slots * task->wants[j].amount;
+        fits = left >= victim->wants[i].amount;
+    }
+    return fits || victim->shape->shared || victim->claim_count ||
+           place_find(search->sched, victim, NULL, &placement);
 }
 
-/* Evicts the next victims that could make room on some node. */
-static bool quick_evict(struct search *search,
-                        struct proposals *proposals,
-                        const struct pod *task,
-                        struct pod_vec *evicted)
+/* Records the victims if their going makes one more slot. More than one slot at once would leave
+ * room for others in between: *unsure. */
+static bool gain_slot(struct search *search,
+                      const struct pod *task,
+                      const struct pod_vec *more,
+                      bool *unsure)
 {
+    int64_t gain = 0;
+
+    for (size_t i = 0; i < more->count; i++)
+        gain -= slots_of(search->sched, task, more->items[i]->node);
+    for (size_t i = 0; i < more->count; i++)
+        more->items[i]->recorded = true;
+    for (size_t i = 0; i < more->count; i++)
+        gain += slots_of(search->sched, task, more->items[i]->node);
+    for (size_t i = 0; i < more->count && !*unsure; i++)
+        *unsure = more->items[i]->node != more->items[0]->node ||
+                  (gain > 0 && (!i || more->items[i]->shape != more->items[i - 1]->shape) &&
+                   could_move(search, more->items[i], task));
+    if (gain > 0)
+        *unsure = *unsure || gain != (int64_t)more->count;
+    else
+        for (size_t i = 0; i < more->count; i++)
+            more->items[i]->recorded = false;
+    return gain > 0;
+}
+
+/* Takes proposals until one makes a slot. */
+static enum quick next_slot(struct search *search,
+                            struct proposals *proposals,
+                            const struct pod *task,
+                            struct pod_vec *victims)
+{
+    bool unsure = false;
+
     while (propose(proposals)) {
         const struct unit *unit = &proposals->units.items[proposals->units.count - 1];
-        struct node **nodes =
-            ARENA_ARRAY(search->sched->arena, struct node *, unit->pods.count + 1);
-        size_t count = unit_nodes(search, unit, nodes);
+        struct pod_vec more = {0};
 
-        for (size_t i = 0; i < count; i++) {
-            struct pod_vec more = victims_on(proposals, nodes[i]);
-
-            if (!could_help(task, &more))
-                continue;
-            for (size_t j = 0; j < more.count; j++) {
-                more.items[j]->recorded = true;
-                evict(search, more.items[j], evicted);
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A victim that could go somewhere else would change what follows. */
-static bool any_could_move(struct search *search, const struct pod_vec *evicted, size_t from)
-{
-    const struct shape *last = NULL;
-
-    for (size_t i = from; i < evicted->count; i++) {
-        struct placement placement;
-        struct pod *pod = evicted->items[i];
-
-        if (pod->shape == last)
+        if (!unit->pods.items[0]->node || unit->pods.count > 1)
+            return QUICK_UNSURE;
+        more = victims_on(proposals, unit->pods.items[0]->node);
+        if (!could_help(task, &more))
             continue;
-        last = pod->shape;
-        if (place_find(search->sched, pod, NULL, &placement))
-            return true;
+        bool gained = gain_slot(search, task, &more, &unsure);
+        for (size_t i = 0; gained && i < more.count; i++)
+            VEC_PUSH(search->sched->arena, victims, more.items[i]);
+        if (gained || unsure)
+            return unsure ? QUICK_UNSURE : QUICK_SOLVED;
     }
-    return false;
+    return QUICK_IMPOSSIBLE;
 }
 
-/* Adds pod after pod without starting over: right as long as the pods are interchangeable and no
- * victim finds another place. The result is tried once more as a whole before it counts. */
+/* Counts instead of trying: pods that are all alike need slots, and victims make them one at a
+ * time. Right as long as no victim could go elsewhere. The result is tried as a whole before it
+ * counts. */
 static enum quick solve_alike(struct search *search)
 {
     const struct pod *task = one_for_all(search);
-    struct mark mark = journal_mark(search->sched);
     struct proposals proposals;
+    struct pod_vec victims = {0};
     struct pod_vec evicted = {0};
-    struct pod_vec again = {0};
     enum quick result = QUICK_SOLVED;
 
     if (!task || search->tasks.count < 2 || !simple_group(search->group) || task->shape->scored)
         return QUICK_UNSURE;
+    int64_t missing = (int64_t)search->tasks.count - slots_now(search, task);
     proposals_open(&proposals, search);
-    for (size_t i = 0; i < search->tasks.count && result == QUICK_SOLVED; i++) {
-        size_t before = evicted.count;
-
-        while (result == QUICK_SOLVED && !place_one(search, search->tasks.items[i]))
-            if (!quick_evict(search, &proposals, task, &evicted))
-                result = QUICK_IMPOSSIBLE;
-        if (result == QUICK_SOLVED && any_could_move(search, &evicted, before))
-            result = QUICK_UNSURE;
-    }
-    journal_rollback(search->sched, mark);
+    for (; missing > 0 && result == QUICK_SOLVED; missing--)
+        result = next_slot(search, &proposals, task, &victims);
     proposals_close(&proposals);
-    spare(&evicted);
-    for (size_t i = 0; i < evicted.count; i++)
-        evicted.items[i]->recorded = false;
+    for (size_t i = 0; i < victims.count; i++)
+        victims.items[i]->recorded = false;
     if (result != QUICK_SOLVED)
         return result;
-    search->recorded = evicted;
-    if (!attempt(search, &search->tasks, NULL, &again)) {
+    search->recorded = victims;
+    if (!attempt(search, &search->tasks, NULL, &evicted)) {
         search->recorded.count = 0;
         return QUICK_UNSURE;
     }
-    record(search, &again);
+    record(search, &evicted);
     return QUICK_SOLVED;
 }
 

@@ -301,14 +301,16 @@ void victims_sorted(struct queue *queue)
     queue->suspects.count = 0;
     for (; queue->sorted_start < queue->sorted.count; queue->sorted_start++) {
         struct group *group = queue->sorted.items[queue->sorted_start];
-        if (group->in_active != LIST_NONE)
+        if (group && group->in_active != LIST_NONE)
             break;
-        group->in_sorted = false;
+        if (group)
+            group->in_sorted = false;
     }
     if (queue->sorted_valid)
         return;
     for (size_t i = queue->sorted_start; i < queue->sorted.count; i++)
-        queue->sorted.items[i]->in_sorted = false;
+        if (queue->sorted.items[i])
+            queue->sorted.items[i]->in_sorted = false;
     queue->sorted.count = 0;
     queue->sorted_start = 0;
     for (size_t i = 0; i < queue->active.count; i++) {
@@ -320,18 +322,15 @@ void victims_sorted(struct queue *queue)
     if (queue->sorted.count > 1)
         qsort(queue->sorted.items, queue->sorted.count, sizeof(*queue->sorted.items),
               by_victim_order);
+    for (size_t i = 0; i < queue->sorted.count; i++)
+        queue->sorted.items[i]->sorted_at = (uint32_t)i;
     queue->sorted_valid = true;
 }
 
-/* Taken out by walking: a group leaves its queue rarely, and then usually from a short list. */
 static void unsort(struct queue *queue, struct group *group)
 {
-    for (size_t i = queue->sorted_start; group->in_sorted && i < queue->sorted.count; i++)
-        if (queue->sorted.items[i] == group) {
-            VEC_REMOVE_SWAP(&queue->sorted, i);
-            queue->sorted_valid = false;
-            break;
-        }
+    if (group->in_sorted)
+        queue->sorted.items[group->sorted_at] = NULL;
     for (size_t i = 0; group->suspect && i < queue->suspects.count; i++)
         if (queue->suspects.items[i] == group) {
             VEC_REMOVE_SWAP(&queue->suspects, i);

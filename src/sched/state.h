@@ -121,7 +121,7 @@ struct node {
         int64_t key;
         uint32_t priority;
         bool in;
-    } links[2];                    /* in the capacity indexes: by GPUs, by CPU */
+    } links[3];                    /* in the capacity indexes: by GPUs, by CPU */
     int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
     uint32_t mark;                 /* scratch of searches: equals sched->mark_now when marked */
 };
@@ -129,6 +129,8 @@ struct node {
 enum {
     INDEX_GPU,
     INDEX_CPU,
+    INDEX_IDLE, /* GPUs that are free now */
+    INDEX_COUNT,
 };
 
 struct pod {
@@ -218,8 +220,9 @@ struct group {
     uint32_t in_active;
     uint32_t in_frail;
     uint32_t in_strays; /* index in sched->strays while it has no queue */
-    bool in_sorted;     /* in queue->sorted, under sorted_elastic */
-    bool suspect;       /* in queue->suspects */
+    bool in_sorted;     /* in queue->sorted, at sorted_at under sorted_elastic */
+    uint32_t sorted_at;
+    bool suspect; /* in queue->suspects */
     bool in_stale;
     int sorted_elastic;
     int64_t stale_since_ms;
@@ -279,7 +282,7 @@ struct pool {
     struct str name;
     VEC(struct node *) nodes; /* by rank, when sched->ranks_valid */
     VEC(struct queue *) tops;
-    struct node *index[3]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes */
+    struct node *index[4]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes; idle GPUs */
     int64_t total[SCHED_RESOURCES];
     int64_t room[RES_PODS]; /* CPU, memory, GPUs idle or releasing on nodes that can be used */
     int64_t parts;          /* thousandths of GPUs free on shared devices and as MIG instances */
@@ -443,4 +446,5 @@ uint8_t share_open(struct node *node, struct gname *name);
 void index_update(struct sched *sched, struct node *node);
 void index_remove(struct node *node);
 struct node *index_from(struct node *root, int which, int64_t key);
+int64_t index_largest(struct node *root, int which); /* key; INT64_MIN: empty */
 struct node *index_next(struct node *root, int which, const struct node *node);
