@@ -9,6 +9,7 @@
 #include "bench.h"
 #include "client.h"
 #include "http/tls.h"
+#include "null.h"
 #include "pods.h"
 #include "store/store.h"
 #include "tool/clock.h"
@@ -64,18 +65,26 @@ static void on_term(uv_signal_t *handle, int number)
     uv_stop(handle->loop);
 }
 
+static void make_certificate(struct buf *ret_crt, struct buf *ret_key)
+{
+    _cleanup_(buf_done) struct buf ca = {0};
+    _cleanup_(buf_done) struct buf ca_key = {0};
+    struct tls_made made = {&ca, &ca_key, ret_crt, ret_key};
+    struct err err = {0};
+
+    if (tls_make("127.0.0.1", clock_now_ms(), &made, &err) < 0)
+        die("certificate", &err);
+}
+
 static struct tls_identity *make_identity(void)
 {
-    struct buf ca = {0};
-    struct buf ca_key = {0};
-    struct buf crt = {0};
-    struct buf key = {0};
+    _cleanup_(buf_done) struct buf crt = {0};
+    _cleanup_(buf_done) struct buf key = {0};
     struct tls_identity *identity = NULL;
     struct err err = {0};
 
-    if (tls_make("127.0.0.1", clock_now_ms(), &(struct tls_made){&ca, &ca_key, &crt, &key}, &err) <
-            0 ||
-        tls_identity_new(buf_str(&crt), buf_str(&key), STR(""), &identity, &err) < 0)
+    make_certificate(&crt, &key);
+    if (tls_identity_new(buf_str(&crt), buf_str(&key), STR(""), &identity, &err) < 0)
         die("certificate", &err);
     return identity;
 }
@@ -108,6 +117,28 @@ _Noreturn static void serve(const char *path, int ready_fd)
     server_stop(servers[1]);
     store_close(store);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
+    exit(0);
+}
+
+/* The null server, in a process of its own too. */
+_Noreturn static void serve_null(int ready_fd, struct str body)
+{
+    struct buf crt = {0};
+    struct buf key = {0};
+    sigset_t signals;
+    int number = 0;
+
+    make_certificate(&crt, &key);
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    struct null_server *server = null_start(crt.p, key.p, body);
+    struct ports ports = {.tls = server ? null_port(server) : 0};
+    if (write(ready_fd, &ports, sizeof(ports)) != sizeof(ports))
+        die("pipe", NULL);
+    (void)sigwait(&signals, &number);
+    if (server)
+        null_stop(server);
     exit(0);
 }
 
@@ -356,6 +387,36 @@ static void measure(struct ports ports, pid_t server)
     free(latencies);
 }
 
+/* The same gets from a server that only speaks HTTP and TLS. */
+static void measure_null(void)
+{
+    static struct client clients[CLIENTS];
+    static char body[5000];
+    _cleanup_(buf_done) struct buf request = {0};
+    double *latencies = calloc(GETS, sizeof(double));
+    struct ports ports = {0};
+    int fds[2];
+
+    if (!latencies || pipe(fds) < 0)
+        die("pipe", NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        serve_null(fds[1], (struct str){memset(body, ' ', sizeof(body)), sizeof(body)});
+    if (pid < 0 || read(fds[0], &ports, sizeof(ports)) != sizeof(ports))
+        die("null server", NULL);
+    if (ports.tls) {
+        for (size_t i = 0; i < CLIENTS; i++)
+            client_open(&clients[i], ports.tls, true);
+        struct load load = {clients, CLIENTS, 0, GETS, NULL, latencies};
+        print_load("limit: null TLS server, gets", run_load(&load), &load, 0);
+        for (size_t i = 0; i < CLIENTS; i++)
+            client_close(&clients[i]);
+    }
+    (void)kill(pid, SIGTERM);
+    (void)waitpid(pid, NULL, 0);
+    free(latencies);
+}
+
 static void remove_folder(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -386,6 +447,7 @@ int main(void)
     if (read(fds[0], &ports, sizeof(ports)) != sizeof(ports))
         die("server did not start", NULL);
     measure(ports, pid);
+    measure_null();
     (void)kill(pid, SIGTERM);
     (void)waitpid(pid, NULL, 0);
     remove_folder(folder);

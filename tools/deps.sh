@@ -10,7 +10,7 @@ limit_s=900 # for one run of the package manager or of pip
 libraries='libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev libsqlite3-dev libuv1-dev libxxhash-dev
     libyaml-dev libzstd-dev zlib1g-dev'
 build="gcc make meson ninja-build pkg-config $libraries"
-test='binutils clang-14 clang-format-14 git libjansson-dev python3'
+test='binutils clang-14 clang-format-14 git libjansson-dev libmicrohttpd-dev python3'
 tidy='clang-tidy-19'
 # Used when the distribution has them; what needs them says so when they are missing.
 optional='clang-14 clang-format-14 kubernetes-client'
@@ -64,7 +64,7 @@ dist) wanted="$build $cross" ;;
 *) wanted=$build ;;
 esac
 if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
-    command -v meson > /dev/null && pkg-config --exists libuv libmicrohttpd gnutls libcurl sqlite3 libzstd \
+    command -v meson > /dev/null && pkg-config --exists libuv gnutls libcurl sqlite3 libzstd \
         yaml-0.1 2> /dev/null && exit 0
     say "this system has no apt-get; install what these Debian packages contain:" $wanted
     exit 1
