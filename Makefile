@@ -54,11 +54,12 @@ tidy: all
 
 bench: all
 	@tools/deps.sh test
-	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-sched
+	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-sched bench/bench-first bench/bench-spawn
 	@build/bench/bench-json
 	@build/bench/bench-server
 	@build/bench/bench-sched
 	@python3 bench/workspace.py
+	@bench/agent.py
 
 image: all
 	@deploy/image/build.py

@@ -23,7 +23,9 @@
 static int make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
 {
     (void)snprintf(out, CGROUP_PATH_BYTES, "%s/" NAME, parent);
-    return mkdir(out, 0755) < 0 && errno != EEXIST ? -errno : 0;
+    if (mkdir(out, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    return access(out, W_OK) < 0 ? -errno : 0; /* perhaps another user's */
 }
 
 static int enable(const char *folder)
@@ -125,23 +127,27 @@ static void add_v1(const struct pod *pod, const struct json *container, struct b
     int64_t memory = amount(container, "limits", "memory", false);
     int64_t cpu = amount(container, "limits", "cpu", true);
     struct group group;
-    group_of(pod, container, cgroups->memory, &group);
-    add_folders(records, &group);
+    /* Joining a group of version 1 waits for every CPU: what is not limited joins none. */
     if (memory) {
+        group_of(pod, container, cgroups->memory, &group);
+        add_folders(records, &group);
         add_file(records, group.container, "memory.limit_in_bytes", memory);
         add_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
+        add_join(records, group.container);
+        buf_addf(records, "cgroup.oom=%s/memory.oom_control", group.container);
+        buf_addc(records, '\0');
     }
-    add_join(records, group.container);
-    buf_addf(records, "cgroup.oom=%s/memory.oom_control", group.container);
-    buf_addc(records, '\0');
-    group_of(pod, container, cgroups->cpu, &group);
-    add_folders(records, &group);
-    add_file(records, group.container, "cpu.shares", shares_of(container));
+    if (cpu || amount(container, "requests", "cpu", true)) {
+        group_of(pod, container, cgroups->cpu, &group);
+        add_folders(records, &group);
+        add_file(records, group.container, "cpu.shares", shares_of(container));
+    }
     if (cpu) {
         add_file(records, group.container, "cpu.cfs_period_us", PERIOD_US);
         add_file(records, group.container, "cpu.cfs_quota_us", cpu * (PERIOD_US / 1000));
     }
-    add_join(records, group.container);
+    if (cpu || amount(container, "requests", "cpu", true))
+        add_join(records, group.container);
     group_of(pod, container, cgroups->pids, &group);
     add_folders(records, &group);
     add_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
@@ -173,7 +179,7 @@ static void add_v2(const struct pod *pod, const struct json *container, struct b
         buf_addf(records, "cgroup.write=%lld %d", (long long)(cpu * (PERIOD_US / 1000)), PERIOD_US);
         buf_addc(records, '\0');
     }
-    add_join(records, group.container);
+    record_add(records, "cgroup.into", str_from(group.container));
     buf_addf(records, "cgroup.oom=%s/memory.events", group.container);
     buf_addc(records, '\0');
 }
@@ -195,6 +201,11 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
     for (size_t i = 0; i < count; i++) {
         struct group group;
         group_of(pod, container, bases[i], &group);
-        add_join(records, group.container);
+        if (access(group.container, F_OK) < 0)
+            continue;
+        if (cgroups->kind == CGROUP_V2)
+            record_add(records, "cgroup.into", str_from(group.container));
+        else
+            add_join(records, group.container);
     }
 }

@@ -81,7 +81,8 @@ struct machine {
     int64_t memory_bytes;
     int64_t disk_bytes;
     bool root;
-    bool mount_ns; /* mount and pid namespaces can be made */
+    bool user_ns;  /* needed, and can be made: not root */
+    bool mount_ns; /* mount, pid, uts and ipc namespaces can be made */
     bool overlay;
     uid_t uid; /* whom pods run as */
     gid_t gid;

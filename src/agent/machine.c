@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* machine: what this machine has and permits, looked at once at the start. */
@@ -68,6 +70,79 @@ static void read_user(struct machine *machine)
                                  : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 }
 
+/* ---- what the kernel permits: tried out in a child, which is gone afterwards ---- */
+
+#define PERMITS_USER    1
+#define PERMITS_MOUNT   2
+#define PERMITS_OVERLAY 4
+
+static int write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int r = fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static int try_namespaces(bool root, const char *folder)
+{
+    int permits = 0;
+    char map[64];
+    unsigned uid = geteuid(), gid = getegid();
+    if (!root) {
+        if (unshare(CLONE_NEWUSER) < 0)
+            return permits;
+        (void)write_text("/proc/self/setgroups", "deny");
+        (void)snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+        if (write_text("/proc/self/uid_map", map) < 0)
+            return permits;
+        (void)snprintf(map, sizeof(map), "%u %u 1", gid, gid);
+        if (write_text("/proc/self/gid_map", map) < 0)
+            return permits;
+        permits |= PERMITS_USER;
+    }
+    if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return permits;
+    permits |= PERMITS_MOUNT;
+    if (chdir(folder) < 0)
+        return permits;
+    static const char *const options[] = {"lowerdir=/,upperdir=up,workdir=work",
+                                          "lowerdir=/,upperdir=up,workdir=work,userxattr"};
+    for (size_t i = 0; i < 2; i++)
+        if (mount("overlay", "root", "overlay", 0, options[i]) == 0)
+            return permits | PERMITS_OVERLAY;
+    return permits;
+}
+
+static void look_at_namespaces(struct machine *machine, const char *data_dir)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    static const char *const parts[] = {"up", "work", "root"};
+    (void)snprintf(folder, sizeof(folder), "%s/probe", data_dir);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
+        (void)files_make_folder(path, 0700, NULL);
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(try_namespaces(machine->root, folder));
+    int status = 0;
+    if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status)) {
+        machine->user_ns = WEXITSTATUS(status) & PERMITS_USER;
+        machine->mount_ns = WEXITSTATUS(status) & PERMITS_MOUNT;
+        machine->overlay = WEXITSTATUS(status) & PERMITS_OVERLAY;
+    }
+    (void)snprintf(path, sizeof(path), "%s/work/work", folder);
+    (void)rmdir(path);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
+        (void)rmdir(path);
+    }
+    (void)rmdir(folder);
+}
+
 void machine_look(struct machine *machine, const char *data_dir)
 {
     *machine = (struct machine){0};
@@ -83,6 +158,5 @@ void machine_look(struct machine *machine, const char *data_dir)
     read_user(machine);
     cgroup_look(&machine->cgroups);
     gpu_look(&machine->gpus);
-    machine->mount_ns = machine->root;
-    machine->overlay = machine->root;
+    look_at_namespaces(machine, data_dir);
 }

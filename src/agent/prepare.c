@@ -58,6 +58,8 @@ int prepare_pod(struct pod *pod, struct err *err)
     if (r)
         return r;
     record_add(&records, "hostname", pod_hostname(pod));
+    if (machine->user_ns)
+        record_add(&records, "ns", STR("user"));
     if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostNetwork"), false))
         record_add(&records, "ns", STR("uts"));
     if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostIPC"), false))

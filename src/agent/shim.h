@@ -54,6 +54,7 @@
  *     caps=HEX            capabilities it keeps; default all
  *     nonewprivs=1 seccomp=1
  *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,
+ *     cgroup.into=D       a version 2 group to be born in
  *     cgroup.join=F       a file that takes the pid; cgroup.oom=F: "oom_kill N" there tells of one
  *     oomscore=N          /proc/self/oom_score_adj
  *     log.bytes=N         size of one log file; default SHIM_LOG_BYTES

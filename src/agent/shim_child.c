@@ -57,9 +57,9 @@ static int write_text(const char *path, const char *text)
     return r;
 }
 
-/* Limits that the machine refuses are not worth failing a pod for: the agent has told of them in
- * the node's conditions. Joining is. */
-static int join_cgroups(const struct records *spec, char words[static 256])
+/* Before the child is born: its groups. Limits that the machine refuses are not worth failing a pod
+ * for: the agent has told of them in the node's conditions. */
+static int make_groups(const struct records *spec, char words[static 256])
 {
     const char *file = "";
     struct record record;
@@ -70,9 +70,17 @@ static int join_cgroups(const struct records *spec, char words[static 256])
             file = record.value;
         if (record_is(&record, "cgroup.write"))
             (void)write_text(file, record.value);
+    }
+    return 0;
+}
+
+/* In the child, where it was not born into its group. */
+static int join_groups(const struct records *spec, char words[static 256])
+{
+    struct record record;
+    for (size_t offset = 0; records_next(spec, &offset, &record);)
         if (record_is(&record, "cgroup.join") && write_text(record.value, "0") < 0)
             return shim_fail(words, "join", record.value);
-    }
     const char *score = records_get(spec, "oomscore");
     if (score)
         (void)write_text("/proc/self/oom_score_adj", score);
@@ -208,7 +216,7 @@ static int become(const struct child_request *request, int report_fd, char words
         errno = -r;
         return shim_fail(words, "standard streams", "");
     }
-    r = join_cgroups(spec, words);
+    r = join_groups(spec, words);
     if (r == 0)
         r = request->join_fd >= 0 ? join_container(request->join_fd, words)
                                   : mounts_make(request, words);
@@ -248,8 +256,16 @@ static pid_t clone_child(const struct child_request *request)
         }
     }
     struct clone_args args = {.flags = clone_flags(request), .exit_signal = SIGCHLD};
+    const char *group = records_get(request->spec, "cgroup.into");
+    int group_fd = group ? open(group, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (group_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (unsigned)group_fd;
+    }
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     int r = pid < 0 ? -errno : pid;
+    if (group_fd >= 0)
+        close(group_fd);
     if (pid != 0 && own >= 0) {
         (void)setns(own, CLONE_NEWPID);
         close(own);
@@ -284,6 +300,9 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     int pair[2];
     words[0] = '\0';
     *ret_master = -1;
+    int r = make_groups(request->spec, words);
+    if (r)
+        return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return shim_fail(words, "socketpair", "");
     pid_t pid = clone_child(request);
@@ -299,7 +318,7 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
         _exit(report_send(pair[1], &report, -1) ? 126 : 127);
     }
     close(pair[1]);
-    int r = await_exec(pair[0], ret_master, words);
+    r = await_exec(pair[0], ret_master, words);
     close(pair[0]);
     if (r == 0)
         return pid;

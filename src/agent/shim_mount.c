@@ -307,12 +307,26 @@ static int carry_mounts(struct root *root, const char *folder)
     return 0;
 }
 
-/* A new root of the host's directories, bound: for the days without overlay. */
+/* The folder and every mount below it. */
+static int make_read_only(struct root *root, const char *path)
+{
+    struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+    int fd = open_in(root->fd, path, O_PATH);
+    if (fd < 0)
+        return fd;
+    long r = syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
+                     sizeof(attributes));
+    close(fd);
+    return r < 0 ? shim_fail(root->words, "make read-only", path) : 0;
+}
+
+/* A new root of the host's directories, bound and read-only, with /tmp and /run of its own: where
+ * the kernel lets us have no overlay. */
 static int bind_root(struct root *root, const char *target)
 {
     static const char *const folders[] = {"/bin",   "/boot",  "/etc", "/home", "/lib", "/lib32",
                                           "/lib64", "/media", "/mnt", "/nix",  "/opt", "/root",
-                                          "/run",   "/sbin",  "/srv", "/tmp",  "/usr", "/var"};
+                                          "/sbin",  "/srv",   "/tmp", "/usr",  "/var"};
     if (mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m") < 0)
         return shim_fail(root->words, "mount tmpfs at", target);
     root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -337,10 +351,13 @@ static int bind_root(struct root *root, const char *target)
             continue;
         int r = bind_over(root, fd, folders[i], "rec");
         close(fd);
+        if (r == 0)
+            r = make_read_only(root, folders[i]);
         if (r)
             return r;
     }
-    return 0;
+    int r = mount_in(root, "tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=755");
+    return r ? r : mount_in(root, "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
 }
 
 /* ---- what every container has ---- */
@@ -364,14 +381,18 @@ static int make_devices(struct root *root, const char *shm_options)
                                            {"/proc/self/fd/2", "stderr"},
                                            {"pts/ptmx", "ptmx"}};
     int r = mount_in(root, "tmpfs", "/dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=4m");
-    for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(*devices); i++) {
-        char path[32];
-        (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
-        r = bind_path(root, path, path, "");
-    }
     int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY) : -1;
     if (r == 0 && dev < 0)
         return shim_fail(root->words, "open", "/dev");
+    for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(*devices); i++) {
+        char path[32];
+        struct stat st;
+        (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
+        /* A node of our own is cheaper than a mount of the host's; only root may make one. */
+        if (stat(path, &st) < 0 || mknodat(dev, devices[i], S_IFCHR, st.st_rdev) < 0 ||
+            fchmodat(dev, devices[i], 0666, 0) < 0)
+            r = bind_path(root, path, path, "");
+    }
     for (size_t i = 0; r == 0 && i < sizeof(links) / sizeof(*links); i++)
         if (symlinkat(links[i][0], dev, links[i][1]) < 0)
             r = shim_fail(root->words, "symlink /dev/", links[i][1]);
@@ -449,11 +470,16 @@ static int make_kernel_mounts(struct root *root, const struct records *spec)
         return r;
     unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     bool own_pids = records_has(spec, "ns", "pid");
-    r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL)
-                 : bind_path(root, "/proc", "/proc", "rec");
+    /* Where the machine hides parts of its own /proc, a new one is refused to ordinary users. */
+    r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
+    if (r)
+        r = bind_path(root, "/proc", "/proc", "rec");
     if (r)
         return r;
-    return bind_path(root, "/sys", "/sys", "ro");
+    /* In a user namespace only the whole tree may be bound. */
+    if (bind_path(root, "/sys", "/sys", "ro") == 0)
+        return 0;
+    return bind_path(root, "/sys", "/sys", "rec,ro");
 }
 
 static int make_records(struct root *root, const struct records *spec)

@@ -113,6 +113,15 @@ static int replace_file(const char *path, const char *text)
     return rename(next, path) < 0 ? -errno : 0;
 }
 
+static int write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int r = fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
 static long oom_kills(const char *path)
 {
     char text[512];
@@ -549,14 +558,31 @@ static int make_memory(const struct records *pod)
     return 0;
 }
 
+/* Without root: a user namespace in which we are who we were, but may make the other namespaces. */
+static int make_user(void)
+{
+    char map[64];
+    unsigned uid = geteuid(), gid = getegid();
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -errno;
+    (void)write_file("/proc/self/setgroups", "deny");
+    (void)snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+    int r = write_file("/proc/self/uid_map", map);
+    (void)snprintf(map, sizeof(map), "%u %u 1", gid, gid);
+    return r ? r : write_file("/proc/self/gid_map", map);
+}
+
 static int sandbox(const struct records *pod)
 {
+    int r = records_has(pod, "ns", "user") ? make_user() : 0;
+    if (r)
+        return r;
     int flags = (records_has(pod, "ns", "net") ? CLONE_NEWNET : 0) |
                 (records_has(pod, "ns", "uts") ? CLONE_NEWUTS : 0) |
                 (records_has(pod, "ns", "ipc") ? CLONE_NEWIPC : 0);
     if (flags && unshare(flags) < 0)
         return -errno;
-    int r = make_memory(pod);
+    r = make_memory(pod);
     if (r)
         return r;
     const char *hostname = records_get(pod, "hostname");

@@ -98,6 +98,7 @@ class Muster:
             self.env["PATH"] = path_first + ":" + self.env["PATH"]
         self.env["PATH"] = BUILD + ":" + self.env["PATH"]
         self.listen = "127.0.0.1:0"
+        self.prefix = []  # a command that runs muster, as another user for instance
         self.process = None
 
     def __enter__(self):
@@ -125,7 +126,7 @@ class Muster:
     def start(self):
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
-                [binary("muster"), "up", "--data-dir", self.data, "--listen", self.listen,
+                [*self.prefix, binary("muster"), "up", "--data-dir", self.data, "--listen", self.listen,
                  "--kubeconfig-out", self.kubeconfig, *self.flags],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env,
                 start_new_session=True)
