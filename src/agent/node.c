@@ -1,3 +1,4 @@
+#include "agent/doctor.h"
 #include "agent/internal.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -83,6 +84,17 @@ static void add_condition(struct arena *arena,
     json_add_str(arena, condition, "lastTransitionTime", now);
 }
 
+/* What `muster doctor` says about the machine, where pods depend on it. */
+static void add_findings(struct agent *agent, struct arena *arena, struct json *conditions)
+{
+    struct finding *findings = ARENA_ARRAY(arena, struct finding, DOCTOR_FINDINGS_MAX);
+    size_t count = doctor_machine(&agent->machine, findings);
+    for (size_t i = 0; i < count; i++)
+        if (findings[i].condition)
+            add_condition(arena, conditions, findings[i].condition, findings[i].ok,
+                          findings[i].ok ? "Permitted" : "NotPermitted", findings[i].words);
+}
+
 static struct json *node_status(struct agent *agent, struct arena *arena, const struct node *node)
 {
     const struct machine *machine = &agent->machine;
@@ -96,6 +108,7 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
                   "disk space is available");
     add_condition(arena, conditions, "PIDPressure", false, "KubeletHasSufficientPID",
                   "process ids are available");
+    add_findings(agent, arena, conditions);
     add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
     struct json *addresses = json_add_array(arena, status, "addresses");
     struct json *address = json_push(addresses, json_new_object(arena));

@@ -8,7 +8,7 @@
 int main(int argc, char *argv[], char *envp[])
 {
     static const struct command *const commands[] = {
-        &command_up,       &command_store,        &command_kubeconfig,
+        &command_up,       &command_doctor,       &command_store, &command_kubeconfig,
         &command_operator, &command_hollow_nodes, NULL,
     };
     static const struct program muster = {

@@ -1,0 +1,101 @@
+#include "agent/env.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "test.h"
+
+#include <errno.h>
+
+TEST(references_are_expanded_as_kubernetes_does)
+{
+    static const struct {
+        const char *text;
+        const char *want;
+        const char *why;
+    } rows[] = {
+        {"plain", "plain", "no reference"},
+        {"$(A)", "one", "a known name"},
+        {"x$(A)y$(B)", "xoney", "several, one of them empty"},
+        {"$(NOPE)", "$(NOPE)", "an unknown name stays"},
+        {"$$(A)", "$(A)", "an escaped reference"},
+        {"$$$(A)", "$one", "an escaped dollar before a reference"},
+        {"$$", "$", "two dollars are one"},
+        {"$A ${A}", "$A ${A}", "shell syntax is the shell's"},
+        {"$(A", "$(A", "an open bracket"},
+        {"$", "$", "a dollar at the end"},
+    };
+    struct arena arena = {0};
+    struct env env = {0};
+    env_set(&arena, &env, STR("A"), STR("zero"));
+    env_set(&arena, &env, STR("B"), STR(""));
+    env_set(&arena, &env, STR("A"), STR("one"));
+    EXPECT(env.count == 2);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(str_is(env_expand(&arena, &env, str_from(rows[i].text)), rows[i].want));
+    }
+    arena_done(&arena);
+}
+
+TEST(fields_of_the_pod_are_found)
+{
+    static const struct {
+        const char *path;
+        const char *want; /* NULL: refused */
+        const char *why;
+    } rows[] = {
+        {"metadata.name", "p", "name"},
+        {"metadata.labels['a.b/c']", "d", "a label with dots and a slash"},
+        {"metadata.labels['none']", "", "an absent label is empty"},
+        {"metadata.labels", "a.b/c=\"d\"", "all labels"},
+        {"spec.nodeName", "n", "the node"},
+        {"status.podIP", "127.64.0.1", "the address"},
+        {"spec.containers", NULL, "what is not a field"},
+        {"metadata.labels['", NULL, "an open subscript"},
+    };
+    struct arena arena = {0};
+    struct err err = {0};
+    struct json *pod = NULL;
+    struct str text =
+        STR("{\"metadata\":{\"name\":\"p\",\"labels\":{\"a.b/c\":\"d\"}},\"spec\":{}}");
+    EXPECT(json_parse(&arena, text, &pod, &err) == 0);
+    struct env_context context = {
+        .pod = pod, .pod_ip = STR("127.64.0.1"), .node_name = STR("n"), .ns = STR("x")};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct str value = STR_NONE;
+        test_case(rows[i].why);
+        int r = env_field(&arena, &context, str_from(rows[i].path), &value, &err);
+        EXPECT(rows[i].want ? r == 0 && str_is(value, rows[i].want) : r == -EINVAL);
+    }
+    arena_done(&arena);
+}
+
+TEST(resources_are_divided_and_rounded_up)
+{
+    static const struct {
+        const char *reference;
+        const char *want;
+        const char *why;
+    } rows[] = {
+        {"{\"resource\":\"limits.cpu\"}", "2", "1500m in whole CPUs"},
+        {"{\"resource\":\"limits.cpu\",\"divisor\":\"1m\"}", "1500", "in thousandths"},
+        {"{\"resource\":\"limits.memory\",\"divisor\":\"1Mi\"}", "64", "in MiB"},
+        {"{\"resource\":\"requests.memory\"}", "0", "nothing asked for"},
+    };
+    struct arena arena = {0};
+    struct err err = {0};
+    struct json *container = NULL;
+    EXPECT(json_parse(&arena,
+                      STR("{\"resources\":{\"limits\":{\"cpu\":\"1500m\",\"memory\":\"64Mi\"}}}"),
+                      &container, &err) == 0);
+    struct env_context context = {.node_cpu_milli = 4000, .node_memory_bytes = 1 << 30};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct json *reference = NULL;
+        struct str value = STR_NONE;
+        test_case(rows[i].why);
+        EXPECT(json_parse(&arena, str_from(rows[i].reference), &reference, &err) == 0);
+        EXPECT(env_resource(&arena, &context, container, reference, &value, &err) == 0);
+        EXPECT(str_is(value, rows[i].want));
+    }
+    arena_done(&arena);
+}
