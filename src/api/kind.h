@@ -96,6 +96,8 @@ struct kind_crd {
       "torchrunqueue", "trq", "", true, true, true)                                                \
     X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",        \
       "tj,trj", "all", true, true, true)                                                           \
+    X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
+      false, true)                                                                                 \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)

@@ -35,6 +35,33 @@ static void hold(struct job_run *run, const char *reason, struct str message)
     job_say(run, JOB_PROVISIONING, message);
 }
 
+/* Whether a claim that names `class` (`named`: says anything at all) can be bound some day. */
+static bool check_class(struct job_run *run,
+                        const struct job_claim *claim,
+                        struct str class,
+                        bool named)
+{
+    const struct cache *cache = run->input->cache;
+
+    if (class.len && !cache_get(cache, &kind_storageclass, STR(""), class)) {
+        hold(run, "StorageClassNotFound",
+             str_printf(run->arena,
+                        "StorageClass " STR_FMT " of claim " STR_FMT
+                        " (%s) does not exist; see: kubectl get storageclass",
+                        STR_ARG(class), STR_ARG(claim->name), claim->what));
+        return false;
+    }
+    if (!named && !has_default_class(cache)) {
+        hold(run, "StorageClassNotFound",
+             str_printf(run->arena,
+                        "claim " STR_FMT " (%s) names no StorageClass and the cluster has no "
+                        "default one; set storage.%s.storageClass in the queue",
+                        STR_ARG(claim->name), claim->what, claim->what));
+        return false;
+    }
+    return true;
+}
+
 /* False when the claim can never be bound as it is. A claim that merely is not bound yet does not
  * hold anything up: some are bound only when a pod that uses them is placed. */
 static bool check_claim(struct job_run *run,
@@ -44,7 +71,6 @@ static bool check_claim(struct job_run *run,
     const struct json *root = object_json(object, run->arena);
     struct str phase = json_str_at(root, "status.phase");
     struct str class = json_str_at(root, "spec.storageClassName");
-    const struct cache *cache = run->input->cache;
 
     if (str_is(phase, "Bound"))
         return true;
@@ -56,23 +82,7 @@ static bool check_claim(struct job_run *run,
                         STR_ARG(claim->name), claim->what));
         return false;
     }
-    if (class.len && !cache_get(cache, &kind_storageclass, STR(""), class)) {
-        hold(run, "StorageClassNotFound",
-             str_printf(run->arena,
-                        "StorageClass " STR_FMT " of claim " STR_FMT
-                        " (%s) does not exist; see: kubectl get storageclass",
-                        STR_ARG(class), STR_ARG(claim->name), claim->what));
-        return false;
-    }
-    if (!class.p && !has_default_class(cache)) {
-        hold(run, "StorageClassNotFound",
-             str_printf(run->arena,
-                        "claim " STR_FMT " (%s) names no StorageClass and the cluster has no "
-                        "default one; set storage.%s.storageClass in the queue",
-                        STR_ARG(claim->name), claim->what, claim->what));
-        return false;
-    }
-    return true;
+    return check_class(run, claim, class, class.p != NULL);
 }
 
 static bool provision_claims(struct job_run *run)
@@ -88,7 +98,10 @@ static bool provision_claims(struct job_run *run)
         if (object) {
             ready = check_claim(run, claim, object) && ready;
         } else if (claim->spec) {
+            struct str class = json_str(json_get(claim->spec, "storageClassName"));
+
             action_create(&run->actions, &kind_pvc, job_make_claim(model, claim, run->arena));
+            ready = check_class(run, claim, class, class.len > 0) && ready;
         } else {
             hold(run, "ClaimNotFound",
                  str_printf(run->arena, "PersistentVolumeClaim " STR_FMT " (%s) does not exist",

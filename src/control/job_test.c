@@ -330,6 +330,9 @@ static void build(struct world *world, const struct row *row)
     put(world, &kind_torchrunqueue,
         "{\"metadata\":{\"namespace\":\"default\",\"name\":\"bad\",\"uid\":\"u-b\"},\"spec\":{"
         "\"podTemplate\":{\"spec\":{\"containers\":[{\"name\":\"main\"}]}}}}");
+    put(world, &kind_storageclass,
+        "{\"metadata\":{\"name\":\"local\",\"annotations\":{\"storageclass.kubernetes.io/"
+        "is-default-class\":\"true\"}}}");
     put(world, &kind_node,
         "{\"metadata\":{\"name\":\"n\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","
         "\"status\":\"True\"}]}}");

@@ -24,17 +24,9 @@
 /* Flow: on_change() feeds the core and the cache; the timer brings scheduler_turn(), which runs a
  * cycle and hands the plan to scheduler_apply.c. */
 
-static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &kind_node,
-                                             &kind_podgroup, &kind_pod};
-/* Kinds that are custom everywhere, by the name of their resource; watched where they are served.
- */
-static const struct {
-    const char *group;
-    const char *version;
-    const char *plural;
-} also_watched[] = {{"kai.scheduler", "v1alpha1", "topologies"}};
-#define WATCHES_MAX \
-    (sizeof(watched) / sizeof(watched[0]) + sizeof(also_watched) / sizeof(also_watched[0]))
+static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &kind_topology,
+                                             &kind_node,  &kind_podgroup,      &kind_pod};
+#define WATCHES (sizeof(watched) / sizeof(watched[0]))
 
 struct watch {
     struct scheduler *scheduler;
@@ -52,8 +44,7 @@ struct scheduler {
     const struct log *log;
     int64_t (*now)(void *user);
     void *now_user;
-    struct watch watches[WATCHES_MAX];
-    size_t watch_count;
+    struct watch watches[WATCHES];
     size_t watches_synced;
     int64_t report_ms; /* when queues were last told how they are */
     bool report_due;
@@ -90,7 +81,7 @@ static void arm_for_change(struct scheduler *scheduler)
 {
     int64_t at_ms = scheduler->last_ms + SCHEDULER_CYCLE_MIN_MS;
 
-    if (scheduler->watches_synced < scheduler->watch_count || !sched_needs_cycle(scheduler->core))
+    if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
         return;
     arm(scheduler, at_ms > scheduler->not_before_ms ? at_ms : scheduler->not_before_ms);
 }
@@ -118,9 +109,8 @@ static void on_change(void *user, const struct api_change *change)
                      LOG_STR("name", change->object->name), LOG_ERR(&err));
         break;
     case API_SYNCED:
-        if (!watch->synced && ++scheduler->watches_synced == scheduler->watch_count)
-            log_info(scheduler->log, "scheduler.synced",
-                     LOG_I64("kinds", (int64_t)scheduler->watch_count));
+        if (!watch->synced && ++scheduler->watches_synced == WATCHES)
+            log_info(scheduler->log, "scheduler.synced", LOG_I64("kinds", (int64_t)WATCHES));
         watch->synced = true;
         break;
     case API_BOOKMARK:
@@ -187,7 +177,7 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     int64_t now_ms = clock_of(scheduler);
     struct sched_plan plan = {0};
 
-    if (scheduler->watches_synced < scheduler->watch_count)
+    if (scheduler->watches_synced < WATCHES)
         return INT64_MAX;
     bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||
                (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS);
@@ -208,28 +198,6 @@ int64_t scheduler_turn(struct scheduler *scheduler)
                   LOG_I64("evictions", (int64_t)plan.evict_count),
                   LOG_I64("waiting", (int64_t)plan.waiting_count));
     return arm_for_later(scheduler);
-}
-
-static void begin_watches(struct scheduler *scheduler)
-{
-    const struct kind *kinds[WATCHES_MAX];
-    size_t count = 0;
-
-    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
-        kinds[count++] = watched[i];
-    for (size_t i = 0; i < sizeof(also_watched) / sizeof(also_watched[0]); i++) {
-        kinds[count] =
-            kinds_by_plural(scheduler->api->kinds, str_from(also_watched[i].group),
-                            str_from(also_watched[i].version), str_from(also_watched[i].plural));
-        count += kinds[count] != NULL;
-    }
-    scheduler->watch_count = count;
-    for (size_t i = 0; i < count; i++) {
-        scheduler->watches[i].scheduler = scheduler;
-        scheduler->watches[i].watch =
-            api_watch(scheduler->api, &(struct api_watch_request){.kind = kinds[i]}, on_change,
-                      &scheduler->watches[i]);
-    }
 }
 
 int scheduler_start(uv_loop_t *loop,
@@ -267,7 +235,12 @@ int scheduler_start(uv_loop_t *loop,
         }
         scheduler->timer->data = scheduler;
     }
-    begin_watches(scheduler);
+    for (size_t i = 0; i < WATCHES; i++) {
+        scheduler->watches[i].scheduler = scheduler;
+        scheduler->watches[i].watch =
+            api_watch(api, &(struct api_watch_request){.kind = watched[i]}, on_change,
+                      &scheduler->watches[i]);
+    }
     *ret = scheduler;
     return 0;
 }
@@ -286,7 +259,7 @@ void scheduler_stop(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
-    for (size_t i = 0; i < scheduler->watch_count; i++)
+    for (size_t i = 0; i < WATCHES; i++)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
     sched_free(scheduler->core);

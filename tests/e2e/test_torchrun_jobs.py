@@ -1,0 +1,183 @@
+"""What becomes of a TorchrunJob: restarts, suspension, deadlines, lost pods, and words for every wait."""
+
+import os
+
+from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
+
+TRAIN = os.path.join(EXAMPLES, "train", "train.py")
+NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: q}
+spec:
+  nodeResources: {gpus: 2, cpus: 8, memory: 16Gi}
+  storage:
+    checkpoints: {enabled: true, size: 1Gi}
+"""
+
+
+def job(name, command, gpus=2, **spec):
+    lines = "".join(f"  {key}: {value}\n" for key, value in spec.items())
+    return f"""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: {name}}}
+spec:
+  jobQueue: q
+  numGPUs: {gpus}
+  command: '{command}'
+{lines}"""
+
+
+def status(m, name):
+    return (m.get("torchrunjob", name) or {}).get("status", {})
+
+
+def wait_phase(m, name, *phases, limit=120):
+    return wait_for(lambda: status(m, name).get("phase") in phases and status(m, name),
+                    f"{name} to be {' or '.join(phases)}", limit)
+
+
+def need_torch():
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+
+
+def training(steps, *more):
+    return f"python3 {TRAIN} --steps {steps} --checkpoint-dir /checkpoints/run {' '.join(more)}"
+
+
+def test_a_failed_rank_restarts_all_from_the_checkpoint():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
+        m.apply(QUEUE)
+        m.apply(job("t", training(40, "--fail-at-step", "22"), gpus=4, reliability="{maxRestarts: 2}"))
+        end = wait_phase(m, "t", "Succeeded", "Failed", limit=200)
+        check(end["phase"] == "Succeeded", end["message"])
+        check((end["restarts"], end["generation"], end["preemptions"]) == (1, 1, 0), f"counted wrong: {end}")
+        text = m.kubectl("logs", "t-worker-0").stdout
+        check("resumed at step 20" in text and "done: 40 steps" in text, text)
+        check(end["failure"]["exitCode"] == 3, f"the failure is not the rank's: {end['failure']}")
+
+
+def test_the_budget_of_restarts_ends_and_a_missing_command_is_not_tried_again():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=4, flags=NODES) as m:
+        m.apply(QUEUE)
+        m.apply(job("f", "exit 9", gpus=1, reliability="{maxRestarts: 1}"))
+        m.apply(job("n", "no-such-program --now", gpus=1))
+        end = wait_phase(m, "f", "Failed")
+        check(end["restarts"] == 1 and end["exitCode"] == 9, f"{end}")
+        check("all 1 restarts are used up" in end["message"], end["message"])
+        end = wait_phase(m, "n", "Failed")
+        check(end["restarts"] == 0 and end["exitCode"] == 127, f"{end}")
+        check("command not found" in end["message"], end["message"])
+        story = m.kubectl("describe", "torchrunjob", "f").stdout
+        for word in ("Queued", "Running", "Restarting", "Failed"):
+            check(word in story.split("Events:")[1], f"{word} is not in the story:\n{story}")
+
+
+def test_a_deleted_pod_costs_no_restart_and_suspension_keeps_the_work():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
+        m.apply(QUEUE)
+        m.apply(job("s", training(60, "--step-seconds", "0.3"), gpus=4, reliability="{maxRestarts: 0}"))
+        trained = lambda text: lambda: text in m.kubectl("logs", "s-worker-0", ok=False).stdout
+        wait_for(trained("step 10/60"), "ten steps", 90)
+        m.kubectl("delete", "pod", "s-worker-1", "--wait=false")
+        wait_for(lambda: status(m, "s").get("generation") == 1, "a new generation", 60)
+        wait_for(trained("resumed at step"), "the training to go on", 120)
+        m.kubectl("patch", "torchrunjob", "s", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+        wait_phase(m, "s", "Suspended", limit=20)
+        wait_for(lambda: not m.get("pods"), "the pods to go", 60)
+        queue = m.get("queue", "q")
+        m.kubectl("patch", "torchrunjob", "s", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        end = wait_phase(m, "s", "Succeeded", "Failed", limit=150)
+        check(end["phase"] == "Succeeded", end["message"])
+        check((end["restarts"], end["generation"], end["preemptions"]) == (0, 2, 1), f"counted wrong: {end}")
+        check("done: 60 steps" in m.kubectl("logs", "s-worker-0").stdout, "the training did not end")
+        check(queue, "the scheduling queue is gone")
+
+
+def test_time_to_live_and_deadline():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=4, flags=NODES) as m:
+        m.apply(QUEUE)
+        m.apply(job("gone", "true", gpus=1, reliability="{ttlSecondsAfterFinished: 2}"))
+        m.apply(job("late", "sleep 600", gpus=1, reliability="{activeDeadlineSeconds: 2}"))
+        end = wait_phase(m, "late", "TimedOut")
+        check("activeDeadlineSeconds (2)" in end["message"], end["message"])
+        wait_for(lambda: m.get("torchrunjob", "gone") is None, "the finished job to be removed", 90)
+        wait_for(lambda: not [p for p in m.get("pods") if p["metadata"]["name"].startswith("gone-")],
+                 "its pods to go", 30)
+        check(m.get("pvc", "q-checkpoints"), "the checkpoints went with the job")
+        check(not [p for p in m.get("pods") if p["status"]["phase"] == "Running"], "a pod is left over")
+
+
+def test_every_wait_says_why():
+    with Muster(nodes=2, gpus_per_node=4, flags=(*NODES, "--node-labels", "torchrun.ai/gpu-type=a100")) as m:
+        m.apply(QUEUE)
+        m.apply("""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: bad}
+spec:
+  podTemplate: {spec: {containers: [{name: main, image: x}]}}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: big}
+spec:
+  nodeResources: {gpus: 8}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: h100}
+spec:
+  nodeResources: {gpus: 4, gpuType: h100-80gb}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: slow}
+spec:
+  nodeResources: {gpus: 4}
+  storage: {workspace: {enabled: true, storageClass: tape}}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: limited}
+spec:
+  queue: {name: limited, resources: {gpu: {quota: 1, limit: 1}}}
+  nodeResources: {gpus: 4}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: lost}
+spec:
+  nodeResources: {gpus: 4}
+  storage: {datasets: {enabled: true, existingClaim: imagenet}}
+""")
+        cases = {
+            "no-queue": ("nope", 1, "Pending", 'TorchrunQueue "nope" does not exist'),
+            "bad-template": ("bad", 1, "Pending", 'the first container is named "main"'),
+            "too-big": ("big", 8, "Queued", "GPU"),
+            "no-type": ("h100", 1, "Pending", 'no node has GPUs of type "h100-80gb"'),
+            "no-class": ("slow", 1, "Provisioning", "StorageClass tape"),
+            "no-claim": ("lost", 1, "Provisioning", "PersistentVolumeClaim imagenet (datasets) does not exist"),
+            "over-limit": ("limited", 2, "Queued", "limit"),
+        }
+        for name, (queue, gpus, _, _) in cases.items():
+            m.apply(job(name, "true", gpus=gpus).replace("jobQueue: q", f"jobQueue: {queue}"))
+        for name, (_, _, phase, words) in cases.items():
+            def says():
+                now = status(m, name)
+                return now.get("phase") == phase and words.lower() in now.get("message", "").lower()
+            try:
+                wait_for(says, f"{name} to say why it waits", 10)
+            except AssertionError as e:
+                raise AssertionError(f"{e}: {status(m, name)}") from e
+        check(not m.get("pods") or all(not p["spec"].get("nodeName") for p in m.get("pods")), "something runs")
+        invalid = m.get("torchrunqueue", "bad")["status"]
+        check(invalid["phase"] == "Updating", f"{invalid}")
+        check([c for c in invalid["conditions"] if c["type"] == "Valid" and c["status"] == "False"], f"{invalid}")
