@@ -56,7 +56,7 @@ def run_suite(build, test):
     start = time.monotonic()
     late = False
     with open(log, "w", encoding="utf-8", errors="replace") as out:
-        process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or ROOT, env=env, stdout=out,
+        process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or os.path.join(ROOT, build), env=env, stdout=out,
                                    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             process.wait(timeout=(test["timeout"] or 3600) * patience)

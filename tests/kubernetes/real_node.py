@@ -110,7 +110,8 @@ def train(plane):
     source = tempfile.mkdtemp(dir=plane.folder)
     with open(os.path.join(source, "train.py"), "w") as f:
         f.write(TRAIN.replace("WORD", "first"))
-    env = dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder, PATH=os.path.dirname(binary("muster")) + ":" + os.environ["PATH"])
+    env = dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder,
+               PATH=os.path.dirname(binary("muster")) + ":" + os.environ["PATH"])
 
     def torchrun(*argv, limit=180, ok=True):
         return run([binary("kubectl-torchrun"), *argv], env=env, cwd=source, limit=limit, ok=ok)
