@@ -2,8 +2,8 @@
 """run.py [--only BUILD]: run every suite and end with `N passed, N failed`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
-the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with `N passed, N failed` counts as
-its tests, another one as one test. Each suite has the time limit meson.build gives it, times
+the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with
+`N passed, N failed` counts as its tests, another one as one test. Each suite has the time limit meson.build gives it, times
 MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown when the suite fails.
 """
 

@@ -17,7 +17,7 @@ FILE_LINES_MAX = 900  # we aim for 800
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 7  # six, and one for what came of it
 NESTING_MAX = 4
-COLUMNS_MAX = 140  # of what clang-format does not lay out: Python and shell
+COLUMNS_MAX = 150  # of what clang-format does not lay out: Python and shell
 
 # A call, and what to use instead.
 BANNED = {
@@ -33,6 +33,15 @@ BANNED = {
 }
 # Fine in tests and benches, which own their machine and end when something is odd.
 PRODUCT_ONLY = {"system", "rand", "srand", "strtod", "strtoul", "atol", "strerror"}
+# What breaks a limit and is better so, with the reason. This list should only shrink.
+EXCEPTIONS = {
+    "src/sched/event.c": "one file is all of what an event does to the state",
+    "src/workspace/tree.c": "one file is all of what touches the tree on disk",
+    "session_list": "each is a column filter the caller has at hand",
+    "http_reply_parts": "a reply has these parts",
+    "walk_index": "hot loop: no struct is built for it",
+    "topology_subsets": "hot loop: no struct is built for it",
+}
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 CONTROL = re.compile(r"^(\} else )?(if|for|while|switch|do|else|[A-Z_]+_FOREACH)\b")
 
@@ -108,7 +117,7 @@ def check_format(files):
 def check_file_size(files):
     for file in files["c"]:
         count = read(file).count("\n")
-        if count > FILE_LINES_MAX:
+        if count > FILE_LINES_MAX and file not in EXCEPTIONS:
             yield f"{file}: {count} lines, more than {FILE_LINES_MAX}"
 
 
@@ -118,7 +127,7 @@ def check_functions(files):
             where = f"{file}:{line}: {name}()"
             if count > FUNCTION_LINES_MAX and not name.startswith("TEST"):
                 yield f"{where}: {count} lines, more than {FUNCTION_LINES_MAX}"
-            if parameters > PARAMETERS_MAX:
+            if parameters > PARAMETERS_MAX and name not in EXCEPTIONS:
                 yield f"{where}: {parameters} parameters, more than {PARAMETERS_MAX}"
             if nesting > NESTING_MAX:
                 yield f"{where}: nested {nesting} deep, more than {NESTING_MAX}"

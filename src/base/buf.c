@@ -1,5 +1,7 @@
 #include "base/buf.h"
 
+#include "base/mem.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +29,7 @@ char *buf_room(struct buf *buf, size_t bytes)
             capacity = bytes_max + 1;
         char *grown = realloc(buf->p, capacity);
         if (!grown)
-            abort();
+            mem_exhausted();
         buf->p = grown;
         buf->capacity = capacity;
     }

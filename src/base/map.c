@@ -1,5 +1,6 @@
 #include "base/map.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@ static void *zeroed(size_t count, size_t size)
     void *block = calloc(count, size);
 
     if (!block)
-        abort();
+        mem_exhausted();
     return block;
 }
 

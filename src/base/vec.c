@@ -1,6 +1,7 @@
 #include "base/vec.h"
 
 #include "base/arena.h"
+#include "base/mem.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +22,7 @@ void *vec_grow(struct arena *arena,
     if (wanted < needed)
         wanted = needed;
     if (wanted > SIZE_MAX / 2 / size)
-        abort();
+        mem_exhausted();
 
     void *grown = NULL;
     if (arena) {
@@ -31,7 +32,7 @@ void *vec_grow(struct arena *arena,
     } else {
         grown = realloc(items, wanted * size);
         if (!grown)
-            abort();
+            mem_exhausted();
     }
     *capacity = wanted;
     return grown;
