@@ -3,6 +3,7 @@
 #include "agent/internal.h"
 #include "agent/network.h"
 #include "agent/service.h"
+#include "agent/storage.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 /* agent: start, stop, watches and turns. */
-#define HEARTBEAT_MS       10000
+#define HEARTBEAT_MS       STORAGE_LOOK_MS
 #define PRETEND_MEMORY_MIB (80 * 1024) /* of a pretend GPU */
 
 int64_t agent_now_ms(void)
@@ -99,6 +100,7 @@ void agent_turn_soon(struct agent *agent)
 static void on_heartbeat(uv_timer_t *timer)
 {
     nodes_beat(timer->data);
+    storage_look(timer->data);
 }
 
 /* Shims are children while the muster that started them lives. */

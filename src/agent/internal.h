@@ -242,6 +242,8 @@ struct agent {
     unsigned long next_exec;
     bool stopping;
     bool hosts_dirty;
+    bool images_told;
+    bool measuring;
     int handles_open;
     size_t calls_open;
     size_t pods_open;

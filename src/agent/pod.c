@@ -421,6 +421,12 @@ static int start_shim(struct pod *pod, struct err *err)
         return r;
     pod->handles_open++;
     agent_expect_child(agent, r);
+    if (!agent->images_told) {
+        agent->images_told = true;
+        pod_event(pod, false, "ImageIgnored",
+                  STR("Images are not used on this node: commands run on the machine's own file "
+                      "system (said once)"));
+    }
     pod->stage = POD_RUNNING;
     pod->waiting_reason = pod->waiting_message = STR_NONE;
     return 0;
@@ -553,11 +559,13 @@ static void step_running(struct pod *pod, int64_t now_ms)
         finish(pod);
 }
 
-/* Its folder goes, its name is free again. */
+/* Its folder goes, its name is free again; but first its shim, which still writes there. */
 static void bury(struct pod *pod)
 {
     if (pod->stage == POD_RUNNING)
         finish(pod);
+    if (pod->link.open)
+        return; /* its end brings us here again */
     files_remove_later(pod->agent->loop, pod->folder);
     pod_free(pod);
 }

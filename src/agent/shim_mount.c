@@ -462,6 +462,26 @@ static int mount_record(struct root *root, const char *type, const struct mount_
     return 0; /* of a newer agent */
 }
 
+/* Files of /proc that change the machine and ask for no capability, only for the user root. */
+static int protect_proc(struct root *root, const struct records *spec)
+{
+    static const char *const paths[] = {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq",
+                                        "/proc/bus", "/proc/fs"};
+    bool is_root = records_number(spec, "uid", (long)geteuid()) == 0;
+    if (!is_root || !records_get(spec, "caps"))
+        return 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        int fd = open_in(root->fd, paths[i], O_PATH);
+        if (fd < 0)
+            continue; /* not in this kernel */
+        int r = bind_over(root, fd, paths[i], "ro");
+        close(fd);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
 static int make_kernel_mounts(struct root *root, const struct records *spec)
 {
     const char *shm = records_get(spec, "shm");
@@ -474,6 +494,9 @@ static int make_kernel_mounts(struct root *root, const struct records *spec)
     r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
     if (r)
         r = bind_path(root, "/proc", "/proc", "rec");
+    if (r)
+        return r;
+    r = protect_proc(root, spec);
     if (r)
         return r;
     /* In a user namespace only the whole tree may be bound. */

@@ -88,6 +88,7 @@ def test_privileges_are_dropped():
         caps = int(out.split("CapEff:")[1].split()[0], 16)
         check(caps & (1 << 21) == 0 and caps & (1 << 27) == 0, f"no CAP_SYS_ADMIN, no CAP_MKNOD: {caps:x}")
         check("NoNewPrivs:\t1" in out and "Seccomp:\t2" in out, out)
+        check("Read-only" in out and "drop_caches" in out, f"/proc/sys cannot be written:\n{out}")
 
 
 def test_users_and_groups_are_those_asked_for():
@@ -100,3 +101,15 @@ def test_users_and_groups_are_those_asked_for():
         apply(m, pod("root", container("true"), securityContext={"runAsNonRoot": True, "runAsUser": 0}))
         wait_phase(m, "root", "Failed", "Pending")
         wait_for(lambda: "runAsNonRoot" in str(status(m, "root")["state"]), "the refusal to say why")
+
+
+def test_a_pod_that_fills_the_disk_is_evicted():
+    with Muster() as m:
+        fill = "dd if=/dev/zero of=/d/x bs=1M count=64 2>/dev/null; sleep 300"
+        apply(m, pod("hog", container(fill, volumeMounts=[{"name": "d", "mountPath": "/d"}]),
+                     volumes=[{"name": "d", "emptyDir": {"sizeLimit": "8Mi"}}]),
+              pod("calm", container("sleep 300", resources={"limits": {"ephemeral-storage": "8Mi"}}),
+                  terminationGracePeriodSeconds=0))
+        wait_phase(m, "hog", "Failed", limit=60)
+        check(m.get("pod", "hog")["status"]["reason"] == "Evicted", f"{m.get('pod', 'hog')['status']}")
+        check(phase(m, "calm") == "Running", "a pod within its limit goes on")
