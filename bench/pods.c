@@ -73,7 +73,7 @@ static void add_container(struct buf *buf, struct rng *rng, size_t job, size_t r
         buf,
         ",{\"name\":\"POD_IP\",\"valueFrom\":{\"fieldRef\":{\"apiVersion\":\"v1\",\"fieldPath\":"
         "\"status.podIP\"}}}],\"resources\":{\"limits\":{\"cpu\":\"%llu\",\"memory\":\"256Gi\","
-        "\"nvidia.com/gpu\":\"8\"},\"requests\":{\"cpu\":\"64\",\"memory\":\"256Gi\","
+        "\"nvidia.com/gpu\":\"8\"},\"requests\":{\"cpu\":\"32\",\"memory\":\"256Gi\","
         "\"nvidia.com/gpu\":\"8\"}},\"volumeMounts\":[{\"name\":\"workspace\",\"mountPath\":\"/"
         "app\"},"
         "{\"name\":\"shm\",\"mountPath\":\"/dev/"

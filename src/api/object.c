@@ -77,6 +77,31 @@ static int64_t moment(const struct json *meta, const char *key)
     return ms;
 }
 
+static size_t outside(struct str s, struct str raw)
+{
+    return s.p >= raw.p && s.p <= raw.p + raw.len ? 0 : s.len;
+}
+
+/* Room for the strings that move() will copy: those that had escapes. */
+static size_t moved_size(const struct json *meta, struct str raw)
+{
+    static const char *const texts[] = {"name", "namespace", "uid"};
+    static const char *const maps[] = {"labels", "annotations"};
+    size_t bytes = 0;
+
+    if (!memchr(raw.p, '\\', raw.len))
+        return 0;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        bytes += outside(json_str(json_get(meta, texts[i])), raw);
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+        JSON_FOREACH(json_get(meta, maps[i]), member)
+            bytes += outside(json_key(member), raw) + outside(json_str(member), raw);
+    JSON_FOREACH(json_get(meta, "ownerReferences"), owner)
+        JSON_FOREACH(owner, member)
+            bytes += outside(json_str(member), raw);
+    return bytes;
+}
+
 int object_new(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -96,8 +121,7 @@ int object_new(const struct kind *kind, struct str raw, struct object **ret, str
     size_t label_bytes =
         (json_count(labels) + json_count(annotations)) * sizeof(struct object_label);
     size_t owner_bytes = json_count(owners) * sizeof(struct object_owner);
-    /* Strings with escapes are no longer than their text, so a second raw.len holds them all. */
-    size_t moved_bytes = memchr(raw.p, '\\', raw.len) ? raw.len : 0;
+    size_t moved_bytes = moved_size(meta, raw);
     struct object *object =
         mem_alloc(sizeof(*object) + label_bytes + owner_bytes + raw.len + 1 + moved_bytes);
 

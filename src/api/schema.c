@@ -253,17 +253,29 @@ struct prune {
     struct schema_unknown *unknown;
 };
 
+// NOLINTNEXTLINE(misc-no-recursion)
+struct str schema_path_text(struct arena *arena, const struct schema_path *path)
+{
+    if (!path)
+        return STR("");
+    struct str up = schema_path_text(arena, path->up);
+    if (!path->name.p)
+        return str_printf(arena, STR_FMT "[%zu]", STR_ARG(up), path->index);
+    return up.len ? str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(up), STR_ARG(path->name))
+                  : path->name;
+}
+
 static void prune(const struct prune *p,
                   const struct schema *schema,
                   struct json *value,
-                  struct str path,
+                  const struct schema_path *path,
                   bool resource);
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static void prune_object(const struct prune *p,
                          const struct schema *schema,
                          struct json *value,
-                         struct str path,
+                         const struct schema_path *path,
                          bool resource)
 {
     struct json *member = json_first(value);
@@ -272,18 +284,16 @@ static void prune_object(const struct prune *p,
         struct json *next = json_next(member);
         struct str name = json_key(member);
         const struct schema *below = schema_property(schema, name);
-        struct str where =
-            path.len ? str_printf(p->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
-                     : name;
+        struct schema_path where = {.up = path, .name = name};
 
         if (resource && is_meta(name)) {
             member = next;
             continue;
         }
         if (below) {
-            prune(p, below, member, where, below->embedded);
+            prune(p, below, member, &where, below->embedded);
         } else if (!schema->preserve_unknown) {
-            VEC_PUSH(p->arena, p->unknown, where);
+            VEC_PUSH(p->arena, p->unknown, schema_path_text(p->arena, &where));
             json_remove(value, name);
         }
         member = next;
@@ -294,18 +304,18 @@ static void prune_object(const struct prune *p,
 static void prune(const struct prune *p,
                   const struct schema *schema,
                   struct json *value,
-                  struct str path,
+                  const struct schema_path *path,
                   bool resource)
 {
-    size_t index = 0;
+    struct schema_path item_path = {.up = path};
 
     if (json_is(value, JSON_OBJECT)) {
         prune_object(p, schema, value, path, resource);
     } else if (json_is(value, JSON_ARRAY) && schema->items) {
-        JSON_FOREACH(value, item)
-            prune(p, schema->items, item,
-                  str_printf(p->arena, STR_FMT "[%zu]", STR_ARG(path), index++),
-                  schema->items->embedded);
+        JSON_FOREACH(value, item) {
+            prune(p, schema->items, item, &item_path, schema->items->embedded);
+            item_path.index++;
+        }
     }
 }
 
@@ -316,7 +326,7 @@ void schema_prune(struct arena *arena,
 {
     struct prune p = {.arena = arena, .unknown = unknown};
 
-    prune(&p, schema, object, STR(""), true);
+    prune(&p, schema, object, NULL, true);
 }
 
 /* ---- defaulting ---- */

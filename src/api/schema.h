@@ -104,5 +104,13 @@ void schema_default(struct arena *arena, const struct schema *schema, struct jso
 /* Causes are added to `admit`. */
 void schema_validate(struct admit *admit, const struct schema *schema, const struct json *object);
 
+/* Where a walk is, written out only when there is something to say about it. NULL is the root. */
+struct schema_path {
+    const struct schema_path *up;
+    struct str name; /* STR_NONE: an item of a list, at index */
+    size_t index;
+};
+struct str schema_path_text(struct arena *arena, const struct schema_path *path);
+
 /* The schema of a member, an item or a value below: NULL when the schema does not say. */
 const struct schema *schema_property(const struct schema *schema, struct str name);

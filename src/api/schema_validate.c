@@ -22,20 +22,21 @@ struct check {
 static void validate(struct check *check,
                      const struct schema *schema,
                      const struct json *value,
-                     struct str path);
+                     const struct schema_path *path);
 
 /* "path in body should be ..." */
 static void invalid(struct check *check,
-                    struct str path,
+                    const struct schema_path *path,
                     const struct json *value,
                     const char *what,
                     struct str detail)
 {
     struct arena *arena = check->admit->arena;
+    struct str field = schema_path_text(arena, path);
     struct str text =
-        str_printf(arena, STR_FMT " in body %s" STR_FMT, STR_ARG(path), what, STR_ARG(detail));
+        str_printf(arena, STR_FMT " in body %s" STR_FMT, STR_ARG(field), what, STR_ARG(detail));
 
-    admit_invalid(check->admit, path, value, text.p);
+    admit_invalid(check->admit, field, value, text.p);
 }
 
 static const char *type_name(const struct json *value)
@@ -74,7 +75,7 @@ static bool has_type(const struct schema *schema, const struct json *value)
 static bool check_type(struct check *check,
                        const struct schema *schema,
                        const struct json *value,
-                       struct str path)
+                       const struct schema_path *path)
 {
     static const char *const names[] = {
         [SCHEMA_ANY] = "integer or string", [SCHEMA_OBJECT] = "object",
@@ -93,7 +94,7 @@ static bool check_type(struct check *check,
 static void check_enum(struct check *check,
                        const struct schema *schema,
                        const struct json *value,
-                       struct str path)
+                       const struct schema_path *path)
 {
     struct str allowed = STR("");
 
@@ -106,7 +107,8 @@ static void check_enum(struct check *check,
         allowed = str_printf(check->admit->arena, STR_FMT "%s" STR_FMT, STR_ARG(allowed),
                              allowed.len ? ", " : "", STR_ARG(text));
     }
-    admit_unsupported(check->admit, path, value, str_c(check->admit->arena, allowed));
+    admit_unsupported(check->admit, schema_path_text(check->admit->arena, path), value,
+                      str_c(check->admit->arena, allowed));
 }
 
 /* a - b as -1, 0, 1; numbers of JSON are quantities without suffix. */
@@ -123,7 +125,7 @@ static int compare(const struct json *a, const struct json *b)
 static void check_number(struct check *check,
                          const struct schema *schema,
                          const struct json *value,
-                         struct str path)
+                         const struct schema_path *path)
 {
     struct arena *arena = check->admit->arena;
     struct quantity number = {0};
@@ -161,7 +163,7 @@ static int64_t code_points(struct str text)
 static void check_length(struct check *check,
                          const struct schema *schema,
                          const struct json *value,
-                         struct str path)
+                         const struct schema_path *path)
 {
     struct arena *arena = check->admit->arena;
     bool text = json_is(value, JSON_STRING);
@@ -179,7 +181,7 @@ static void check_length(struct check *check,
 static void check_string(struct check *check,
                          const struct schema *schema,
                          const struct json *value,
-                         struct str path)
+                         const struct schema_path *path)
 {
     int64_t moment = 0;
 
@@ -209,11 +211,6 @@ static bool same_item(const struct schema *schema, const struct json *a, const s
     return true;
 }
 
-static struct str item_path(struct check *check, struct str path, size_t index)
-{
-    return str_printf(check->admit->arena, STR_FMT "[%zu]", STR_ARG(path), index);
-}
-
 /* Quadratic, so only for lists up to a size that lists with keys reach in practice. */
 #define UNIQUE_ITEMS_MAX 2000
 
@@ -221,59 +218,64 @@ static struct str item_path(struct check *check, struct str path, size_t index)
 static void check_array(struct check *check,
                         const struct schema *schema,
                         const struct json *value,
-                        struct str path)
+                        const struct schema_path *path)
 {
     bool unique = schema->unique_items || schema->list != SCHEMA_LIST_ATOMIC;
-    size_t index = 0;
+    struct schema_path where = {.up = path};
 
     check_length(check, schema, value, path);
     if (unique && json_count(value) > UNIQUE_ITEMS_MAX)
         invalid(check, path, value, "should have fewer items to be compared", STR(""));
     JSON_FOREACH(value, item) {
         if (schema->items)
-            validate(check, schema->items, item, item_path(check, path, index));
+            validate(check, schema->items, item, &where);
         if (unique && json_count(value) <= UNIQUE_ITEMS_MAX) {
             JSON_FOREACH(value, before) {
                 if (before == item)
                     break;
                 if (same_item(schema, before, item))
-                    admit_duplicate(check->admit, item_path(check, path, index), item);
+                    admit_duplicate(check->admit, schema_path_text(check->admit->arena, &where),
+                                    item);
             }
         }
-        index++;
+        where.index++;
     }
 }
 
-static struct str member_path(struct check *check, struct str path, struct str name)
+static void require(struct check *check,
+                    const struct schema_path *path,
+                    struct str name,
+                    const char *detail)
 {
-    return path.len
-               ? str_printf(check->admit->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
-               : name;
+    struct schema_path where = {.up = path, .name = name};
+
+    admit_required(check->admit, schema_path_text(check->admit->arena, &where), detail);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static void check_object(struct check *check,
                          const struct schema *schema,
                          const struct json *value,
-                         struct str path)
+                         const struct schema_path *path)
 {
     check_length(check, schema, value, path);
     JSON_FOREACH(schema->required, name)
         if (!json_get_str(value, json_str(name)))
-            admit_required(check->admit, member_path(check, path, json_str(name)), "");
+            require(check, path, json_str(name), "");
     JSON_FOREACH(value, member) {
         const struct schema *below = schema_property(schema, json_key(member));
 
+        struct schema_path where = {.up = path, .name = json_key(member)};
+
         if (below)
-            validate(check, below, member, member_path(check, path, json_key(member)));
+            validate(check, below, member, &where);
     }
     if (!schema->embedded)
         return;
     if (!json_str(json_get(value, "apiVersion")).len)
-        admit_required(check->admit, member_path(check, path, STR("apiVersion")),
-                       "must not be empty");
+        require(check, path, STR("apiVersion"), "must not be empty");
     if (!json_str(json_get(value, "kind")).len)
-        admit_required(check->admit, member_path(check, path, STR("kind")), "must not be empty");
+        require(check, path, STR("kind"), "must not be empty");
 }
 
 /* How many of the group accept the value; their complaints are not reported. */
@@ -281,7 +283,7 @@ static void check_object(struct check *check,
 static size_t accepted(struct check *check,
                        const struct schema_group *group,
                        const struct json *value,
-                       struct str path)
+                       const struct schema_path *path)
 {
     size_t count = 0;
 
@@ -299,7 +301,7 @@ static size_t accepted(struct check *check,
 static void check_groups(struct check *check,
                          const struct schema *schema,
                          const struct json *value,
-                         struct str path)
+                         const struct schema_path *path)
 {
     const struct schema_group one = {.items = &schema->not, .count = 1};
 
@@ -317,7 +319,7 @@ static void check_groups(struct check *check,
 static void validate(struct check *check,
                      const struct schema *schema,
                      const struct json *value,
-                     struct str path)
+                     const struct schema_path *path)
 {
     if (!check_type(check, schema, value, path))
         return;
@@ -339,5 +341,5 @@ void schema_validate(struct admit *admit, const struct schema *schema, const str
 {
     struct check check = {.admit = admit};
 
-    validate(&check, schema, object, STR(""));
+    validate(&check, schema, object, NULL);
 }

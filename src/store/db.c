@@ -29,6 +29,7 @@ struct db {
     sqlite3_stmt *put;
     sqlite3_stmt *drop;
     sqlite3_stmt *log;
+    sqlite3_stmt *fill;
     sqlite3_stmt *meta;
     sqlite3_stmt *cut;
     int lock_fd;
@@ -96,7 +97,7 @@ static int layout(const struct db *db, const char *path, struct err *err)
         "CREATE TABLE IF NOT EXISTS objects(key TEXT PRIMARY KEY, revision INTEGER NOT NULL,"
         " value BLOB NOT NULL);"
         "CREATE TABLE IF NOT EXISTS log(revision INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"
-        " event INTEGER NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL);"
+        " event INTEGER NOT NULL, key TEXT NOT NULL, value BLOB);"
         "INSERT OR IGNORE INTO meta VALUES('version', 1), ('revision', 0), ('compacted', 0);"
         "COMMIT;";
     uint64_t version = 0;
@@ -126,6 +127,9 @@ static int prepare_all(struct db *db, struct err *err)
         r = prepare(db, "DELETE FROM objects WHERE key = ?1", &db->drop, err);
     if (r == 0)
         r = prepare(db, "INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5)", &db->log, err);
+    if (r == 0)
+        r = prepare(db, "UPDATE log SET value = ?2 WHERE revision = ?1 AND value IS NULL",
+                    &db->fill, err);
     if (r == 0)
         r = prepare(db, "UPDATE meta SET value = ?2 WHERE name = ?1", &db->meta, err);
     if (r == 0)
@@ -181,6 +185,7 @@ void db_close(struct db *db)
     sqlite3_finalize(db->put);
     sqlite3_finalize(db->drop);
     sqlite3_finalize(db->log);
+    sqlite3_finalize(db->fill);
     sqlite3_finalize(db->meta);
     sqlite3_finalize(db->cut);
     (void)sqlite3_close(db->handle);
@@ -193,7 +198,7 @@ static struct str column(sqlite3_stmt *statement, int index)
 {
     const char *text = sqlite3_column_blob(statement, index);
 
-    return (struct str){text ? text : "", (size_t)sqlite3_column_bytes(statement, index)};
+    return (struct str){text, (size_t)sqlite3_column_bytes(statement, index)};
 }
 
 /* Columns: revision, at_ms, event, key, value. */
@@ -268,6 +273,18 @@ static bool set_meta(struct db *db, const char *name, uint64_t value)
     return run(db->meta);
 }
 
+/* The state that goes out of objects moves into the log. (A change that is forgotten already is no
+ * longer there to be filled.) */
+static bool fill(struct db *db, const struct db_write *write)
+{
+    if (!write->previous_revision)
+        return true;
+    sqlite3_bind_int64(db->fill, 1, (sqlite3_int64)write->previous_revision);
+    sqlite3_bind_blob(db->fill, 2, write->previous_value.p, (int)write->previous_value.len,
+                      SQLITE_STATIC);
+    return run(db->fill);
+}
+
 static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms, struct buf *key)
 {
     bool gone = write->event == API_DELETED;
@@ -285,8 +302,11 @@ static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms
     sqlite3_bind_int64(db->log, 2, at_ms);
     sqlite3_bind_int(db->log, 3, write->event);
     sqlite3_bind_text(db->log, 4, key->p, (int)key->len, SQLITE_STATIC);
-    sqlite3_bind_blob(db->log, 5, write->value.p, (int)write->value.len, SQLITE_STATIC);
-    return run(change) && run(db->log);
+    if (gone)
+        sqlite3_bind_blob(db->log, 5, write->value.p, (int)write->value.len, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(db->log, 5);
+    return fill(db, write) && run(change) && run(db->log);
 }
 
 static bool write_all(struct db *db, const struct db_commit *commit)

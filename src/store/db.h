@@ -9,7 +9,9 @@ struct db;
 struct err;
 
 /* db: the SQLite file. Tables: meta(name, value), objects(key, revision, value) and
- * log(revision, at_ms, event, key, value), keys being "group/plural/namespace/name". */
+ * log(revision, at_ms, event, key, value), keys being "group/plural/namespace/name". A change whose
+ * object is still the newest has no value in the log: it is in objects, once. It moves over when a
+ * newer one takes its place. */
 #define DB_VERSION 1
 
 /* Opens or makes the file. See store_open() for the failures. */
@@ -23,7 +25,7 @@ struct db_row {
     int64_t at_ms;
     int event;
     struct str key;
-    struct str value;
+    struct str value; /* STR_NONE: in objects */
 };
 typedef int db_row_fn(void *user, const struct db_row *row, struct err *err);
 /* Those whose key starts with `prefix`. */
@@ -31,7 +33,7 @@ int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, stru
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err);
 int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err);
 
-/* One transaction. `value` NULL text: the key goes (its last state is `last`). */
+/* One transaction. */
 struct db_write {
     struct str group;
     struct str plural;
@@ -40,6 +42,9 @@ struct db_write {
     uint64_t revision;
     int event;
     struct str value; /* the object; of a deletion its last state */
+    /* What it replaces; 0: nothing. */
+    uint64_t previous_revision;
+    struct str previous_value;
 };
 struct db_commit {
     const struct db_write *writes;

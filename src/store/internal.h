@@ -46,7 +46,8 @@ struct shelf {
 struct change {
     enum api_event event; /* ADDED, MODIFIED, DELETED */
     struct entry *entry;
-    const struct object *object; /* DELETED: the last state with the deletion's revision */
+    const struct object *object;   /* DELETED: the last state with the deletion's revision */
+    const struct object *previous; /* what it replaces, staged or committed; NULL: nothing */
     uint64_t revision;
 };
 

@@ -194,7 +194,10 @@ static int check_all(struct check *check, struct err *err)
     if (r == 0)
         r = walk(check, "SELECT key, value, revision FROM objects", &check->report.objects, err);
     if (r == 0)
-        r = walk(check, "SELECT key, value, revision FROM log", &check->report.changes, err);
+        r = walk(check,
+                 "SELECT l.key, coalesce(l.value, o.value), l.revision FROM log l LEFT JOIN"
+                 " objects o ON l.value IS NULL AND o.key = l.key AND o.revision = l.revision",
+                 &check->report.changes, err);
     return r < 0 ? r : check_log(check, err);
 }
 

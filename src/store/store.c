@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -258,6 +259,24 @@ struct loading {
     struct map last; /* key -> its newest object in the log so far */
 };
 
+/* The object that a change without a value is about: the newest of its key. */
+static int newest(const struct shelf *shelf,
+                  const struct str parts[static 4],
+                  const struct db_row *row,
+                  struct object **ret,
+                  struct err *err)
+{
+    const struct entry *entry = shelf_find(shelf, parts[2], parts[3]);
+
+    if (!entry || !entry->committed || entry->committed->revision != row->revision)
+        return err_set(err, -EIO,
+                       "store: the object of change %" PRIu64 " of \"" STR_FMT
+                       "\" is missing: see `muster store check`",
+                       row->revision, STR_ARG(row->key));
+    *ret = object_ref(entry->committed);
+    return 0;
+}
+
 /* The object of a row and its shelf; *ret_shelf NULL: of a kind that is no longer there. */
 static int read_row(const struct store *store,
                     const struct db_row *row,
@@ -273,9 +292,11 @@ static int read_row(const struct store *store,
     struct shelf *shelf = shelf_by_key(store, parts);
     if (!shelf)
         return 0;
+    *ret_shelf = shelf;
+    if (!row->value.p)
+        return newest(shelf, parts, row, ret, err);
     if (object_new(shelf->kind, row->value, ret, err) < 0)
         return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
-    *ret_shelf = shelf;
     return 0;
 }
 

@@ -36,8 +36,10 @@ void batch_free(struct batch *batch)
 {
     if (!batch)
         return;
-    for (size_t i = 0; i < batch->changes.count; i++)
+    for (size_t i = 0; i < batch->changes.count; i++) {
         object_unref(batch->changes.items[i].object);
+        object_unref(batch->changes.items[i].previous);
+    }
     VEC_DONE(&batch->changes);
     mem_free(batch);
 }
@@ -58,6 +60,10 @@ static int commit(struct store *store, const struct batch *batch, uint64_t compa
                                       .revision = change->revision,
                                       .event = (int)change->event,
                                       .value = change->object->raw};
+        if (change->previous) {
+            writes[i].previous_revision = change->previous->revision;
+            writes[i].previous_value = change->previous->raw;
+        }
     }
     return db_commit(store->db,
                      &(struct db_commit){.writes = writes,

@@ -338,14 +338,18 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
         return 0;
     }
     struct entry *entry = shelf_make(write->shelf, object->ns, object->name);
+    const struct object *previous = object_ref(entry_latest(entry));
     object_unref(entry->staged);
     entry->staged = event == API_DELETED ? NULL : object_ref(object);
     entry->staged_revision = store->staged_revision = revision;
     struct batch *batch = batch_open(store);
     batch->bytes += text.len;
-    VEC_PUSH(
-        NULL, &batch->changes,
-        (struct change){.event = event, .entry = entry, .object = object, .revision = revision});
+    VEC_PUSH(NULL, &batch->changes,
+             (struct change){.event = event,
+                             .entry = entry,
+                             .object = object,
+                             .previous = previous,
+                             .revision = revision});
     write->entry = entry;
     write->old = object;
     write->reply->staged = true;
