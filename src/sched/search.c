@@ -562,8 +562,7 @@ static bool could_move(struct search *search, struct pod *victim, const struct p
                 left -= slots * task->wants[j].amount;
         fits = left >= victim->wants[i].amount;
     }
-    return fits || victim->shape->shared || victim->claim_count ||
-           place_find(search->sched, victim, NULL, &placement);
+    return fits || place_find(search->sched, victim, NULL, &placement);
 }
 
 /* Records the victims if their going makes one more slot. More than one slot at once would leave
@@ -610,6 +609,9 @@ static enum quick next_slot(struct search *search,
         more = victims_on(proposals, unit->pods.items[0]->node);
         if (!could_help(task, &more))
             continue;
+        for (size_t i = 0; i < more.count; i++)
+            if (more.items[i]->shape->shared || more.items[i]->claim_count)
+                return QUICK_UNSURE; /* what a part of a device frees depends on the others */
         bool gained = gain_slot(search, task, &more, &unsure);
         for (size_t i = 0; gained && i < more.count; i++)
             VEC_PUSH(search->sched->arena, victims, more.items[i]);
