@@ -9,3 +9,4 @@ extern const struct command command_kubeconfig;
 extern const struct command command_operator;
 extern const struct command command_hollow_nodes;
 extern const struct command command_store;
+extern const struct command command_simulate;

@@ -436,7 +436,8 @@ static int64_t pending_gpu_charge(const struct sched *sched, const struct pod *p
 {
     const struct sched_pod *spec = &pod->shape->spec;
     const struct pool *pool = pod->group && pod->group->queue ? pod->group->queue->pool : NULL;
-    int64_t memory = QUIRK(sched, GPU_MEMORY_100) || !pool ? 100 : pool->min_gpu_memory;
+    int64_t memory =
+        QUIRK(sched, GPU_MEMORY_100) || !pool || !pool->min_gpu_memory ? 100 : pool->min_gpu_memory;
 
     if (!spec->gpu_memory_mib)
         return 0;

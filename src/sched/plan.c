@@ -218,15 +218,18 @@ static void emit_group(struct sched *sched, struct plan *plan, struct group *gro
 {
     struct sched_waiting waiting = {0};
 
-    if (!group->count[ST_PENDING] && !(group->pods.count && !group->queue))
+    int64_t waits = group->count[ST_PENDING] + group->count[ST_PIPELINED];
+
+    if ((!waits && !(group->pods.count && !group->queue)) || group->told_in == sched->cycle)
         return;
+    group->told_in = sched->cycle;
     if (!group->waiting_since_ms)
         group->waiting_since_ms = sched->now_ms;
     waiting.message = explain_group(sched, group, &waiting.reason);
     waiting.ns = str_dup(sched->arena, group->ns);
     waiting.group = str_dup(sched->arena, group->name);
     waiting.queue = str_dup(sched->arena, group->spec.queue);
-    waiting.pending_pods = (uint32_t)group->count[ST_PENDING];
+    waiting.pending_pods = (uint32_t)waits;
     waiting.since_ms = group->waiting_since_ms;
     waiting.changed = !str_eq(group->message, waiting.message);
     if (waiting.changed) {
@@ -244,6 +247,9 @@ static void emit_waiting(struct sched *sched, struct plan *plan)
         for (size_t i = 0; i < queue->pending.count; i++)
             emit_group(sched, plan, queue->pending.items[i]);
     }
+    for (size_t i = 0; i < sched->promised.count; i++)
+        if (sched->promised.items[i]->group)
+            emit_group(sched, plan, sched->promised.items[i]->group);
     for (size_t i = 0; i < sched->strays.count; i++)
         emit_group(sched, plan, sched->strays.items[i]);
 }

@@ -78,14 +78,40 @@ static void divide(struct sched *sched,
             divide(sched, queues[i]->children.items, queues[i]->children.count, queues[i]->fair);
 }
 
+/* Waiting memory requests are charged by the smallest GPU: when that changes, so do they. */
+static void ask_again(struct sched *sched, const struct pool *pool)
+{
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+
+        for (size_t g = 0; queue->pool == pool && g < queue->groups.count; g++) {
+            struct group *group = queue->groups.items[g];
+            bool any = false;
+
+            for (size_t i = 0; i < group->pods.count; i++)
+                any = any || group->pods.items[i]->shape->spec.gpu_memory_mib > 0;
+            if (!any)
+                continue;
+            group_weigh(group, -1);
+            for (size_t i = 0; i < group->pods.count; i++)
+                pod_ask(sched, group->pods.items[i]);
+            group_weigh(group, 1);
+        }
+    }
+}
+
 void queues_shared(struct sched *sched)
 {
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];
         double total[SCHED_RESOURCES];
 
+        int64_t memory = pool->min_gpu_memory;
+
         if (sched->totals_dirty || sched->config.scheduler_name.len)
             pool_totals(sched, pool);
+        if (pool->min_gpu_memory != memory)
+            ask_again(sched, pool);
         for (int r = 0; r < SCHED_RESOURCES; r++)
             total[r] = queue_units(r, pool->total[r]);
         divide(sched, pool->tops.items, pool->tops.count, total);

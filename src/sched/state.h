@@ -238,6 +238,7 @@ struct group {
     uint32_t batch;          /* of its binds in cycle batch_cycle */
     uint32_t batch_cycle;
     bool first_start;
+    uint32_t told_in; /* cycle in which the plan says why it waits */
 };
 #define LIST_NONE UINT32_MAX
 /* An order of waiting groups, of victims, and of everybody in a search may be open at once. */

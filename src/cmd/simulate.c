@@ -1,0 +1,264 @@
+#include "cmd/simulate.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "base/yaml.h"
+#include "cmd/muster.h"
+#include "sched/decode.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "tool/file.h"
+#include "tool/option.h"
+#include "tool/term.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* muster simulate FILE...: what would happen, without a cluster.
+ *
+ * Manifests go in (nodes, queues, pods, pod groups, priority classes), and shorthand for what does
+ * not exist yet (simulate_input.c). The scheduler's own core decides, cycle after cycle, until
+ * nothing changes: bound pods run, evicted ones end at once and wait again. Out comes who is where,
+ * who was evicted for whom, and who waits and why. An `expect:` section is checked, so that a file
+ * is a test of a policy. */
+
+struct simulate_values {
+    int output;
+    bool mimic;
+    int64_t cycles;
+};
+
+static const char *const outputs[] = {"table", "json", NULL};
+
+static const struct option simulate_options[] = {
+    {"output", 'o', OPTION_CHOICE, offsetof(struct simulate_values, output), .fallback = "table",
+     .choices = outputs, .value = "FORMAT", .help = "table or json"},
+    {"mimic", 0, OPTION_BOOL, offsetof(struct simulate_values, mimic),
+     .help = "decide as KAI Scheduler would, with every difference switched off"},
+    {"cycles", 0, OPTION_I64, offsetof(struct simulate_values, cycles), .fallback = "20", .min = 1,
+     .max = 100000, .value = "N", .help = "stop after so many cycles even if things still change"},
+    {0},
+};
+
+#define START_MS INT64_C(1800000000000)
+#define CYCLE_MS 1000
+
+static struct sim_pod *pod_of(struct sim *sim, struct str ns, struct str name)
+{
+    for (size_t i = 0; i < sim->pods.count; i++)
+        if (str_eq(sim->pods.items[i].spec.name, name) && str_eq(sim->pods.items[i].spec.ns, ns))
+            return &sim->pods.items[i];
+    return NULL;
+}
+
+static void play_binds(struct sim *sim, const struct sched_plan *plan)
+{
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        const struct sched_bind *bind = &plan->binds[i];
+        struct sim_pod *pod = pod_of(sim, bind->pod.ns, bind->pod.name);
+        struct str *groups = ARENA_ARRAY(sim->arena, struct str, bind->gpu_group_count + 1);
+        uint32_t *devices = ARENA_ARRAY(sim->arena, uint32_t, bind->device_count + 1);
+
+        pod->spec.phase = SCHED_RUNNING;
+        pod->spec.node = str_dup(sim->arena, bind->node);
+        for (size_t g = 0; g < bind->gpu_group_count; g++)
+            groups[g] = str_dup(sim->arena, bind->gpu_groups[g]);
+        for (size_t d = 0; d < bind->device_count; d++)
+            devices[d] = bind->devices[d];
+        pod->spec.gpu_groups = groups;
+        pod->spec.gpu_group_count = bind->gpu_group_count;
+        pod->spec.devices = devices;
+        pod->spec.device_count = bind->gpu_group_count ? 0 : bind->device_count;
+        sched_put_pod(sim->sched, &pod->spec);
+    }
+}
+
+/* An evicted pod ends at once; its owner makes a new one, which waits. */
+static void play_evicts(struct sim *sim, const struct sched_plan *plan)
+{
+    for (size_t i = 0; i < plan->evict_count; i++) {
+        const struct sched_evict *evict = &plan->evicts[i];
+        struct sim_pod *pod = pod_of(sim, evict->pod.ns, evict->pod.name);
+
+        VEC_PUSH(sim->arena, &sim->evictions,
+                 (struct sim_eviction){.cycle = sim->cycle,
+                                       .pod = pod->spec.name,
+                                       .action = sched_action_word(evict->action),
+                                       .message = str_dup(sim->arena, evict->message),
+                                       .moved = evict->moved});
+        pod->evicted++;
+        sched_drop_pod(sim->sched, pod->spec.ns, pod->spec.name);
+        pod->spec.phase = SCHED_PENDING;
+        pod->spec.node = STR_NONE;
+        pod->spec.uid =
+            str_printf(sim->arena, STR_FMT "-again-%u", STR_ARG(pod->spec.uid), pod->evicted);
+        pod->spec.gpu_group_count = pod->spec.device_count = 0;
+        sched_put_pod(sim->sched, &pod->spec);
+    }
+}
+
+static void keep_waiting(struct sim *sim, const struct sched_plan *plan)
+{
+    sim->waiting.count = 0;
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        VEC_PUSH(sim->arena, &sim->waiting,
+                 (struct sched_waiting){.ns = str_dup(sim->arena, plan->waiting[i].ns),
+                                        .group = str_dup(sim->arena, plan->waiting[i].group),
+                                        .reason = plan->waiting[i].reason,
+                                        .message = str_dup(sim->arena, plan->waiting[i].message)});
+}
+
+static void run_cycles(struct sim *sim, int64_t most)
+{
+    bool changing = true;
+
+    for (sim->cycle = 1; changing && sim->cycle <= most; sim->cycle++) {
+        struct arena arena = {0};
+        struct sched_plan plan;
+
+        sched_cycle(sim->sched, START_MS + sim->cycle * CYCLE_MS, &arena, &plan);
+        changing = plan.bind_count || plan.evict_count;
+        play_evicts(sim, &plan);
+        play_binds(sim, &plan);
+        keep_waiting(sim, &plan);
+        arena_done(&arena);
+    }
+}
+
+const struct sched_waiting *sim_waiting(const struct sim *sim, const struct sim_pod *pod)
+{
+    for (size_t i = 0; i < sim->waiting.count; i++)
+        if (str_eq(sim->waiting.items[i].group, pod->spec.group) &&
+            str_eq(sim->waiting.items[i].ns, pod->spec.ns))
+            return &sim->waiting.items[i];
+    return NULL;
+}
+
+/* ---- results ---- */
+static void write_table(struct sim *sim, struct buf *out)
+{
+    static const char *const headers[] = {"POD", "GROUP", "STATE", "NODE", "WHY", NULL};
+    static const char *const evicted[] = {"CYCLE", "EVICTED", "BY", "WHY", NULL};
+    struct table table;
+
+    table_init(&table, sim->arena, headers);
+    for (size_t i = 0; i < sim->pods.count; i++) {
+        const struct sim_pod *pod = &sim->pods.items[i];
+        const struct sched_waiting *why = sim_waiting(sim, pod);
+        bool waits = pod->spec.phase == SCHED_PENDING;
+
+        table_add(&table, pod->spec.name);
+        table_add(&table, pod->spec.group);
+        table_add(&table, waits ? STR("Waiting") : STR("Running"));
+        table_add(&table, pod->spec.node.len ? pod->spec.node : STR("-"));
+        table_add(&table, waits && why ? why->message : STR(""));
+    }
+    table_write(out, &table, true);
+    if (!sim->evictions.count)
+        return;
+    buf_addc(out, '\n');
+    table_init(&table, sim->arena, evicted);
+    for (size_t i = 0; i < sim->evictions.count; i++) {
+        const struct sim_eviction *eviction = &sim->evictions.items[i];
+
+        table_add(&table, str_printf(sim->arena, "%lld", (long long)eviction->cycle));
+        table_add(&table, eviction->pod);
+        table_add(&table, str_from(eviction->action));
+        table_add(&table, eviction->message);
+    }
+    table_write(out, &table, true);
+}
+
+static void write_json(struct sim *sim, struct buf *out)
+{
+    struct json *top = json_new_object(sim->arena);
+    struct json *pods = json_add_array(sim->arena, top, "pods");
+    struct json *evictions = json_add_array(sim->arena, top, "evictions");
+
+    for (size_t i = 0; i < sim->pods.count; i++) {
+        const struct sim_pod *pod = &sim->pods.items[i];
+        const struct sched_waiting *why = sim_waiting(sim, pod);
+        bool waits = pod->spec.phase == SCHED_PENDING;
+        struct json *item = json_push(pods, json_new_object(sim->arena));
+
+        json_add_str(sim->arena, item, "namespace", pod->spec.ns);
+        json_add_str(sim->arena, item, "name", pod->spec.name);
+        json_add_str(sim->arena, item, "group", pod->spec.group);
+        json_add_c(sim->arena, item, "state", waits ? "Waiting" : "Running");
+        if (pod->spec.node.len)
+            json_add_str(sim->arena, item, "node", pod->spec.node);
+        if (waits && why) {
+            json_add_c(sim->arena, item, "reason", sched_reason_word(why->reason));
+            json_add_str(sim->arena, item, "message", why->message);
+        }
+    }
+    for (size_t i = 0; i < sim->evictions.count; i++) {
+        const struct sim_eviction *eviction = &sim->evictions.items[i];
+        struct json *item = json_push(evictions, json_new_object(sim->arena));
+
+        json_add_i64(sim->arena, item, "cycle", eviction->cycle);
+        json_add_str(sim->arena, item, "pod", eviction->pod);
+        json_add_c(sim->arena, item, "action", eviction->action);
+        json_add_bool(sim->arena, item, "moved", eviction->moved);
+        json_add_str(sim->arena, item, "message", eviction->message);
+    }
+    json_write_pretty(out, top);
+    buf_addc(out, '\n');
+}
+
+static int simulate_run(struct invocation *invocation)
+{
+    const struct simulate_values *values = invocation->values;
+    _cleanup_(buf_done) struct buf out = {0};
+    struct sim sim = {.arena = invocation->arena, .start_ms = START_MS};
+    struct err err = {0};
+    int r = 0;
+
+    sched_config_default(&sim.config);
+    if (values->mimic)
+        sim.config.quirks = SCHED_QUIRKS_ALL;
+    for (size_t i = 0; i < invocation->arg_count && r == 0; i++)
+        r = sim_load(&sim, invocation->args[i], &err);
+    if (r < 0) {
+        (void)fprintf(stderr, "muster simulate: %s\n", err.text);
+        sched_free(sim.sched);
+        return 1;
+    }
+    if (!sim.sched)
+        sim.sched = sched_new(&sim.config);
+    run_cycles(&sim, values->cycles);
+    if (values->output == 1)
+        write_json(&sim, &out);
+    else
+        write_table(&sim, &out);
+    (void)fwrite(out.p, 1, out.len, stdout);
+    size_t broken = sim_expect(&sim);
+    sched_free(sim.sched);
+    return broken ? 1 : 0;
+}
+
+const struct command command_simulate = {
+    .name = "simulate",
+    .summary = "say what the scheduler would do with these manifests",
+    .usage = "FILE...",
+    .about = "Reads nodes, queues, pods, pod groups and priority classes, and shorthand for things "
+             "that do not exist yet, and decides until nothing changes. Nothing is contacted and "
+             "nothing is changed. With an expect: section a file is a test: the exit status is 1 "
+             "when an expectation is not met.",
+    .example = "muster simulate cluster.yaml job.yaml\nmuster simulate -o json policy-test.yaml",
+    .options = simulate_options,
+    .values_size = sizeof(struct simulate_values),
+    .args_min = 1,
+    .args_max = 1000,
+    .run = simulate_run,
+};
