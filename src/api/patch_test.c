@@ -186,3 +186,45 @@ TEST(strategic_merge_refuses_an_item_without_its_key)
                            &err) == -EINVAL);
     EXPECT(strstr(err.text, "name"));
 }
+
+/* What Kubernetes' own types say (patchMergeKey and patchStrategy): the keys that clients rely on.
+ */
+TEST(strategic_lists_have_the_merge_keys_of_kubernetes)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *path;
+        enum strategic how;
+        const char *key;
+    } rows[] = {
+        {&kind_pod, "metadata.ownerReferences", STRATEGIC_KEYED, "uid"},
+        {&kind_pod, "metadata.finalizers", STRATEGIC_SET, ""},
+        {&kind_pod, "spec.containers", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.containers.env", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.containers.ports", STRATEGIC_KEYED, "containerPort"},
+        {&kind_pod, "spec.containers.volumeMounts", STRATEGIC_KEYED, "mountPath"},
+        {&kind_pod, "spec.containers.volumeDevices", STRATEGIC_KEYED, "devicePath"},
+        {&kind_pod, "spec.containers.args", STRATEGIC_REPLACE, ""},
+        {&kind_pod, "spec.containers.envFrom", STRATEGIC_REPLACE, ""},
+        {&kind_pod, "spec.initContainers", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.initContainers.env", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.volumes", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.imagePullSecrets", STRATEGIC_KEYED, "name"},
+        {&kind_pod, "spec.hostAliases", STRATEGIC_KEYED, "ip"},
+        {&kind_pod, "spec.topologySpreadConstraints", STRATEGIC_KEYED, "topologyKey"},
+        {&kind_pod, "spec.tolerations", STRATEGIC_REPLACE, ""},
+        {&kind_pod, "status.conditions", STRATEGIC_KEYED, "type"},
+        {&kind_job, "spec.template.spec.containers.env", STRATEGIC_KEYED, "name"},
+        {&kind_service, "spec.ports", STRATEGIC_KEYED, "port"},
+        {&kind_node, "status.addresses", STRATEGIC_KEYED, "type"},
+        {&kind_node, "spec.taints", STRATEGIC_REPLACE, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct str key = STR_NONE;
+
+        test_case(rows[i].path);
+        EXPECT(strategic_list(rows[i].kind, str_from(rows[i].path), &key) == rows[i].how);
+        EXPECT(str_is(key, rows[i].key));
+    }
+}

@@ -1,13 +1,14 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 void mem_exhausted(void)
 {
     /* assert() is the one way to say something from here: the pure layers write nothing. */
-    assert(!"out of memory");
+    assert(false && "out of memory");
     abort();
 }
 
