@@ -97,7 +97,7 @@ size_t shim_number(const char *text, unsigned base, uint64_t *ret)
 long records_number(const struct records *records, const char *name, long otherwise)
 {
     const char *text = records_get(records, name);
-    uint64_t number;
+    uint64_t number = 0;
     size_t used = text ? shim_number(text, 10, &number) : 0;
     return used && !text[used] && number <= LONG_MAX ? (long)number : otherwise;
 }

@@ -174,8 +174,8 @@ TEST(schemas_that_are_not_structural_are_refused)
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"text\"}}}",
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"(\"}}}",
         "{\"type\":\"object\",\"properties\":{\"a\":7}}",
-        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
-        "\"string\"},\"x-kubernetes-list-type\":\"map\"}}}",
+        ("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
+         "\"string\"},\"x-kubernetes-list-type\":\"map\"}}}"),
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

@@ -140,7 +140,7 @@ static void on_won(void *user)
     stop(op, EXIT_FAILURE);
 }
 
-static void on_lost(void *user)
+static _Noreturn void on_lost(void *user)
 {
     (void)user;
     /* Not an orderly stop: nothing may be sent any more. */

@@ -110,9 +110,9 @@ static int list_run(struct invocation *invocation)
 {
     const struct list_values *v = invocation->values;
     struct session session;
-    const struct object **jobs;
+    const struct object **jobs = NULL;
     struct err err = {0};
-    size_t count;
+    size_t count = 0;
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)

@@ -319,10 +319,10 @@ static int queues_run(struct invocation *invocation)
 {
     const struct status_values *v = invocation->values;
     _cleanup_(buf_done) struct buf text = {0};
-    const struct object **queues;
+    const struct object **queues = NULL;
     struct session session;
     struct err err = {0};
-    size_t count;
+    size_t count = 0;
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)

@@ -78,12 +78,12 @@ static int draw(struct session *session, struct buf *text, struct err *err)
     static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",      "PHASE",
                                           "WORKERS", "AGE",   "WAITS FOR", NULL};
     struct arena *arena = &session->arena;
-    const struct object **nodes;
-    const struct object **pods;
-    const struct object **jobs;
-    size_t node_count;
-    size_t pod_count;
-    size_t job_count;
+    const struct object **nodes = NULL;
+    const struct object **pods = NULL;
+    const struct object **jobs = NULL;
+    size_t node_count = 0;
+    size_t pod_count = 0;
+    size_t job_count = 0;
     struct table table;
     char stamp[TIME_TEXT_BYTES];
     int r = session_list(session, &kind_node, "*", NULL, &nodes, &node_count, err);

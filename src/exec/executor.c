@@ -130,7 +130,7 @@ static struct api_request request_for(struct arena *arena, const struct action *
         break;
     case ACTION_EVENT:
     case ACTION_WATCH:
-    case ACTION_LOOK_AGAIN: assert(!"not a request"); break;
+    case ACTION_LOOK_AGAIN: assert(false && "not a request"); break;
     }
     return request;
 }

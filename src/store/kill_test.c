@@ -45,7 +45,7 @@ struct told {
     int64_t value; /* what the object says; -1: it was deleted */
 };
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     (void)fprintf(stderr, "kill_test: %s\n", what);
     exit(EXIT_FAILURE);

@@ -425,8 +425,10 @@ static int remove_old(struct tree *tree, const struct ws_entry *before, bool in_
         return 0; /* it is gone already, with its folder */
     if (before->type != WS_DIR)
         return unlinkat(parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
-    if (tree->parent_fd >= 0)
-        parent_forget(tree), parent = parent_open(tree, before->path, &name, NULL);
+    if (tree->parent_fd >= 0) {
+        parent_forget(tree);
+        parent = parent_open(tree, before->path, &name, NULL);
+    }
     if (parent < 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || !in_the_way)
         return 0;
     return remove_below(parent, name);

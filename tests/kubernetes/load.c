@@ -46,7 +46,7 @@ struct load {
     struct api_watch *watch;
 };
 
-static void die(const char *what, const struct err *err)
+static _Noreturn void die(const char *what, const struct err *err)
 {
     (void)fprintf(stderr, "load: %s: %s\n", what, err ? err->text : "?");
     exit(1);
