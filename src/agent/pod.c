@@ -301,9 +301,10 @@ static void container_runs(struct pod *pod, struct run_container *c, long long s
 {
     if (c->state == RUN_ENDED)
         return;
+    _cleanup_(arena_done) struct arena arena = {0};
     if (c->state != RUN_RUNNING)
         pod_event(pod, false, "Started",
-                  str_printf(&pod->arena, "Started container " STR_FMT, STR_ARG(c->name)));
+                  str_printf(&arena, "Started container " STR_FMT, STR_ARG(c->name)));
     c->state = RUN_RUNNING;
     c->started_ms = started_ms;
     if (!c->init || c->sidecar)

@@ -101,19 +101,20 @@ static void failed(struct probe *probe, struct str words)
 {
     struct pod *pod = probe->pod;
     struct run_container *c = &pod->run.containers[probe->container];
+    _cleanup_(arena_done) struct arena arena = {0};
     probe->successes = 0;
     pod_event(pod, true, "Unhealthy",
-              str_printf(&pod->arena, "%s probe failed: " STR_FMT, role_words[probe->role],
+              str_printf(&arena, "%s probe failed: " STR_FMT, role_words[probe->role],
                          STR_ARG(str_trim(words))));
     if (++probe->failures < probe->failures_needed)
         return;
     if (probe->role == PROBE_READINESS) {
         c->probed_ready = false;
     } else {
-        pod_event(
-            pod, false, "Killing",
-            str_printf(&pod->arena, "Container " STR_FMT " failed its %s probe, will be restarted",
-                       STR_ARG(c->name), probe->role == PROBE_STARTUP ? "startup" : "liveness"));
+        pod_event(pod, false, "Killing",
+                  str_printf(&arena, "Container " STR_FMT " failed its %s probe, will be restarted",
+                             STR_ARG(c->name),
+                             probe->role == PROBE_STARTUP ? "startup" : "liveness"));
         ask_to_stop(pod, c, probe);
     }
     pod_mark(pod);
@@ -205,7 +206,7 @@ static void on_hook(void *user, bool ok, struct str words)
             c->post_start = HOOK_DONE;
         if (!ok)
             pod_event(pod, true, hook->pre_stop ? "FailedPreStopHook" : "FailedPostStartHook",
-                      str_dup(&pod->arena, str_trim(words)));
+                      str_trim(words));
         if (!ok && !hook->pre_stop)
             ask_to_stop(pod, c, NULL);
         pod_mark(pod);
