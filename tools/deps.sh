@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 limit_s=900 # for one run of the package manager or of pip
 
-libraries='libc6-dev libcurl4-gnutls-dev libgnutls28-dev libmicrohttpd-dev libsqlite3-dev libuv1-dev libxxhash-dev
+libraries='libc6-dev libcurl4-gnutls-dev libgnutls28-dev libsqlite3-dev libuv1-dev libxxhash-dev
     libyaml-dev libzstd-dev zlib1g-dev'
 build="gcc make meson ninja-build pkg-config $libraries"
 test='binutils clang-14 clang-format-14 git libjansson-dev libmicrohttpd-dev python3'
