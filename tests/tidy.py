@@ -15,7 +15,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FILE_LINES_MAX = 900  # we aim for 800
 FUNCTION_LINES_MAX = 70
-PARAMETERS_MAX = 7  # six, and one for what came of it
+PARAMETERS_MAX = 6
 NESTING_MAX = 4
 COLUMNS_MAX = 150  # of what clang-format does not lay out: Python and shell
 
@@ -32,7 +32,7 @@ BANNED = {
     "srand": "struct rng", "tmpnam": "mkstemp()", "mktemp": "mkstemp()",
 }
 # Fine in tests and benches, which own their machine and end when something is odd.
-PRODUCT_ONLY = {"system", "rand", "srand", "strtod", "strtoul", "atol", "strerror"}
+PRODUCT_ONLY = {"system", "rand", "srand", "strtod", "strtoul", "strtoull", "strtoll", "strtol", "atol", "strerror"}
 # What breaks a limit and is better so, with the reason. This list should only shrink.
 EXCEPTIONS = {
     "src/sched/event.c": "one file is all of what an event does to the state",
@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "session_list": "each is a column filter the caller has at hand",
     "http_reply_parts": "a reply has these parts",
     "walk_index": "hot loop: no struct is built for it",
+    "answer": "the library that calls it says so",
     "topology_subsets": "hot loop: no struct is built for it",
 }
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")

@@ -308,6 +308,9 @@ int main(int argc, char *argv[])
         struct seen seen = {.arena = &arena};
 
         live_and_die(path, (int64_t)(i + 1) * 1000000, &arena, &heard);
+        /* Killed before the first commit of all: there is nothing yet to resume from. */
+        if (!revision && !heard.count)
+            continue;
         look(path, revision ? revision : 1, &seen);
         verify(&heard, &seen);
         if (seen.revision < revision)
