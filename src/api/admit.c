@@ -217,6 +217,59 @@ static void check_secret(struct admit *admit)
         admit_invalid(admit, STR("type"), json_get(admit->object, "type"), "field is immutable");
 }
 
+/* What may not change once it is there. */
+static void check_fixed(struct admit *admit)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *path;
+    } rows[] = {
+        {&kind_priorityclass, "value"},        {&kind_priorityclass, "preemptionPolicy"},
+        {&kind_storageclass, "provisioner"},   {&kind_storageclass, "parameters"},
+        {&kind_storageclass, "reclaimPolicy"}, {&kind_storageclass, "volumeBindingMode"},
+        {&kind_pvc, "spec.accessModes"},       {&kind_pvc, "spec.volumeMode"},
+        {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
+        {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
+        {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
+    };
+
+    for (size_t i = 0; admit->old && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct json *before = json_at(admit->old, rows[i].path);
+        const struct json *now = json_at(admit->object, rows[i].path);
+
+        if (admit->kind == rows[i].kind && (before || now) && !json_equal(before, now))
+            admit_invalid(admit, str_from(rows[i].path), now, "field is immutable");
+    }
+}
+
+/* What must be said. */
+static void check_required(struct admit *admit)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *path;
+    } rows[] = {
+        {&kind_priorityclass, "value"},
+        {&kind_storageclass, "provisioner"},
+        {&kind_runtimeclass, "handler"},
+        {&kind_rolebinding, "roleRef.name"},
+        {&kind_clusterrolebinding, "roleRef.name"},
+        {&kind_job, "spec.template"},
+        {&kind_pv, "spec.capacity.storage"},
+        {&kind_pv, "spec.accessModes"},
+        {&kind_event, "involvedObject"},
+        {&kind_endpointslice, "addressType"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (admit->kind == rows[i].kind && json_is_null(json_at(admit->object, rows[i].path)))
+            admit_required(admit, str_from(rows[i].path), "");
+    if (admit->kind == &kind_pdb && !json_is_null(json_at(admit->object, "spec.minAvailable")) &&
+        !json_is_null(json_at(admit->object, "spec.maxUnavailable")))
+        admit_invalid(admit, STR("spec"), json_get(admit->object, "spec"),
+                      "minAvailable and maxUnavailable cannot be both set");
+}
+
 void admit_validate(struct admit *admit)
 {
     admit_metadata(admit);
@@ -224,6 +277,8 @@ void admit_validate(struct admit *admit)
         schema_validate(admit, admit->schema, admit->object);
     if (str_is(admit->subresource, "status"))
         return;
+    check_required(admit);
+    check_fixed(admit);
     if (admit->kind == &kind_pod) {
         admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
         if (admit->old)

@@ -121,8 +121,6 @@ struct api_watch {
     int refused;  /* HTTP status to close with at once; 0: fine */
     bool syncing; /* SYNCED is due behind `initial` */
     bool bookmarks;
-    bool forever; /* from_revision was 0 */
-    bool paused;
     bool stopped;
     bool closed;
 };

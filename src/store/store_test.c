@@ -480,6 +480,34 @@ TEST(a_file_opens_again_with_everything_in_it)
     EXPECT(system(command) == 0);
 }
 
+static void field_rules(struct harness *h)
+{
+    EXPECT(harness_create(h, &kind_priorityclass, "", "{\"metadata\":{\"name\":\"p\"}}") ==
+           -EINVAL);
+    EXPECT(h->status == 422 && strstr(h->causes, "value: Required value"));
+    EXPECT(harness_create(h, &kind_priorityclass, "",
+                          "{\"metadata\":{\"name\":\"p\"},\"value\":7}") == 0);
+    EXPECT(harness_patch(h, &kind_priorityclass, "", "p", "{\"value\":8}") == -EINVAL);
+    EXPECT(strstr(h->causes, "value: Invalid value: 8: field is immutable"));
+    EXPECT(harness_create(h, &kind_pdb, "default",
+                          "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"minAvailable\":1,"
+                          "\"maxUnavailable\":1}}") == -EINVAL);
+    EXPECT(strstr(h->causes, "cannot be both set"));
+    /* A pod gets the priority of its class. */
+    EXPECT(harness_create(h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"priorityClassName\":\"p\","
+                          "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    EXPECT(strcmp(harness_text(h, "spec.priority"), "7") == 0);
+    EXPECT(harness_create(h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"priorityClassName\":\"q\","
+                          "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == -EPERM);
+}
+
+TEST(fields_are_required_and_fixed_and_priorities_come_from_classes)
+{
+    each(field_rules);
+}
+
 /* 40 states of 1 MB are more than what is remembered. */
 static void compaction_rules(struct harness *h)
 {

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* A watch is a place in the log. What it has not been told yet costs nothing but the log itself,
- * which is bounded: a watch that is paused too long finds its place gone and ends with 410. */
+ * which is bounded: a watch from before what the log remembers ends with 410. */
 
 /* After this many changes of other objects a watch that wants bookmarks gets one. */
 #define BOOKMARK_EVERY 500
@@ -63,14 +63,14 @@ static void call(struct api_watch *watch, const struct api_change *change)
 
 static void tell_initial(struct api_watch *watch)
 {
-    while (watch->initial_at < watch->initial.count && !watch->stopped && !watch->paused) {
+    while (watch->initial_at < watch->initial.count && !watch->stopped) {
         const struct object *object = watch->initial.items[watch->initial_at++];
 
         call(watch, &(struct api_change){
                         .event = API_ADDED, .object = object, .revision = object->revision});
         object_unref(object);
     }
-    if (watch->stopped || watch->paused)
+    if (watch->stopped)
         return;
     VEC_DONE(&watch->initial);
     watch->initial_at = 0;
@@ -117,14 +117,13 @@ static void tell(struct api_watch *watch)
         return;
     }
     size_t at = history_after(&store->history, watch->seen);
-    for (; at < store->history.count && !watch->stopped && !watch->paused; at++) {
+    for (; at < store->history.count && !watch->stopped; at++) {
         const struct history_item *item = history_at(&store->history, at);
 
         watch->seen = item->revision;
         tell_item(watch, item);
     }
-    if (watch->stopped || watch->paused || !watch->bookmarks ||
-        watch->seen < watch->bookmarked + BOOKMARK_EVERY)
+    if (watch->stopped || !watch->bookmarks || watch->seen < watch->bookmarked + BOOKMARK_EVERY)
         return;
     watch->bookmarked = watch->seen;
     watch->fn(watch->user, &(struct api_change){.event = API_BOOKMARK, .revision = watch->seen});
@@ -134,7 +133,7 @@ void watches_tell(struct store *store)
 {
     store->watches_due = false;
     for (struct api_watch *watch = store->watches; watch; watch = watch->next)
-        if (!watch->stopped && !watch->paused && !watch->closed)
+        if (!watch->stopped && !watch->closed)
             tell(watch);
     for (struct api_watch **link = &store->watches; *link;) {
         struct api_watch *watch = *link;
@@ -180,8 +179,7 @@ struct api_watch *store_watch(struct api *api,
     watch->user = user;
     watch->ns = str_dup(&watch->arena, request->ns);
     watch->bookmarks = request->bookmarks;
-    watch->forever = request->from_revision == 0;
-    watch->seen = watch->forever ? store->revision : request->from_revision;
+    watch->seen = request->from_revision ? request->from_revision : store->revision;
     watch->bookmarked = watch->seen;
     watch->labels = ARENA_NEW(&watch->arena, struct selector);
     watch->fields = ARENA_NEW(&watch->arena, struct selector);
@@ -194,7 +192,7 @@ struct api_watch *store_watch(struct api *api,
         watch->shelf = NULL;
     if (!watch->shelf)
         watch->refused = 400;
-    if (watch->forever && watch->shelf)
+    if (!request->from_revision && watch->shelf)
         take_initial(watch);
     /* From a future that another store had: the client must start over. */
     if (watch->seen > store->revision)
