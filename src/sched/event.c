@@ -259,6 +259,10 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     if (spec->last_start_ms)
         group->last_start_ms = spec->last_start_ms;
     group->stale_since_ms = spec->stale_since_ms;
+    if (group->stale_since_ms && !group->in_stale) {
+        group->in_stale = true;
+        VEC_PUSH(NULL, &sched->stale, group);
+    }
     group_sets(group);
     group_count(group);
     group_resolve(sched, group);
@@ -790,10 +794,8 @@ void sched_config_default(struct sched_config *config)
         .stale_grace_ms = 60000,
         .consolidate_max = 16,
         .consolidating_reclaim = true,
-        .share_failures = true,
         .k_value = 1.0,
         .saturation = 1.0,
-        .reserve_after_ms = 300000,
     };
 }
 

@@ -40,12 +40,6 @@ struct sched;
       "a device's memory is rounded down to a multiple of 100 MiB and, where it is not known, "    \
       "taken to be 100 MiB",                                                                       \
       "the true size is used")                                                                     \
-    X(FORGET_PIPELINED, "forget-pipelined",                                                        \
-      "room freed by eviction is anybody's in the next cycle",                                     \
-      "it stays reserved for the gang it was freed for until that starts or is cancelled")         \
-    X(NO_BACKFILL, "no-backfill", "smaller work may start in front of a large gang for ever",      \
-      "a gang that has waited long at the head of its queue gets a reservation, and only work "    \
-      "that does not delay it starts before it")                                                   \
     X(TWO_POD_SLOTS, "two-pod-slots",                                                              \
       "a pod that opens a shared GPU needs two free pod slots, one for the reservation pod",       \
       "it needs one: there is no reservation pod")                                                 \
@@ -60,18 +54,6 @@ struct sched;
       "a pod joins the pod group of that name in whatever namespace", "only in its own namespace") \
     X(CONSOLIDATE_MIN_RUNTIME, "consolidate-min-runtime",                                          \
       "consolidation moves groups that the minimum run time protects", "it leaves them alone")     \
-    X(CONSOLIDATE_ANY, "consolidate-any",                                                          \
-      "when more groups than the maximum could be moved, which ones are considered is chance",     \
-      "the smallest and youngest come first")                                                      \
-    X(WHOLE_CHARGED_ONE, "whole-charged-one",                                                      \
-      "the per-node check of limits charges every pod at most one device",                         \
-      "it charges what the pod takes")                                                             \
-    X(SHARED_CLAIM_PER_POD, "shared-claim-per-pod",                                                \
-      "a resource claim used by several pods is charged once for each of them",                    \
-      "it is charged once")                                                                        \
-    X(STALE_COMPLETING, "stale-completing",                                                        \
-      "raising minMember of a running group above the pods it has makes it stale",                 \
-      "a group is stale only when it lost pods it had")                                            \
     X(UNSET_LIMIT_ZERO, "unset-limit-zero",                                                        \
       "a resource that a queue does not mention has the limit 0: nothing that asks for it runs",   \
       "a resource that is not mentioned is not limited, and has quota 0 and weight 1")             \
@@ -125,24 +107,19 @@ struct sched_config {
     enum sched_strategy cpu_strategy;
     /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
     struct str scheduler_name;
-    struct str queue_label;     /* kai.scheduler/queue */
-    struct str pool_label;      /* kai.scheduler/node-pool */
-    int64_t stale_grace_ms;     /* below 0: never */
-    int64_t consolidate_max;    /* groups moved for one group; -1: no maximum, 0: off */
-    bool consolidating_reclaim; /* victims that find another place are moved, not lost */
-    bool restrict_nodes;        /* GPU pods only on gpu-worker nodes, CPU pods on cpu-worker */
-    bool flat_queues;           /* forget top queues: all others below one unlimited queue */
-    bool share_failures; /* groups that ask for the same as one that failed are not tried again */
-    double k_value;      /* how much past usage counts */
-    double saturation;   /* multiplier of reclaim's last rule, at least 1 */
+    struct str queue_label;         /* kai.scheduler/queue */
+    struct str pool_label;          /* kai.scheduler/node-pool */
+    int64_t stale_grace_ms;         /* below 0: never */
+    int64_t consolidate_max;        /* groups moved for one group; -1: no maximum, 0: off */
+    bool consolidating_reclaim;     /* victims that find another place are moved, not lost */
+    bool restrict_nodes;            /* GPU pods only on gpu-worker nodes, CPU pods on cpu-worker */
+    double k_value;                 /* how much past usage counts */
+    double saturation;              /* multiplier of reclaim's last rule, at least 1 */
     int64_t preempt_min_runtime_ms; /* where no queue says */
     int64_t reclaim_min_runtime_ms;
     bool
         reclaim_runtime_by_queue; /* resolve from the victim's leaf, not from the common ancestor */
-    int64_t queue_depth[SCHED_ACTION_COUNT]; /* groups tried per leaf queue; 0: all */
-    /* Waiting longer than this at the head of its queue earns a gang a reservation. */
-    int64_t reserve_after_ms;
-    uint64_t seed; /* of hash tables; changes nothing that can be observed */
+    uint64_t seed;                /* of hash tables; changes nothing that can be observed */
     /* Test twins: leave out the rules of a KAI plugin (tests replace KAI's plugin list). */
     bool without_proportion;
     bool without_filters;

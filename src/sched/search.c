@@ -314,11 +314,20 @@ static bool acceptable(struct search *search, const struct pod_vec *evicted)
 {
     if (search->action == SCHED_ACTION_RECLAIM)
         return search->sched->config.without_proportion || reclaim_allowed(search, evicted);
-    if (search->action == SCHED_ACTION_CONSOLIDATE)
-        for (size_t i = 0; i < evicted->count; i++)
-            if (!ST_IN(evicted->items[i]->status, ST_ACTIVE))
-                return false;
-    return true;
+    if (search->action != SCHED_ACTION_CONSOLIDATE)
+        return true;
+    int64_t groups = 0;
+    search->sched->mark_now++;
+    for (size_t i = 0; i < evicted->count; i++) {
+        struct group *group = evicted->items[i]->group;
+
+        if (!ST_IN(evicted->items[i]->status, ST_ACTIVE))
+            return false;
+        groups += group->mark != search->sched->mark_now;
+        group->mark = search->sched->mark_now;
+    }
+    return search->sched->config.consolidate_max < 0 ||
+           groups <= search->sched->config.consolidate_max;
 }
 
 /* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps

@@ -81,7 +81,6 @@ static void make_config(const struct run *run, struct sched_config *config)
     config->consolidate_max = json_i64_or(json_get(from, "max_consolidation_preemptees"), -1);
     config->consolidating_reclaim =
         json_bool_or(json_get(from, "allow_consolidating_reclaim"), true);
-    config->share_failures = false;
     config->stale_grace_ms = whole(json_get(from, "staleness_grace_period_seconds")) * 1000;
     config->without_filters = !json_bool_or(json_get(from, "predicates_enabled"), true);
     config->without_proportion = !has_plugin(plugins, "proportion");

@@ -545,7 +545,6 @@ static bool run_cluster(uint64_t seed, int64_t events)
         config.quirks = world->quirks;
         config.plain = i == 1;
         config.seed = (uint64_t)i * 77;
-        config.share_failures = false;
         config.stale_grace_ms = 20000;
         world->sched[i] = sched_new(&config);
         sched_put_topology(world->sched[i], &(struct sched_topology){STR("t"), &level, 1});
@@ -573,9 +572,16 @@ static bool run_cluster(uint64_t seed, int64_t events)
 
 int main(int argc, char *argv[])
 {
-    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    int64_t clusters = argc > 2 ? strtoll(argv[2], NULL, 10) : 20;
-    int64_t events = argc > 3 ? strtoll(argv[3], NULL, 10) : 1000;
+    uint64_t seed = 1;
+    int64_t clusters = 20;
+    int64_t events = 1000;
+
+    if ((argc > 1 && !str_to_u64(str_from(argv[1]), &seed)) ||
+        (argc > 2 && !str_to_i64(str_from(argv[2]), &clusters)) ||
+        (argc > 3 && !str_to_i64(str_from(argv[3]), &events))) {
+        (void)fprintf(stderr, "usage: sched-property [SEED [CLUSTERS [EVENTS]]]\n");
+        return 2;
+    }
 
     for (int64_t i = 0; i < clusters; i++)
         if (!run_cluster(seed + (uint64_t)i, events))
