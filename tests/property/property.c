@@ -345,6 +345,8 @@ static void add_waiting(struct buf *text, const struct sched_plan *plan)
     struct sched_waiting sorted[GROUPS_MAX];
     size_t count = plan->waiting_count < GROUPS_MAX ? plan->waiting_count : GROUPS_MAX;
 
+    if (!count)
+        return;
     memcpy(sorted, plan->waiting, count * sizeof(*sorted));
     qsort(sorted, count, sizeof(*sorted), by_group);
     for (size_t i = 0; i < count; i++)
@@ -448,7 +450,8 @@ static bool play(struct world *world, const struct sched_plan *plan)
         pod->life = RUNS;
         pod->node = number_in(bind->node, 4);
         pod->device_count = bind->gpu_group_count ? 0 : bind->device_count;
-        memcpy(pod->devices, bind->devices, pod->device_count * sizeof(*pod->devices));
+        for (size_t d = 0; d < pod->device_count; d++)
+            pod->devices[d] = bind->devices[d];
         pod->share[0] = 0;
         if (bind->gpu_group_count)
             (void)snprintf(pod->share, sizeof(pod->share), STR_FMT, STR_ARG(bind->gpu_groups[0]));
