@@ -42,6 +42,7 @@ struct podlog {
     bool skipping;           /* until a line is newer than the stamp */
     bool started;            /* the container has run: there is a log */
     bool ended;              /* the container has ended: a finished stream is complete */
+    bool gone;               /* the pod is deleted: its name may mean another one now */
     bool complete;
     int64_t due_ms;
 };
@@ -60,7 +61,6 @@ struct follow {
     bool interrupted;
     bool detached;
     int64_t ended_ms;
-    char said[512]; /* the last sentence about what the job waits for */
 };
 
 /* ---- lines ---- */
@@ -164,7 +164,7 @@ static void on_log_done(void *user, const struct transport_reply *reply)
         log->complete = true;
         return;
     }
-    if (reply->code == 0 && reply->status == 404 && log->ended)
+    if (log->gone || (reply->code == 0 && reply->status == 404 && log->ended))
         log->complete = true; /* the pod is gone, and its log with it */
     buf_clear(&log->line);
     log->due_ms = clock_monotonic_ms() + REOPEN_MS;
@@ -215,7 +215,11 @@ static void pod_changed(struct follow *follow, const struct object *pod)
     struct json *state = json_at(tree, "status.containerStatuses.0.state");
     struct podlog *log = map_get(&follow->logs, pod->uid);
 
-    if (!is_worker(follow, pod))
+    int64_t generation = -1;
+
+    (void)str_to_i64(object_label(pod, "torchrun.ai/generation"), &generation);
+    if (!is_worker(follow, pod) ||
+        (follow->options->generation >= 0 && generation != follow->options->generation))
         return;
     if (!log) {
         log = MEM_NEW(struct podlog);
@@ -242,8 +246,10 @@ static void on_pod(void *user, const struct api_change *change)
     if (change->event == API_DELETED) {
         struct podlog *log = map_get(&follow->logs, change->object->uid);
 
-        if (log)
-            log->ended = true;
+        if (log) {
+            log->ended = log->gone = true;
+            log->complete |= !log->call;
+        }
         object_unref(map_remove(&follow->pods, change->object->name));
         return;
     }

@@ -148,6 +148,7 @@ struct logs_values {
     bool previous;
     int64_t rank;
     int64_t tail;
+    int64_t generation;
 };
 
 static const struct option logs_options[] = {
@@ -160,6 +161,10 @@ static const struct option logs_options[] = {
      .max = 1000000, .value = "N", .help = "only this rank", .flag_only = true},
     {"tail", 0, OPTION_I64, offsetof(struct logs_values, tail), .fallback = "-1", .min = -1,
      .max = 1000000000, .value = "LINES", .help = "the last lines of each pod", .flag_only = true},
+    {"generation", 0, OPTION_I64, offsetof(struct logs_values, generation), .fallback = "-1",
+     .min = -1, .max = 1000000, .value = "N",
+     .help = "only pods of this generation (0 is the first; each restart of the gang adds one)",
+     .flag_only = true},
     {0},
 };
 
@@ -177,7 +182,7 @@ static int logs_run(struct invocation *invocation)
                                                      .previous = v->previous,
                                                      .rank = v->rank,
                                                      .tail = v->tail,
-                                                     .generation = -1,
+                                                     .generation = v->generation,
                                                      .quiet = !v->follow},
                             &err);
     if (status < 0)

@@ -135,31 +135,46 @@ static bool below(struct str path, struct str folder)
            (str_starts(path, folder) && path.len > folder.len && path.p[folder.len] == '/');
 }
 
-/* What differs below one changed path: entries to set in `now`, gone ones as frames. */
-static void add_differences(const struct syncing *s,
-                            struct str path,
-                            const struct manifest *now,
-                            struct manifest *next,
-                            struct buf *changes)
-{
-    for (size_t i = 0; i < s->have->entries.count; i++) {
-        const struct ws_entry *old = &s->have->entries.items[i];
+/* A batch: what to set, what is gone, and the revision that gives. */
+struct batch {
+    struct manifest *now; /* everything at and below the changed paths, as it is */
+    VEC(struct ws_entry) set;
+    VEC(struct str) gone;
+    struct hash revision;
+};
 
-        if (below(old->path, path) && !manifest_find(now, old->path)) {
-            frame_add_gone(changes, old->path);
-            manifest_remove(next, old->path);
+static void batch_compare(const struct syncing *s,
+                          struct arena *arena,
+                          const struct str *paths,
+                          size_t count,
+                          struct batch *batch)
+{
+    batch->revision = s->have->revision;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && below(paths[i], paths[i - 1]))
+            continue;
+        for (size_t j = manifest_lower_bound(s->have, paths[i]); j < s->have->entries.count; j++) {
+            const struct ws_entry *old = &s->have->entries.items[j];
+
+            if (!str_starts(old->path, paths[i]))
+                break;
+            if (!below(old->path, paths[i]) || manifest_find(batch->now, old->path))
+                continue;
+            VEC_PUSH(arena, &batch->gone, str_dup(arena, old->path));
+            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
         }
     }
-}
+    for (size_t i = 0; i < batch->now->entries.count; i++) {
+        const struct ws_entry *entry = &batch->now->entries.items[i];
+        const struct ws_entry *old = manifest_find(s->have, entry->path);
 
-static struct manifest *copy_manifest(const struct manifest *from)
-{
-    struct manifest *copy = manifest_new();
-
-    for (size_t i = 0; i < from->entries.count; i++)
-        manifest_add(copy, &from->entries.items[i]);
-    (void)manifest_finish(copy, NULL);
-    return copy;
+        if (old && ws_entry_eq(old, entry))
+            continue;
+        VEC_PUSH(arena, &batch->set, *entry);
+        if (old)
+            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
+        batch->revision = hash_plus(batch->revision, ws_entry_hash(entry));
+    }
 }
 
 static int by_path(const void *a, const void *b)
@@ -169,9 +184,8 @@ static int by_path(const void *a, const void *b)
 
 /* One round trip with everything in it. -ESTALE: compare everything again. */
 static int send_delta(struct syncing *s,
-                      const struct manifest *next,
+                      const struct batch *batch,
                       struct str contents,
-                      struct str changes,
                       struct err *err)
 {
     _cleanup_(buf_done) struct buf body = {0};
@@ -181,8 +195,11 @@ static int send_delta(struct syncing *s,
 
     buf_add(&body, contents);
     frame_add_begin(&body,
-                    &(struct frame_begin){.target = next->revision, .base = s->have->revision});
-    buf_add(&body, changes);
+                    &(struct frame_begin){.target = batch->revision, .base = s->have->revision});
+    for (size_t i = 0; i < batch->gone.count; i++)
+        frame_add_gone(&body, batch->gone.items[i]);
+    for (size_t i = 0; i < batch->set.count; i++)
+        frame_add_entry(&body, &batch->set.items[i]);
     frame_add_empty(&body, FRAME_COMMIT);
     status = session_http(session,
                           &(struct session_request){.method = "POST",
@@ -191,18 +208,24 @@ static int send_delta(struct syncing *s,
                                                     .body = buf_str(&body),
                                                     .timeout_ms = SYNC_PROXY_LIMIT_MS},
                           &answer, err);
-    if (status == 200)
-        return 0;
-    return err_set(err, -ESTALE, "the change was not taken: %d", status);
+    if (status != 200)
+        return err_set(err, -ESTALE, "the change was not taken: %d", status);
+    for (size_t i = 0; i < batch->gone.count; i++)
+        manifest_remove(s->have, batch->gone.items[i]);
+    for (size_t i = 0; i < batch->set.count; i++)
+        manifest_set(s->have, &batch->set.items[i]);
+    return 1;
 }
 
-static int send_batch(struct syncing *s, const struct str *paths, size_t count, struct err *err)
+/* What is at the changed paths now, with contents. 1: too much for one commit. */
+static int batch_read(struct syncing *s,
+                      const struct str *paths,
+                      size_t count,
+                      struct manifest *now,
+                      struct buf *contents,
+                      struct err *err)
 {
     const struct scan_options options = {.note = note, .user = s->session};
-    _cleanup_(manifest_unrefp) struct manifest *now = manifest_new();
-    _cleanup_(manifest_unrefp) struct manifest *next = NULL;
-    _cleanup_(buf_done) struct buf contents = {0};
-    _cleanup_(buf_done) struct buf changes = {0};
     struct outbox outbox;
     uint64_t bytes = 0;
     int r = 0;
@@ -213,35 +236,34 @@ static int send_batch(struct syncing *s, const struct str *paths, size_t count, 
     for (size_t i = 0; i < now->entries.count; i++)
         bytes += now->entries.items[i].size;
     if (r < 0 || bytes > DELTA_BYTES_MAX)
-        return r < 0 ? r : -ESTALE;
+        return r < 0 ? r : 1;
     r = outbox_open(&outbox, s->v->dir, now, err);
     if (r == 0)
-        r = outbox_next(&outbox, &contents, 2 * DELTA_BYTES_MAX, err);
+        r = outbox_next(&outbox, contents, 2 * DELTA_BYTES_MAX, err);
     outbox_done(&outbox);
+    if (r == 0 && now->entries.count)
+        qsort(now->entries.items, now->entries.count, sizeof(*now->entries.items), by_path);
+    return r;
+}
+
+/* 1: sent, 0: nothing had changed, -ESTALE: compare everything. */
+static int send_batch(struct syncing *s,
+                      struct arena *arena,
+                      const struct str *paths,
+                      size_t count,
+                      struct err *err)
+{
+    _cleanup_(manifest_unrefp) struct manifest *now = manifest_new();
+    _cleanup_(buf_done) struct buf contents = {0};
+    struct batch batch = {.now = now};
+    int r = batch_read(s, paths, count, now, &contents, err);
+
     if (r != 0)
         return r < 0 ? r : -ESTALE;
-    if (now->entries.count)
-        qsort(now->entries.items, now->entries.count, sizeof(*now->entries.items), by_path);
-    next = copy_manifest(s->have);
-    for (size_t i = 0; i < count; i++)
-        add_differences(s, paths[i], now, next, &changes);
-    for (size_t i = 0; i < now->entries.count; i++) {
-        const struct ws_entry *entry = &now->entries.items[i];
-        const struct ws_entry *old = manifest_find(s->have, entry->path);
-
-        if (old && ws_entry_eq(old, entry))
-            continue;
-        frame_add_entry(&changes, entry);
-        manifest_set(next, entry);
-    }
-    if (changes.len == 0)
+    batch_compare(s, arena, paths, count, &batch);
+    if (batch.set.count + batch.gone.count == 0)
         return 0;
-    r = send_delta(s, next, buf_str(&contents), buf_str(&changes), err);
-    if (r < 0)
-        return r;
-    manifest_unref(s->have);
-    s->have = manifest_ref(next);
-    return 1;
+    return send_delta(s, &batch, buf_str(&contents), err);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -269,7 +291,7 @@ static void send_changes(struct syncing *s)
     struct str *paths;
     bool everything;
     size_t count = watch_take(&s->watch, &arena, &paths, &everything);
-    int r = everything ? -ESTALE : send_batch(s, paths, count, &err);
+    int r = everything ? -ESTALE : send_batch(s, &arena, paths, count, &err);
 
     if (r == 1)
         session_say(s->session, "revision %.12s: " STR_FMT "%s", hash_hex(s->have->revision, hex),

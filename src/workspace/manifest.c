@@ -207,8 +207,7 @@ int manifest_finish(struct manifest *manifest, struct err *err)
     return 0;
 }
 
-/* Index of the first entry that does not sort before `path`. */
-static size_t lower_bound(const struct manifest *manifest, struct str path)
+size_t manifest_lower_bound(const struct manifest *manifest, struct str path)
 {
     size_t low = 0;
     size_t high = manifest->entries.count;
@@ -236,7 +235,7 @@ static void account(struct manifest *manifest, const struct ws_entry *entry, boo
 
 void manifest_set(struct manifest *manifest, const struct ws_entry *entry)
 {
-    size_t at = lower_bound(manifest, entry->path);
+    size_t at = manifest_lower_bound(manifest, entry->path);
     struct ws_entry_vec *entries = &manifest->entries;
     struct ws_entry copy = copy_of(manifest, entry);
 
@@ -253,7 +252,7 @@ void manifest_set(struct manifest *manifest, const struct ws_entry *entry)
 
 void manifest_remove(struct manifest *manifest, struct str path)
 {
-    size_t at = lower_bound(manifest, path);
+    size_t at = manifest_lower_bound(manifest, path);
     struct ws_entry_vec *entries = &manifest->entries;
 
     if (at == entries->count || !str_eq(entries->items[at].path, path))

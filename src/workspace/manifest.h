@@ -67,6 +67,8 @@ void manifest_add(struct manifest *manifest, const struct ws_entry *entry);
 int manifest_finish(struct manifest *manifest, struct err *err);
 /* NULL when absent. */
 const struct ws_entry *manifest_find(const struct manifest *manifest, struct str path);
+/* Index of the first entry that does not sort before `path`. */
+size_t manifest_lower_bound(const struct manifest *manifest, struct str path);
 bool ws_entry_eq(const struct ws_entry *a, const struct ws_entry *b);
 /* What the entry adds to the revision. */
 struct hash ws_entry_hash(const struct ws_entry *entry);

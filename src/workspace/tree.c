@@ -128,31 +128,40 @@ static int stage_load(struct tree *tree, struct err *err)
     return 0;
 }
 
+/* Which file of the current revision has this content? Costs a pass over all entries after every
+ * commit, so it is asked only when the stage does not have it. */
+static const struct ws_entry *locate(struct tree *tree, struct hash hash, uint64_t size)
+{
+    char hex[HASH_HEX_BYTES];
+    const struct ws_entry *found;
+
+    if (!tree->located_valid) {
+        map_clear(&tree->located);
+        arena_reset(&tree->located_arena);
+        for (size_t i = 0; i < tree->current->entries.count; i++) {
+            struct ws_entry *entry = &tree->current->entries.items[i];
+
+            if (entry->type == WS_FILE)
+                (void)map_set(&tree->located,
+                              str_dup(&tree->located_arena, str_from(hash_hex(entry->hash, hex))),
+                              entry);
+        }
+        tree->located_valid = true;
+    }
+    found = map_get(&tree->located, str_from(hash_hex(hash, hex)));
+    return found && found->size == size ? found : NULL;
+}
+
 bool tree_has(struct tree *tree, struct hash hash, uint64_t size, uint64_t *ret_offset)
 {
     struct staged *staged = staged_find(tree, hash);
-    char hex[HASH_HEX_BYTES];
 
     *ret_offset = 0;
     if (staged && staged->size == size) {
         *ret_offset = staged->have;
         return staged->have == size;
     }
-    if (!tree->located_valid) {
-        map_clear(&tree->located);
-        for (size_t i = 0; i < tree->current->entries.count; i++) {
-            struct ws_entry *entry = &tree->current->entries.items[i];
-            struct str key;
-
-            if (entry->type != WS_FILE)
-                continue;
-            key = str_dup(&tree->current->arena, str_from(hash_hex(entry->hash, hex)));
-            (void)map_set(&tree->located, key, entry);
-        }
-        tree->located_valid = true;
-    }
-    struct ws_entry *entry = map_get(&tree->located, str_from(hash_hex(hash, hex)));
-    return entry && entry->size == size;
+    return locate(tree, hash, size) != NULL;
 }
 
 static int blob_check(const struct tree *tree, const struct frame_blob *blob, struct err *err)
@@ -216,16 +225,14 @@ int tree_blob(struct tree *tree, const struct frame_blob *blob, struct err *err)
 {
     _cleanup_(fd_closep) int fd = -1;
     char name[STAGE_NAME_BYTES];
-    struct staged *staged;
-    uint64_t have;
+    struct staged *staged = staged_find(tree, blob->hash);
     int r;
 
-    if (tree_has(tree, blob->hash, blob->size, &have))
+    if (staged && staged->size == blob->size && staged->have == staged->size)
         return 0;
     r = blob_check(tree, blob, err);
     if (r < 0)
         return r;
-    staged = staged_find(tree, blob->hash);
     if (!staged && blob->offset == 0 && blob->bytes.len == blob->size)
         return blob_whole(tree, blob, err);
     if (!staged) {
@@ -372,7 +379,6 @@ static int want(struct tree *tree, const struct change *change, struct err *err)
 {
     const struct ws_entry *before = change->before;
     const struct ws_entry *after = change->after;
-    uint64_t offset;
     int r = 0;
 
     if (!after || after->type != WS_FILE)
@@ -382,13 +388,12 @@ static int want(struct tree *tree, const struct change *change, struct err *err)
         return 0; /* only the mode changed */
     struct staged *staged = staged_find(tree, after->hash);
     if (!staged || staged->have < staged->size || staged->size != after->size) {
-        char hex[HASH_HEX_BYTES];
+        const struct ws_entry *from = locate(tree, after->hash, after->size);
 
-        if (!tree_has(tree, after->hash, after->size, &offset))
+        if (!from)
             return err_set(err, -ENOENT, "the content of '" STR_FMT "' has not been sent",
                            STR_ARG(after->path));
-        r = stage_from_tree(tree, map_get(&tree->located, str_from(hash_hex(after->hash, hex))),
-                            err);
+        r = stage_from_tree(tree, from, err);
         staged = staged_find(tree, after->hash);
     }
     if (r == 0 && staged)
@@ -819,6 +824,7 @@ void tree_done(struct tree *tree)
         mem_free(item->value);
     map_done(&tree->staged);
     map_done(&tree->located);
+    arena_done(&tree->located_arena);
     manifest_unref(tree->current);
     *tree = (struct tree){.root_fd = -1, .stage_fd = -1, .parent_fd = -1};
 }

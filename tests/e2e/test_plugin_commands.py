@@ -151,3 +151,21 @@ def test_a_dry_run_and_a_file_from_the_user():
                     "spec: {jobQueue: demo, numGPUs: 1, command: 'sleep 600'}\n")
         m.torchrun("submit", "-f", path, "--detach", "--no-workspace", cwd=folder)
         check(m.get("torchrunjob", "filed")["spec"]["command"] == "sleep 600", "the file's command")
+
+
+def test_following_goes_on_through_a_restart_of_the_server():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py=("import time\nfor i in range(150):\n"
+                                      "    print('line', i, flush=True)\n    time.sleep(0.1)\n"))
+        follow = m.spawn_torchrun("submit", "--queue", "demo", "--gpus", "2", "--name", "long",
+                                  "python main.py", cwd=folder)
+        wait_for(lambda: "line 10" in m.kubectl("logs", "long-worker-0").stdout, "the first lines", 90)
+        m.kill()
+        m.start()
+        output = follow.communicate(timeout=150)[0]
+        check(follow.returncode == 0, f"exit {follow.returncode}:\n{output[-3000:]}")
+        for rank in (0, 1):
+            seen = re.findall(rf"\[rank{rank}\] line (\d+)$", output, re.M)
+            check(seen == [str(i) for i in range(150)], f"rank {rank} is not whole and in order: {seen}")
