@@ -154,7 +154,8 @@ struct upload {
     const char *folder;
     struct manifest *manifest; /* scanned; finished afterwards */
     struct statcache cache;
-    int64_t took_ms; /* from the first byte to the commit */
+    int64_t began_ms; /* when the sync pod was there */
+    int64_t took_ms;  /* from then to the commit */
     bool unchanged;
     char revision[40];
 };

@@ -355,6 +355,7 @@ static int upload_once(struct session *session,
     if (r < 0)
         return r;
     first = hash_is_zero(there);
+    upload->began_ms = clock_monotonic_ms();
     if (!first) {
         r = outbox_hash(upload->folder, upload->manifest, err);
         if (r == 0)
@@ -375,7 +376,6 @@ static int upload_once(struct session *session,
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err)
 {
     char hex[HASH_HEX_BYTES];
-    int64_t began_ms = clock_monotonic_ms();
     int r = -EILSEQ;
 
     for (int tries = 0; r == -EILSEQ && tries < CHANGED_TRIES_MAX; tries++) {
@@ -389,7 +389,7 @@ int upload_run(struct session *session, const char *job, struct upload *upload, 
     }
     if (r < 0)
         return r;
-    upload->took_ms = clock_monotonic_ms() - began_ms;
+    upload->took_ms = clock_monotonic_ms() - upload->began_ms;
     statcache_save(&upload->cache, upload->manifest);
     (void)snprintf(upload->revision, sizeof(upload->revision), "%s",
                    hash_hex(upload->manifest->revision, hex));
