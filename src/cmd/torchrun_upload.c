@@ -268,15 +268,13 @@ struct missing_list {
 static int take_missing(void *user, const struct frame *frame, struct err *err)
 {
     struct missing_list *list = user;
-    char hex[HASH_HEX_BYTES];
     uint64_t *offset;
 
     if (frame->type != FRAME_CONTENT)
         return err_set(err, -EPROTO, "the sync pod answered something else than was asked");
     offset = ARENA_NEW(list->arena, uint64_t);
     *offset = frame->content.size;
-    (void)map_set(&list->map, str_dup(list->arena, str_from(hash_hex(frame->content.hash, hex))),
-                  offset);
+    (void)map_set(&list->map, str_dup(list->arena, hash_key(&frame->content.hash)), offset);
     return 0;
 }
 

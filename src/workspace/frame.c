@@ -11,8 +11,11 @@
 
 static void put(struct buf *out, uint64_t number, unsigned bytes)
 {
-    for (unsigned i = bytes; i-- > 0;)
-        buf_addc(out, (char)(unsigned char)(number >> (8 * i)));
+    char text[8];
+
+    for (unsigned i = 0; i < bytes; i++)
+        text[i] = (char)(unsigned char)(number >> (8 * (bytes - 1 - i)));
+    buf_add(out, (struct str){text, bytes});
 }
 
 static uint64_t take(const char *p, unsigned bytes)

@@ -29,6 +29,12 @@ static inline bool hash_is_zero(struct hash hash)
     return hash.high == 0 && hash.low == 0;
 }
 
+/* The hash as a key of a map: its own bytes, which must live as long as the entry. */
+static inline struct str hash_key(const struct hash *hash)
+{
+    return (struct str){(const char *)hash, sizeof(*hash)};
+}
+
 /* Sums modulo 2^128: the hash of a set is the sum of its members' hashes, in any order. */
 struct hash hash_plus(struct hash a, struct hash b);
 struct hash hash_minus(struct hash a, struct hash b);

@@ -43,25 +43,21 @@ static void drop(struct outbox *outbox, struct ws_entry *entry)
 /* True the first time this content is asked for. */
 static bool first_time(struct outbox *outbox, struct hash hash)
 {
-    char hex[HASH_HEX_BYTES];
-
-    (void)hash_hex(hash, hex);
-    if (map_get(&outbox->sent, str_from(hex)))
+    if (map_get(&outbox->sent, hash_key(&hash)))
         return false;
-    (void)map_set(&outbox->sent, str_dup(&outbox->arena, str_from(hex)), outbox);
+    (void)map_set(&outbox->sent, str_dup(&outbox->arena, hash_key(&hash)), outbox);
     return true;
 }
 
 /* Does the other side lack it? *ret_offset: what it already has. */
 static bool is_missing(const struct outbox *outbox, struct hash hash, uint64_t *ret_offset)
 {
-    char hex[HASH_HEX_BYTES];
     const uint64_t *offset;
 
     *ret_offset = 0;
     if (!outbox->missing)
         return true;
-    offset = map_get(outbox->missing, str_from(hash_hex(hash, hex)));
+    offset = map_get(outbox->missing, hash_key(&hash));
     if (offset)
         *ret_offset = *offset;
     return offset != NULL;
@@ -78,9 +74,9 @@ static ssize_t read_full(int fd, char *out, size_t bytes, uint64_t offset)
             continue;
         if (got < 0)
             return -errno;
-        if (got == 0)
-            break;
         total += (size_t)got;
+        if ((size_t)got < bytes - (total - (size_t)got))
+            break; /* the end: files do not read short elsewhere */
     }
     return (ssize_t)total;
 }

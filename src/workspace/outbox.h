@@ -19,7 +19,7 @@ struct err;
 struct outbox {
     int root_fd;
     struct manifest *manifest; /* borrowed; hashes and sizes are filled in */
-    const struct map *missing; /* hash (hex) -> uint64_t *offset; NULL: send everything */
+    const struct map *missing; /* hash_key() -> uint64_t *offset; NULL: send everything */
     bool packed;               /* compress where it pays */
     size_t index;
     int fd; /* a large file in progress */

@@ -311,8 +311,7 @@ static int pull_piece(struct sync *sync, struct client *client, struct buf *out)
     out->len += bytes;
     client->file_offset += bytes;
     if (client->file_offset == entry->size) {
-        char hex[HASH_HEX_BYTES];
-        struct str key = str_dup(&client->sent_arena, str_from(hash_hex(entry->hash, hex)));
+        struct str key = str_dup(&client->sent_arena, hash_key(&entry->hash));
 
         (void)map_set(&client->sent, key, client);
         close(TAKE_FD(client->file_fd));
@@ -325,10 +324,9 @@ static int pull_piece(struct sync *sync, struct client *client, struct buf *out)
 static bool worker_has(const struct client *client, const struct ws_entry *entry)
 {
     const struct ws_entry *have = manifest_find(client->have, entry->path);
-    char hex[HASH_HEX_BYTES];
 
     return (have && have->type == WS_FILE && hash_eq(have->hash, entry->hash)) ||
-           map_get(&client->sent, str_from(hash_hex(entry->hash, hex)));
+           map_get(&client->sent, hash_key(&entry->hash));
 }
 
 static void pull_more(struct sync *sync, struct client *client)

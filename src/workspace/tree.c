@@ -65,9 +65,7 @@ static int write_all(int fd, struct str bytes)
 
 static struct staged *staged_find(struct tree *tree, struct hash hash)
 {
-    char hex[HASH_HEX_BYTES];
-
-    return map_get(&tree->staged, str_from(hash_hex(hash, hex)));
+    return map_get(&tree->staged, hash_key(&hash));
 }
 
 static struct staged *staged_add(struct tree *tree, struct hash hash, uint64_t size)
@@ -77,7 +75,7 @@ static struct staged *staged_add(struct tree *tree, struct hash hash, uint64_t s
     staged->hash = hash;
     staged->size = size;
     (void)hash_hex(hash, staged->hex);
-    map_set(&tree->staged, str_from(staged->hex), staged);
+    map_set(&tree->staged, hash_key(&staged->hash), staged);
     tree->staged_bytes += size;
     return staged;
 }
@@ -85,7 +83,7 @@ static struct staged *staged_add(struct tree *tree, struct hash hash, uint64_t s
 static void staged_drop(struct tree *tree, struct staged *staged)
 {
     tree->staged_bytes -= staged->size;
-    map_remove(&tree->staged, str_from(staged->hex));
+    map_remove(&tree->staged, hash_key(&staged->hash));
     mem_free(staged);
 }
 
@@ -132,23 +130,19 @@ static int stage_load(struct tree *tree, struct err *err)
  * commit, so it is asked only when the stage does not have it. */
 static const struct ws_entry *locate(struct tree *tree, struct hash hash, uint64_t size)
 {
-    char hex[HASH_HEX_BYTES];
     const struct ws_entry *found;
 
     if (!tree->located_valid) {
         map_clear(&tree->located);
-        arena_reset(&tree->located_arena);
         for (size_t i = 0; i < tree->current->entries.count; i++) {
             struct ws_entry *entry = &tree->current->entries.items[i];
 
             if (entry->type == WS_FILE)
-                (void)map_set(&tree->located,
-                              str_dup(&tree->located_arena, str_from(hash_hex(entry->hash, hex))),
-                              entry);
+                (void)map_set(&tree->located, hash_key(&entry->hash), entry);
         }
         tree->located_valid = true;
     }
-    found = map_get(&tree->located, str_from(hash_hex(hash, hex)));
+    found = map_get(&tree->located, hash_key(&hash));
     return found && found->size == size ? found : NULL;
 }
 
@@ -171,7 +165,7 @@ static int blob_check(const struct tree *tree, const struct frame_blob *blob, st
                        (unsigned long long)WS_BYTES_MAX);
     if (blob->offset > blob->size || blob->bytes.len > blob->size - blob->offset)
         return err_set(err, -EPROTO, "a piece of content that lies beyond its end");
-    if (map_get(&tree->staged, STR("")) || tree->staged.count >= WS_ENTRIES_MAX)
+    if (tree->staged.count >= WS_ENTRIES_MAX)
         return err_set(err, -EFBIG, "more than %zu pieces of content", WS_ENTRIES_MAX);
     return 0;
 }
@@ -824,7 +818,6 @@ void tree_done(struct tree *tree)
         mem_free(item->value);
     map_done(&tree->staged);
     map_done(&tree->located);
-    arena_done(&tree->located_arena);
     manifest_unref(tree->current);
     *tree = (struct tree){.root_fd = -1, .stage_fd = -1, .parent_fd = -1};
 }

@@ -27,10 +27,9 @@ struct tree {
     int root_fd;
     int stage_fd;
     struct manifest *current;
-    struct map staged;          /* hash -> struct staged */
-    uint64_t staged_bytes;      /* sum of their sizes */
-    struct map located;         /* hash -> entry of `current`; built when first asked */
-    struct arena located_arena; /* its keys */
+    struct map staged;     /* hash -> struct staged */
+    uint64_t staged_bytes; /* sum of their sizes */
+    struct map located;    /* hash -> entry of `current`; built when first asked */
     bool located_valid;
     int log_fd;           /* the manifest on disk, changes are appended */
     uint64_t log_entries; /* in it; rewritten when it has many more than the manifest */

@@ -161,7 +161,7 @@ def test_following_goes_on_through_a_restart_of_the_server():
                                       "    print('line', i, flush=True)\n    time.sleep(0.1)\n"))
         follow = m.spawn_torchrun("submit", "--queue", "demo", "--gpus", "2", "--name", "long",
                                   "python main.py", cwd=folder)
-        wait_for(lambda: "line 10" in m.kubectl("logs", "long-worker-0").stdout, "the first lines", 90)
+        wait_for(lambda: "line 10" in m.kubectl("logs", "long-worker-0", ok=False).stdout, "the first lines", 90)
         m.kill()
         m.start()
         output = follow.communicate(timeout=150)[0]

@@ -68,8 +68,9 @@ def test_sync_restart_keeps_pods_and_brings_new_code():
 
 CHECKER = """
 import glob, os, time
-torn = seen = 0
+seen = 0
 last = -1
+print('ready', flush=True)
 while True:
     try:
         text = open('big.txt').read()
@@ -108,7 +109,8 @@ def test_two_hundred_edits_arrive_in_order_and_never_torn():
         write(big, "a" * (1 << 20))
         m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "edits", "--detach",
                    "[ $LOCAL_RANK = 0 ] && exec python main.py; sleep 600", cwd=folder)
-        wait_for(lambda: m.phase("edits") == "Running", "the job to run", 60)
+        for worker in ("edits-worker-0", "edits-worker-1"):
+            wait_for(lambda: "ready" in m.kubectl("logs", worker, ok=False).stdout, "the checkers", 150)
         watch = m.spawn_torchrun("sync", "edits", "--watch", cwd=folder)
         try:
             wait_for(lambda: "watching" in (watch.stdout.readline() or "watching"), "the watch", 30)
