@@ -3,7 +3,7 @@
 # make test       everything; ends with "N passed, N failed"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive with SBOM in dist/, without a daemon
-# make test-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed
 # make tidy       clang-tidy over the whole tree
@@ -18,7 +18,7 @@ ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes
+.PHONY: all demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -72,6 +72,9 @@ test-kubernetes: all
 dist: all
 	@tools/deps.sh dist $(ARCH)
 	@tools/dist.sh $(ARCH)
+
+bench-kubernetes: all
+	@tests/kubernetes/bench.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null

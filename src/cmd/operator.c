@@ -45,6 +45,7 @@ struct operator_values {
     struct option_list without;
     int64_t per_second;
     const char *listen;
+    const char *debug_listen;
     int log_level;
 };
 
@@ -81,6 +82,9 @@ static const struct option operator_options[] = {
      .help = "requests a second, twice as many in a burst"},
     {"listen", 0, OPTION_STR, offsetof(struct operator_values, listen), .fallback = "0.0.0.0:8080",
      .value = "ADDR:PORT", .help = "where to answer /healthz, /readyz and /metrics; \"\": nowhere"},
+    {"debug-listen", 0, OPTION_STR, offsetof(struct operator_values, debug_listen),
+     .fallback = "127.0.0.1:8081", .value = "ADDR:PORT",
+     .help = "where to answer /debug/snapshot; \"\": nowhere"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log"},
     {0},
@@ -195,6 +199,8 @@ static int start(struct operator* op, struct err *err)
     if (r < 0)
         return r;
     r = operator_http_start(op, values->listen, err);
+    if (r == 0)
+        r = operator_debug_start(op, values->debug_listen, err);
     if (r < 0)
         return r;
     if (!values->leader_elect)

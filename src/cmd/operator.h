@@ -29,6 +29,7 @@ struct operator
     struct runner *runner;
     struct scheduler *scheduler;
     struct http_server *http;
+    struct http_server *debug;
     uint64_t seed;
     bool leading;
     bool stopping;
@@ -39,3 +40,15 @@ struct operator
  * what exists), /metrics. `listen` is "ADDR:PORT"; empty: no endpoint. */
 int operator_http_start(struct operator* op, const char *listen, struct err *err);
 void operator_http_stop(struct operator* op);
+/* /debug/snapshot: a v1 List of what the scheduler sees, pods without the values of their
+ * environment. On an address of its own, loopback as a rule: it tells everything about everybody's
+ * pods. */
+int operator_debug_start(struct operator* op, const char *listen, struct err *err);
+
+/* "ADDR:PORT" as http_server_start() wants it; `option` is its name in messages. */
+#define OPERATOR_ADDRESS_BYTES 64
+int operator_listen_parse(const char *option,
+                          const char *listen,
+                          char address[static OPERATOR_ADDRESS_BYTES],
+                          uint16_t *ret_port,
+                          struct err *err);

@@ -1,15 +1,17 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/operator.h"
+#include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
+#include "sched/sched.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-#define ADDRESS_BYTES 64
 
 /* METRICS(X): every number /metrics tells. X(name, type, help, value of struct kube_stats s) */
 #define METRICS(X)                                                                                \
@@ -42,6 +44,61 @@ static void metric(struct buf *buf,
              value);
 }
 
+/* QUEUE_METRICS(X): KAI's names, one line a queue. X(name, help, value of struct sched_queue_view
+ * v) */
+#define QUEUE_METRICS(X)                                                                           \
+    X("kai_queue_deserved_gpus", "GPU quota of the queue", v.quota[SCHED_GPU])                     \
+    X("kai_queue_quota_cpu_cores", "CPU quota of the queue", v.quota[SCHED_CPU] / 1000)            \
+    X("kai_queue_quota_memory_bytes", "Memory quota of the queue", v.quota[SCHED_MEMORY])          \
+    X("kai_queue_allocated_gpus", "GPUs in use by the queue", v.allocated[SCHED_GPU])              \
+    X("kai_queue_allocated_cpu_cores", "CPUs in use by the queue", v.allocated[SCHED_CPU] / 1000)  \
+    X("kai_queue_allocated_memory_bytes", "Memory in use by the queue", v.allocated[SCHED_MEMORY]) \
+    X("kai_queue_fair_share_gpu", "GPUs the queue may have now", v.fair_share[SCHED_GPU])          \
+    X("kai_queue_fair_share_cpu_cores", "CPUs the queue may have now",                             \
+      v.fair_share[SCHED_CPU] / 1000)                                                              \
+    X("muster_queue_requested_gpus", "GPUs asked for by the queue, waiting ones included",         \
+      v.requested[SCHED_GPU])
+
+static void write_queue_metric(struct buf *buf,
+                               const struct
+                               operator* op,
+                               size_t which,
+                               const char *name,
+                               const char *help)
+{
+    const struct sched *core = scheduler_core(op->scheduler);
+    const struct object *queue;
+    size_t cursor = 0;
+
+    buf_addf(buf, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
+    while ((queue = kube_known(op->kube, &kind_queue, &cursor))) {
+        struct sched_queue_view v;
+
+        if (!sched_queue_view(core, queue->name, &v))
+            continue;
+#define QUEUE_VALUE(metric_name, metric_help, value) (value),
+        const double values[] = {QUEUE_METRICS(QUEUE_VALUE)};
+#undef QUEUE_VALUE
+        buf_addf(buf, "%s{queue_name=\"" STR_FMT "\"} %.15g\n", name, STR_ARG(queue->name),
+                 values[which]);
+    }
+}
+
+static void write_scheduler_metrics(struct buf *buf, const struct operator* op)
+{
+    struct sched_counts counts;
+    size_t which = 0;
+
+    sched_count(scheduler_core(op->scheduler), &counts);
+    metric(buf, "muster_scheduler_nodes", "gauge", "Nodes the scheduler knows", counts.nodes);
+    metric(buf, "muster_scheduler_pods", "gauge", "Pods the scheduler knows", counts.pods);
+    metric(buf, "muster_scheduler_groups", "gauge", "Pod groups it knows", counts.groups);
+    metric(buf, "muster_scheduler_queues", "gauge", "Queues it knows", counts.queues);
+#define QUEUE_LINES(name, help, value) write_queue_metric(buf, op, which++, name, help);
+    QUEUE_METRICS(QUEUE_LINES)
+#undef QUEUE_LINES
+}
+
 static void write_metrics(struct buf *buf, const struct operator* op)
 {
     struct kube_stats stats;
@@ -52,6 +109,8 @@ static void write_metrics(struct buf *buf, const struct operator* op)
     METRICS(METRIC)
 #undef METRIC
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
+    if (op->scheduler)
+        write_scheduler_metrics(buf, op);
 }
 
 static bool is_ready(const struct operator* op)
@@ -87,35 +146,51 @@ static void on_request(void *user, struct http_exchange *x)
     }
 }
 
-int operator_http_start(struct operator* op, const char *listen, struct err *err)
+int operator_listen_parse(const char *option,
+                          const char *listen,
+                          char address[static OPERATOR_ADDRESS_BYTES],
+                          uint16_t *ret_port,
+                          struct err *err)
 {
-    const char *colon = listen ? strrchr(listen, ':') : NULL;
-    char address[ADDRESS_BYTES] = "";
+    const char *colon = strrchr(listen, ':');
     struct str host;
     uint64_t port;
 
-    if (!listen || !*listen)
-        return 0;
     if (!colon || !str_to_u64(str_from(colon + 1), &port) || port > UINT16_MAX)
-        return err_set(err, -EINVAL, "--listen: \"%s\" is not ADDRESS:PORT", listen);
+        return err_set(err, -EINVAL, "%s: \"%s\" is not ADDRESS:PORT", option, listen);
     host = str_sub(str_from(listen), 0, (size_t)(colon - listen));
     if (host.len > 2 && host.p[0] == '[')
         host = str_sub(host, 1, host.len - 2);
     if (host.len == 0)
         host = STR("0.0.0.0");
-    if (host.len >= sizeof(address))
-        return err_set(err, -EINVAL, "--listen: \"%s\" is not a numeric address", listen);
+    if (host.len >= OPERATOR_ADDRESS_BYTES)
+        return err_set(err, -EINVAL, "%s: \"%s\" is not a numeric address", option, listen);
     memcpy(address, host.p, host.len);
-    return http_server_start(&(struct http_server_options){.loop = &op->loop,
-                                                           .address = address,
-                                                           .port = (uint16_t)port,
-                                                           .handle = on_request,
-                                                           .user = op},
-                             &op->http, err);
+    address[host.len] = '\0';
+    *ret_port = (uint16_t)port;
+    return 0;
+}
+
+int operator_http_start(struct operator* op, const char *listen, struct err *err)
+{
+    char address[OPERATOR_ADDRESS_BYTES];
+    uint16_t port;
+    int r;
+
+    if (!listen || !*listen)
+        return 0;
+    r = operator_listen_parse("--listen", listen, address, &port, err);
+    if (r < 0)
+        return r;
+    return http_server_start(
+        &(struct http_server_options){
+            .loop = &op->loop, .address = address, .port = port, .handle = on_request, .user = op},
+        &op->http, err);
 }
 
 void operator_http_stop(struct operator* op)
 {
     http_server_stop(op->http);
-    op->http = NULL;
+    http_server_stop(op->debug);
+    op->http = op->debug = NULL;
 }

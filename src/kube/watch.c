@@ -194,6 +194,14 @@ void kube_watches_free(struct kube *kube)
     }
 }
 
+const struct object *kube_known(const struct kube *kube, const struct kind *kind, size_t *cursor)
+{
+    for (const struct kube_hub *hub = kube->hubs; hub; hub = hub->next)
+        if (is_same(hub, &(struct api_watch_request){.kind = kind}))
+            return source_next(hub->source, cursor);
+    return NULL;
+}
+
 void kube_watches_count(const struct kube *kube, struct kube_stats *ret)
 {
     ret->watches = ret->watches_synced = 0;

@@ -1,6 +1,8 @@
 """The operator on a real API server: it leads, controls, and hands over."""
 
+import json
 import time
+import urllib.request
 
 from cluster import Cluster
 from harness import check, wait_for
@@ -35,6 +37,21 @@ def test_makes_the_objects_of_a_job():
         check(m.get("service", "one"), "a headless service")
         owner = m.get("pods")[0]["metadata"]["ownerReferences"][0]
         check(owner["kind"] == "TorchrunJob", f"owned by {owner}")
+
+
+def test_metrics_name_the_queue_and_the_snapshot_leaves_values_out():
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        m.apply(QUEUE)
+        m.apply(job("one", 8, env="[{name: TOKEN, value: hunter2}]"))
+        wait_for(lambda: m.phase("one") == "Running", "the job to run")
+        operator = m.leader()
+        wait_for(lambda: 'kai_queue_allocated_gpus{queue_name="team"} 8' in operator.fetch("/metrics"),
+                 "the queue's GPUs in /metrics")
+        with urllib.request.urlopen(f"http://127.0.0.1:{operator.debug_port}/debug/snapshot", timeout=10) as answer:
+            items = json.load(answer)["items"]
+        kinds = {i["kind"] for i in items}
+        check({"Node", "Pod", "Queue", "PodGroup"} <= kinds, f"kinds of the snapshot: {kinds}")
+        check("hunter2" not in json.dumps(items) and "TOKEN" in json.dumps(items), "values of variables are left out")
 
 
 def test_second_replica_follows_an_orderly_stop_within_two_seconds():

@@ -1,0 +1,125 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cmd/operator.h"
+#include "http/server.h"
+#include "kube/kube.h"
+
+/* /debug/snapshot: what a person attaches to "why did it decide that". The objects are collected by
+ * reference in one turn of the loop, so that they belong together, and written as fast as the
+ * reader takes them. */
+
+#define PIECE_BYTES ((size_t)256 << 10) /* written between two looks at the reader */
+
+static const struct kind *const told[] = {&kind_queue,         &kind_podgroup, &kind_node,
+                                          &kind_priorityclass, &kind_pod,      NULL};
+
+struct snapshot {
+    VEC(const struct object *) objects;
+    size_t next;
+};
+
+static void snapshot_free(struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->objects.count; i++)
+        object_unref(snapshot->objects.items[i]);
+    VEC_DONE(&snapshot->objects);
+    mem_free(snapshot);
+}
+
+/* Values in the environment are where people put their secrets; scheduling does not look at them.
+ */
+static void redact(struct json *spec)
+{
+    const char *const lists[] = {"containers", "initContainers"};
+
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_get(spec, lists[i]), container)
+            JSON_FOREACH(json_get(container, "env"), variable)
+                (void)json_remove(variable, STR("value"));
+}
+
+static struct str text_of(const struct object *object, struct arena *arena)
+{
+    struct json *root;
+
+    if (object->kind != &kind_pod)
+        return object->raw;
+    root = object_json(object, arena);
+    redact(json_get(root, "spec"));
+    return json_text(arena, root);
+}
+
+static void write_more(struct http_exchange *x)
+{
+    struct snapshot *snapshot = x->user;
+
+    while (snapshot->next < snapshot->objects.count && http_pending(x) < PIECE_BYTES) {
+        struct arena arena = {0};
+
+        if (snapshot->next > 0)
+            http_write(x, STR(","));
+        http_write(x, text_of(snapshot->objects.items[snapshot->next++], &arena));
+        arena_done(&arena);
+    }
+    if (snapshot->next < snapshot->objects.count)
+        return;
+    x->on_drain = NULL;
+    x->on_close = NULL;
+    x->user = NULL;
+    snapshot_free(snapshot);
+    http_write(x, STR("]}\n"));
+    http_end(x);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    snapshot_free(x->user);
+    x->user = NULL;
+}
+
+static void on_request(void *user, struct http_exchange *x)
+{
+    struct operator* op = user;
+    struct snapshot *snapshot;
+
+    if (!str_is(x->head.method, "GET") || !str_is(x->head.path, "/debug/snapshot")) {
+        http_reply(x, 404, "text/plain", STR("GET /debug/snapshot is all there is here\n"));
+        return;
+    }
+    snapshot = MEM_NEW(struct snapshot);
+    for (size_t i = 0; told[i]; i++) {
+        const struct object *object;
+        size_t cursor = 0;
+
+        while ((object = kube_known(op->kube, told[i], &cursor)))
+            VEC_PUSH(NULL, &snapshot->objects, object_ref(object));
+    }
+    x->user = snapshot;
+    x->on_drain = write_more;
+    x->on_close = on_close;
+    http_begin(x, 200, "application/json");
+    http_write(x, STR("{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":["));
+    write_more(x);
+}
+
+int operator_debug_start(struct operator* op, const char *listen, struct err *err)
+{
+    char address[OPERATOR_ADDRESS_BYTES];
+    uint16_t port;
+    int r;
+
+    if (!listen || !*listen)
+        return 0;
+    r = operator_listen_parse("--debug-listen", listen, address, &port, err);
+    if (r < 0)
+        return r;
+    return http_server_start(
+        &(struct http_server_options){
+            .loop = &op->loop, .address = address, .port = port, .handle = on_request, .user = op},
+        &op->debug, err);
+}

@@ -1,0 +1,74 @@
+"""What is shipped to be applied can be applied, by kubectl and by helm."""
+
+import os
+import subprocess
+
+from cluster import ROOT, Cluster
+from controlplane import binaries
+from harness import check, run
+
+CHART = os.path.join(ROOT, "deploy", "chart", "muster")
+
+
+def applied(plane, text):
+    """Accepted by the server, with unknown fields refused."""
+    plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
+
+
+def test_the_plain_manifests_are_accepted():
+    plane = Cluster.plane
+    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
+    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "rbac", "role.yaml"))
+    with open(os.path.join(ROOT, "deploy", "deployment.yaml")) as f:
+        applied(plane, f.read())
+
+
+def render(*flags):
+    helm = os.path.join(binaries("helm"), "helm")
+    return run([helm, "template", "muster", CHART, "--namespace", "muster-system", "--kube-version", "1.33.0", *flags],
+               ok=False)
+
+
+def test_the_chart_renders_to_what_the_server_accepts():
+    plane = Cluster.plane
+    done = render("--set", "standInLabels.control-plane=kubeflow-training-operator", "--set", "operator.replicaCount=1",
+                  "--set", "global.imagePullSecrets[0].name=s", "--set", "global.nodeSelector.a=b")
+    check(done.returncode == 0, done.stderr)
+    plane.kubectl("create", "namespace", "muster-system", ok=False)
+    applied(plane, done.stdout)
+    check("kubeflow-training-operator" in done.stdout, "stand-in labels are there")
+
+
+def test_helm_installs_and_removes_it():
+    plane = Cluster.plane
+    helm = os.path.join(binaries("helm"), "helm")
+    env = dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder)
+    plane.kubectl("delete", "-f", os.path.join(ROOT, "deploy", "rbac", "role.yaml"), "--ignore-not-found", limit=120)
+    run([helm, "install", "muster", CHART, "--namespace", "muster-helm", "--create-namespace"], env=env)
+    try:
+        check("muster-operator" in plane.kubectl("get", "deployments", "-n", "muster-helm", "-o", "name").stdout,
+              "the deployment is there")
+    finally:
+        run([helm, "uninstall", "muster", "--namespace", "muster-helm"], env=env)
+
+
+def test_a_value_that_this_version_cannot_honour_is_refused():
+    done = render("--set", "global.gpuSharing=true")
+    check(done.returncode != 0 and "gpuSharing" in done.stderr, done.stderr[-500:])
+
+
+def test_dashboard_and_alerts_name_only_metrics_that_exist():
+    import json
+    import re
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        told = set(re.findall(r"^# TYPE (\S+)", m.leader().fetch("/metrics"), re.M))
+    folder = os.path.join(ROOT, "deploy", "monitoring")
+    for file in os.listdir(folder):
+        with open(os.path.join(folder, file)) as f:
+            text = f.read()
+        if file.endswith(".json"):
+            text = " ".join(t["expr"] for p in json.loads(text)["panels"] for t in p["targets"])
+        else:
+            text = " ".join(re.findall(r"expr: (.*)", text))
+        named = set(re.findall(r"\b(?:muster|kai)_[a-z_]+", text))
+        check(named and named <= told, f"{file} names what /metrics does not tell: {named - told}")
