@@ -34,6 +34,7 @@ struct hollow_values {
     int64_t start_ms;
     int64_t stop_ms;
     int64_t run_ms;
+    int64_t run_jobs_ms;
     int64_t fail_percent;
     int64_t seed;
     int log_level;
@@ -74,6 +75,9 @@ static const struct option hollow_options[] = {
     {"run-for", 0, OPTION_DURATION, offsetof(struct hollow_values, run_ms), .fallback = "0s",
      .min = 0, .max = 1000 * HOUR_MS, .value = "TIME",
      .help = "pods end by themselves after this; 0s: never"},
+    {"run-jobs-for", 0, OPTION_DURATION, offsetof(struct hollow_values, run_jobs_ms),
+     .fallback = "0s", .min = 0, .max = 1000 * HOUR_MS, .value = "TIME",
+     .help = "the same for pods of batch/v1 Jobs"},
     {"fail-percent", 0, OPTION_I64, offsetof(struct hollow_values, fail_percent), .fallback = "0",
      .min = 0, .max = 100, .value = "N",
      .help = "of the pods that end by themselves, how many fail"},
@@ -150,6 +154,7 @@ static int hollow_run(struct invocation *invocation)
                                            .start_ms = values->start_ms,
                                            .stop_ms = values->stop_ms,
                                            .run_ms = values->run_ms,
+                                           .run_jobs_ms = values->run_jobs_ms,
                                            .fail_percent = values->fail_percent,
                                            .seed = (uint64_t)values->seed,
                                            .log = &log},

@@ -292,6 +292,14 @@ static void pod_free(struct hollow_pod *pod)
     mem_free(pod);
 }
 
+static int64_t run_default(const struct hollow_pod *pod)
+{
+    const struct object_owner *owner = object_controller(pod->object);
+    bool job = owner && str_is(owner->kind, "Job") && str_is(owner->api_version, "batch/v1");
+
+    return job ? pod->hollow->options.run_jobs_ms : pod->hollow->options.run_ms;
+}
+
 static void on_pod_call(void *user, const struct api_result *result)
 {
     struct hollow_pod *pod = user;
@@ -312,7 +320,7 @@ static void on_pod_call(void *user, const struct api_result *result)
         pod_in(pod, HOLLOW_RETRY_MS);
         return;
     }
-    run_ms = pod_number(pod, HOLLOW_RUN_MS, hollow->options.run_ms);
+    run_ms = pod_number(pod, HOLLOW_RUN_MS, run_default(pod));
     if (pod->state == POD_STARTING) {
         pod->state = POD_RUNNING;
         if (run_ms > 0 || str_is_set(object_annotation(pod->object, HOLLOW_RUN_MS)))

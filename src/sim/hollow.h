@@ -12,10 +12,12 @@ struct uv_loop_s;
  *
  * Registers nodes, renews their leases, and plays the kubelet for the pods bound to them: a pod
  * turns Running after start_ms, ends after its run time, and goes away stop_ms after it was asked
- * to. What one pod does differently, its annotations say: hollow.muster.dev/run-ms: "5000"     end
- * by itself after this (default: the option run_ms) hollow.muster.dev/exit-code: "3"     of all
- * containers, when it ends hollow.muster.dev/start-ms: "100"    Running only after this
- *     hollow.muster.dev/stuck: "true"      never starts
+ * to. What one pod does differently, its annotations say:
+ *   - hollow.muster.dev/run-ms: end by itself after this (default: the option run_ms);
+ *   - hollow.muster.dev/exit-code: of all containers, when it ends;
+ *   - hollow.muster.dev/start-ms: Running only after this;
+ *   - hollow.muster.dev/stuck: "true" never starts.
+ *
  * Everything goes through struct api; what failed is tried again after HOLLOW_RETRY_MS. */
 #define HOLLOW_NODES_MAX    10000
 #define HOLLOW_RETRY_MS     500
@@ -39,6 +41,7 @@ struct hollow_options {
     int64_t start_ms;
     int64_t stop_ms;
     int64_t run_ms;       /* 0: pods run until they are deleted */
+    int64_t run_jobs_ms;  /* the same for pods of batch/v1 Jobs, which are meant to end */
     int64_t fail_percent; /* of pods that end by themselves: with exit code 1 */
     uint64_t seed;
     const struct log *log;

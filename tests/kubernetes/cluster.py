@@ -101,10 +101,21 @@ class Cluster(harness.Muster):
         wait_for(lambda: self.leader(), "an operator to lead", self.start_limit)
         wait_for(lambda: self.leader().ready(), "the operator to be ready", self.start_limit)
 
+    def kubectl(self, *argv, **options):
+        if argv and argv[0] in ("exec", "logs", "attach", "cp", "port-forward"):
+            raise Skip(f"hollow nodes run nothing that kubectl {argv[0]} could reach")
+        return super().kubectl(*argv, **options)
+
+    def torchrun(self, *argv, **options):
+        if argv and argv[0] in ("submit", "sync", "exec"):
+            raise Skip(f"hollow nodes run no sync pod for kubectl torchrun {argv[0]}")
+        return super().torchrun(*argv, **options)
+
     def start_nodes(self):
         self.hollow = Process("hollow-nodes", [
             binary("muster"), "hollow-nodes", str(self.nodes), "--kubeconfig", self.kubeconfig,
-            "--gpus-per-node", str(self.gpus), *self.node_flags], os.path.join(self.folder, "hollow.log")).start()
+            "--gpus-per-node", str(self.gpus), "--run-jobs-for", "1s", "--stop-delay", "2s",
+            *self.node_flags], os.path.join(self.folder, "hollow.log")).start()
         wait_for(lambda: self.hollow.check() and "hollow.ready" in self.hollow.tail(1000),
                  f"{self.nodes} hollow nodes", 60)
 
