@@ -213,9 +213,12 @@ static void pump(struct client *client)
                 break;
             send_call(call, token);
         }
-        if (call && client->limiter.under_way < client->limiter.under_way_max) {
-            pump_in(client, limiter_wait_ms(&client->limiter, (enum limiter_class) class,
-                                            clock_monotonic_ms()));
+        if (call) { /* the classes below have no more than this one */
+            int64_t wait_ms =
+                limiter_wait_ms(&client->limiter, (enum limiter_class) class, clock_monotonic_ms());
+
+            if (wait_ms >= 0) /* else the next answer calls us */
+                pump_in(client, wait_ms);
             return;
         }
     }

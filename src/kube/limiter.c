@@ -84,6 +84,8 @@ int64_t limiter_wait_ms(const struct limiter *limiter, enum limiter_class class,
     int64_t missing = reserve(limiter, class) + MILLI - limiter->milli_tokens;
     int64_t wait = missing > 0 ? (missing + limiter->per_second - 1) / limiter->per_second : 1;
 
+    if (limiter->under_way >= slots(limiter, class))
+        return -1;
     if (limiter->paused_until_ms - now_ms > wait)
         wait = limiter->paused_until_ms - now_ms;
     return wait > 0 ? wait : 1;

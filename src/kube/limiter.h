@@ -46,5 +46,5 @@ bool limiter_take(struct limiter *limiter, enum limiter_class class, int64_t now
 void limiter_give(struct limiter *limiter);
 /* The server asked for a pause. */
 void limiter_pause(struct limiter *limiter, int64_t until_ms);
-/* Milliseconds until limiter_take() can succeed without a request ending first: at least 1. */
+/* Milliseconds until limiter_take() can succeed, at least 1; -1 when a request has to end first. */
 int64_t limiter_wait_ms(const struct limiter *limiter, enum limiter_class class, int64_t now_ms);

@@ -49,6 +49,7 @@ TEST(limiter_bounds_what_is_under_way)
 
     limiter_init(&limiter, 1000, 1000, 10, 0);
     EXPECT(take_all(&limiter, LIMITER_NORMAL, 0) == 8);
+    EXPECT(limiter_wait_ms(&limiter, LIMITER_NORMAL, 0) == -1);
     EXPECT(take_all(&limiter, LIMITER_BIND, 0) == 2);
     limiter_give(&limiter);
     EXPECT(take_all(&limiter, LIMITER_BIND, 0) == 1);
