@@ -10,3 +10,6 @@ extern const struct command command_operator;
 extern const struct command command_hollow_nodes;
 extern const struct command command_store;
 extern const struct command command_simulate;
+extern const struct command command_queues;
+extern const struct command command_explain_wait;
+extern const struct command command_gpu;

@@ -156,6 +156,43 @@ static bool step_deadline(struct job_run *run)
     return true;
 }
 
+/* Something is wrong with the input. Pods that run already are left to their end, but nothing new
+ * is started: a failure is final. */
+static void step_held_up(struct job_run *run)
+{
+    const struct job_member *failed = NULL;
+    size_t ended = 0;
+
+    run->state.problem = run->model.problem;
+    run->state.message = run->model.problem.message;
+    if (!run->members.count) {
+        run->state.phase = JOB_PENDING;
+        return;
+    }
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        ended += member->phase == JOB_POD_SUCCEEDED;
+        if (member->phase == JOB_POD_FAILED && !failed)
+            failed = member;
+    }
+    if (failed) {
+        run->state.failure = failed->failure;
+        run->state.exit_code = failed->failure.exit_code;
+        job_finish(run, JOB_FAILED,
+                   str_printf(run->arena,
+                              "pod " STR_FMT " failed, and the job cannot be restarted: " STR_FMT,
+                              STR_ARG(failed->object->name), STR_ARG(run->model.problem.message)));
+    } else if (ended == run->members.count) {
+        run->state.exit_code = 0;
+        job_finish(run, JOB_SUCCEEDED, STR("all ranks are done"));
+    }
+    if (!job_phase_is_final(run->state.phase))
+        return;
+    run->state.problem = (struct job_problem){0};
+    step_finished(run);
+}
+
 /* ---- what is common to all steps ---- */
 
 static void count_workers(struct job_run *run)
@@ -186,10 +223,7 @@ static void step(struct job_run *run)
     }
     state->problem = (struct job_problem){0};
     if (run->model.problem.condition) {
-        state->problem = run->model.problem;
-        if (!run->members.count)
-            state->phase = JOB_PENDING;
-        state->message = run->model.problem.message;
+        step_held_up(run);
         return;
     }
     if (run->model.suspend) {

@@ -201,6 +201,7 @@ struct job_member {
     } phase;
     bool ready;
     bool leaving;               /* being deleted */
+    bool taken;                 /* FAILED, but by an eviction or its node: no failure of its own */
     bool lost;                  /* its node is gone or silent */
     bool scheduled;             /* has a node */
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */

@@ -60,7 +60,7 @@ static struct gang look(const struct job_run *run)
         gang.succeeded += member->phase == JOB_POD_SUCCEEDED;
         if (member->phase == JOB_POD_SUCCEEDED)
             continue;
-        if (member->leaving || member->lost)
+        if (member->leaving || member->lost || member->taken)
             gang.disrupted = member;
         else if (member->phase == JOB_POD_FAILED && earlier(member, gang.failed))
             gang.failed = member;

@@ -68,6 +68,20 @@ static void observe_failure(const struct json *status, struct job_member *member
             str_sub(failure->message, failure->message.len - JOB_FAILURE_MAX, JOB_FAILURE_MAX);
 }
 
+/* Kubelets, node shutdown and the scheduler say so when they end a pod. */
+static bool was_taken(const struct json *status)
+{
+    static const char *const reasons[] = {
+        "Evicted",  "Preempted",    "Preempting", "NodeLost",
+        "Shutdown", "NodeShutdown", "Terminated", "UnexpectedAdmissionError"};
+    struct str reason = json_str(json_get(status, "reason"));
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (str_is(reason, reasons[i]))
+            return true;
+    return condition_is_true(status, "DisruptionTarget");
+}
+
 /* Why a pod that has a node does not run: the first container that says so. */
 static struct str waiting_words(const struct json *status, struct arena *arena)
 {
@@ -111,8 +125,10 @@ static struct job_member observe(const struct control_input *input,
     else if (str_is(phase, "Failed"))
         member.phase = JOB_POD_FAILED;
     member.ready = member.phase == JOB_POD_RUNNING && condition_is_true(status, "Ready");
-    if (member.phase == JOB_POD_FAILED)
+    if (member.phase == JOB_POD_FAILED) {
         observe_failure(status, &member);
+        member.taken = was_taken(status);
+    }
     if (member.phase == JOB_POD_PENDING)
         member.waiting = waiting_words(status, arena);
     if (node.len && member.phase <= JOB_POD_RUNNING) {

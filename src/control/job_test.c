@@ -25,7 +25,8 @@
 /* Pods are written as words: index, phase, and marks.
  *   0P  pending   0S  has a node, not started   0R  running   0D  done   0F7  failed with 7
  * followed by: x  being deleted   l  on a node that is gone   s  on a node silent for long
- *              q  on a node silent for a moment   @1  of generation 1 (0 when left out) */
+ *              q  on a node silent for a moment   v  ended by an eviction   @1  of generation 1 (0
+ * when left out) */
 struct row {
     const char *why;
     const char *spec;   /* of the job, besides queue and command */
@@ -93,6 +94,8 @@ static const struct row rows[] = {
      "svc", "Preempted", "", 1, 0, 1, "pod-1"},
     {"an evicted pod that ends by the signal is evicted, not failed", "\"numGPUs\":4", "RUN",
      "0R 1F143x", "svc", "Preempted", "", 1, 0, 1, "pod-1"},
+    {"a pod that its node evicted costs nothing", "\"numGPUs\":4", "RUN", "0R 1F137v", "svc",
+     "Preempted", "evicted or deleted", 1, 0, 1, "pod-2"},
     {"a pod that is simply gone", "\"numGPUs\":4", "RUN", "0R", "svc", "Preempted", "gone", 1, 0, 1,
      "pod-1"},
     {"all pods are gone", "\"numGPUs\":4", "RUN", "", "svc", "Preempted", "gone", 1, 0, 1, ""},
@@ -155,6 +158,12 @@ static const struct row rows[] = {
      "the first container is named \"main\"", 0, 0, 0, "warn+1"},
     {"no command", "\"command\":\"\",\"numGPUs\":4", "", "", "", "Pending", "spec.command", 0, 0, 0,
      "warn+1"},
+    {"the queue went away: running pods are left alone", "\"jobQueue\":\"nope\",\"numGPUs\":4",
+     "RUN", "0R 1R", "svc", "Running", "does not exist", 0, 0, 0, "warn+1"},
+    {"the queue went away: what is done is done", "\"jobQueue\":\"nope\",\"numGPUs\":4", "RUN",
+     "0D 1D", "svc", "Succeeded", "all ranks", 0, 0, 0, ""},
+    {"the queue went away: a failure is final", "\"jobQueue\":\"nope\",\"numGPUs\":4", "RUN",
+     "0R 1F7", "svc", "Failed", "cannot be restarted", 0, 0, 0, "pod-1"},
     {"upload: claim, service and sync pod first", "\"numGPUs\":4", "", "", "upload", "Provisioning",
      "starting the sync pod", 0, 0, 0, "pvc+1 svc+1 pod+1"},
     {"upload: the sync pod starts", "\"numGPUs\":4", "", "", "upload svc pvc syncP", "Provisioning",
@@ -219,6 +228,7 @@ static void put_pod(struct world *world, struct str word)
     char phase = word.p[1];
     const char *node = phase == 'P' ? "" : "\"nodeName\":\"n\"";
     const char *deleted = "";
+    const char *reason = "";
     char generation = '0';
     int64_t code = 0;
     int second = 5;
@@ -238,6 +248,8 @@ static void put_pod(struct world *world, struct str word)
             node = "\"nodeName\":\"quiet\"";
         else if (mark == 'e')
             second = 1;
+        else if (mark == 'v')
+            reason = "\"reason\":\"Evicted\",";
         else if (mark == '@') {
             generation = rest.p[1];
             rest = str_sub(rest, 1, rest.len);
@@ -253,12 +265,12 @@ static void put_pod(struct world *world, struct str word)
                          "{\"metadata\":{\"namespace\":\"default\",\"name\":\"j-worker-%c\","
                          "\"uid\":\"u-%c\",%s\"labels\":{\"torchrun.ai/role\":\"worker\","
                          "\"torchrun.ai/index\":\"%c\",\"torchrun.ai/generation\":\"%c\"},%s},"
-                         "\"spec\":{%s},\"status\":{\"phase\":\"%s\",\"conditions\":[{\"type\":"
+                         "\"spec\":{%s},\"status\":{%s\"phase\":\"%s\",\"conditions\":[{\"type\":"
                          "\"Ready\",\"status\":\"True\"}],\"containerStatuses\":[{\"state\":{"
                          "\"terminated\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
                          "\"2001-09-09T01:46:0%dZ\"}}}]}}",
-                         word.p[0], word.p[0], deleted, word.p[0], generation, OWNED, node, words,
-                         (long long)code, second)));
+                         word.p[0], word.p[0], deleted, word.p[0], generation, OWNED, node, reason,
+                         words, (long long)code, second)));
 }
 
 static void put_sync(struct world *world, const char *phase)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct actions;
 struct arena;
 struct cache;
 struct control_input;
@@ -42,5 +43,17 @@ struct str torchrun_template_problem(const struct json *queue_spec, struct arena
 /* How many GPUs each pod gets. One pod if they fit on a node, else the fewest pods, as even as
  * possible: 12 on nodes of 8 are 6+6, 17 are 6+6+5. Returns the number of pods (at most `max`). */
 size_t torchrun_split(int64_t gpus, int64_t gpus_per_node, int64_t *ret_gpus, size_t max);
+
+/* Name of an object of spec.resources: as given, or behind the queue's with nameMode prefix. */
+struct str torchrun_resource_name(const struct object *queue,
+                                  const struct json *resource,
+                                  struct arena *arena);
+/* Make and keep the objects of spec.resources; says in `status` how they are. False: not all there.
+ */
+bool torchrun_resources(const struct control_input *input,
+                        const struct object *queue,
+                        const struct json *queue_spec,
+                        struct actions *actions,
+                        struct json *status);
 
 extern const struct job_kind torchrun_job_kind;

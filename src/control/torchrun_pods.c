@@ -251,6 +251,20 @@ static struct json *command_of(struct arena *arena, const char *word)
     return command;
 }
 
+/* A claim of spec.resources may be named by its template's own name: say the real one. */
+static void translate_claims(struct torchrun *t, struct json *spec)
+{
+    JSON_FOREACH(json_get(spec, "volumes"), volume) {
+        struct json *claim = json_get(volume, "persistentVolumeClaim");
+        struct str alias = json_str(json_get(claim, "claimName"));
+
+        JSON_FOREACH(json_get(t->queue_spec, "resources"), resource)
+            if (alias.len && str_eq(json_str_at(resource, "template.metadata.name"), alias))
+                json_add_str(t->arena, claim, "claimName",
+                             torchrun_resource_name(t->queue, resource, t->arena));
+    }
+}
+
 static struct json *make_worker_spec(struct torchrun *t, struct job_model *model)
 {
     struct arena *arena = t->arena;
@@ -273,6 +287,7 @@ static struct json *make_worker_spec(struct torchrun *t, struct job_model *model
     /* The engine restarts the gang as a whole: a container never comes back alone. */
     json_add_c(arena, spec, "restartPolicy", "Never");
     make_scheduling(t, spec, model);
+    translate_claims(t, spec);
     append_all(arena, list_of(arena, spec, "volumes"),
                json_at(t->job_spec, "volumes.additionalVolumes"));
     append_all(arena, list_of(arena, trainer, "volumeMounts"),

@@ -178,14 +178,16 @@ static void write_status(const struct run *run, struct json *status)
     struct arena *arena = run->arena;
     int64_t now_ms = run->input->now_ms;
     struct str queue = queue_problem(run);
-    bool ready = !queue.len && !run->problem.len;
+    bool resources = torchrun_resources(run->input, run->object, run->spec, run->actions, status);
+    bool ready = !queue.len && !run->problem.len && resources;
 
     json_add_c(arena, status, "phase", ready ? "Active" : "Updating");
     json_add_str(arena, status, "message",
                  run->problem.len ? run->problem
                  : queue.len      ? queue
-                             : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
-                                          STR_ARG(run->kai_name)));
+                 : !resources     ? STR("not all objects of spec.resources are there yet")
+                              : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
+                                           STR_ARG(run->kai_name)));
     json_add_str(arena, status, "kaiQueue", run->kai_name);
     json_add_i64(arena, status, "activeJobs", active_jobs(run));
     json_add_i64(arena, status, "observedGeneration", run->object->generation);
@@ -198,6 +200,12 @@ static void write_status(const struct run *run, struct json *status)
                   &(struct condition){"QueueReady", queue.len ? "False" : "True",
                                       queue.len ? "QueueNotFound" : "QueueExists", queue},
                   now_ms);
+    if (json_count(json_get(run->spec, "resources")))
+        condition_set(arena, status,
+                      &(struct condition){"ResourcesReady", resources ? "True" : "False",
+                                          resources ? "AllResourcesReady" : "ResourcesNotReady",
+                                          STR("")},
+                      now_ms);
 }
 
 static void patch_status(const struct run *run)
@@ -275,6 +283,11 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 
         if (queue.len)
             control_keys_add(ret, object->ns, queue);
+    } else {
+        const struct object_owner *owner = object_controller(object);
+
+        if (owner && str_is(owner->kind, kind_torchrunqueue.name))
+            control_keys_add(ret, object->ns, owner->name);
     }
 }
 

@@ -183,3 +183,29 @@ TEST(runner_tells_a_wrong_queue_at_once_and_goes_on_when_it_appears)
     EXPECT(job_is(&bench, "status.phase", "Queued"));
     close_bench(&bench);
 }
+
+TEST(runner_keeps_the_further_objects_of_a_queue)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    EXPECT(harness_create(&bench.h, &kind_torchrunqueue, "default",
+                          "{\"metadata\":{\"name\":\"demo\"},\"spec\":{\"resources\":[{\"name\":"
+                          "\"settings\",\"nameMode\":\"prefix\",\"template\":{\"apiVersion\":"
+                          "\"v1\",\"kind\":\"ConfigMap\",\"data\":{\"a\":\"1\"}}},{\"name\":"
+                          "\"odd\",\"template\":{\"apiVersion\":\"x/v1\",\"kind\":\"Odd\"}}]}}") ==
+           0);
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_configmap, "default", "demo-settings") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "data.a"), "1") == 0);
+    EXPECT(harness_get(&bench.h, &kind_torchrunqueue, "default", "demo") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.phase"), "Updating") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.resourceStatuses.0.ready"), "true") == 0);
+    EXPECT(strstr(harness_text(&bench.h, "status.resourceStatuses.1.message"), "no kind Odd"));
+    EXPECT(harness_patch(&bench.h, &kind_configmap, "default", "demo-settings",
+                         "{\"data\":{\"a\":\"2\"}}") == 0);
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_configmap, "default", "demo-settings") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "data.a"), "1") == 0);
+    close_bench(&bench);
+}

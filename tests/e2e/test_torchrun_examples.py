@@ -9,7 +9,7 @@ NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
 FINAL = ("Succeeded", "Failed", "TimedOut")
 
 
-def run_example(m, name, jobs, limit=150):
+def run_example(m, name, jobs, limit=240):
     m.kubectl("apply", "-f", os.path.join(FOLDER, name + ".yaml"))
     for job in jobs:
         wait_for(lambda: m.phase(job) in FINAL, f"{job} to end", limit)
@@ -31,23 +31,34 @@ def torch_or_skip():
         raise Skip("no Python here can import torch")
 
 
-def test_single_and_multi_node():
+def test_single_node():
     torch_or_skip()
-    with Muster(nodes=2, gpus_per_node=8, flags=NODES) as m:
+    with Muster(nodes=1, gpus_per_node=8, flags=NODES) as m:
         run_example(m, "single-node", ["single-node"])
         ranks(logs(m, "single-node", 1), 2)
+
+
+def test_multi_node():
+    torch_or_skip()
+    with Muster(nodes=2, gpus_per_node=8, flags=NODES) as m:
         run_example(m, "multi-node", ["multi-node"])
         ranks(logs(m, "multi-node", 2), 4)
         check(m.get("torchrunjob", "multi-node")["status"]["distribution"] == "2x2", "not two pods of two")
 
 
-def test_uneven_and_elastic():
+def test_uneven():
     torch_or_skip()
     with Muster(nodes=3, gpus_per_node=2, flags=NODES) as m:
         run_example(m, "uneven", ["uneven"])
         check(m.get("torchrunjob", "uneven")["status"]["distribution"] == "2x2+1", "not 2, 2 and 1")
         ranks(logs(m, "uneven", 3), 5)
+
+
+def test_elastic():
+    torch_or_skip()
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
         run_example(m, "elastic", ["elastic"])
+        check(m.get("torchrunjob", "elastic")["status"]["generation"] == 0, "it was started anew")
 
 
 def test_cpu_only():

@@ -1,0 +1,195 @@
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cmd/look.h"
+#include "cmd/muster.h"
+#include "control/group.h"
+#include "tool/option.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* muster explain NS/NAME: why a job, pod or pod group waits, in words: what it asks for, what
+ * stands in its way, how its queue is, and who is before it. */
+
+static const struct option explain_options[] = {LOOK_OPTIONS, {0}};
+
+struct subject {
+    struct look *look;
+    struct str ns;
+    struct str name;
+    const struct json *job;
+    const struct json *pod;
+    const struct json *group;
+};
+
+static void line(const char *label, struct str text)
+{
+    if (text.len)
+        printf("%-12s " STR_FMT "\n", label, STR_ARG(text));
+}
+
+static int try_one(struct subject *subject,
+                   const struct kind *kind,
+                   struct str name,
+                   const struct json **ret,
+                   struct err *err)
+{
+    int r = look_one(subject->look, kind, subject->ns, name, ret, err);
+
+    return r == -ENOENT ? 0 : r;
+}
+
+/* A job's group is named after it; a pod says its own. */
+static int find_group(struct subject *subject, struct err *err)
+{
+    struct arena *arena = subject->look->arena;
+    struct str group = subject->name;
+
+    if (subject->job)
+        group = str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(subject->name),
+                           STR_ARG(json_str_at(subject->job, "metadata.uid")));
+    else if (subject->pod)
+        group = json_str(json_get(json_at(subject->pod, "metadata.annotations"), GROUP_ANNOTATION));
+    return group.len ? try_one(subject, &kind_podgroup, group, &subject->group, err) : 0;
+}
+
+static int find(struct subject *subject, struct err *err)
+{
+    int r = try_one(subject, &kind_torchrunjob, subject->name, &subject->job, err);
+
+    if (r == 0 && !subject->job)
+        r = try_one(subject, &kind_pod, subject->name, &subject->pod, err);
+    if (r == 0)
+        r = find_group(subject, err);
+    if (r == 0 && !subject->job && !subject->pod && !subject->group)
+        return err_set(err, -ENOENT,
+                       "there is no TorchrunJob, pod or pod group \"" STR_FMT
+                       "\" in namespace \"" STR_FMT "\"",
+                       STR_ARG(subject->name), STR_ARG(subject->ns));
+    return r;
+}
+
+static void explain_queue(struct subject *subject, struct str name)
+{
+    struct arena *arena = subject->look->arena;
+    const struct json *queue = NULL;
+    struct err err = {0};
+
+    if (look_one(subject->look, &kind_queue, STR(""), name, &queue, &err) < 0) {
+        line("Queue",
+             str_printf(arena, STR_FMT " does not exist; see: muster queues", STR_ARG(name)));
+        return;
+    }
+    const struct json *share = json_at(queue, "spec.resources.gpu");
+    const struct json *status = json_get(queue, "status");
+    line("Queue",
+         str_printf(arena,
+                    STR_FMT ": holds " STR_FMT " GPUs, asks for " STR_FMT ", fair share " STR_FMT
+                            ", quota " STR_FMT ", limit " STR_FMT " (-1: unlimited)",
+                    STR_ARG(name),
+                    STR_ARG(json_str(json_get(json_get(status, "allocated"), "nvidia.com/gpu"))),
+                    STR_ARG(json_str(json_get(json_get(status, "requested"), "nvidia.com/gpu"))),
+                    STR_ARG(json_str(json_get(json_get(status, "fairShare"), "nvidia.com/gpu"))),
+                    STR_ARG(json_number_text(json_get(share, "quota"))),
+                    STR_ARG(json_number_text(json_get(share, "limit")))));
+}
+
+/* Groups of the same queue that wait and are older. */
+static int explain_line(struct subject *subject, struct err *err)
+{
+    struct str queue = json_str_at(subject->group, "spec.queue");
+    struct str born = json_str_at(subject->group, "metadata.creationTimestamp");
+    struct look_list groups = {0};
+    size_t before = 0;
+    int r = look_all(subject->look, &kind_podgroup, STR(""), &groups, err);
+
+    for (size_t i = 0; r == 0 && i < groups.count; i++) {
+        const struct json *other = groups.items[i];
+
+        before += str_eq(json_str_at(other, "spec.queue"), queue) &&
+                  str_is(json_str_at(other, "status.phase"), "Pending") &&
+                  str_cmp(json_str_at(other, "metadata.creationTimestamp"), born) < 0;
+    }
+    if (r == 0)
+        line("In line", before ? str_printf(subject->look->arena,
+                                            "%zu older groups of this queue wait too", before)
+                               : STR("first of its queue"));
+    return r;
+}
+
+static int tell(struct subject *subject, struct err *err)
+{
+    struct arena *arena = subject->look->arena;
+    const struct json *what = subject->job   ? subject->job
+                              : subject->pod ? subject->pod
+                                             : subject->group;
+    struct str phase = json_str_at(what, "status.phase");
+
+    line(json_str(json_get(what, "kind")).p ? str_c(arena, json_str(json_get(what, "kind"))) : "",
+         str_printf(arena, STR_FMT "/" STR_FMT ": " STR_FMT, STR_ARG(subject->ns),
+                    STR_ARG(subject->name), STR_ARG(phase)));
+    line("Says", json_str_at(what, "status.message"));
+    if (subject->job)
+        line("Size", str_printf(arena, STR_FMT " GPUs in pods of " STR_FMT,
+                                STR_ARG(json_number_text(json_at(what, "status.numGPUs"))),
+                                STR_ARG(json_str_at(what, "status.distribution"))));
+    if (!subject->group) {
+        line("Group", STR("none yet"));
+        return 0;
+    }
+    line("Group", str_printf(arena, "starts with %lld pods or not at all; %lld run, %lld wait",
+                             (long long)json_i64_or(json_at(subject->group, "spec.minMember"), 1),
+                             (long long)json_i64_or(json_at(subject->group, "status.running"), 0),
+                             (long long)json_i64_or(json_at(subject->group, "status.pending"), 0)));
+    struct str why = json_str_at(subject->group, "status.message");
+    line("Waits", why);
+    JSON_FOREACH(json_at(subject->group, "status.schedulingConditions.0.reasons"), reason)
+        line("Reason", json_str(json_get(reason, "reason")));
+    explain_queue(subject, json_str_at(subject->group, "spec.queue"));
+    return why.len ? explain_line(subject, err) : 0;
+}
+
+static int explain_run(struct invocation *invocation)
+{
+    struct str whole = str_from(invocation->args[0]);
+    size_t slash = str_find(whole, '/');
+    bool spaced = slash < whole.len;
+    struct look look;
+    struct err err = {0};
+
+    int r = look_open(&look, invocation->arena, invocation->values, &err);
+    if (r == 0) {
+        struct subject subject = {
+            .look = &look,
+            .ns = spaced ? str_sub(whole, 0, slash) : STR("default"),
+            .name = spaced ? str_sub(whole, slash + 1, whole.len) : whole,
+        };
+
+        r = find(&subject, &err);
+        if (r == 0)
+            r = tell(&subject, &err);
+        look_close(&look);
+    }
+    if (r < 0)
+        (void)fprintf(stderr, "muster explain: %s\n", err.text);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const struct command command_explain_wait = {
+    .name = "explain",
+    .summary = "say why a job, pod or pod group waits",
+    .usage = "[NAMESPACE/]NAME",
+    .example = "muster explain default/training",
+    .options = explain_options,
+    .values_size = sizeof(struct look_values),
+    .args_min = 1,
+    .args_max = 1,
+    .run = explain_run,
+};

@@ -1,0 +1,131 @@
+#include "cmd/look.h"
+
+#include "api/api.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cmd/connect.h"
+#include "kube/kube.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+struct question {
+    struct look *look;
+    struct look_list *list;
+    const struct json *one;
+    struct str continue_token;
+    int code;
+    struct err err;
+    bool answered;
+};
+
+int look_open(struct look *look,
+              struct arena *arena,
+              const struct look_values *values,
+              struct err *err)
+{
+    *look = (struct look){.arena = arena};
+    if (uv_loop_init(&look->loop) < 0)
+        return err_set(err, -ENOMEM, "cannot make an event loop");
+    int r = connect_kube(
+        arena, &look->loop,
+        &(struct connect_options){.kubeconfig = values->kubeconfig, .context = values->context},
+        &look->kube, err);
+    if (r < 0) {
+        (void)uv_loop_close(&look->loop);
+        return r;
+    }
+    look->api = kube_api(look->kube);
+    return 0;
+}
+
+void look_close(struct look *look)
+{
+    kube_close(look->kube);
+    (void)uv_run(&look->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&look->loop);
+}
+
+static const struct json *keep(struct look *look, const struct object *object)
+{
+    arena_defer(look->arena, object_release, object_ref(object));
+    return object_json(object, look->arena);
+}
+
+static void on_answer(void *user, const struct api_result *result)
+{
+    struct question *question = user;
+
+    question->answered = true;
+    question->code = result->code;
+    if (result->err)
+        question->err = *result->err;
+    if (result->code)
+        return;
+    if (!question->list) {
+        question->one = keep(question->look, result->object);
+        return;
+    }
+    for (size_t i = 0; i < result->item_count; i++)
+        VEC_PUSH(question->look->arena, question->list, keep(question->look, result->items[i]));
+    question->continue_token = str_dup(question->look->arena, result->continue_token);
+}
+
+static int ask(struct look *look,
+               const struct api_request *request,
+               struct question *question,
+               struct err *err)
+{
+    question->look = look;
+    question->answered = false;
+    api_call(look->api, request, on_answer, question);
+    while (!question->answered)
+        (void)uv_run(&look->loop, UV_RUN_ONCE);
+    if (question->code && err)
+        *err = question->err;
+    return question->code;
+}
+
+int look_all(struct look *look,
+             const struct kind *kind,
+             struct str ns,
+             struct look_list *ret,
+             struct err *err)
+{
+    struct question question = {.list = ret};
+    int r;
+
+    do {
+        r = ask(look,
+                &(struct api_request){.verb = API_LIST,
+                                      .kind = kind,
+                                      .ns = ns,
+                                      .limit = KUBE_PAGE,
+                                      .continue_token = question.continue_token},
+                &question, err);
+    } while (r == 0 && question.continue_token.len);
+    return r;
+}
+
+int look_one(struct look *look,
+             const struct kind *kind,
+             struct str ns,
+             struct str name,
+             const struct json **ret,
+             struct err *err)
+{
+    struct question question = {0};
+    int r = ask(look, &(struct api_request){.verb = API_GET, .kind = kind, .ns = ns, .name = name},
+                &question, err);
+
+    if (r < 0)
+        return question.err.http_status == 404 ? -ENOENT : r;
+    *ret = question.one;
+    return 0;
+}

@@ -1,0 +1,172 @@
+#include "api/kind.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cmd/look.h"
+#include "cmd/muster.h"
+#include "tool/option.h"
+#include "tool/term.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* muster queues: the tree of queues: what each may have, is entitled to, holds and asks for, and
+ * who waits in it. */
+
+#define GPU       "nvidia.com/gpu"
+#define DEPTH_MAX 64
+#define BAR_WIDTH 20
+
+static const struct option queues_options[] = {LOOK_OPTIONS, {0}};
+
+struct view {
+    struct arena *arena;
+    struct look_list queues;
+    struct look_list groups;
+    struct table table;
+};
+
+static struct str name_of(const struct json *object)
+{
+    return json_str_at(object, "metadata.name");
+}
+
+static struct str share(struct arena *arena, const struct json *queue, const char *field)
+{
+    const struct json *value = json_get(json_at(queue, "spec.resources.gpu"), field);
+    struct str text = json_number_text(value);
+
+    if (!text.len)
+        return STR("-");
+    return str_is(text, "-1") ? STR("unlimited") : str_dup(arena, text);
+}
+
+/* In hundredths of a GPU; -1: unlimited. */
+static int64_t hundredths(const struct json *queue, const char *field)
+{
+    struct quantity quantity = {0};
+
+    if (quantity_parse(json_str(json_get(json_get(json_get(queue, "status"), field), GPU)),
+                       &quantity, NULL) < 0)
+        return 0;
+    return quantity.nano < 0 ? -1 : (int64_t)(quantity.nano / 10000000);
+}
+
+static struct str amount(struct arena *arena, const struct json *queue, const char *field)
+{
+    int64_t value = hundredths(queue, field);
+
+    if (value < 0)
+        return STR("unlimited");
+    return value % 100
+               ? str_printf(arena, "%lld.%02lld", (long long)value / 100, (long long)value % 100)
+               : str_printf(arena, "%lld", (long long)value / 100);
+}
+
+/* How much of its fair share a queue holds: ####...... and + for what is above it. */
+static struct str bar(struct arena *arena, const struct json *queue)
+{
+    int64_t held = hundredths(queue, "allocated");
+    int64_t fair = hundredths(queue, "fairShare");
+    int64_t most = held > fair ? held : fair;
+    char text[BAR_WIDTH + 1];
+
+    if (most <= 0)
+        return STR("");
+    for (int64_t i = 0; i < BAR_WIDTH; i++) {
+        int64_t at = i * most; /* times BAR_WIDTH */
+
+        text[i] = at < held * BAR_WIDTH ? (at < fair * BAR_WIDTH ? '#' : '+') : '.';
+    }
+    text[BAR_WIDTH] = '\0';
+    return str_dup(arena, str_from(text));
+}
+
+static struct str waiting(struct view *view, struct str queue)
+{
+    struct str text = STR_NONE;
+    size_t count = 0;
+
+    for (size_t i = 0; i < view->groups.count; i++) {
+        const struct json *group = view->groups.items[i];
+
+        if (!str_eq(json_str_at(group, "spec.queue"), queue) ||
+            !str_is(json_str_at(group, "status.phase"), "Pending"))
+            continue;
+        if (count++ == 0)
+            text = str_printf(view->arena, STR_FMT "/" STR_FMT,
+                              STR_ARG(json_str_at(group, "metadata.namespace")),
+                              STR_ARG(json_str_at(group, "metadata.ownerReferences.0.name")));
+    }
+    return count > 1 ? str_printf(view->arena, STR_FMT " and %zu more", STR_ARG(text), count - 1)
+                     : text;
+}
+
+static void add_rows(struct view *view, struct str parent, size_t depth)
+{
+    static const char blanks[] = "                                                                ";
+
+    for (size_t i = 0; depth < DEPTH_MAX && i < view->queues.count; i++) {
+        const struct json *queue = view->queues.items[i];
+
+        if (!str_eq(json_str_at(queue, "spec.parentQueue"), parent))
+            continue;
+        int indent = depth * 2 < sizeof(blanks) ? (int)(depth * 2) : (int)sizeof(blanks) - 1;
+        table_add(&view->table,
+                  str_printf(view->arena, "%.*s" STR_FMT, indent, blanks, STR_ARG(name_of(queue))));
+        table_add(&view->table, share(view->arena, queue, "quota"));
+        table_add(&view->table, share(view->arena, queue, "limit"));
+        table_add(&view->table, amount(view->arena, queue, "fairShare"));
+        table_add(&view->table, amount(view->arena, queue, "allocated"));
+        table_add(&view->table, amount(view->arena, queue, "requested"));
+        table_add(&view->table, bar(view->arena, queue));
+        table_add(&view->table, waiting(view, name_of(queue)));
+        add_rows(view, name_of(queue), depth + 1);
+    }
+}
+
+static int queues_run(struct invocation *invocation)
+{
+    static const char *const headers[] = {
+        "QUEUE (GPUs)", "QUOTA", "LIMIT",   "FAIR SHARE", "ALLOCATED",
+        "REQUESTED",    "",      "WAITING", NULL};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct view view = {.arena = invocation->arena};
+    struct look look;
+    struct err err = {0};
+
+    int r = look_open(&look, invocation->arena, invocation->values, &err);
+    if (r == 0) {
+        r = look_all(&look, &kind_queue, STR(""), &view.queues, &err);
+        if (r == 0)
+            r = look_all(&look, &kind_podgroup, STR(""), &view.groups, &err);
+        look_close(&look);
+    }
+    if (r < 0) {
+        (void)fprintf(stderr, "muster queues: %s\n", err.text);
+        return EXIT_FAILURE;
+    }
+    table_init(&view.table, invocation->arena, headers);
+    add_rows(&view, STR(""), 0);
+    table_write(&out, &view.table, true);
+    (void)fwrite(out.p, 1, out.len, stdout);
+    return EXIT_SUCCESS;
+}
+
+const struct command command_queues = {
+    .name = "queues",
+    .summary = "show the tree of queues: quota, fair share, use, and who waits",
+    .about = "Each bar is the queue's fair share of GPUs: # is held within it, + above it, . is "
+             "free to be claimed.",
+    .example = "muster queues",
+    .options = queues_options,
+    .values_size = sizeof(struct look_values),
+    .run = queues_run,
+};

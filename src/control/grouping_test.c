@@ -1,0 +1,209 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/control.h"
+#include "control/grouping.h"
+#include "test.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The rules as a table: an owner and a pod -> the group. */
+struct row {
+    const char *why;
+    const char *owner; /* "": the pod has none */
+    const char *pod;   /* members of metadata besides name and uid */
+    const char *name;  /* of the group; NULL: refused */
+    int64_t min;
+    const char *sub;      /* of the pod; "" none */
+    const char *priority; /* NULL: train */
+    size_t subs;
+};
+
+#define META "\"metadata\":{\"name\":\"o\",\"uid\":\"u\",\"namespace\":\"d\"}"
+
+static const struct row rows[] = {
+    {"a pod alone is its own group", "", "", "pg-p-pu", 1, "", NULL, 0},
+    {"a Spark pod is named after its application", "",
+     ",\"labels\":{\"spark-app-name\":\"a\",\"spark-app-selector\":\"sel\"}", "sel", 1, "", NULL,
+     0},
+    {"an unknown kind gets one group that starts with one pod",
+     "{\"apiVersion\":\"x/v1\",\"kind\":\"Thing\"," META "}", "", "pg-o-u", 1, "", NULL, 0},
+    {"pods of a Job are on their own", "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\"," META "}",
+     "", "pg-p-u", 1, "", NULL, 0},
+    {"pods of a Deployment are on their own, and serve",
+     "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"," META "}", "", "pg-p-pu", 1, "",
+     "inference", 0},
+    {"a notebook is interactive",
+     "{\"apiVersion\":\"kubeflow.org/v1beta1\",\"kind\":\"Notebook\"," META "}", "", "pg-o-u", 1,
+     "", "build", 0},
+    {"all replicas of a PyTorchJob start together",
+     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\"," META
+     ",\"spec\":{\"pytorchReplicaSpecs\":{\"Master\":{\"replicas\":1},\"Worker\":{\"replicas\":3}}}"
+     "}",
+     ",\"labels\":{\"training.kubeflow.org/replica-type\":\"worker\"}", "pg-o-u", 4, "worker", NULL,
+     2},
+    {"an elastic PyTorchJob starts with its minimum",
+     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\"," META
+     ",\"spec\":{\"elasticPolicy\":{\"minReplicas\":2},\"pytorchReplicaSpecs\":{\"Worker\":{"
+     "\"replicas\":5}}}}",
+     "", "pg-o-u", 2, "", NULL, 1},
+    {"a gang of nothing is refused",
+     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"TFJob\"," META
+     ",\"spec\":{\"tfReplicaSpecs\":{\"Worker\":{\"replicas\":0}}}}",
+     "", NULL, 0, "", NULL, 0},
+    {"an MPIJob needs its launcher",
+     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"MPIJob\"," META
+     ",\"spec\":{\"mpiReplicaSpecs\":{\"Worker\":{\"replicas\":2}}}}",
+     "", NULL, 0, "", NULL, 0},
+    {"an MPIJob whose launcher comes later does not wait for it",
+     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"MPIJob\"," META
+     ",\"spec\":{\"launcherCreationPolicy\":\"WaitForWorkersReady\",\"mpiReplicaSpecs\":{"
+     "\"Launcher\":{\"replicas\":1},\"Worker\":{\"replicas\":2}}}}",
+     "", "pg-o-u", 2, "", NULL, 0},
+    {"a set of a JobSet is a gang of its own",
+     "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
+     ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\",\"replicas\":2,\"template\":{\"spec\":{"
+     "\"parallelism\":4}}}]}}",
+     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\"}", "pg-o-u-w", 8, "", NULL, 0},
+    {"a LeaderWorkerSet group is leader and workers",
+     "{\"apiVersion\":\"leaderworkerset.x-k8s.io/v1\",\"kind\":\"LeaderWorkerSet\"," META
+     ",\"spec\":{\"leaderWorkerTemplate\":{\"size\":3}}}",
+     ",\"labels\":{\"leaderworkerset.sigs.k8s.io/group-index\":\"1\","
+     "\"leaderworkerset.sigs.k8s.io/worker-index\":\"0\"}",
+     "pg-o-u-group-1", 3, "leader", NULL, 2},
+    {"a LeaderWorkerSet in segments",
+     "{\"apiVersion\":\"leaderworkerset.x-k8s.io/v1\",\"kind\":\"LeaderWorkerSet\"," META
+     ",\"spec\":{\"leaderWorkerTemplate\":{\"size\":4,\"subGroupPolicy\":{\"subGroupSize\":2}}}}",
+     ",\"labels\":{\"leaderworkerset.sigs.k8s.io/worker-index\":\"3\"}", "pg-o-u", 4, "segment-1",
+     NULL, 4},
+    {"a RayCluster is its head and the least of each group",
+     "{\"apiVersion\":\"ray.io/v1\",\"kind\":\"RayCluster\"," META
+     ",\"spec\":{\"workerGroupSpecs\":[{\"groupName\":\"g\",\"replicas\":4,\"minReplicas\":2}]}}",
+     ",\"labels\":{\"ray.io/group\":\"g\"}", "pg-o-u", 3, "g", NULL, 2},
+    {"pods of a Workflow are on their own: the workflow only orders them",
+     "{\"apiVersion\":\"argoproj.io/v1alpha1\",\"kind\":\"Workflow\"," META "}", "", "pg-p-pu", 1,
+     "", NULL, 0},
+    {"a TorchrunJob starts with its minimum",
+     "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," META "}",
+     ",\"labels\":{\"torchrun.ai/role\":\"worker\"}", "pg-o-u", 7, "", NULL, 0},
+    {"the sync pod of a TorchrunJob is not part of the gang",
+     "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," META "}",
+     ",\"labels\":{\"torchrun.ai/role\":\"sync\"}", "pg-p-pu", 1, "", NULL, 0},
+    {"the roles of a PyTorchTrainingJob start together",
+     "{\"apiVersion\":\"batch.tensorstack.dev/v1beta1\",\"kind\":\"PyTorchTrainingJob\"," META
+     ",\"spec\":{\"replicaSpecs\":[{\"type\":\"master\",\"replicas\":1},{\"type\":\"worker\","
+     "\"replicas\":3}]}}",
+     "", "pg-o-u", 4, "", NULL, 0},
+};
+
+static const struct json *find(void *user, const char *kind, struct str ns, struct str name)
+{
+    (void)user;
+    (void)kind;
+    (void)ns;
+    (void)name;
+    return NULL;
+}
+
+static const struct json *next(void *user, const char *kind, struct str ns, size_t *cursor)
+{
+    (void)user;
+    (void)kind;
+    (void)ns;
+    (void)cursor;
+    return NULL;
+}
+
+static struct json *parse(struct arena *arena, struct str text)
+{
+    struct json *root = NULL;
+    int r = json_parse(arena, text, &root, NULL);
+
+    if (r < 0)
+        printf("bad test object: " STR_FMT "\n", STR_ARG(text));
+    assert(r == 0);
+    return root;
+}
+
+TEST(pods_are_grouped_by_the_rule_of_their_owners_kind)
+{
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct row *row = &rows[i];
+        struct grouping_input in = {.arena = &arena,
+                                    .config = &config,
+                                    .find = find,
+                                    .next = next,
+                                    .knative_gang = true,
+                                    .torchrun_min = 7};
+        struct grouping group;
+        struct err err = {0};
+
+        test_case(row->why);
+        in.pod = parse(&arena, str_printf(&arena,
+                                          "{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\","
+                                          "\"namespace\":\"d\"%s}}",
+                                          row->pod));
+        if (row->owner[0])
+            in.owners[in.owner_count++] = parse(&arena, str_from(row->owner));
+        int r = grouping_decide(&in, NULL, &group, &err);
+        EXPECT((r == 0) == (row->name != NULL));
+        if (r < 0 || !row->name) {
+            EXPECT(err.text[0] != '\0');
+            continue;
+        }
+        EXPECT(str_is(group.name, row->name));
+        EXPECT(group.min_member == row->min);
+        EXPECT(str_eq(group.pod_sub, str_from(row->sub)));
+        EXPECT(str_is(group.priority, row->priority ? row->priority : "train"));
+        EXPECT(str_is(group.queue, "default-queue"));
+        EXPECT(group.subs.count == row->subs);
+    }
+}
+
+TEST(the_queue_of_a_pod_is_found_on_its_owner_then_on_itself)
+{
+    static const struct {
+        const char *why;
+        const char *owner;
+        const char *pod;
+        const char *queue;
+    } cases[] = {
+        {"the owner's label", "{\"kai.scheduler/queue\":\"a\"}", "{\"kai.scheduler/queue\":\"b\"}",
+         "a"},
+        {"the pod's label", "{}", "{\"kai.scheduler/queue\":\"b\"}", "b"},
+        {"the label of older versions", "{\"runai/queue\":\"c\"}", "{}", "c"},
+        {"the project", "{\"project\":\"team\"}", "{}", "team"},
+        {"the project in a pool of nodes", "{\"project\":\"team\"}",
+         "{\"kai.scheduler/node-pool\":\"h100\"}", "team-h100"},
+        {"none", "{}", "{}", "default-queue"},
+    };
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct grouping_input in = {
+            .arena = &arena, .config = &config, .find = find, .next = next, .owner_count = 1};
+        struct grouping group;
+
+        test_case(cases[i].why);
+        in.owners[0] =
+            parse(&arena, str_printf(&arena,
+                                     "{\"kind\":\"Thing\",\"apiVersion\":\"x/v1\",\"metadata\":{"
+                                     "\"name\":\"o\",\"uid\":\"u\",\"labels\":%s}}",
+                                     cases[i].owner));
+        in.pod = parse(&arena, str_printf(&arena, "{\"metadata\":{\"name\":\"p\",\"labels\":%s}}",
+                                          cases[i].pod));
+        EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+        EXPECT(str_is(group.queue, cases[i].queue));
+    }
+}
