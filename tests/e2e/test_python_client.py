@@ -110,8 +110,11 @@ def environment():
     made = subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL)
     if made.returncode == 0:
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "kubernetes"], timeout=300,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "kubernetes"], timeout=300,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as e:
+            raise Skip("the Python client could not be installed within 300 s") from e
     if made.returncode != 0 or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
         raise Skip("the Python client could not be installed")
     return python
