@@ -209,6 +209,8 @@ struct load {
     size_t count;
     const struct bodies *bodies; /* NULL: gets */
     double *latencies_s;
+    pid_t server;
+    double cpu_s; /* what the server used for it */
 };
 
 static void next_request(const struct load *load, struct client *client, size_t index)
@@ -223,7 +225,30 @@ static void next_request(const struct load *load, struct client *client, size_t 
     client_send(client, buf_str(&out));
 }
 
-static double run_load(const struct load *load)
+/* Seconds of processor time the server has used: what a busy machine does not change. */
+static double cpu_s(pid_t pid)
+{
+    char path[64];
+    char text[1024] = "";
+    unsigned long user = 0;
+    unsigned long system = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (!fgets(text, sizeof(text), file))
+            text[0] = '\0';
+        (void)fclose(file);
+    }
+    const char *at = strrchr(text, ')');
+    if (!at ||
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        return 0;
+    long ticks = sysconf(_SC_CLK_TCK);
+    return (double)(user + system) / (double)ticks;
+}
+
+static double run_load(struct load *load)
 {
     struct epoll_event events[CLIENTS];
     int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -235,6 +260,7 @@ static double run_load(const struct load *load)
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &load->clients[i]};
         (void)epoll_ctl(epoll, EPOLL_CTL_ADD, load->clients[i].fd, &event);
     }
+    double cpu_before = cpu_s(load->server);
     double start = bench_now_s();
     for (size_t i = 0; i < load->client_count && sent < load->count; i++)
         next_request(load, &load->clients[i], sent++);
@@ -256,6 +282,7 @@ static double run_load(const struct load *load)
         }
     }
     double took = bench_now_s() - start;
+    load->cpu_s = cpu_s(load->server) - cpu_before;
     (void)close(epoll);
     qsort(load->latencies_s, load->count, sizeof(double), by_value);
     return (double)load->count / took;
@@ -266,7 +293,8 @@ static void print_load(const char *what, double rate, const struct load *load, d
     double p50 = load->latencies_s[load->count / 2] * 1e3;
     double p99 = load->latencies_s[load->count * 99 / 100] * 1e3;
 
-    printf("server %-28s %9.0f /s   p50 %6.2f ms  p99 %6.2f ms", what, rate, p50, p99);
+    printf("server %-28s %9.0f /s   p50 %6.2f ms  p99 %6.2f ms  server's CPU %5.1f us", what, rate,
+           p50, p99, load->cpu_s / (double)load->count * 1e6);
     if (theirs > 0)
         printf("   %5.1f x kube-apiserver", rate / theirs);
     printf("\n");
@@ -372,11 +400,11 @@ static void measure(struct ports ports, pid_t server)
     make_bodies(&bodies);
     for (size_t i = 0; i < CLIENTS; i++)
         client_open(&clients[i], ports.tls, true);
-    struct load load = {clients, 1, 0, SINGLES, &bodies, latencies};
+    struct load load = {clients, 1, 0, SINGLES, &bodies, latencies, server, 0};
     print_load("creates, 1 client, durable", run_load(&load), &load, 323);
-    load = (struct load){clients, CLIENTS, SINGLES, PODS - SINGLES, &bodies, latencies};
+    load = (struct load){clients, CLIENTS, SINGLES, PODS - SINGLES, &bodies, latencies, server, 0};
     print_load("creates, 64 clients, durable", run_load(&load), &load, THEIR_CREATES);
-    load = (struct load){clients, CLIENTS, 0, GETS, NULL, latencies};
+    load = (struct load){clients, CLIENTS, 0, GETS, NULL, latencies, server, 0};
     print_load("gets, 64 clients", run_load(&load), &load, THEIR_GETS);
     bench_list(ports, true);
     bench_list(ports, false);
@@ -399,6 +427,7 @@ static void measure_null(void)
 
     if (!latencies || pipe(fds) < 0)
         die("pipe", NULL);
+    (void)fflush(stdout); /* or the child prints it again */
     pid_t pid = fork();
     if (pid == 0)
         serve_null(fds[1], (struct str){memset(body, ' ', sizeof(body)), sizeof(body)});
@@ -407,7 +436,7 @@ static void measure_null(void)
     if (ports.tls) {
         for (size_t i = 0; i < CLIENTS; i++)
             client_open(&clients[i], ports.tls, true);
-        struct load load = {clients, CLIENTS, 0, GETS, NULL, latencies};
+        struct load load = {clients, CLIENTS, 0, GETS, NULL, latencies, pid, 0};
         print_load("limit: null TLS server, gets", run_load(&load), &load, 0);
         for (size_t i = 0; i < CLIENTS; i++)
             client_close(&clients[i]);
