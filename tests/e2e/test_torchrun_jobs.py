@@ -91,7 +91,7 @@ def test_a_deleted_pod_costs_no_restart_and_suspension_keeps_the_work():
         m.kubectl("patch", "torchrunjob", "s", "--type=merge", "-p", '{"spec":{"suspend":true}}')
         wait_phase(m, "s", "Suspended", limit=20)
         wait_for(lambda: not m.get("pods"), "the pods to go", 60)
-            m.kubectl("patch", "torchrunjob", "s", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        m.kubectl("patch", "torchrunjob", "s", "--type=merge", "-p", '{"spec":{"suspend":false}}')
         end = wait_phase(m, "s", "Succeeded", "Failed", limit=150)
         check(end["phase"] == "Succeeded", end["message"])
         check((end["restarts"], end["generation"], end["preemptions"]) == (0, 2, 1), f"counted wrong: {end}")
