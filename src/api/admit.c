@@ -237,6 +237,9 @@ static void check_fixed(struct admit *admit)
         const struct json *before = json_at(admit->old, rows[i].path);
         const struct json *now = json_at(admit->object, rows[i].path);
 
+        /* The selector of a Job is filled in by its controller, once. */
+        if (admit->kind == &kind_job && !before)
+            continue;
         if (admit->kind == rows[i].kind && (before || now) && !json_equal(before, now))
             admit_invalid(admit, str_from(rows[i].path), now, "field is immutable");
     }
