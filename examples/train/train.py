@@ -24,7 +24,7 @@ def parse():
     parser.add_argument("--step-seconds", type=float, default=0.0, help="least duration of a step")
     parser.add_argument("--checkpoint-dir", default="")
     parser.add_argument("--checkpoint-every", type=int, default=5)
-    parser.add_argument("--fail-at-step", type=int, default=-1, help="exit 3 there, once, on rank 1")
+    parser.add_argument("--fail-at-step", type=int, default=-1, help="exit 3 there on rank 1, unless resumed from a checkpoint")
     return parser.parse_args()
 
 
@@ -88,7 +88,7 @@ def main():
             print(f"step {step}/{args.steps} loss {loss.item():.6f}", flush=True)
         if args.checkpoint_dir and rank == 0 and step % args.checkpoint_every == 0:
             save(args.checkpoint_dir, step, model, optimizer)
-        if step == args.fail_at_step and rank == 1 and start < args.fail_at_step:
+        if step == args.fail_at_step and rank == 1 and start == 0:
             print(f"rank {rank}: failing at step {step} as asked", flush=True)
             os._exit(3)
         time.sleep(max(0.0, args.step_seconds - (time.monotonic() - began)))
