@@ -357,6 +357,8 @@ int worker_main(const char *self)
     while (!worker.ended)
         turn(&worker);
     r = finish(&worker);
+    if (worker.synced)
+        pull_done(&worker.pull);
     family_remove_folder(worker.run_dir);
     return r;
 }
