@@ -1,6 +1,7 @@
 #include "server/protobuf.h"
 
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -80,24 +81,6 @@ static bool take_field(struct str *in, struct value *ret, bool *bad)
     return true;
 }
 
-static struct json *base64(struct arena *arena, struct str bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *out = ARENA_ARRAY(arena, char, (bytes.len + 2) / 3 * 4 + 1);
-    size_t len = 0;
-
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t have = bytes.len - i < 3 ? bytes.len - i : 3;
-        uint32_t group = 0;
-
-        for (size_t j = 0; j < 3; j++)
-            group = group << 8 | (j < have ? (unsigned char)bytes.p[i + j] : 0);
-        for (size_t j = 0; j < 4; j++)
-            out[len++] = j <= have ? digits[group >> (18 - 6 * j) & 63] : '=';
-    }
-    return json_new_str(arena, (struct str){out, len});
-}
-
 struct decoder {
     struct arena *arena;
     struct err *err;
@@ -163,7 +146,7 @@ static struct json *decode_value(struct decoder *decoder,
 
     switch (field->type) {
     case PB_STRING: return value->bytes.len || keep ? json_new_str(arena, value->bytes) : NULL;
-    case PB_BYTES: return base64(arena, value->bytes);
+    case PB_BYTES: return json_new_str(arena, base64_encode(arena, value->bytes));
     case PB_INT: return value->varint || keep ? json_new_i64(arena, (int64_t)value->varint) : NULL;
     case PB_BOOL: return value->varint || keep ? json_new_bool(arena, value->varint != 0) : NULL;
     case PB_TIME: return decode_time(decoder, value->bytes, false);
