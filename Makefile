@@ -1,5 +1,5 @@
 # make            packages by name, then a release build in build/
-# make demo       one real training job through the whole path
+# make demo       a small cluster and its story, with real training (KEEP=1 leaves it running)
 # make test       everything; ends with "N passed, N failed"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive with SBOM in dist/, without a daemon
@@ -26,7 +26,7 @@ all:
 
 demo: all
 	@tools/deps.sh demo
-	@tools/demo.sh
+	@tools/demo.py $(if $(KEEP),--keep)
 
 test: all
 	@tools/deps.sh test

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+LEARNING_RATE = 0.05
+
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
@@ -63,7 +65,7 @@ def main():
     truth = torch.randn(args.features, 1, device=device)
     model = DistributedDataParallel(torch.nn.Linear(args.features, 1, bias=False).to(device),
                                     device_ids=[local] if cuda else None)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
 
     start = 0
     found = newest(args.checkpoint_dir) if args.checkpoint_dir else None
@@ -71,8 +73,10 @@ def main():
         state = torch.load(found, map_location=device)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE  # what this file says now, not what it said at the checkpoint
         start = state["step"]
-        print(f"rank {rank}: resumed at step {start}", flush=True)
+        print(f"rank {rank}: resumed at step {start}, learning rate {LEARNING_RATE}", flush=True)
 
     torch.manual_seed(1000 + rank)
     first = None
