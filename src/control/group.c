@@ -134,7 +134,7 @@ static int collect_owners(struct run *run,
         struct job_model model = {.object = chain[count - 1]};
 
         torchrun_job_kind.translate(run->input, model.object, run->arena, &model);
-        in->torchrun_min = (int64_t)model.min;
+        in->torchrun_min = (int64_t)job_min_size(&model);
     }
     return 0;
 }

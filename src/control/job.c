@@ -12,6 +12,7 @@
 #include "control/job_engine.h"
 #include "control/status.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,16 @@ void job_next_generation(struct job_run *run)
     run->state.created = false;
 }
 
+static void tell_deleted(struct job_run *run, const struct object *object)
+{
+    if (run->model.tell_objects)
+        action_event(&run->actions, run->model.object,
+                     object->kind == &kind_pod ? "SuccessfulDeletePod" : "SuccessfulDeleteService",
+                     str_printf(run->arena, "Deleted %s: " STR_FMT,
+                                object->kind == &kind_pod ? "pod" : "service",
+                                STR_ARG(object->name)));
+}
+
 void job_finish(struct job_run *run, enum job_phase phase, struct str message)
 {
     stop_clock(run);
@@ -75,6 +86,8 @@ void job_remove(struct job_run *run, const struct job_member *member)
         action_delete_now(&run->actions, member->object);
     else if (!member->leaving)
         action_delete(&run->actions, member->object);
+    if (!member->leaving)
+        tell_deleted(run, member->object);
 }
 
 const struct object *job_sync_pod(const struct job_run *run)
@@ -101,7 +114,52 @@ static void remove_sync_pod(struct job_run *run)
         action_delete(&run->actions, pod);
 }
 
+/* Services of single pods: those of pods that go, or all of them. */
+static void remove_services(struct job_run *run, bool all)
+{
+    const struct object *service;
+    size_t cursor = 0;
+
+    while ((service = cache_next_owned(run->input->cache, &kind_service, run->model.object->uid,
+                                       &cursor))) {
+        const struct object *pod =
+            cache_get(run->input->cache, &kind_pod, service->ns, service->name);
+
+        if (!object_label(service, JOB_LABEL_INDEX).len || service->deleted_ms || (!all && pod))
+            continue;
+        action_delete(&run->actions, service);
+        tell_deleted(run, service);
+    }
+}
+
+static void remove_extras(struct job_run *run)
+{
+    for (size_t i = 0; i < run->model.extras.count; i++) {
+        const struct job_extra *extra = &run->model.extras.items[i];
+        const struct object *object =
+            cache_get(run->input->cache, extra->kind, run->model.object->ns, extra->name);
+
+        if (extra->while_active && object && !object->deleted_ms &&
+            object_owned_by(object, run->model.object->uid))
+            action_delete(&run->actions, object);
+    }
+}
+
 /* ---- steps that end the work ---- */
+
+/* Whether a pod of a job that is over has to go. */
+static bool is_cleaned(const struct job_run *run, const struct job_member *member)
+{
+    bool ended = member->phase >= JOB_POD_SUCCEEDED;
+
+    switch (run->model.clean) {
+    case JOB_CLEAN_ALL: return true;
+    case JOB_CLEAN_RUNNING: return !ended;
+    case JOB_CLEAN_FAILED: return !ended && run->state.phase != JOB_SUCCEEDED;
+    case JOB_CLEAN_NONE: break;
+    }
+    return false;
+}
 
 static void step_finished(struct job_run *run)
 {
@@ -110,12 +168,12 @@ static void step_finished(struct job_run *run)
 
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
-        bool ended = member->phase >= JOB_POD_SUCCEEDED;
 
-        if (model->clean == JOB_CLEAN_ALL || (model->clean == JOB_CLEAN_RUNNING && !ended) ||
-            member->lost)
+        if (is_cleaned(run, member) || member->lost)
             job_remove(run, member);
     }
+    remove_services(run, false);
+    remove_extras(run);
     remove_sync_pod(run);
     if (model->ttl_ms < 0 || !state->completion_ms)
         return;
@@ -131,7 +189,11 @@ static void step_suspended(struct job_run *run)
         job_next_generation(run);
     for (size_t i = 0; i < run->members.count; i++)
         job_remove(run, &run->members.items[i]);
+    remove_services(run, true);
+    remove_extras(run);
     remove_sync_pod(run);
+    if (run->model.waiting_counts)
+        run->state.start_ms = 0;
     job_say(run, JOB_SUSPENDED,
             run->members.count
                 ? str_printf(run->arena, "suspended; %zu pods are ending", run->members.count)
@@ -141,10 +203,12 @@ static void step_suspended(struct job_run *run)
 static bool step_deadline(struct job_run *run)
 {
     const struct job_model *model = &run->model;
+    const struct job_state *state = &run->state;
+    int64_t from_ms = model->waiting_counts ? state->start_ms : state->run_start_ms;
 
-    if (!model->deadline_ms || !run->state.run_start_ms)
+    if (!model->deadline_ms || !from_ms)
         return false;
-    int64_t at_ms = run->state.run_start_ms + model->deadline_ms - run->state.run_ms;
+    int64_t at_ms = from_ms + model->deadline_ms - (model->waiting_counts ? 0 : state->run_ms);
     if (run->input->now_ms < at_ms) {
         action_look_again(&run->actions, at_ms);
         return false;
@@ -195,21 +259,30 @@ static void step_held_up(struct job_run *run)
 
 /* ---- what is common to all steps ---- */
 
+static void count_member(const struct job_member *member, struct job_workers *workers)
+{
+    workers->pending += member->phase == JOB_POD_PENDING;
+    workers->running += member->phase == JOB_POD_RUNNING;
+    workers->ready += member->ready;
+    workers->succeeded += member->phase == JOB_POD_SUCCEEDED;
+    workers->failed += member->phase == JOB_POD_FAILED;
+}
+
 static void count_workers(struct job_run *run)
 {
-    struct job_workers *workers = &run->state.workers;
+    struct job_state *state = &run->state;
 
-    *workers = (struct job_workers){0};
+    state->workers = (struct job_workers){0};
+    for (size_t i = 0; i < JOB_ROLES_MAX; i++)
+        state->roles[i] = (struct job_workers){0};
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
 
-        if (member->generation != run->state.generation)
+        if (member->generation != state->generation)
             continue;
-        workers->pending += member->phase == JOB_POD_PENDING;
-        workers->running += member->phase == JOB_POD_RUNNING;
-        workers->ready += member->ready;
-        workers->succeeded += member->phase == JOB_POD_SUCCEEDED;
-        workers->failed += member->phase == JOB_POD_FAILED;
+        count_member(member, &state->workers);
+        if (member->role)
+            count_member(member, &state->roles[member->role - run->model.roles.items]);
     }
 }
 
@@ -230,6 +303,8 @@ static void step(struct job_run *run)
         step_suspended(run);
         return;
     }
+    if (run->model.waiting_counts && !state->start_ms)
+        state->start_ms = run->input->now_ms;
     if (step_deadline(run) || !job_provision(run))
         return;
     job_gang(run);
@@ -237,28 +312,35 @@ static void step(struct job_run *run)
         step_finished(run);
 }
 
-static const char *event_reason(const struct job_run *run)
+static const char *event_reason(const struct job_run *run, const struct job_kind *kind)
 {
-    return run->state.problem.condition ? run->state.problem.reason
-                                        : job_phase_word(run->state.phase);
+    if (run->state.problem.condition)
+        return run->state.problem.reason;
+    if (kind->reason)
+        return str_c(run->arena, kind->reason(&run->model, &run->state, run->arena));
+    return job_phase_word(run->state.phase);
 }
 
 /* One event a change of phase, or of what is wrong. */
-static void tell(struct job_run *run, const struct job_state *before, struct actions *actions)
+static void tell(struct job_run *run,
+                 const struct job_kind *kind,
+                 const struct job_state *before,
+                 struct actions *actions)
 {
     const struct job_state *now = &run->state;
+    const char *reason = event_reason(run, kind);
     bool moved = before->phase != now->phase || before->generation != now->generation;
     bool wrong = now->problem.condition && !str_eq(before->message, now->message);
 
     if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
         action_warn(actions, run->model.object, "Ignored", run->model.warning);
-    if (!moved && !wrong)
+    if ((!moved && !wrong) || !reason[0])
         return;
     if (now->problem.condition || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||
         now->phase == JOB_RESTARTING)
-        action_warn(actions, run->model.object, event_reason(run), now->message);
+        action_warn(actions, run->model.object, reason, now->message);
     else
-        action_event(actions, run->model.object, event_reason(run), now->message);
+        action_event(actions, run->model.object, reason, now->message);
 }
 
 void job_reconcile(const struct control_input *input,
@@ -280,6 +362,9 @@ void job_reconcile(const struct control_input *input,
     const struct json *status = json_get(root, "status");
 
     kind->translate(input, object, run.arena, &run.model);
+    if (run.model.ignore)
+        return;
+    assert(run.model.roles.count <= JOB_ROLES_MAX);
     kind->read(status, &run.state);
     struct job_state before = run.state;
     job_observe(input, &run.model, run.arena, &run.members);
@@ -294,7 +379,7 @@ void job_reconcile(const struct control_input *input,
 
         json_set(body, STR("status"), patch);
         action_patch_status(actions, object, body);
-        tell(&run, &before, actions);
+        tell(&run, kind, &before, actions);
     }
     for (size_t i = 0; i < run.actions.list.count; i++)
         VEC_PUSH(actions->arena, &actions->list, run.actions.list.items[i]);

@@ -9,8 +9,10 @@
 
 struct actions;
 struct arena;
+struct cache;
 struct control_input;
 struct control_key;
+struct control_keys;
 struct json;
 struct kind;
 struct object;
@@ -19,13 +21,18 @@ struct object;
  *
  * A kind is a front end (struct job_kind): it translates its object to the model below, and the
  * engine's state back to its own status. The engine (job_reconcile) does the rest: claims, the
- * sync pod, the headless service, pods; generations; restarts, deadline, time to live, suspension,
- * clean-up, lost nodes; and a message that says what the job is waiting for.
+ * sync pod, services, further objects, pods; generations; restarts, back-off, deadline, time to
+ * live, suspension, clean-up, lost nodes; and a message that says what the job is waiting for.
+ * A new kind is one file: translate(), write(), JOB_CONTROLLER.
  *
  * Rules the engine keeps:
- *  - A gang restarts together. One failed pod ends the generation: its pods are deleted, and when
- *    all are gone the next generation starts with a fresh rendezvous id. Failures count against
- *    max_restarts; evictions, lost nodes, suspension and deleted pods count against nothing.
+ *  - JOB_SCOPE_GANG: a gang restarts together, all roles of it. One failed pod ends the generation:
+ *    its pods are deleted, and when all are gone the next generation starts with a fresh rendezvous
+ *    id. A change of a role's size is such a new generation too. Elastic roles (min < max) lose and
+ *    gain pods without one, as long as the minimum runs.
+ *  - JOB_SCOPE_POD: a failed pod is replaced alone, whatever the others do.
+ *  - Failures count against max_restarts; evictions, lost nodes, suspension, resizing and deleted
+ *    pods count against nothing.
  *  - The state is written before pods are touched, so a crash between the two repeats the second
  *    and never counts twice.
  *  - A finished job stays finished: whatever happens to its pods, it never runs again.
@@ -60,6 +67,7 @@ static inline bool job_phase_is_final(enum job_phase phase)
 
 #define JOB_PODS_MAX    4096 /* of one job */
 #define JOB_CLAIMS_MAX  8
+#define JOB_ROLES_MAX   16
 #define JOB_FAILURE_MAX 2048 /* bytes of the last lines kept in the status */
 
 /* Labels that the engine puts on everything it makes, and reads back. */
@@ -68,6 +76,8 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_LABEL_INDEX      "torchrun.ai/index"
 #define JOB_LABEL_GENERATION "torchrun.ai/generation"
 #define JOB_ROLE_SYNC        "sync"
+/* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
+#define JOB_ANNOTATION_SIZE "torchrun.ai/size"
 
 /* Why something cannot go on, as a condition and in words. */
 struct job_problem {
@@ -83,51 +93,105 @@ struct job_claim {
     const char *what;  /* workspace, checkpoints, datasets: for messages */
 };
 
-struct job_pod {
+/* Something else that belongs to the job: made when missing, and brought up to date where it says
+ * something else (members that `body` does not name are left alone). */
+struct job_extra {
+    const struct kind *kind;
     struct str name;
-    size_t index;
+    struct json *body; /* but for namespace, labels and owner, which the engine adds */
+    bool while_active; /* goes when the job is suspended or over */
+};
+
+/* What the end of a pod means. */
+enum job_restart {
+    JOB_RESTART_ALWAYS,  /* whatever its exit status: again */
+    JOB_RESTART_NEVER,   /* a failure is final */
+    JOB_RESTART_BY_EXIT, /* what model->is_retryable says */
+};
+
+/* Which pods of a role must be done for the job to be. */
+enum job_done {
+    JOB_DONE_ALL,
+    JOB_DONE_ANY,   /* one torchrun that is done means that all are */
+    JOB_DONE_FIRST, /* index 0 */
+    JOB_DONE_NONE,  /* they do not matter; at least one role must */
+};
+
+/* Pods that are alike. Fixed ones have min == count == max. */
+struct job_role {
+    struct str name; /* in names and labels: "worker" */
+    size_t count;    /* pods wanted */
+    size_t min;
+    size_t max;
+    const int64_t *gpus;      /* of each pod, [max]; NULL: none, or not the engine's business */
+    struct json *labels;      /* on top of the job's; may be NULL */
+    struct json *annotations; /* may be NULL */
+    struct json *pod_spec;    /* but for what depends on the index */
+    struct json *ports;       /* a headless Service for each pod with these ports; NULL: none */
+    struct str main;          /* the container whose exit status counts; empty: the first to fail */
+    enum job_restart restart;
+    enum job_done done;
+    bool leads; /* the job runs when a pod of such a role does; without any: when every min does */
+    bool later; /* made when the pods of all other roles are ready */
+    bool bare;  /* one pod, named without an index */
+};
+
+struct job_pod {
+    const struct job_role *role;
+    struct str name;
+    size_t index; /* in its role */
     int64_t gpus;
     int64_t generation;
-    size_t pods; /* of this generation, all in all */
+    size_t pods; /* of this generation, all roles together */
 };
 
 struct job_model {
     const struct object *object;
+    bool ignore;                /* it is somebody else's: nothing is done, nothing is written */
     struct job_problem problem; /* of the input: nothing is made while there is one */
-    /* The gang. Fixed gangs have min == count == max. */
-    struct str role; /* "worker" */
-    size_t count;    /* pods wanted */
-    size_t min;
-    size_t max;
-    const int64_t *gpus;      /* of each pod, [max] */
-    int64_t gpus_total;       /* of `count` pods */
-    struct json *labels;      /* of every object of the job */
-    struct json *annotations; /* of worker pods */
-    struct json *pod_spec;    /* of a worker, but for what depends on its index */
-    struct json *sync_spec;   /* of the sync pod; NULL: none */
-    /* Writes what depends on the pod into `spec`, a fresh copy of pod_spec. */
+    VEC(struct job_role) roles; /* in the order in which pods are made; JOB_ROLES_MAX */
+    struct json *labels;        /* of every object of the job */
+    struct json *sync_spec;     /* of the sync pod; NULL: none */
+    bool headless;              /* a headless Service <job> over all pods */
+    /* Writes what depends on the pod into `body`, a whole pod made of the role's pod_spec; may be
+     * NULL. */
     void (*fill)(const struct job_model *model,
                  const struct job_pod *pod,
-                 struct json *spec,
+                 struct json *body,
                  struct arena *arena);
     const void *front; /* of the front end, for fill() and write() */
     VEC(struct job_claim) claims;
+    VEC(struct job_extra) extras;
     /* The workspace: wait for an upload. */
     bool upload;
     struct str workspace_revision; /* empty: not uploaded yet */
     /* Policy. */
     bool suspend;
-    bool restart; /* false: the first failure is final */
-    int64_t max_restarts;
+    enum {
+        JOB_SCOPE_GANG,
+        JOB_SCOPE_POD
+    } scope;
+    int64_t max_restarts;                    /* -1: no limit */
+    bool (*is_retryable)(int64_t exit_code); /* for JOB_RESTART_BY_EXIT */
+    /* The second restart waits this long, each further one twice as long as the last, to
+     * JOB_BACKOFF_LAST_MS; 0: none waits. */
+    int64_t backoff_first_ms;
     int64_t deadline_ms; /* of running; 0: none */
-    int64_t ttl_ms;      /* after the end; -1: for ever */
+    /* Start and deadline count from the moment the pods are made, and anew after a suspension;
+     * else only the time they run counts, all generations together. */
+    bool waiting_counts;
+    int64_t ttl_ms; /* after the end; -1: for ever */
     enum {
         JOB_CLEAN_RUNNING,
         JOB_CLEAN_NONE,
-        JOB_CLEAN_ALL
+        JOB_CLEAN_ALL,
+        JOB_CLEAN_FAILED, /* what runs goes if the job failed, nothing if it succeeded */
     } clean;
+    bool tell_objects;  /* an event for every pod and service made or deleted */
     struct str warning; /* something that was left out, in words; empty: nothing */
 };
+
+#define JOB_BACKOFF_LAST_MS 300000
 
 struct job_failure {
     struct str pod;
@@ -159,6 +223,8 @@ struct job_state {
     int64_t exit_code;    /* -1: not known */
     struct job_failure failure;
     struct job_workers workers;
+    struct job_workers roles[JOB_ROLES_MAX]; /* the same for each role of the model */
+    int64_t in_place; /* restarts of containers in pods that stayed; they count too */
     bool provisioned; /* claims and sync pod are there */
     bool workspace_ready;
     bool created; /* pods were made */
@@ -179,19 +245,56 @@ struct job_kind {
                   struct json *status,
                   int64_t now_ms,
                   struct arena *arena);
+    /* The reason of the event that tells a change; NULL: the word for the phase. */
+    struct str (*reason)(const struct job_model *model,
+                         const struct job_state *state,
+                         struct arena *arena);
 };
+
+/* The part of the status that every kind of ours has: phase, message, generation, restarts,
+ * preemptions, times, exitCode, failure. A kind that keeps more wraps these. */
+void job_state_read(const struct json *status, struct job_state *ret);
+void job_state_write(const struct job_state *state, struct json *status, struct arena *arena);
 
 void job_reconcile(const struct control_input *input,
                    const struct job_kind *kind,
                    const struct control_key *key,
                    struct actions *actions);
 
+/* Keys of a controller whose objects are jobs: the job itself, the job that controls what changed,
+ * and every unfinished job when a node comes, goes or falls silent. */
+void job_keys(const struct kind *kind,
+              const struct cache *cache,
+              const struct object *object,
+              struct control_keys *ret);
+
+/* The controller of a kind that is nothing but a job; include control/control.h. */
+#define JOB_CONTROLLER(symbol, word, job_kind, ...)                                        \
+    static void symbol##_reconcile(const struct control_input *input,                      \
+                                   const struct control_key *key, struct actions *actions) \
+    {                                                                                      \
+        job_reconcile(input, &(job_kind), key, actions);                                   \
+    }                                                                                      \
+    static void symbol##_keys(const struct cache *cache, const struct object *object,      \
+                              struct control_keys *ret)                                    \
+    {                                                                                      \
+        job_keys((job_kind).kind, cache, object, ret);                                     \
+    }                                                                                      \
+    static const struct kind *const symbol##_watches[] = {__VA_ARGS__, NULL};              \
+    const struct controller symbol = {.name = (word),                                      \
+                                      .watches = symbol##_watches,                         \
+                                      .keys = symbol##_keys,                               \
+                                      .reconcile = symbol##_reconcile}
+
 /* ---- parts of the engine, each with tests of its own ---- */
 
 /* A pod of the job as observed. */
 struct job_member {
     const struct object *object;
+    const struct job_role *role; /* NULL: of a role that the job no longer has */
     size_t index;
+    size_t size;      /* of how many pods it was made one; 0: not known */
+    int64_t in_place; /* restarts of its containers */
     int64_t generation;
     enum {
         JOB_POD_PENDING,
@@ -224,5 +327,20 @@ struct json *job_make_service(const struct job_model *model, struct arena *arena
 struct json *job_make_claim(const struct job_model *model,
                             const struct job_claim *claim,
                             struct arena *arena);
-struct str job_pod_name(const struct job_model *model, size_t index, struct arena *arena);
+/* The Service of one pod. */
+struct json *job_make_pod_service(const struct job_model *model,
+                                  const struct job_role *role,
+                                  size_t index,
+                                  struct arena *arena);
+struct json *job_make_extra(const struct job_model *model,
+                            const struct job_extra *extra,
+                            struct arena *arena);
+struct str job_pod_name(const struct job_model *model,
+                        const struct job_role *role,
+                        size_t index,
+                        struct arena *arena);
+/* Pods of all roles together. */
+size_t job_size(const struct job_model *model);
+/* The fewest with which it runs. */
+size_t job_min_size(const struct job_model *model);
 struct str job_sync_name(const struct job_model *model, struct arena *arena);

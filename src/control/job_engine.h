@@ -4,6 +4,8 @@
 #include "control/job.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct arena;
 struct control_input;
@@ -28,7 +30,46 @@ void job_remove(struct job_run *run, const struct job_member *member);
 const struct object *job_sync_pod(const struct job_run *run);
 bool object_owned_by(const struct object *object, struct str uid);
 
-/* Claims, service, sync pod, upload. False: not ready, and the state says why. */
+/* One look at the pods of the current generation. */
+struct job_look {
+    size_t old;     /* pods of earlier generations, still there */
+    size_t present; /* pods of this generation */
+    size_t started; /* running or ended */
+    size_t running;
+    size_t succeeded;
+    size_t staying; /* running and not going away */
+    size_t leading; /* started, of roles that lead */
+    size_t surplus; /* of no role, or beyond its count */
+    size_t size;    /* of how many pods they were made part; 0: not known */
+    int64_t in_place;
+    const struct job_member *failed;    /* the first to fail by itself */
+    const struct job_member *disrupted; /* one that was taken from us */
+    const struct job_member *waiting;   /* one that does not run, with words if any has */
+    /* Of the model: */
+    bool leaders;  /* a role leads */
+    bool elastic;  /* a role can do with fewer pods */
+    size_t wanted; /* pods that should be there by now */
+    size_t min;    /* the fewest of those */
+};
+struct job_look job_look(const struct job_run *run);
+/* Whether the pods of a role should be there: those of roles that come later wait for the rest. */
+bool job_is_due(const struct job_run *run, const struct job_role *role);
+/* A pod failed: count it and return true, or end the job. A failure is counted once, however often
+ * it is seen before its pod is gone. */
+bool job_may_restart(struct job_run *run, const struct job_member *member);
+struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
+struct str job_restart_words(const struct job_run *run);
+/* The moment before which nothing that failed is made again; 0: none. */
+int64_t job_backoff_until(const struct job_run *run);
+/* All pods that are not there, but for the one named `except`. */
+void job_create_missing(struct job_run *run, struct str except);
+/* Pods of roles or indexes that the job no longer has. */
+void job_remove_surplus(struct job_run *run);
+/* Running, or what it waits for. */
+void job_say_running(struct job_run *run, const struct job_look *look);
+
+/* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
 bool job_provision(struct job_run *run);
-/* The pods. */
+/* The pods; job_each() where each lives alone. */
 void job_gang(struct job_run *run);
+void job_each(struct job_run *run, const struct job_look *look);

@@ -41,27 +41,42 @@ static int64_t node_lost_at(const struct control_input *input, struct str node, 
     return moment(json_get(ready, "lastTransitionTime")) + NODE_SILENT_MS;
 }
 
+static bool ended_badly(const struct json *container)
+{
+    return json_i64_or(json_at(container, "state.terminated.exitCode"), 0) != 0;
+}
+
+/* The container that explains the end: the main one, or else the first that failed. */
+static const struct json *culprit(const struct json *status, const struct job_role *role)
+{
+    const struct json *first = NULL;
+
+    JSON_FOREACH(json_get(status, "containerStatuses"), container) {
+        if (!ended_badly(container))
+            continue;
+        if (role && role->main.len && str_eq(json_str(json_get(container, "name")), role->main))
+            return container;
+        first = first ? first : container;
+    }
+    return first;
+}
+
 static void observe_failure(const struct json *status, struct job_member *member)
 {
     struct job_failure *failure = &member->failure;
+    const struct json *ended = json_at(culprit(status, member->role), "state.terminated");
 
     *failure = (struct job_failure){.pod = member->object->name,
                                     .exit_code = 1,
                                     .reason = json_str(json_get(status, "reason")),
                                     .message = json_str(json_get(status, "message")),
                                     .time_ms = member->object->created_ms};
-    JSON_FOREACH(json_get(status, "containerStatuses"), container) {
-        const struct json *ended = json_at(container, "state.terminated");
-        int64_t code = json_i64_or(json_get(ended, "exitCode"), 0);
-
-        if (!ended || code == 0)
-            continue;
-        failure->exit_code = code;
+    if (ended) {
+        failure->exit_code = json_i64_or(json_get(ended, "exitCode"), 1);
         failure->reason = json_str(json_get(ended, "reason"));
         if (json_str(json_get(ended, "message")).len)
             failure->message = str_trim(json_str(json_get(ended, "message")));
         failure->time_ms = moment(json_get(ended, "finishedAt"));
-        break;
     }
     if (failure->message.len > JOB_FAILURE_MAX)
         failure->message =
@@ -102,7 +117,29 @@ static struct str waiting_words(const struct json *status, struct arena *arena)
     return json_str(json_get(status, "message"));
 }
 
+static const struct job_role *role_of(const struct job_model *model, const struct object *pod)
+{
+    struct str name = object_label(pod, JOB_LABEL_ROLE);
+
+    for (size_t i = 0; i < model->roles.count; i++)
+        if (str_eq(model->roles.items[i].name, name))
+            return &model->roles.items[i];
+    return NULL;
+}
+
+static int64_t in_place(const struct json *status)
+{
+    static const char *const lists[] = {"initContainerStatuses", "containerStatuses"};
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_get(status, lists[i]), container)
+            sum += json_i64_or(json_get(container, "restartCount"), 0);
+    return sum;
+}
+
 static struct job_member observe(const struct control_input *input,
+                                 const struct job_model *model,
                                  const struct object *pod,
                                  struct arena *arena)
 {
@@ -111,10 +148,16 @@ static struct job_member observe(const struct control_input *input,
     const struct json *status = json_get(root, "status");
     struct str phase = json_str(json_get(status, "phase"));
     struct str node = json_str_at(root, "spec.nodeName");
-    struct job_member member = {.object = pod, .leaving = pod->deleted_ms != 0};
+    struct job_member member = {.object = pod,
+                                .role = role_of(model, pod),
+                                .leaving = pod->deleted_ms != 0,
+                                .in_place = in_place(status)};
     int64_t index = 0;
+    int64_t size = 0;
 
     (void)str_to_i64(object_label(pod, JOB_LABEL_INDEX), &index);
+    if (str_to_i64(object_annotation(pod, JOB_ANNOTATION_SIZE), &size) && size > 0)
+        member.size = (size_t)size;
     (void)str_to_i64(object_label(pod, JOB_LABEL_GENERATION), &member.generation);
     member.index = index < 0 ? 0 : (size_t)index;
     member.scheduled = node.len > 0;
@@ -148,5 +191,5 @@ void job_observe(const struct control_input *input,
 
     while ((pod = cache_next_owned(input->cache, &kind_pod, model->object->uid, &cursor)))
         if (!str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC) && ret->count < JOB_PODS_MAX)
-            VEC_PUSH(arena, ret, observe(input, pod, arena));
+            VEC_PUSH(arena, ret, observe(input, model, pod, arena));
 }

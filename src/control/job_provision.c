@@ -114,9 +114,47 @@ static bool provision_claims(struct job_run *run)
 
 static void provision_service(struct job_run *run)
 {
-    if (!cache_get(run->input->cache, &kind_service, run->model.object->ns,
-                   run->model.object->name))
+    if (run->model.headless && !cache_get(run->input->cache, &kind_service, run->model.object->ns,
+                                          run->model.object->name))
         action_create(&run->actions, &kind_service, job_make_service(&run->model, run->arena));
+}
+
+/* Whether `is` says all that `wanted` says; the API may have filled in more. */
+static bool covers(const struct json *is, const struct json *wanted)
+{
+    if (json_is(wanted, JSON_OBJECT)) {
+        JSON_FOREACH(wanted, member)
+            if (!covers(json_get_str(is, json_key(member)), member))
+                return false;
+        return true;
+    }
+    if (!json_is(wanted, JSON_ARRAY))
+        return json_equal(is, wanted);
+    if (json_count(is) != json_count(wanted))
+        return false;
+    const struct json *have = json_first(is);
+    JSON_FOREACH(wanted, item) {
+        if (!covers(have, item))
+            return false;
+        have = json_next(have);
+    }
+    return true;
+}
+
+static void provision_extras(struct job_run *run)
+{
+    for (size_t i = 0; i < run->model.extras.count; i++) {
+        const struct job_extra *extra = &run->model.extras.items[i];
+        const struct object *object =
+            cache_get(run->input->cache, extra->kind, run->model.object->ns, extra->name);
+
+        if (!object)
+            action_create(&run->actions, extra->kind,
+                          job_make_extra(&run->model, extra, run->arena));
+        else if (object_owned_by(object, run->model.object->uid) &&
+                 !covers(object_json(object, run->arena), extra->body))
+            action_patch(&run->actions, object, json_clone(run->arena, extra->body));
+    }
 }
 
 static struct str sync_words(const struct json *status)
@@ -167,6 +205,7 @@ bool job_provision(struct job_run *run)
     if (!provision_claims(run))
         return false;
     provision_service(run);
+    provision_extras(run);
     if (run->model.sync_spec && !provision_sync(run)) {
         if (!state->created)
             return false;

@@ -117,7 +117,7 @@ static void read_elastic(struct torchrun *t, struct job_model *model)
     if (!min && !max)
         return;
     min = min ? min : 1;
-    max = max ? max : (int64_t)model->count > min ? (int64_t)model->count : min;
+    max = max ? max : (int64_t)t->worker->count > min ? (int64_t)t->worker->count : min;
     if (max < min || max > JOB_PODS_MAX) {
         problem(model, "InvalidSpec", "InvalidElastic",
                 str_printf(t->arena,
@@ -127,15 +127,16 @@ static void read_elastic(struct torchrun *t, struct job_model *model)
         return;
     }
     /* Every pod gets what the first one would: torchrun wants equal ones when they come and go. */
-    int64_t each = model->gpus[0];
+    int64_t each = t->worker->gpus[0];
     int64_t *gpus = ARENA_ARRAY(t->arena, int64_t, (size_t)max);
     for (int64_t i = 0; i < max; i++)
         gpus[i] = each;
-    model->gpus = gpus;
-    model->min = (size_t)min;
-    model->max = (size_t)max;
-    model->count = (size_t)max;
-    model->gpus_total = each * max;
+    t->worker->gpus = gpus;
+    t->worker->min = (size_t)min;
+    t->worker->max = (size_t)max;
+    t->worker->count = (size_t)max;
+    t->gpus_total = each * max;
+    t->worker->done = min < max ? JOB_DONE_ANY : JOB_DONE_ALL;
     t->elastic = max > 1;
 }
 
@@ -148,33 +149,33 @@ static void read_size(struct torchrun *t, struct job_model *model)
                    json_get(spec, "minNodes") || json_get(spec, "maxNodes");
     int64_t *each = ARENA_ARRAY(t->arena, int64_t, JOB_PODS_MAX);
 
-    model->gpus = each;
-    model->count = 1;
+    t->worker->gpus = each;
+    t->worker->count = 1;
     if (gpus >= 0 && !nodes) {
-        model->count = torchrun_split(gpus, t->gpus_per_node, each, JOB_PODS_MAX);
+        t->worker->count = torchrun_split(gpus, t->gpus_per_node, each, JOB_PODS_MAX);
     } else {
         /* Whole nodes; with both given, numGPUs spread over numNodes pods. */
-        model->count = nodes ? (size_t)nodes : 1;
-        for (size_t i = 0; i < model->count && i < JOB_PODS_MAX; i++)
+        t->worker->count = nodes ? (size_t)nodes : 1;
+        for (size_t i = 0; i < t->worker->count && i < JOB_PODS_MAX; i++)
             each[i] = gpus < 0 ? (nodes || elastic ? t->gpus_per_node : 0)
                                : gpus / nodes + ((int64_t)i < gpus % nodes ? 1 : 0);
     }
-    if (model->count > JOB_PODS_MAX) {
+    if (t->worker->count > JOB_PODS_MAX) {
         problem(model, "InvalidSpec", "TooManyPods",
-                str_printf(t->arena, "the job would be %zu pods, the most is %d", model->count,
+                str_printf(t->arena, "the job would be %zu pods, the most is %d", t->worker->count,
                            JOB_PODS_MAX));
-        model->count = 1;
+        t->worker->count = 1;
     }
-    for (size_t i = 0; i < model->count; i++)
-        model->gpus_total += each[i];
-    model->min = model->max = model->count;
+    for (size_t i = 0; i < t->worker->count; i++)
+        t->gpus_total += each[i];
+    t->worker->min = t->worker->max = t->worker->count;
     t->nproc = json_i64_or(json_get(spec, "nprocPerNode"), 0);
     read_elastic(t, model);
 }
 
 /* ---- rendezvous, policy, labels ---- */
 
-static void read_rendezvous(struct torchrun *t, const struct job_model *model)
+static void read_rendezvous(struct torchrun *t)
 {
     struct str backend = torchrun_pick_str(t, "distributed.rdzvBackend");
     struct str endpoint = torchrun_pick_str(t, "distributed.rdzvEndpoint");
@@ -184,7 +185,7 @@ static void read_rendezvous(struct torchrun *t, const struct job_model *model)
     /* An etcd is no place for c10d or static: queues carry such an endpoint as a default. */
     if (str_starts(t->rdzv_backend, STR("etcd")) || !str_ends(endpoint, STR(":2379")))
         t->rdzv_endpoint = endpoint;
-    if (model->max == 1)
+    if (t->worker->max == 1)
         t->rdzv_backend = STR("standalone");
 }
 
@@ -194,7 +195,9 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     int64_t ttl = json_i64_or(torchrun_pick(t, "reliability.ttlSecondsAfterFinished"), -1);
 
     model->suspend = json_bool_or(json_get(t->job_spec, "suspend"), false);
-    model->restart = !str_is(torchrun_pick_str(t, "reliability.restartPolicy"), "Never");
+    t->worker->restart = str_is(torchrun_pick_str(t, "reliability.restartPolicy"), "Never")
+                             ? JOB_RESTART_NEVER
+                             : JOB_RESTART_ALWAYS;
     model->max_restarts =
         json_i64_or(torchrun_pick(t, "reliability.maxRestarts"), RESTARTS_DEFAULT);
     model->deadline_ms =
@@ -236,7 +239,7 @@ static void make_labels(struct torchrun *t, struct job_model *model)
     label(t->arena, labels, "torchrun.ai/job-queue", t->queue_name);
     json_set(labels, t->input->config->queue_label_key, json_new_str(t->arena, t->kai_queue));
     model->labels = labels;
-    model->annotations = annotations;
+    t->worker->annotations = annotations;
 }
 
 /* ---- translate ---- */
@@ -282,7 +285,9 @@ static void translate(const struct control_input *input,
     if (!t->job_id.len)
         t->job_id = object->uid;
     model->front = t;
-    model->role = STR("worker");
+    VEC_PUSH(arena, &model->roles, (struct job_role){.name = STR("worker")});
+    t->worker = &model->roles.items[0];
+    model->headless = true;
     bool found = find_queue(t, model);
     read_policy(t, model);
     if (!found)
@@ -302,7 +307,7 @@ static void translate(const struct control_input *input,
     t->host_workspace = model->upload || t->source_url.len || str_is(t->source, "existing");
     read_shape(t, model);
     read_size(t, model);
-    read_rendezvous(t, model);
+    read_rendezvous(t);
     make_labels(t, model);
     torchrun_make_pods(t, model);
     torchrun_make_storage(t, model);
@@ -310,68 +315,34 @@ static void translate(const struct control_input *input,
 
 /* ---- status ---- */
 
-static int64_t moment(const struct json *status, const char *key)
-{
-    int64_t ms = 0;
-
-    (void)time_parse(json_str(json_get(status, key)), &ms);
-    return ms;
-}
-
 static void read_status(const struct json *status, struct job_state *ret)
 {
-    const struct json *failure = json_get(status, "failure");
-
-    *ret = (struct job_state){
-        .phase = job_phase_parse(json_str(json_get(status, "phase"))),
-        .message = json_str(json_get(status, "message")),
-        .generation = json_i64_or(json_get(status, "generation"), 0),
-        .restarts = json_i64_or(json_get(status, "restarts"), 0),
-        .disruptions = json_i64_or(json_get(status, "preemptions"), 0),
-        .start_ms = moment(status, "startTime"),
-        .completion_ms = moment(status, "completionTime"),
-        .run_start_ms = moment(status, "runStartTime"),
-        .run_ms = json_i64_or(json_get(status, "runSeconds"), 0) * 1000,
-        .exit_code = json_i64_or(json_get(status, "exitCode"), -1),
-        .failure = {.pod = json_str(json_get(failure, "pod")),
-                    .exit_code = json_i64_or(json_get(failure, "exitCode"), 0),
-                    .reason = json_str(json_get(failure, "reason")),
-                    .message = json_str(json_get(failure, "message")),
-                    .time_ms = moment(failure, "time")},
-        .provisioned = condition_is_true(status, "Provisioned"),
-        .workspace_ready = condition_is_true(status, "WorkspaceReady"),
-        .created = condition_is_true(status, "JobCreated"),
-    };
+    job_state_read(status, ret);
+    ret->provisioned = condition_is_true(status, "Provisioned");
+    ret->workspace_ready = condition_is_true(status, "WorkspaceReady");
+    ret->created = condition_is_true(status, "JobCreated");
 }
 
-static void write_moment(struct arena *arena, struct json *to, const char *key, int64_t ms)
-{
-    if (ms)
-        json_add_str(arena, to, key, time_text(arena, ms));
-    else
-        json_remove(to, str_from(key));
-}
-
-static struct str distribution(const struct job_model *model, struct arena *arena)
+static struct str distribution(const struct torchrun *t, struct arena *arena)
 {
     struct str text = STR_NONE;
 
-    for (size_t i = 0; i < model->count; i++) {
+    for (size_t i = 0; i < t->worker->count; i++) {
         size_t same = 1;
 
-        while (i + 1 < model->count && model->gpus[i + 1] == model->gpus[i]) {
+        while (i + 1 < t->worker->count && t->worker->gpus[i + 1] == t->worker->gpus[i]) {
             same++;
             i++;
         }
         text = same > 1 ? str_printf(arena, STR_FMT "%s%zux%lld", STR_ARG(text),
-                                     text.len ? "+" : "", same, (long long)model->gpus[i])
+                                     text.len ? "+" : "", same, (long long)t->worker->gpus[i])
                         : str_printf(arena, STR_FMT "%s%lld", STR_ARG(text), text.len ? "+" : "",
-                                     (long long)model->gpus[i]);
+                                     (long long)t->worker->gpus[i]);
     }
     return text;
 }
 
-static void write_workers(const struct job_model *model,
+static void write_workers(const struct torchrun *t,
                           const struct job_state *state,
                           struct json *status,
                           struct arena *arena)
@@ -385,14 +356,14 @@ static void write_workers(const struct job_model *model,
     json_add_i64(arena, workers, "running", count->running);
     json_add_i64(arena, workers, "failed", count->failed);
     json_add_i64(arena, workers, "succeeded", count->succeeded);
-    json_add_str(arena, status, "workersStatus",
-                 done
-                     ? str_printf(arena, "%lld/%zu done", (long long)count->succeeded, model->count)
-                     : str_printf(arena, "%lld/%zu ready",
-                                  (long long)(count->ready + count->succeeded), model->count));
+    json_add_str(
+        arena, status, "workersStatus",
+        done ? str_printf(arena, "%lld/%zu done", (long long)count->succeeded, t->worker->count)
+             : str_printf(arena, "%lld/%zu ready", (long long)(count->ready + count->succeeded),
+                          t->worker->count));
 }
 
-static void write_conditions(const struct job_model *model,
+static void write_conditions(const struct torchrun *t,
                              const struct job_state *state,
                              struct json *status,
                              int64_t now_ms,
@@ -400,8 +371,8 @@ static void write_conditions(const struct job_model *model,
 {
     bool ok = state->phase == JOB_SUCCEEDED;
     bool failed = state->phase == JOB_FAILED || state->phase == JOB_TIMED_OUT;
-    bool ready =
-        model->count && (size_t)(state->workers.ready + state->workers.succeeded) >= model->count;
+    bool ready = t->worker->count &&
+                 (size_t)(state->workers.ready + state->workers.succeeded) >= t->worker->count;
     static const char *const problems[] = {"QueueNotFound", "QueueInvalid", "InvalidSpec",
                                            "NoMatchingNode", "StorageProblem"};
     struct condition list[] = {
@@ -433,18 +404,6 @@ static void write_conditions(const struct job_model *model,
     }
 }
 
-static void write_failure(const struct job_state *state, struct json *status, struct arena *arena)
-{
-    if (!state->failure.time_ms)
-        return;
-    struct json *failure = json_add_object(arena, status, "failure");
-    json_add_str(arena, failure, "pod", state->failure.pod);
-    json_add_i64(arena, failure, "exitCode", state->failure.exit_code);
-    json_add_str(arena, failure, "reason", state->failure.reason);
-    json_add_str(arena, failure, "message", state->failure.message);
-    write_moment(arena, failure, "time", state->failure.time_ms);
-}
-
 static void write_status(const struct job_model *model,
                          const struct job_state *state,
                          struct json *status,
@@ -453,30 +412,19 @@ static void write_status(const struct job_model *model,
 {
     const struct torchrun *t = model->front;
 
-    json_add_c(arena, status, "phase", job_phase_word(state->phase));
-    json_add_str(arena, status, "message", state->message);
+    job_state_write(state, status, arena);
     json_add_str(arena, status, "queue", t->queue_name);
     json_add_str(arena, status, "jobID", t->job_id);
-    if (model->pod_spec) {
-        json_add_i64(arena, status, "numGPUs", model->gpus_total);
-        json_add_i64(arena, status, "numNodes", (int64_t)model->count);
-        json_add_str(arena, status, "distribution", distribution(model, arena));
-        write_workers(model, state, status, arena);
+    if (t->worker->pod_spec) {
+        json_add_i64(arena, status, "numGPUs", t->gpus_total);
+        json_add_i64(arena, status, "numNodes", (int64_t)t->worker->count);
+        json_add_str(arena, status, "distribution", distribution(t, arena));
+        write_workers(t, state, status, arena);
     }
-    json_add_i64(arena, status, "generation", state->generation);
-    json_add_i64(arena, status, "restarts", state->restarts);
-    json_add_i64(arena, status, "preemptions", state->disruptions);
     json_add_i64(arena, status, "observedGeneration", model->object->generation);
-    json_add_i64(arena, status, "runSeconds", state->run_ms / 1000);
     if (model->workspace_revision.len)
         json_add_str(arena, status, "workspaceRevision", model->workspace_revision);
-    if (state->exit_code >= 0)
-        json_add_i64(arena, status, "exitCode", state->exit_code);
-    write_moment(arena, status, "startTime", state->start_ms);
-    write_moment(arena, status, "runStartTime", state->run_start_ms);
-    write_moment(arena, status, "completionTime", state->completion_ms);
-    write_failure(state, status, arena);
-    write_conditions(model, state, status, now_ms, arena);
+    write_conditions(t, state, status, now_ms, arena);
 }
 
 const struct job_kind torchrun_job_kind = {

@@ -17,6 +17,8 @@ struct torchrun {
     struct arena *arena;
     const struct object *job;
     const struct object *queue;
+    struct job_role *worker; /* the only role */
+    int64_t gpus_total;      /* of all workers */
     const struct json *job_spec;
     const struct json *queue_spec;
     struct str queue_name;
@@ -47,5 +49,5 @@ void torchrun_make_storage(struct torchrun *t, struct job_model *model);
 /* job_model.fill of this kind. */
 void torchrun_fill(const struct job_model *model,
                    const struct job_pod *pod,
-                   struct json *spec,
+                   struct json *body,
                    struct arena *arena);

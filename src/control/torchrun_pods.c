@@ -124,7 +124,7 @@ static void select_gpu_type(struct torchrun *t, struct json *spec, struct job_mo
     bool told = false;
     bool labelled = false;
 
-    if (!type.len || !model->gpus_total)
+    if (!type.len || !t->gpus_total)
         return;
     while ((node = cache_next(t->input->cache, &kind_node, STR(""), &cursor))) {
         struct str label = object_label(node, TORCHRUN_GPU_TYPE);
@@ -337,9 +337,9 @@ void torchrun_make_pods(struct torchrun *t, struct job_model *model)
 {
     bool etcd = str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
 
-    model->pod_spec = make_worker_spec(t, model);
+    t->worker->pod_spec = make_worker_spec(t, model);
     if (t->host_workspace || etcd)
-        model->sync_spec = make_sync_spec(t, model->pod_spec);
+        model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
     model->fill = torchrun_fill;
 }
 
@@ -365,7 +365,6 @@ static struct str rdzv_endpoint(const struct torchrun *t,
 }
 
 static void fill_env(const struct torchrun *t,
-                     const struct job_model *model,
                      const struct job_pod *pod,
                      struct json *env,
                      struct arena *arena)
@@ -375,8 +374,8 @@ static void fill_env(const struct torchrun *t,
     env_add(arena, env, LAUNCH_ENV_GENERATION,
             str_printf(arena, "%lld", (long long)pod->generation));
     env_add(arena, env, LAUNCH_ENV_NNODES,
-            t->elastic ? str_printf(arena, "%zu:%zu", model->min, model->max)
-                       : str_printf(arena, "%zu", model->count));
+            t->elastic ? str_printf(arena, "%zu:%zu", t->worker->min, t->worker->max)
+                       : str_printf(arena, "%zu", t->worker->count));
     env_add(arena, env, LAUNCH_ENV_NPROC, str_printf(arena, "%lld", (long long)nproc));
     env_add(arena, env, LAUNCH_ENV_NODE_RANK, str_printf(arena, "%zu", pod->index));
     env_add(arena, env, LAUNCH_ENV_RDZV_BACKEND, t->rdzv_backend);
@@ -443,13 +442,14 @@ static void fill_shm(const struct torchrun *t,
 
 void torchrun_fill(const struct job_model *model,
                    const struct job_pod *pod,
-                   struct json *spec,
+                   struct json *body,
                    struct arena *arena)
 {
     const struct torchrun *t = model->front;
+    struct json *spec = json_get(body, "spec");
     struct json *trainer = container_named(spec, TORCHRUN_TRAINER);
 
-    fill_env(t, model, pod, json_get(trainer, "env"), arena);
+    fill_env(t, pod, json_get(trainer, "env"), arena);
     if (!t->shape_from_template)
         fill_resources(t, pod, trainer, arena);
     fill_shm(t, pod, spec, trainer, arena);

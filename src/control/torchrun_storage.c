@@ -130,11 +130,11 @@ static void make_shared(struct torchrun *t,
     if (!existing.len) {
         claim.name =
             str_printf(t->arena, STR_FMT "-%s", STR_ARG(keep ? t->queue_name : t->job->name), what);
-        claim.spec = claim_spec(t, what, model->gpus_total, "ReadWriteMany");
+        claim.spec = claim_spec(t, what, t->gpus_total, "ReadWriteMany");
     }
     VEC_PUSH(t->arena, &model->claims, claim);
-    add_volume(t->arena, model->pod_spec, what, claim.name);
-    add_mount(t->arena, model->pod_spec, what, path.len ? path : str_from(mount_path),
+    add_volume(t->arena, t->worker->pod_spec, what, claim.name);
+    add_mount(t->arena, t->worker->pod_spec, what, path.len ? path : str_from(mount_path),
               str_is(str_from(what), "datasets"));
 }
 
@@ -148,8 +148,8 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
                               .keep = json_bool_or(field(t, "workspace", "persist"), false)};
 
     /* The ranks work on a copy of their own, so that one volume needs only one writer. */
-    add_volume(t->arena, model->pod_spec, "workspace", STR_NONE);
-    JSON_FOREACH(json_get(model->pod_spec, "containers"), container) {
+    add_volume(t->arena, t->worker->pod_spec, "workspace", STR_NONE);
+    JSON_FOREACH(json_get(t->worker->pod_spec, "containers"), container) {
         if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
             continue;
         struct json *mount =
@@ -164,7 +164,7 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
     }
     if (!existing.len) {
         claim.name = str_printf(t->arena, STR_FMT "-workspace", STR_ARG(t->job->name));
-        claim.spec = claim_spec(t, "workspace", model->gpus_total, "ReadWriteOnce");
+        claim.spec = claim_spec(t, "workspace", t->gpus_total, "ReadWriteOnce");
     }
     VEC_PUSH(t->arena, &model->claims, claim);
     if (model->sync_spec)
