@@ -9,6 +9,7 @@
 # make tidy       clang-tidy over the whole tree
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
 # make install    PREFIX=/usr/local DESTDIR=
+# make reference  docs/reference, from the option tables
 # make clean
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -18,7 +19,7 @@ ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes bench-kubernetes
+.PHONY: all reference demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -43,6 +44,9 @@ tsan:
 	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
 	@ninja -C build-tsan --quiet
 	@tests/run.py --only build-tsan
+
+reference: all
+	@tests/reference.sh --write
 
 fuzz:
 	@tools/deps.sh test

@@ -502,6 +502,10 @@ static int run_builtin(const struct program *program, const char *const *words)
         program_man(stdout, program);
         return EXIT_SUCCESS;
     }
+    if (strcmp(words[0], "man") == 0 && strcmp(words[1], "markdown") == 0) {
+        program_markdown(stdout, program);
+        return EXIT_SUCCESS;
+    }
     if (strcmp(words[0], "completion") != 0)
         return -1;
     if (words[1] && !words[2] && program_completion(stdout, program, words[1]))

@@ -92,8 +92,8 @@ struct program {
 #define EXIT_USAGE 2
 
 /* The whole main(): choose the command, read its options, run it. Also answers `--help`, `help
- * [COMMAND]`, `version`, `--version`, `completion bash|zsh|fish` and `man`. Wrong usage is one line
- * on stderr, `muster up: --nodes: "x" is not a number`, and EXIT_USAGE. */
+ * [COMMAND]`, `version`, `--version`, `completion bash|zsh|fish` and `man [markdown]`. Wrong usage
+ * is one line on stderr, `muster up: --nodes: "x" is not a number`, and EXIT_USAGE. */
 int program_main(const struct program *program, int argc, char *argv[], char *envp[]);
 
 /* The parts, for tests. `program` gives the name in messages. Reads the config file if one is
@@ -108,6 +108,8 @@ void option_help(FILE *out, const struct program *program, const struct command 
 void program_help(FILE *out, const struct program *program);
 /* A manual page in man(7) macros, for section 1. */
 void program_man(FILE *out, const struct program *program);
+/* A reference page in Markdown. */
+void program_markdown(FILE *out, const struct program *program);
 /* A completion script; false for a shell other than bash, zsh and fish. */
 bool program_completion(FILE *out, const struct program *program, const char *shell);
 /* The variable that sets an option: "gpus-per-node" is MUSTER_GPUS_PER_NODE. */

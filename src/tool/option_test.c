@@ -177,9 +177,9 @@ TEST(option_arguments_may_stand_between_flags_and_behind_dashes)
 }
 
 /* Everything that describes the program names every option. */
-TEST(option_help_manual_and_completion_name_every_option)
+TEST(option_help_manuals_and_completion_name_every_option)
 {
-    static const char *const kinds[] = {"help", "man", "bash", "zsh", "fish"};
+    static const char *const kinds[] = {"help", "man", "markdown", "bash", "zsh", "fish"};
 
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         char *text = NULL;
@@ -191,6 +191,8 @@ TEST(option_help_manual_and_completion_name_every_option)
             option_help(out, &program, &up);
         else if (k == 1)
             program_man(out, &program);
+        else if (k == 2)
+            program_markdown(out, &program);
         else
             EXPECT(program_completion(out, &program, kinds[k]));
         EXPECT(fclose(out) == 0);
