@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "store/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 /* Durability: WAL with synchronous=FULL, so a COMMIT returns after the fsync of the log. The lock
  * file keeps a second process out; SQLite's own locks let `muster store backup` read meanwhile. */
 
-#define PAGES_PER_CHECKPOINT 4000 /* 16 MB of log before it is copied into the file */
-#define BUSY_MS              5000 /* a backup or check in another process may hold the file */
+#define BUSY_MS 5000 /* a backup or check in another process may hold the file */
 
 struct db {
     sqlite3 *handle;
@@ -32,6 +31,7 @@ struct db {
     sqlite3_stmt *fill;
     sqlite3_stmt *meta;
     sqlite3_stmt *cut;
+    struct checkpoint *checkpoint;
     int lock_fd;
 };
 
@@ -139,7 +139,6 @@ static int prepare_all(struct db *db, struct err *err)
 
 static int open_file(struct db *db, const char *path, struct err *err)
 {
-    char checkpoint[64];
     int r = lock(db, path, err);
 
     if (r < 0)
@@ -157,11 +156,9 @@ static int open_file(struct db *db, const char *path, struct err *err)
     r = layout(db, path, err);
     if (r == 0)
         r = exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", err);
-    (void)snprintf(checkpoint, sizeof(checkpoint), "PRAGMA wal_autocheckpoint = %d",
-                   PAGES_PER_CHECKPOINT);
     if (r == 0)
-        r = exec(db, checkpoint, err);
-    return r < 0 ? r : prepare_all(db, err);
+        r = prepare_all(db, err);
+    return r < 0 ? r : checkpoint_start(db->handle, path, &db->checkpoint, err);
 }
 
 int db_open(const char *path, struct db **ret, struct err *err)
@@ -182,6 +179,7 @@ void db_close(struct db *db)
 {
     if (!db)
         return;
+    checkpoint_stop(db->checkpoint);
     sqlite3_finalize(db->put);
     sqlite3_finalize(db->drop);
     sqlite3_finalize(db->log);
@@ -335,4 +333,9 @@ int db_commit(struct db *db, const struct db_commit *commit, struct err *err)
     r = sql_fail(db, err, "the store could not be written");
     (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return r;
+}
+
+void db_rest(struct db *db)
+{
+    checkpoint_finish(db->checkpoint);
 }

@@ -53,3 +53,5 @@ struct db_commit {
     uint64_t compact; /* forget the log up to here; 0: nothing new */
 };
 int db_commit(struct db *db, const struct db_commit *commit, struct err *err);
+/* Between two commits, when nobody waits for one: keeps SQLite's log short. */
+void db_rest(struct db *db);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What the file is for: nothing acknowledged is lost, whatever the disk does. */
@@ -182,6 +183,31 @@ TEST(a_file_that_is_no_store_is_refused)
     EXPECT(h.code < 0 && strstr(h.text, "not a database"));
     (void)uv_run(&h.loop, UV_RUN_DEFAULT);
     EXPECT(uv_loop_close(&h.loop) == 0);
+}
+
+/* A writer that never pauses must not make SQLite's log grow for ever. */
+TEST(the_log_beside_the_file_stays_short_under_steady_writes)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    static char body[40000];
+    struct harness h;
+    char wal[64];
+    struct stat info;
+
+    folder_make(&folder);
+    (void)snprintf(wal, sizeof(wal), "%s-wal", folder.file);
+    harness_open(&h, folder.file);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"c%d\"},\"data\":{\"a\":\"%032000d\"}}", i, i);
+        EXPECT(harness_create(&h, &kind_configmap, "default", body) == 0);
+    }
+    /* 32 MB were written; a copy begins at 4 MB and takes a moment. */
+    EXPECT(stat(wal, &info) == 0 && info.st_size > 2 << 20 && info.st_size < 20 << 20);
+    harness_close(&h);
+    harness_open(&h, folder.file);
+    EXPECT(harness_list(&h, &kind_configmap, "default") == 0 && h.item_count >= 1000);
+    harness_close(&h);
 }
 
 static void count_problem(void *user, const char *text)

@@ -96,6 +96,10 @@ static void writer_main(void *user)
         store->finished_err = err;
         uv_cond_broadcast(&store->cond);
         (void)uv_async_send(&store->committed);
+        uv_mutex_unlock(&store->mutex);
+
+        db_rest(store->db);
+        uv_mutex_lock(&store->mutex);
     }
     uv_mutex_unlock(&store->mutex);
 }
@@ -255,6 +259,7 @@ static void call_ready(struct store *store)
 void turn_run(struct store *store)
 {
     finish(store);
+    hand_over(store); /* the disk works while the answers to the last batch are written */
     call_ready(store);
     if (store->watches_due)
         watches_tell(store);
