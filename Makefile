@@ -60,7 +60,7 @@ bench: all
 	@tools/deps.sh test
 	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-first bench/bench-spawn
 	@build/bench/bench-json
-	@build/bench/bench-server
+	@bench/server.py
 	@build/bench/bench-store
 	@build/bench/bench-sched
 	@python3 bench/workspace.py

@@ -98,34 +98,62 @@ void client_fill(struct client *client)
     }
 }
 
+/* Drops `count` bytes of the answer, so that a long list costs the client no memory. */
+static void drop(struct client *client, size_t count)
+{
+    for (;;) {
+        size_t have = client->in.len < count ? client->in.len : count;
+
+        buf_consume(&client->in, have);
+        count -= have;
+        if (!count)
+            return;
+        client_fill(client);
+    }
+}
+
+/* Bytes up to and with `end`. */
+static size_t until(struct client *client, const char *end)
+{
+    const char *at = NULL;
+
+    while (!client->in.len || !(at = memmem(client->in.p, client->in.len, end, strlen(end))))
+        client_fill(client);
+    return (size_t)(at - client->in.p) + strlen(end);
+}
+
+static size_t drop_chunks(struct client *client)
+{
+    size_t sum = 0;
+
+    for (;;) {
+        size_t head = until(client, "\r\n");
+        size_t size = strtoul(client->in.p, NULL, 16);
+
+        drop(client, head + size + 2);
+        sum += size;
+        if (!size)
+            return sum;
+    }
+}
+
 int client_answer(struct client *client, size_t *ret_body_bytes)
 {
-    const char *end = NULL;
     int64_t status = 0;
-    int64_t length = -1;
+    size_t bytes = 0;
+    size_t head = until(client, "\r\n\r\n");
+    const char *length = memmem(client->in.p, head, "Content-Length: ", 16);
+    bool chunked = memmem(client->in.p, head, "Transfer-Encoding: chunked", 26);
 
-    while (!client->in.len || !(end = memmem(client->in.p, client->in.len, "\r\n\r\n", 4)))
-        client_fill(client);
-    size_t head = (size_t)(end - client->in.p) + 4;
-    const char *field = memmem(client->in.p, head, "Content-Length: ", 16);
-    if (field) {
-        struct str rest = {field + 16, head};
-        (void)str_to_i64(str_sub(rest, 0, str_find(rest, '\r')), &length);
-    }
-    if (!str_to_i64(str_sub(buf_str(&client->in), 9, 3), &status) || length < 0)
+    if (!str_to_i64(str_sub(buf_str(&client->in), 9, 3), &status) || (!length && !chunked))
         die("answer without a length");
-    /* The body is counted and dropped, so that a long list costs the client no memory. */
-    size_t left = (size_t)length;
-    buf_consume(&client->in, head);
-    for (;;) {
-        size_t have = client->in.len < left ? client->in.len : left;
-        buf_consume(&client->in, have);
-        left -= have;
-        if (!left)
-            break;
-        client_fill(client);
-    }
+    bytes = length ? strtoul(length + 16, NULL, 10) : 0;
+    drop(client, head);
+    if (chunked)
+        bytes = drop_chunks(client);
+    else
+        drop(client, bytes);
     if (ret_body_bytes)
-        *ret_body_bytes = (size_t)length;
+        *ret_body_bytes = bytes;
     return (int)status;
 }

@@ -20,7 +20,7 @@ struct client {
 void client_open(struct client *client, uint16_t port, bool tls);
 void client_close(struct client *client);
 void client_send(struct client *client, struct str bytes);
-/* Reads one answer with a Content-Length; returns its status. The body is dropped. */
+/* Reads one answer, with a length or in chunks; returns its status. The body is dropped. */
 int client_answer(struct client *client, size_t *ret_body_bytes);
 /* Reads some bytes into client->in. */
 void client_fill(struct client *client);

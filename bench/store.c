@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "bench.h"
+#include "limit.h"
 #include "pods.h"
 
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -200,42 +200,6 @@ static void close_store(struct bench *bench)
     (void)uv_run(&bench->loop, UV_RUN_DEFAULT);
 }
 
-/* What SQLite takes for the same rows, log included. */
-static void limit(const struct bench *bench, const char *path)
-{
-    sqlite3 *handle = NULL;
-    sqlite3_stmt *insert[2] = {NULL};
-    double began_s = bench_now_s();
-
-    if (sqlite3_open(path, &handle) != SQLITE_OK ||
-        sqlite3_exec(handle,
-                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                     "CREATE TABLE o(k TEXT PRIMARY KEY, r INTEGER, v BLOB);"
-                     "CREATE TABLE l(r INTEGER PRIMARY KEY, v BLOB)",
-                     NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(handle, "INSERT INTO o VALUES(?1, ?1, ?2)", -1, &insert[0], NULL) ||
-        sqlite3_prepare_v2(handle, "INSERT INTO l VALUES(?1, ?2)", -1, &insert[1], NULL))
-        die("sqlite");
-    for (int i = 0; i < PODS; i++) {
-        if (i % CALLERS == 0)
-            (void)sqlite3_exec(handle, "BEGIN", NULL, NULL, NULL);
-        for (size_t j = 0; j < 2; j++) {
-            sqlite3_bind_int(insert[j], 1, i);
-            sqlite3_bind_blob(insert[j], 2, bench->bodies[i].p, (int)bench->bodies[i].len, NULL);
-            if (sqlite3_step(insert[j]) != SQLITE_DONE)
-                die("insert");
-            (void)sqlite3_reset(insert[j]);
-        }
-        if (i % CALLERS == CALLERS - 1 || i == PODS - 1)
-            (void)sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
-    }
-    sqlite3_finalize(insert[0]);
-    sqlite3_finalize(insert[1]);
-    (void)sqlite3_close(handle);
-    (void)printf("limit: SQLite alone, batches of %d %17.0f /s\n", CALLERS,
-                 PODS / (bench_now_s() - began_s));
-}
-
 int main(void)
 {
     static struct bench bench;
@@ -260,7 +224,8 @@ int main(void)
     (void)printf("store: open again %29.1f ms\n", (bench_now_s() - began_s) * 1e3);
     close_store(&bench);
     (void)snprintf(path, sizeof(path), "%s/limit", folder);
-    limit(&bench, path);
+    (void)printf("limit: SQLite alone, batches of %d %17.0f /s\n", CALLERS,
+                 limit_commits(path, CALLERS));
     (void)uv_loop_close(&bench.loop);
     arena_done(&bench.arena);
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
