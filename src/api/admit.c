@@ -147,6 +147,8 @@ void admit_default(struct admit *admit)
         default_pvc(admit);
     else if (admit->kind == &kind_secret)
         default_secret(admit);
+    else if (admit->kind == &kind_job)
+        admit_job_default(admit);
     if (admit->kind == &kind_pod && !admit->old)
         set_default(admit, json_make_path(admit->arena, object, "status"), "phase", "Pending");
 }
@@ -237,9 +239,6 @@ static void check_fixed(struct admit *admit)
         const struct json *before = json_at(admit->old, rows[i].path);
         const struct json *now = json_at(admit->object, rows[i].path);
 
-        /* The selector of a Job is filled in by its controller, once. */
-        if (admit->kind == &kind_job && !before)
-            continue;
         if (admit->kind == rows[i].kind && (before || now) && !json_equal(before, now))
             admit_invalid(admit, str_from(rows[i].path), now, "field is immutable");
     }
@@ -298,5 +297,9 @@ void admit_validate(struct admit *admit)
     } else if (admit->kind == &kind_secret) {
         check_keys(admit, "data");
         check_secret(admit);
+    } else if (admit->kind == &kind_job) {
+        admit_job_validate(admit);
+    } else if (admit->kind == &kind_jobset) {
+        admit_jobset_validate(admit);
     }
 }

@@ -53,3 +53,10 @@ void admit_metadata(struct admit *admit);
 void admit_pod_default(struct admit *admit, struct json *spec);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
+/* admit_job.c */
+void admit_job_default(struct admit *admit);
+void admit_job_validate(struct admit *admit);
+/* The spec of a Job inside another kind, at `path`; restartPolicy may be left out. */
+void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
+/* admit_sets.c */
+void admit_jobset_validate(struct admit *admit);

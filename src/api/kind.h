@@ -96,6 +96,14 @@ struct kind_crd {
       "torchrunqueue", "trq", "", true, true, true)                                                \
     X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",        \
       "tj,trj", "all", true, true, true)                                                           \
+    X(jobset, "jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", "jobset", "", "", true, true,    \
+      true)                                                                                        \
+    X(trainjob, "trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", "trainjob", "", "",   \
+      true, true, true)                                                                            \
+    X(trainingruntime, "trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes",  \
+      "trainingruntime", "", "", true, false, true)                                                \
+    X(clustertrainingruntime, "trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime",        \
+      "clustertrainingruntimes", "clustertrainingruntime", "", "", false, false, true)             \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \

@@ -64,6 +64,15 @@ void action_delete_now(struct actions *actions, const struct object *object)
     delete_with(actions, object, 0);
 }
 
+void action_delete_foreground(struct actions *actions, const struct object *object)
+{
+    struct action action = on(actions, ACTION_DELETE, object);
+
+    action.grace_seconds = -1;
+    action.foreground = true;
+    VEC_PUSH(actions->arena, &actions->list, action);
+}
+
 static void event(struct actions *actions,
                   const struct object *subject,
                   const char *reason,

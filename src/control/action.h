@@ -33,6 +33,7 @@ struct action {
     uint64_t revision;     /* patch: 409 unless the object still has this resourceVersion; 0: any */
     struct json *body;     /* create, patch, patch status */
     int64_t grace_seconds; /* delete: -1 the object's own, 0 at once (force) */
+    bool foreground;       /* delete: it stays until what it owns is gone */
     int64_t at_ms;         /* look again */
     struct str reason;     /* event: CamelCase */
     struct str message;    /* event: a sentence */
@@ -50,6 +51,8 @@ void action_patch(struct actions *actions, const struct object *object, struct j
 void action_patch_status(struct actions *actions, const struct object *object, struct json *patch);
 void action_delete(struct actions *actions, const struct object *object);
 void action_delete_now(struct actions *actions, const struct object *object);
+/* The object stays, with a deletionTimestamp, until everything that it owns is gone. */
+void action_delete_foreground(struct actions *actions, const struct object *object);
 void action_event(struct actions *actions,
                   const struct object *subject,
                   const char *reason,

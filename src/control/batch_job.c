@@ -17,11 +17,13 @@
 #include <stdint.h>
 
 /* batch/v1 Job: count what ended, decide whether the job is over, else keep `parallelism` pods. The
- * status is written before pods are made or removed. */
+ * status is written before pods are made or removed. A key is a job, or a pod whose job is gone and
+ * that has only to lose its finalizer. */
 
 #define BACKOFF_FIRST_MS 10000 /* after a failure; doubles with each, as Kubernetes does */
 #define BACKOFF_LAST_MS  360000
 #define BACKOFF_DEFAULT  6
+#define ORPHAN           "pod/" /* starts the key of a pod whose job is gone */
 
 struct batch {
     const struct control_input *input;
@@ -39,8 +41,12 @@ struct batch {
     int64_t succeeded;
     int64_t failed;
     int64_t active;
+    int64_t terminating;
     int64_t last_failure_ms;
-    bool *completed; /* of each index */
+    int64_t index_limit;  /* backoffLimitPerIndex; -1: failures count for the job */
+    bool *completed;      /* of each index */
+    bool *given_up;       /* of each index: failed for good */
+    int64_t *index_fails; /* of each index */
 };
 
 /* ---- looking ---- */
@@ -79,6 +85,16 @@ static int64_t end_of(const struct json *tree)
     return last;
 }
 
+/* Deleted, but its node has not said yet how it ended. */
+static bool still_ending(const struct batch_pod *pod)
+{
+    struct str phase = json_str_at(pod->tree, "status.phase");
+
+    return pod->object->deleted_ms && !str_is(phase, "Succeeded") && !str_is(phase, "Failed") &&
+           json_str_at(pod->tree, "spec.nodeName").len &&
+           json_i64_or(json_at(pod->tree, "metadata.deletionGracePeriodSeconds"), 1) != 0;
+}
+
 static void observe(struct batch *b)
 {
     const struct object *object = NULL;
@@ -95,6 +111,7 @@ static void observe(struct batch *b)
                                 .ready = condition_is_true(json_get(tree, "status"), "Ready")};
 
         (void)str_to_i64(object_annotation(object, BATCH_INDEX), &pod.index);
+        (void)str_to_i64(object_annotation(object, BATCH_FAILURES), &pod.failures);
         pod.state = str_is(phase, "Succeeded")                      ? BATCH_SUCCEEDED
                     : str_is(phase, "Failed") || object->deleted_ms ? BATCH_FAILED
                                                                     : BATCH_ACTIVE;
@@ -102,6 +119,7 @@ static void observe(struct batch *b)
         if (pod.state == BATCH_FAILED && pod.ended_ms > b->last_failure_ms)
             b->last_failure_ms = pod.ended_ms;
         b->active += pod.state == BATCH_ACTIVE;
+        b->terminating += pod.state == BATCH_FAILED && still_ending(&pod);
         VEC_PUSH(b->arena, &b->pods, pod);
     }
 }
@@ -123,11 +141,15 @@ static void read_job(struct batch *b)
         b->completions = BATCH_INDEXES_MAX;
     b->succeeded = json_i64_or(json_get(b->status, "succeeded"), 0);
     b->failed = json_i64_or(json_get(b->status, "failed"), 0);
+    b->index_limit = b->indexed ? json_i64_or(json_get(b->spec, "backoffLimitPerIndex"), -1) : -1;
     if (b->indexed) {
         size_t count = b->completions > 0 ? (size_t)b->completions : 0;
 
         b->completed = ARENA_ARRAY(b->arena, bool, count + 1);
+        b->given_up = ARENA_ARRAY(b->arena, bool, count + 1);
+        b->index_fails = ARENA_ARRAY(b->arena, int64_t, count + 1);
         batch_indexes_read(json_str(json_get(b->status, "completedIndexes")), b->completed, count);
+        batch_indexes_read(json_str(json_get(b->status, "failedIndexes")), b->given_up, count);
     }
 }
 
@@ -207,14 +229,33 @@ static void count_success(struct batch *b, const struct batch_pod *pod)
     }
 }
 
-/* Deleted, but its node has not said yet how it ended. */
-static bool still_ending(const struct batch_pod *pod)
+/* With a limit for each index, a failure is its index's. */
+static void count_index(struct batch *b, const struct batch_pod *pod, enum batch_verdict verdict)
 {
-    struct str phase = json_str_at(pod->tree, "status.phase");
+    if (b->index_limit < 0 || pod->index < 0 || pod->index >= b->completions)
+        return;
+    if (verdict == BATCH_FAIL_INDEX || pod->failures + 1 > b->index_limit)
+        b->given_up[pod->index] = true;
+}
 
-    return pod->object->deleted_ms && !str_is(phase, "Succeeded") && !str_is(phase, "Failed") &&
-           json_str_at(pod->tree, "spec.nodeName").len &&
-           json_i64_or(json_at(pod->tree, "metadata.deletionGracePeriodSeconds"), 1) != 0;
+/* How often each index failed: what its pods remember, the newest of them most. */
+static void count_index_failures(struct batch *b)
+{
+    const struct json *policy = json_get(b->spec, "podFailurePolicy");
+
+    for (size_t i = 0; b->index_limit >= 0 && i < b->pods.count; i++) {
+        const struct batch_pod *pod = &b->pods.items[i];
+        struct str words = STR_NONE;
+        int64_t sum = pod->failures;
+
+        if (pod->index < 0 || pod->index >= b->completions)
+            continue;
+        if (pod->state == BATCH_FAILED && !pod->object->deleted_ms &&
+            batch_failure_verdict(policy, pod, b->arena, &words) != BATCH_IGNORE)
+            sum++;
+        if (sum > b->index_fails[pod->index])
+            b->index_fails[pod->index] = sum;
+    }
 }
 
 /* Enter what ended since the last time. Returns words when a pod's end is the job's end. */
@@ -233,25 +274,59 @@ static struct str count(struct batch *b)
             enum batch_verdict verdict = batch_failure_verdict(policy, pod, b->arena, &final);
 
             /* A pod that somebody deleted, a suspension included, is no failure of the job. */
-            if (verdict != BATCH_IGNORE && !pod->object->deleted_ms)
+            if (verdict != BATCH_IGNORE && !pod->object->deleted_ms) {
                 b->failed++;
+                count_index(b, pod, verdict);
+            }
         }
         list_uid(b, pod->state == BATCH_SUCCEEDED ? "succeeded" : "failed", pod->object->uid);
     }
     return final;
 }
 
-/* restartPolicy OnFailure: restarts in place count as well. */
-static int64_t restarts(const struct batch *b)
+/* restartPolicy OnFailure: restarts in place count as well, of the pods that are still there. */
+static bool restarted_too_often(const struct batch *b, int64_t limit)
 {
+    static const char *const lists[] = {"status.containerStatuses", "status.initContainerStatuses"};
     int64_t sum = 0;
 
     if (!str_is(json_str_at(b->spec, "template.spec.restartPolicy"), "OnFailure"))
-        return 0;
+        return false;
     for (size_t i = 0; i < b->pods.count; i++)
-        JSON_FOREACH(json_at(b->pods.items[i].tree, "status.containerStatuses"), container)
-            sum += json_i64_or(json_get(container, "restartCount"), 0);
+        for (size_t j = 0; b->pods.items[i].state == BATCH_ACTIVE && j < 2; j++)
+            JSON_FOREACH(json_at(b->pods.items[i].tree, lists[j]), container)
+                sum += json_i64_or(json_get(container, "restartCount"), 0);
+    return limit == 0 ? sum > 0 : sum >= limit;
+}
+
+static int64_t indexes_given_up(const struct batch *b)
+{
+    int64_t sum = 0;
+
+    for (int64_t i = 0; b->given_up && i < b->completions; i++)
+        sum += b->given_up[i] && !b->completed[i];
     return sum;
+}
+
+/* Whether indexes that are given up are the job's end. */
+static bool judge_indexes(struct batch *b)
+{
+    const struct json *most = json_get(b->spec, "maxFailedIndexes");
+    int64_t lost = indexes_given_up(b);
+
+    if (!lost)
+        return false;
+    if (lost > json_i64_or(most, INT64_MAX)) {
+        finish(b, false, "MaxFailedIndexesExceeded",
+               str_printf(b->arena, "%lld indexes failed, more than maxFailedIndexes (%lld) allows",
+                          (long long)lost, (long long)json_i64_or(most, 0)));
+        return true;
+    }
+    if (b->succeeded + lost < b->completions || b->active)
+        return false;
+    finish(b, false, "FailedIndexes",
+           str_printf(b->arena, "every index has ended, %lld of them failed", (long long)lost));
+    return true;
 }
 
 static void judge(struct batch *b, struct str final)
@@ -264,10 +339,14 @@ static void judge(struct batch *b, struct str final)
 
     if (final.len) {
         finish(b, false, "PodFailurePolicy", final);
-    } else if (b->failed > limit || restarts(b) > limit) {
+    } else if (b->failed > limit || restarted_too_often(b, limit)) {
         finish(b, false, "BackoffLimitExceeded",
-               str_printf(b->arena, "%lld pods failed, more than backoffLimit (%lld) allows",
-                          (long long)b->failed, (long long)limit));
+               b->failed > limit
+                   ? str_printf(b->arena, "%lld pods failed, more than backoffLimit (%lld) allows",
+                                (long long)b->failed, (long long)limit)
+                   : str_printf(b->arena,
+                                "containers were restarted as often as backoffLimit (%lld) allows",
+                                (long long)limit));
     } else if (seconds > 0 && started && b->input->now_ms >= start_ms + seconds * 1000) {
         finish(b, false, "DeadlineExceeded",
                str_printf(b->arena, "it ran longer than activeDeadlineSeconds (%lld)",
@@ -278,6 +357,8 @@ static void judge(struct batch *b, struct str final)
     } else if (b->completions >= 0 ? b->succeeded >= b->completions
                                    : b->succeeded > 0 && !b->active) {
         finish(b, true, "CompletionsReached", STR("every completion was reached"));
+    } else if (judge_indexes(b)) {
+        return;
     } else if (seconds > 0 && started && !b->suspended) {
         action_look_again(b->actions, start_ms + seconds * 1000);
     }
@@ -329,12 +410,27 @@ static struct str free_name(const struct batch *b, int64_t index, int64_t *seria
     }
 }
 
+/* podReplacementPolicy Failed: a pod that is on its way out still holds its place. */
+static bool waits_for_ending(const struct batch *b)
+{
+    return str_is(json_str(json_get(b->spec, "podReplacementPolicy")), "Failed");
+}
+
 static bool index_is_active(const struct batch *b, int64_t index)
 {
-    for (size_t i = 0; i < b->pods.count; i++)
-        if (b->pods.items[i].index == index && b->pods.items[i].state == BATCH_ACTIVE)
+    for (size_t i = 0; i < b->pods.count; i++) {
+        const struct batch_pod *pod = &b->pods.items[i];
+
+        if (pod->index == index &&
+            (pod->state == BATCH_ACTIVE || (waits_for_ending(b) && still_ending(pod))))
             return true;
+    }
     return false;
+}
+
+static bool index_is_open(const struct batch *b, int64_t index)
+{
+    return !b->completed[index] && !b->given_up[index] && !index_is_active(b, index);
 }
 
 static void make_pods(struct batch *b, int64_t missing)
@@ -346,17 +442,18 @@ static void make_pods(struct batch *b, int64_t missing)
         int64_t chosen = -1;
 
         if (b->indexed) {
-            while (index < b->completions && (b->completed[index] || index_is_active(b, index)))
+            while (index < b->completions && !index_is_open(b, index))
                 index++;
             if (index >= b->completions)
                 return;
             chosen = index++;
         }
-        struct str name = free_name(b, chosen, &serial);
-        action_create(b->actions, &kind_pod,
-                      batch_make_pod(b->arena, b->job, b->spec, chosen, name));
+        struct batch_slot slot = {.name = free_name(b, chosen, &serial),
+                                  .index = chosen,
+                                  .failures = b->index_limit >= 0 ? b->index_fails[chosen] : -1};
+        action_create(b->actions, &kind_pod, batch_make_pod(b->arena, b->job, b->spec, &slot));
         action_event(b->actions, b->job, "SuccessfulCreate",
-                     str_printf(b->arena, "Created pod: " STR_FMT, STR_ARG(name)));
+                     str_printf(b->arena, "Created pod: " STR_FMT, STR_ARG(slot.name)));
     }
 }
 
@@ -374,12 +471,14 @@ static void keep_pods(struct batch *b)
     int64_t wanted = b->parallelism < BATCH_PODS_MAX ? b->parallelism : BATCH_PODS_MAX;
     int64_t again_ms = b->failed ? b->last_failure_ms + backoff_ms(b->failed) : 0;
 
-    if (b->completions >= 0 && wanted > b->completions - b->succeeded)
-        wanted = b->completions - b->succeeded;
+    if (b->completions >= 0 && wanted > b->completions - b->succeeded - indexes_given_up(b))
+        wanted = b->completions - b->succeeded - indexes_given_up(b);
     else if (b->completions < 0 && b->succeeded)
         wanted = b->active; /* a success: what runs may end, nothing new starts */
     if (b->active > wanted)
         remove_active(b, wanted);
+    if (waits_for_ending(b))
+        wanted -= b->terminating;
     if (b->active >= wanted)
         return;
     if (b->last_failure_ms && again_ms > b->input->now_ms) {
@@ -401,9 +500,14 @@ static void write_counts(struct batch *b)
     json_add_i64(b->arena, b->status, "ready", ready);
     json_add_i64(b->arena, b->status, "succeeded", b->succeeded);
     json_add_i64(b->arena, b->status, "failed", b->failed);
-    if (b->indexed)
-        json_add_str(b->arena, b->status, "completedIndexes",
-                     batch_indexes_text(b->arena, b->completed, (size_t)b->completions));
+    json_add_i64(b->arena, b->status, "terminating", b->terminating);
+    if (!b->indexed)
+        return;
+    json_add_str(b->arena, b->status, "completedIndexes",
+                 batch_indexes_text(b->arena, b->completed, (size_t)b->completions));
+    if (b->index_limit >= 0)
+        json_add_str(b->arena, b->status, "failedIndexes",
+                     batch_indexes_text(b->arena, b->given_up, (size_t)b->completions));
 }
 
 static void write_suspension(struct batch *b)
@@ -427,27 +531,6 @@ static void write_suspension(struct batch *b)
         json_add_str(b->arena, b->status, "startTime", time_text(b->arena, b->input->now_ms));
 }
 
-/* What Kubernetes' API fills in: the selector and labels by which `kubectl logs job/x` finds the
- * pods. Returns whether something was missing. */
-static bool complete_spec(struct batch *b, struct actions *actions)
-{
-    struct json *patch = NULL;
-    struct json *labels = NULL;
-
-    if (json_get(b->spec, "selector"))
-        return false;
-    patch = json_new_object(b->arena);
-    labels = json_make_path(b->arena, patch, "spec.selector.matchLabels");
-    json_add_str(b->arena, labels, BATCH_LABEL_UID, str_dup(b->arena, b->job->uid));
-    labels = json_make_path(b->arena, patch, "spec.template.metadata.labels");
-    json_add_str(b->arena, labels, BATCH_LABEL_UID, str_dup(b->arena, b->job->uid));
-    json_add_str(b->arena, labels, BATCH_LABEL_NAME, str_dup(b->arena, b->job->name));
-    json_add_str(b->arena, labels, "controller-uid", str_dup(b->arena, b->job->uid));
-    json_add_str(b->arena, labels, "job-name", str_dup(b->arena, b->job->name));
-    action_patch(actions, b->job, patch);
-    return true;
-}
-
 static void clean_up(struct batch *b)
 {
     const struct json *ttl = json_get(b->spec, "ttlSecondsAfterFinished");
@@ -468,6 +551,44 @@ static void clean_up(struct batch *b)
         action_look_again(b->actions, ended_ms + seconds * 1000);
 }
 
+/* A job that goes counts no more: its pods wait for nothing of ours. */
+static void let_go(const struct object *pod, struct actions *actions)
+{
+    struct batch b = {.arena = actions->arena, .actions = actions};
+    struct batch_pod each = {.object = pod};
+
+    if (!pod)
+        return;
+    each.tree = object_json(pod, b.arena);
+    if (has_finalizer(each.tree))
+        drop_finalizer(&b, &each);
+}
+
+static void let_all_go(const struct cache *cache, const struct object *job, struct actions *actions)
+{
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    while ((pod = cache_next_owned(cache, &kind_pod, job->uid, &cursor)))
+        let_go(pod, actions);
+}
+
+/* The controlling Job of a pod, when there still is one. */
+static const struct object *job_of(const struct cache *cache, const struct object *pod)
+{
+    const struct object_owner *owner = object_controller(pod);
+    const struct object *job = owner ? cache_get(cache, &kind_job, pod->ns, owner->name) : NULL;
+
+    return job && str_eq(job->uid, owner->uid) ? job : NULL;
+}
+
+static bool is_of_a_job(const struct object *pod)
+{
+    const struct object_owner *owner = object_controller(pod);
+
+    return owner && str_is(owner->kind, "Job") && str_is(owner->api_version, "batch/v1");
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -476,15 +597,26 @@ static void reconcile(const struct control_input *input,
     struct actions later = {.arena = actions->arena};
     struct batch b = {.input = input, .arena = actions->arena, .actions = &later, .job = job};
 
-    if (!job || job->deleted_ms)
+    if (str_starts(key->name, STR(ORPHAN))) {
+        const struct object *pod = cache_get(input->cache, &kind_pod, key->ns,
+                                             str_sub(key->name, sizeof(ORPHAN) - 1, SIZE_MAX));
+
+        if (pod && is_of_a_job(pod) && !job_of(input->cache, pod))
+            let_go(pod, actions);
         return;
+    }
+    if (!job)
+        return;
+    if (job->deleted_ms) {
+        let_all_go(input->cache, job, actions);
+        return;
+    }
     read_job(&b);
     struct str manager = json_str(json_get(b.spec, "managedBy"));
     if (manager.len && !str_is(manager, "kubernetes.io/job-controller"))
         return;
-    if (complete_spec(&b, actions))
-        return;
     observe(&b);
+    count_index_failures(&b);
     settle(&b);
     struct str final = count(&b);
     if (!is_over(b.status)) {
@@ -517,18 +649,29 @@ static void reconcile(const struct control_input *input,
         VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);
 }
 
+static void add_orphan(struct control_keys *keys, const struct object *pod)
+{
+    control_keys_add(keys, pod->ns, str_printf(keys->arena, ORPHAN STR_FMT, STR_ARG(pod->name)));
+}
+
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
-    const struct object_owner *owner = NULL;
+    const struct object *pod = NULL;
+    size_t cursor = 0;
 
-    (void)cache;
-    if (object->kind == &kind_job) {
-        control_keys_add(ret, object->ns, object->name);
+    if (object->kind == &kind_pod) {
+        if (!is_of_a_job(object))
+            return;
+        control_keys_add(ret, object->ns, object_controller(object)->name);
+        if (!job_of(cache, object))
+            add_orphan(ret, object);
         return;
     }
-    owner = object_controller(object);
-    if (owner && str_is(owner->kind, "Job") && str_is(owner->api_version, "batch/v1"))
-        control_keys_add(ret, object->ns, owner->name);
+    control_keys_add(ret, object->ns, object->name);
+    if (cache_get(cache, &kind_job, object->ns, object->name))
+        return;
+    while ((pod = cache_next_owned(cache, &kind_pod, object->uid, &cursor)))
+        add_orphan(ret, pod);
 }
 
 static const struct kind *const watches[] = {&kind_job, &kind_pod, NULL};

@@ -21,15 +21,17 @@ struct object;
 #define BATCH_LABEL_UID   "batch.kubernetes.io/controller-uid"
 #define BATCH_LABEL_NAME  "batch.kubernetes.io/job-name"
 #define BATCH_INDEX       "batch.kubernetes.io/job-completion-index"
-#define BATCH_PODS_MAX    10000 /* of one job, at a time */
+#define BATCH_FAILURES    "batch.kubernetes.io/job-index-failure-count" /* of the index so far */
+#define BATCH_PODS_MAX    10000                                         /* of one job, at a time */
 #define BATCH_INDEXES_MAX 100000
 
 struct batch_pod {
     const struct object *object;
     const struct json *tree;
-    int64_t index; /* -1: not indexed */
-    bool tracked;  /* has the finalizer: not counted yet */
-    bool listed;   /* is in uncountedTerminatedPods */
+    int64_t index;    /* -1: not indexed */
+    int64_t failures; /* of its index before it */
+    bool tracked;     /* has the finalizer: not counted yet */
+    bool listed;      /* is in uncountedTerminatedPods */
     bool ready;
     enum {
         BATCH_ACTIVE,
@@ -44,6 +46,7 @@ struct batch_pods VEC_FIELDS(struct batch_pod);
 enum batch_verdict {
     BATCH_COUNT,
     BATCH_IGNORE,
+    BATCH_FAIL_INDEX,
     BATCH_FAIL_JOB,
 };
 /* *ret_words: why, for BATCH_FAIL_JOB. */
@@ -58,9 +61,13 @@ bool batch_success(const struct json *policy, const bool *completed, size_t coun
 struct str batch_indexes_text(struct arena *arena, const bool *done, size_t count);
 void batch_indexes_read(struct str text, bool *done, size_t count);
 
-/* The pod of `serial`: the index of an Indexed job, a running number otherwise. */
+/* What tells one pod of a job from the next. */
+struct batch_slot {
+    struct str name;
+    int64_t index;    /* -1: not indexed */
+    int64_t failures; /* of the index so far; -1: they are not counted one by one */
+};
 struct json *batch_make_pod(struct arena *arena,
                             const struct object *job,
                             const struct json *spec,
-                            int64_t index,
-                            struct str name);
+                            const struct batch_slot *slot);

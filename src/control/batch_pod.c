@@ -1,27 +1,14 @@
-#include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/batch_job.h"
+#include "control/owner.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* A pod of a Job, ready to be created. */
-
-static void add_owner(struct arena *arena, struct json *meta, const struct object *job)
-{
-    struct json *owner =
-        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
-
-    json_add_c(arena, owner, "apiVersion", "batch/v1");
-    json_add_c(arena, owner, "kind", kind_job.name);
-    json_add_str(arena, owner, "name", str_dup(arena, job->name));
-    json_add_str(arena, owner, "uid", str_dup(arena, job->uid));
-    json_add_bool(arena, owner, "controller", true);
-    json_add_bool(arena, owner, "blockOwnerDeletion", true);
-}
 
 /* JOB_COMPLETION_INDEX, behind what the container says itself. */
 static void add_index_env(struct arena *arena, struct json *containers, struct str index)
@@ -41,8 +28,7 @@ static void add_index_env(struct arena *arena, struct json *containers, struct s
 struct json *batch_make_pod(struct arena *arena,
                             const struct object *job,
                             const struct json *spec,
-                            int64_t index,
-                            struct str name)
+                            const struct batch_slot *slot)
 {
     struct json *pod = json_clone(arena, json_get(spec, "template"));
     struct json *meta = json_make_path(arena, pod, "metadata");
@@ -50,20 +36,24 @@ struct json *batch_make_pod(struct arena *arena,
 
     json_add_c(arena, pod, "apiVersion", "v1");
     json_add_c(arena, pod, "kind", "Pod");
-    json_add_str(arena, meta, "name", name);
+    json_add_str(arena, meta, "name", slot->name);
     json_add_str(arena, meta, "namespace", str_dup(arena, job->ns));
     json_push(json_add_array(arena, meta, "finalizers"), json_new_str(arena, STR(BATCH_FINALIZER)));
-    add_owner(arena, meta, job);
-    if (index >= 0) {
-        struct str text = str_printf(arena, "%lld", (long long)index);
+    owner_set(arena, meta, job);
+    if (slot->index >= 0) {
+        struct str text = str_printf(arena, "%lld", (long long)slot->index);
 
         json_add_str(arena, json_make_path(arena, meta, "annotations"), BATCH_INDEX, text);
         json_add_str(arena, json_make_path(arena, meta, "labels"), BATCH_INDEX, text);
         if (!json_get(pod_spec, "hostname"))
-            json_add_str(arena, pod_spec, "hostname",
-                         str_printf(arena, STR_FMT "-%lld", STR_ARG(job->name), (long long)index));
+            json_add_str(
+                arena, pod_spec, "hostname",
+                str_printf(arena, STR_FMT "-%lld", STR_ARG(job->name), (long long)slot->index));
         add_index_env(arena, json_get(pod_spec, "containers"), text);
         add_index_env(arena, json_get(pod_spec, "initContainers"), text);
     }
+    if (slot->failures >= 0)
+        json_add_str(arena, json_make_path(arena, meta, "annotations"), BATCH_FAILURES,
+                     str_printf(arena, "%lld", (long long)slot->failures));
     return pod;
 }

@@ -119,6 +119,8 @@ enum batch_verdict batch_failure_verdict(const struct json *policy,
             continue;
         if (str_is(action, "Ignore"))
             return BATCH_IGNORE;
+        if (str_is(action, "FailIndex"))
+            return BATCH_FAIL_INDEX;
         if (str_is(action, "FailJob")) {
             *ret_words = exits ? str_printf(arena,
                                             "pod " STR_FMT " ended with exit code %lld, which rule "

@@ -6,6 +6,7 @@ struct controller;
 extern const struct controller defaults_controller;       /* default queues, priority classes */
 extern const struct controller torchrun_queue_controller; /* TorchrunQueue */
 extern const struct controller torchrun_job_controller;   /* TorchrunJob */
+extern const struct controller jobset_controller;         /* JobSet */
 extern const struct controller group_status_controller;   /* status of pod groups */
 extern const struct controller group_controller;          /* pod groups */
 

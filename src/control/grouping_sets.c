@@ -39,6 +39,7 @@ int grouping_jobset(const struct grouping_input *input,
     struct str mine = grouping_label(input->pod, "jobset.sigs.k8s.io/replicatedjob-name");
     int64_t total = 0;
     int64_t own = 1;
+    bool at_once = order.len && !str_is(order, "InOrder");
 
     (void)rule;
     if (!ret->owner.name.len || !ret->owner.uid.len)
@@ -47,8 +48,10 @@ int grouping_jobset(const struct grouping_input *input,
         total += replicated_pods(replicated);
         if (str_eq(json_str(json_get(replicated, "name")), mine))
             own = replicated_pods(replicated);
+        /* Its pods come only when those of another set are ready, or done. */
+        at_once &= !json_count(json_get(replicated, "dependsOn"));
     }
-    if (order.len && !str_is(order, "InOrder")) {
+    if (at_once) {
         ret->min_member = total > 0 ? total : 1;
         return 0;
     }

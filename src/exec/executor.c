@@ -127,6 +127,9 @@ static struct api_request request_for(struct arena *arena, const struct action *
                                       "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
                                       "\"gracePeriodSeconds\":%lld}",
                                       (long long)action->grace_seconds);
+        else if (action->foreground)
+            request.body = STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
+                               "\"propagationPolicy\":\"Foreground\"}");
         break;
     case ACTION_EVENT:
     case ACTION_WATCH:

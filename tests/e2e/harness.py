@@ -150,7 +150,7 @@ class Muster:
         if self.process is None:
             return
         if self.process.poll() is None:
-            self.kubectl("delete", "torchrunjobs", "--all", "-A", "--wait=false", ok=False, limit=30)
+            self.kubectl("delete", "torchrunjobs,trainjobs,jobsets,jobs", "--all", "-A", "--wait=false", ok=False, limit=30)
             self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0",
                          "--wait=false", ok=False, limit=30)
             try:

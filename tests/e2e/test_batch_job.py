@@ -11,6 +11,7 @@ spec:
   template:
     spec:
       restartPolicy: Never
+      terminationGracePeriodSeconds: 1
       containers: [{name: main, image: ubuntu, command: [sh, -c, '%(command)s']}]
 """
 
@@ -56,3 +57,56 @@ def test_jobs():
         wait_for(lambda: m.get("job", "brief") is None, "the finished job to be removed", 60)
         wait_for(lambda: not [p for p in m.get("pods") if p["metadata"]["name"].startswith("brief")],
                  "its pods to go with it")
+
+
+def test_policies_and_deletion():
+    with Muster() as m:
+        indexed = "completionMode: Indexed\n  completions: 3\n  parallelism: 3\n  "
+        create(m, "perindex", "test $JOB_COMPLETION_INDEX != 1", indexed + "backoffLimitPerIndex: 0")
+        wait_for(lambda: condition(m, "perindex", "Failed"), "the job with a bad index to fail", 60)
+        got = status(m, "perindex")
+        check(condition(m, "perindex", "Failed")[0]["reason"] == "FailedIndexes", str(got))
+        check((got["completedIndexes"], got["failedIndexes"]) == ("0,2", "1"), str(got))
+
+        create(m, "toomany", "exit 1", indexed + "backoffLimitPerIndex: 0\n  maxFailedIndexes: 1")
+        wait_for(lambda: condition(m, "toomany", "Failed"), "too many indexes to fail", 60)
+        check(condition(m, "toomany", "Failed")[0]["reason"] == "MaxFailedIndexesExceeded", str(status(m, "toomany")))
+
+        rule = "podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [42]}}]}"
+        create(m, "final", "exit 42", rule)
+        wait_for(lambda: condition(m, "final", "Failed"), "the final exit code to end the job", 60)
+        check(condition(m, "final", "Failed")[0]["reason"] == "PodFailurePolicy", str(status(m, "final")))
+
+        create(m, "leader", "test $JOB_COMPLETION_INDEX = 0 || sleep 600",
+               indexed + 'successPolicy: {rules: [{succeededIndexes: "0"}]}')
+        m.kubectl("wait", "job/leader", "--for=condition=complete", "--timeout=60s", limit=90)
+        wait_for(lambda: status(m, "leader").get("active") == 0, "the other indexes to be ended")
+
+        create(m, "gone", "sleep 600", "parallelism: 2")
+        wait_for(lambda: status(m, "gone").get("ready") == 2, "the job to run")
+        m.kubectl("delete", "job", "gone", "--timeout=30s")
+        create(m, "gone", "true", "backoffLimit: 0")
+        m.kubectl("wait", "job/gone", "--for=condition=complete", "--timeout=60s", limit=90)
+        wait_for(lambda: len([p for p in m.get("pods") if p["metadata"]["name"].startswith("gone")]) == 1,
+                 "the pods of the deleted job to go")
+
+
+def test_what_cannot_work_is_refused():
+    cases = [
+        ("completionMode: Indexed\n  parallelism: 2", "spec.completions"),
+        ("parallelism: -1", "spec.parallelism"),
+        ("backoffLimitPerIndex: 1", "spec.backoffLimitPerIndex"),
+        ("completionMode: Some", "spec.completionMode"),
+        ("podFailurePolicy: {rules: [{action: Explode, onExitCodes: {operator: In, values: [1]}}]}",
+         "spec.podFailurePolicy.rules[0].action"),
+        ("podFailurePolicy: {rules: [{action: Ignore}]}", "spec.podFailurePolicy.rules[0]"),
+        ("successPolicy: {rules: []}\n  completionMode: Indexed\n  completions: 1", "spec.successPolicy.rules"),
+    ]
+    with Muster() as m:
+        for spec, field in cases:
+            done = m.kubectl("create", "-f", "-", ok=False, input=JOB % {"name": "x", "command": "true", "spec": spec})
+            check(done.returncode != 0 and field in done.stderr, f"{spec}: {done.stderr}")
+        create(m, "x", "sleep 600")
+        done = m.kubectl("patch", "job", "x", ok=False, *[
+            "-p", '{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}'])
+        check("spec.template" in done.stderr and "immutable" in done.stderr, done.stderr)

@@ -1,0 +1,239 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* batch/v1 Job: what Kubernetes fills in when one is created, and what it refuses. The same rules
+ * hold for the Job templates inside other kinds (admit_job_spec). */
+
+#define BACKOFF_DEFAULT 6
+#define BACKOFF_NONE    2147483647 /* each index has a limit of its own */
+#define INDEXES_MAX     100000
+
+/* ---- defaults ---- */
+
+static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+static void set_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_i64(admit->arena, object, key, number);
+}
+
+/* The labels by which the job, and `kubectl logs job/x`, finds its pods. */
+static void select_pods(struct admit *admit, struct json *spec)
+{
+    struct arena *arena = admit->arena;
+    struct str uid = json_str_at(admit->object, "metadata.uid");
+    struct str name = json_str_at(admit->object, "metadata.name");
+    struct json *match = json_make_path(arena, spec, "selector.matchLabels");
+    struct json *labels = json_make_path(arena, spec, "template.metadata.labels");
+
+    json_add_str(arena, match, "batch.kubernetes.io/controller-uid", uid);
+    json_add_str(arena, labels, "batch.kubernetes.io/controller-uid", uid);
+    json_add_str(arena, labels, "batch.kubernetes.io/job-name", name);
+    json_add_str(arena, labels, "controller-uid", uid);
+    json_add_str(arena, labels, "job-name", name);
+}
+
+void admit_job_default(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+
+    if (admit->old || !json_is(json_get(spec, "template"), JSON_OBJECT))
+        return;
+    if (json_is_null(json_get(spec, "completions")) && json_is_null(json_get(spec, "parallelism")))
+        json_add_i64(admit->arena, spec, "completions", 1);
+    set_i64(admit, spec, "parallelism", 1);
+    set_i64(admit, spec, "backoffLimit",
+            json_is_null(json_get(spec, "backoffLimitPerIndex")) ? BACKOFF_DEFAULT : BACKOFF_NONE);
+    set_c(admit, spec, "completionMode", "NonIndexed");
+    set_c(admit, spec, "podReplacementPolicy",
+          json_is_null(json_get(spec, "podFailurePolicy")) ? "TerminatingOrFailed" : "Failed");
+    if (json_is_null(json_get(spec, "suspend")))
+        json_add_bool(admit->arena, spec, "suspend", false);
+    if (!json_bool_or(json_get(spec, "manualSelector"), false) &&
+        json_is_null(json_get(spec, "selector")))
+        select_pods(admit, spec);
+}
+
+/* ---- checks ---- */
+
+static struct str at(struct admit *admit, struct str path, const char *rest)
+{
+    return str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), rest);
+}
+
+static void check_numbers(struct admit *admit, const struct json *spec, struct str path)
+{
+    static const char *const names[] = {"parallelism",
+                                        "completions",
+                                        "backoffLimit",
+                                        "backoffLimitPerIndex",
+                                        "maxFailedIndexes",
+                                        "activeDeadlineSeconds",
+                                        "ttlSecondsAfterFinished"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct json *value = json_get(spec, names[i]);
+
+        if (!json_is_null(value) && json_i64_or(value, -1) < 0)
+            admit_invalid(admit, at(admit, path, names[i]), value,
+                          "must be greater than or equal to 0");
+    }
+}
+
+static void check_mode(struct admit *admit, const struct json *spec, struct str path)
+{
+    static const char *const indexed_only[] = {"backoffLimitPerIndex", "maxFailedIndexes",
+                                               "successPolicy"};
+    const struct json *mode = json_get(spec, "completionMode");
+    bool indexed = str_is(json_str(mode), "Indexed");
+
+    if (!json_is_null(mode) && !indexed && !str_is(json_str(mode), "NonIndexed"))
+        admit_unsupported(admit, at(admit, path, "completionMode"), mode,
+                          "\"Indexed\", \"NonIndexed\"");
+    if (indexed && json_is_null(json_get(spec, "completions")))
+        admit_required(admit, at(admit, path, "completions"), "when completion mode is Indexed");
+    if (indexed && json_i64_or(json_get(spec, "completions"), 0) > INDEXES_MAX)
+        admit_invalid(admit, at(admit, path, "completions"), json_get(spec, "completions"),
+                      "must be at most 100000 when completion mode is Indexed");
+    for (size_t i = 0; !indexed && i < sizeof(indexed_only) / sizeof(indexed_only[0]); i++)
+        if (!json_is_null(json_get(spec, indexed_only[i])))
+            admit_forbidden(admit, at(admit, path, indexed_only[i]),
+                            "needs completionMode: Indexed");
+    if (!json_is_null(json_get(spec, "maxFailedIndexes")) &&
+        json_is_null(json_get(spec, "backoffLimitPerIndex")))
+        admit_required(admit, at(admit, path, "backoffLimitPerIndex"),
+                       "when maxFailedIndexes is specified");
+}
+
+static void check_failure_rule(struct admit *admit, const struct json *rule, struct str path)
+{
+    const struct json *action = json_get(rule, "action");
+    const struct json *exits = json_get(rule, "onExitCodes");
+    const struct json *conditions = json_get(rule, "onPodConditions");
+    struct str op = json_str(json_get(exits, "operator"));
+    struct str word = json_str(action);
+
+    if (!str_is(word, "FailJob") && !str_is(word, "FailIndex") && !str_is(word, "Ignore") &&
+        !str_is(word, "Count"))
+        admit_unsupported(admit, at(admit, path, "action"), action,
+                          "\"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"");
+    if (json_is_null(exits) == !json_count(conditions))
+        admit_invalid(admit, path, rule,
+                      "specifying one of OnExitCodes and OnPodConditions is required");
+    if (json_is_null(exits))
+        return;
+    if (!str_is(op, "In") && !str_is(op, "NotIn"))
+        admit_unsupported(admit, at(admit, path, "onExitCodes.operator"),
+                          json_get(exits, "operator"), "\"In\", \"NotIn\"");
+    if (!json_count(json_get(exits, "values")))
+        admit_required(admit, at(admit, path, "onExitCodes.values"), "at least one exit code");
+    JSON_FOREACH(json_get(exits, "values"), value)
+        if (str_is(op, "In") && json_i64_or(value, 1) == 0)
+            admit_invalid(admit, at(admit, path, "onExitCodes.values"), value,
+                          "must not be 0 for the In operator");
+}
+
+static void check_policies(struct admit *admit, const struct json *spec, struct str path)
+{
+    const struct json *failure = json_get(spec, "podFailurePolicy");
+    const struct json *success = json_get(spec, "successPolicy");
+    const struct json *restart = json_at(spec, "template.spec.restartPolicy");
+    size_t index = 0;
+
+    if (!json_is_null(failure) && !json_is_null(restart) && !str_is(json_str(restart), "Never"))
+        admit_invalid(admit, at(admit, path, "template.spec.restartPolicy"), restart,
+                      "only \"Never\" is supported when podFailurePolicy is specified");
+    JSON_FOREACH(json_get(failure, "rules"), rule)
+        check_failure_rule(admit, rule,
+                           str_printf(admit->arena, STR_FMT ".podFailurePolicy.rules[%zu]",
+                                      STR_ARG(path), index++));
+    if (!json_is_null(success) && !json_count(json_get(success, "rules")))
+        admit_required(admit, at(admit, path, "successPolicy.rules"),
+                       "at least one rules must be specified when the successPolicy is specified");
+}
+
+void admit_job_spec(struct admit *admit, const struct json *spec, struct str path)
+{
+    const struct json *template = json_get(spec, "template");
+    const struct json *restart = json_at(template, "spec.restartPolicy");
+
+    check_numbers(admit, spec, path);
+    check_mode(admit, spec, path);
+    check_policies(admit, spec, path);
+    if (!json_is_null(restart) && !str_is(json_str(restart), "Never") &&
+        !str_is(json_str(restart), "OnFailure"))
+        admit_unsupported(admit, at(admit, path, "template.spec.restartPolicy"), restart,
+                          "\"OnFailure\", \"Never\"");
+    admit_pod_validate(admit, json_get(template, "spec"), at(admit, path, "template.spec"));
+}
+
+/* The template, but for what may change while no pod of it runs. */
+static struct json *fixed_template(struct arena *arena, const struct json *spec)
+{
+    static const char *const open_meta[] = {"labels", "annotations"};
+    static const char *const open_spec[] = {"nodeSelector", "tolerations", "affinity",
+                                            "schedulingGates"};
+    struct json *copy = json_clone(arena, json_get(spec, "template"));
+
+    for (size_t i = 0; i < sizeof(open_meta) / sizeof(open_meta[0]); i++)
+        json_remove(json_get(copy, "metadata"), str_from(open_meta[i]));
+    for (size_t i = 0; i < sizeof(open_spec) / sizeof(open_spec[0]); i++)
+        json_remove(json_get(copy, "spec"), str_from(open_spec[i]));
+    if (json_is(json_get(copy, "metadata"), JSON_OBJECT) && !json_count(json_get(copy, "metadata")))
+        json_remove(copy, STR("metadata"));
+    return copy;
+}
+
+static void check_update(struct admit *admit, const struct json *spec, const struct json *before)
+{
+    static const char *const fixed[] = {"podFailurePolicy", "successPolicy", "backoffLimitPerIndex",
+                                        "managedBy"};
+    const struct json *now_count = json_get(spec, "completions");
+    bool stopped = json_bool_or(json_get(before, "suspend"), false);
+    bool elastic = str_is(json_str(json_get(spec, "completionMode")), "Indexed") &&
+                   json_equal(now_count, json_get(spec, "parallelism"));
+
+    if (!json_equal(now_count, json_get(before, "completions")) && !elastic)
+        admit_invalid(admit, STR("spec.completions"), now_count, "field is immutable");
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
+            admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
+                          json_get(spec, fixed[i]), "field is immutable");
+    struct json *now = stopped ? fixed_template(admit->arena, spec) : json_get(spec, "template");
+    struct json *then =
+        stopped ? fixed_template(admit->arena, before) : json_get(before, "template");
+    if (!json_equal(now, then))
+        admit_invalid(admit, STR("spec.template"), json_new_str(admit->arena, STR("template")),
+                      stopped ? "only labels, annotations, nodeSelector, tolerations, affinity and "
+                                "schedulingGates of a suspended job can change"
+                              : "field is immutable");
+}
+
+void admit_job_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    const struct json *before = json_get(admit->old, "spec");
+
+    if (!json_is(json_get(spec, "template"), JSON_OBJECT))
+        return;
+    if (before) {
+        check_update(admit, spec, before);
+        return;
+    }
+    admit_job_spec(admit, spec, STR("spec"));
+    if (json_is_null(json_at(spec, "template.spec.restartPolicy")))
+        admit_required(admit, STR("spec.template.spec.restartPolicy"),
+                       "valid values: \"OnFailure\", \"Never\"");
+}

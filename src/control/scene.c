@@ -1,0 +1,190 @@
+#include "control/scene.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "cache/cache.h"
+#include "control/control.h"
+#include "test.h"
+
+#include <stddef.h>
+
+#define SCENE_NAMESPACE "n"
+
+void scene_open(struct scene *scene)
+{
+    *scene = (struct scene){.cache = cache_new(1), .now_ms = 1000000};
+}
+
+void scene_close(struct scene *scene)
+{
+    cache_free(scene->cache);
+    arena_done(&scene->arena);
+}
+
+struct str scene_text(struct scene *scene, const char *text)
+{
+    char *copy = str_c(&scene->arena, str_from(text));
+
+    for (char *c = copy; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return str_from(copy);
+}
+
+static struct json *parse(struct scene *scene, const char *text)
+{
+    struct json *tree = NULL;
+
+    EXPECT(json_parse(&scene->arena, scene_text(scene, text), &tree, NULL) == 0);
+    return tree ? tree : json_new_object(&scene->arena);
+}
+
+static void keep(struct scene *scene, const struct kind *kind, struct json *tree)
+{
+    struct json *meta = json_make_path(&scene->arena, tree, "metadata");
+    struct str name = json_str(json_get(meta, "name"));
+    char version[KIND_API_VERSION_BYTES];
+    struct object *object = NULL;
+
+    json_add_str(&scene->arena, tree, "apiVersion",
+                 str_dup(&scene->arena, kind_api_version(kind, version)));
+    json_add_c(&scene->arena, tree, "kind", kind->name);
+    if (kind->namespaced)
+        json_add_c(&scene->arena, meta, "namespace", SCENE_NAMESPACE);
+    if (!json_get(meta, "uid"))
+        json_add_str(&scene->arena, meta, "uid",
+                     str_printf(&scene->arena, "u-" STR_FMT, STR_ARG(name)));
+    json_add_str(&scene->arena, meta, "resourceVersion",
+                 str_printf(&scene->arena, "%llu", (unsigned long long)++scene->revision));
+    EXPECT(object_new(kind, json_text(&scene->arena, tree), &object, NULL) == 0);
+    if (object)
+        cache_put(scene->cache, object);
+    object_unref(object);
+}
+
+void scene_put(struct scene *scene, const struct kind *kind, const char *text)
+{
+    keep(scene, kind, parse(scene, text));
+}
+
+static const struct object *find(struct scene *scene, const struct kind *kind, struct str name)
+{
+    return cache_get(scene->cache, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
+}
+
+static void change(struct scene *scene,
+                   const struct kind *kind,
+                   struct str name,
+                   const struct json *patch)
+{
+    const struct object *object = find(scene, kind, name);
+
+    EXPECT(object != NULL);
+    if (!object)
+        return;
+    arena_defer(&scene->arena, object_release, object_ref(object));
+    keep(scene, kind, patch_merge(&scene->arena, object_json(object, &scene->arena), patch));
+}
+
+void scene_patch(struct scene *scene, const struct kind *kind, const char *name, const char *patch)
+{
+    change(scene, kind, str_from(name), parse(scene, patch));
+}
+
+void scene_drop(struct scene *scene, const struct kind *kind, const char *name)
+{
+    const struct object *object = find(scene, kind, str_from(name));
+
+    if (object)
+        cache_drop(scene->cache, object);
+}
+
+static void carry_out(struct scene *scene, const struct action *action)
+{
+    struct str name =
+        action->type == ACTION_CREATE ? json_str_at(action->body, "metadata.name") : action->name;
+    const struct object *object = action->kind ? find(scene, action->kind, name) : NULL;
+
+    switch (action->type) {
+    case ACTION_CREATE:
+        if (!object)
+            keep(scene, action->kind, json_clone(&scene->arena, action->body));
+        break;
+    case ACTION_PATCH:
+    case ACTION_PATCH_STATUS: change(scene, action->kind, name, action->body); break;
+    case ACTION_DELETE:
+        if (object)
+            cache_drop(scene->cache, object);
+        break;
+    case ACTION_EVENT:
+    case ACTION_LOOK_AGAIN:
+    case ACTION_WATCH: break;
+    }
+}
+
+static bool changes(const struct actions *actions)
+{
+    for (size_t i = 0; i < actions->list.count; i++)
+        if (actions->list.items[i].type <= ACTION_DELETE)
+            return true;
+    return false;
+}
+
+void scene_run(struct scene *scene, const struct controller *controller, const char *name)
+{
+    static const struct control_config config = {.scheduler_name = STR("kai-scheduler"),
+                                                 .queue_label_key = STR("kai.scheduler/queue"),
+                                                 .default_queue = STR("default-queue"),
+                                                 .cluster_domain = STR("cluster.local")};
+    struct control_input input = {
+        .cache = scene->cache, .config = &config, .now_ms = scene->now_ms};
+    struct control_key key = {STR(SCENE_NAMESPACE), str_from(name)};
+
+    for (int turn = 0;; turn++) {
+        scene->actions = (struct actions){.arena = &scene->arena};
+        controller->reconcile(&input, &key, &scene->actions);
+        if (!changes(&scene->actions))
+            return;
+        for (size_t i = 0; i < scene->actions.list.count; i++)
+            carry_out(scene, &scene->actions.list.items[i]);
+        EXPECT(turn < SCENE_TURNS_MAX);
+        if (turn >= SCENE_TURNS_MAX)
+            return;
+    }
+}
+
+struct json *scene_get(struct scene *scene, const struct kind *kind, const char *name)
+{
+    const struct object *object = find(scene, kind, str_from(name));
+
+    if (!object)
+        return NULL;
+    arena_defer(&scene->arena, object_release, object_ref(object));
+    return object_json(object, &scene->arena);
+}
+
+struct str scene_conditions(struct scene *scene, const struct kind *kind, const char *name)
+{
+    struct str text = STR("");
+
+    JSON_FOREACH(json_at(scene_get(scene, kind, name), "status.conditions"), condition)
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT "=" STR_FMT, STR_ARG(text),
+                          text.len ? " " : "", STR_ARG(json_str(json_get(condition, "type"))),
+                          STR_ARG(json_str(json_get(condition, "status"))));
+    return text;
+}
+
+struct str scene_names(struct scene *scene, const struct kind *kind)
+{
+    struct str text = STR("");
+    const struct object *object = NULL;
+    size_t cursor = 0;
+
+    while ((object = cache_next(scene->cache, kind, STR(""), &cursor)))
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
+                          STR_ARG(object->name));
+    return text;
+}
