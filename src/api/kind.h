@@ -104,6 +104,8 @@ struct kind_crd {
       "trainingruntime", "", "", true, false, true)                                                \
     X(clustertrainingruntime, "trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime",        \
       "clustertrainingruntimes", "clustertrainingruntime", "", "", false, false, true)             \
+    X(pytorchjob, "kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", "pytorchjob", "", "all",      \
+      true, true, true)                                                                            \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \

@@ -7,6 +7,7 @@ extern const struct controller defaults_controller;       /* default queues, pri
 extern const struct controller torchrun_queue_controller; /* TorchrunQueue */
 extern const struct controller torchrun_job_controller;   /* TorchrunJob */
 extern const struct controller jobset_controller;         /* JobSet */
+extern const struct controller pytorch_job_controller;    /* PyTorchJob */
 extern const struct controller group_status_controller;   /* status of pod groups */
 extern const struct controller group_controller;          /* pod groups */
 

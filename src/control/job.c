@@ -312,12 +312,14 @@ static void step(struct job_run *run)
         step_finished(run);
 }
 
-static const char *event_reason(const struct job_run *run, const struct job_kind *kind)
+static const char *event_reason(const struct job_run *run,
+                                const struct job_kind *kind,
+                                const struct job_state *before)
 {
     if (run->state.problem.condition)
         return run->state.problem.reason;
     if (kind->reason)
-        return str_c(run->arena, kind->reason(&run->model, &run->state, run->arena));
+        return str_c(run->arena, kind->reason(&run->model, before, &run->state, run->arena));
     return job_phase_word(run->state.phase);
 }
 
@@ -328,7 +330,7 @@ static void tell(struct job_run *run,
                  struct actions *actions)
 {
     const struct job_state *now = &run->state;
-    const char *reason = event_reason(run, kind);
+    const char *reason = event_reason(run, kind, before);
     bool moved = before->phase != now->phase || before->generation != now->generation;
     bool wrong = now->problem.condition && !str_eq(before->message, now->message);
 
@@ -368,6 +370,7 @@ void job_reconcile(const struct control_input *input,
     kind->read(status, &run.state);
     struct job_state before = run.state;
     job_observe(input, &run.model, run.arena, &run.members);
+    run.state.created = run.state.created || run.members.count;
     step(&run);
     count_workers(&run);
 

@@ -119,8 +119,9 @@ enum job_done {
 
 /* Pods that are alike. Fixed ones have min == count == max. */
 struct job_role {
-    struct str name; /* in names and labels: "worker" */
-    size_t count;    /* pods wanted */
+    struct str name;  /* in names and labels: "worker" */
+    const char *type; /* as the kind spells it, "Worker"; the engine does not look at it */
+    size_t count;     /* pods wanted */
     size_t min;
     size_t max;
     const int64_t *gpus;      /* of each pod, [max]; NULL: none, or not the engine's business */
@@ -245,8 +246,9 @@ struct job_kind {
                   struct json *status,
                   int64_t now_ms,
                   struct arena *arena);
-    /* The reason of the event that tells a change; NULL: the word for the phase. */
+    /* The reason of the event that tells a change, empty for none; NULL: the word for the phase. */
     struct str (*reason)(const struct job_model *model,
+                         const struct job_state *before,
                          const struct job_state *state,
                          struct arena *arena);
 };

@@ -80,9 +80,17 @@ static size_t bracket_end(struct str rest)
 
 static const struct json *bracket(struct arena *arena, const struct json *at, struct str inside)
 {
+    size_t colon = str_find(inside, ':');
     int64_t index = 0;
 
-    inside = str_trim(inside);
+    /* Of a slice, the first element counts: [-1:] is the last of the list. */
+    inside = str_trim(str_sub(inside, 0,
+                              colon < inside.len && inside.p[0] != '?' && inside.p[0] != '\'' &&
+                                      inside.p[0] != '"'
+                                  ? colon
+                                  : inside.len));
+    if (!inside.len)
+        return json_first(at);
     if (str_is(inside, "*"))
         return json_first(at);
     if (str_starts(inside, STR("?(")) && str_ends(inside, STR(")")))

@@ -9,9 +9,9 @@ struct kind_column;
 
 /* column: a printer column of a CustomResourceDefinition, evaluated. Pure.
  *
- * The JSONPath subset that printer columns use: .a.b, ['a'], [0], [*], [?(@.a=="b")] and \. inside
- * a name. A path that finds nothing gives an empty cell (null), one that finds several values gives
- * the first, as in Kubernetes. Dates become ages. */
+ * The JSONPath subset that printer columns use: .a.b, ['a'], [0], [-1:], [*], [?(@.a=="b")] and \.
+ * inside a name. A path that finds nothing gives an empty cell (null), one that finds several
+ * values gives the first, as in Kubernetes. Dates become ages. */
 void column_cell(struct arena *arena,
                  struct buf *buf,
                  const struct kind_column *column,

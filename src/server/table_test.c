@@ -102,6 +102,8 @@ TEST(printer_column_paths_find_what_crds_ask_for)
         {".spec.list[*].n", "\"p\""},
         {".status.conditions[?(@.type==\"Ready\")].status", "\"True\""},
         {".status.conditions[?(@.type=='None')].status", NULL},
+        {".status.conditions[-1:].type", "\"Ready\""},
+        {".status.conditions[:1].type", "\"A\""},
         {".spec.nothing.at.all", NULL},
         {".spec.list[7].n", NULL},
         {".spec.list[", NULL},
