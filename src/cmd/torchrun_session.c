@@ -128,6 +128,13 @@ void session_say(struct session *session, const char *fmt, ...)
     (void)fputc('\n', stderr);
 }
 
+/* An answer may come out of a timer of the client, and then the loop would go on to sleep although
+ * there is nothing to wait for any more. */
+static void answered(struct session *session)
+{
+    uv_stop(&session->loop);
+}
+
 void session_turn(struct session *session, int64_t limit_ms)
 {
     (void)uv_timer_start(&session->timer, on_timer, (uint64_t)limit_ms, 0);
@@ -163,6 +170,7 @@ static void on_call_done(void *user, const struct api_result *result)
     struct waiting_call *call = user;
     struct arena *arena = &call->session->arena;
 
+    answered(call->session);
     call->done = true;
     call->code = result->code;
     if (result->err)
@@ -299,6 +307,7 @@ static void on_http_done(void *user, const struct transport_reply *reply)
 {
     struct waiting_http *call = user;
 
+    answered(call->session);
     call->done = true;
     call->code = reply->code;
     call->status = reply->status;

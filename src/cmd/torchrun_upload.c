@@ -87,6 +87,7 @@ static void on_segment(void *user, const struct transport_reply *reply)
     struct sender *sender = segment->sender;
 
     segment->sent = false;
+    uv_stop(&sender->session->loop); /* the next one can be sent now */
     if (reply->code == 0 && reply->status == 200) {
         sender->acked = segment->covers > sender->acked ? segment->covers : sender->acked;
         segment->used = false;

@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +12,6 @@
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
-
-#define REMOVE_FDS 16
 
 struct process {
     pid_t pid;
@@ -91,18 +88,4 @@ void family_kill(int number)
         if (all.items[i].ours)
             (void)kill(all.items[i].pid, number);
     VEC_DONE(&all);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    (void)remove(path);
-    return 0;
-}
-
-void family_remove_folder(const char *path)
-{
-    (void)nftw(path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
 }

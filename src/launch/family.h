@@ -5,5 +5,3 @@
 
 /* Send a signal to every process that descends from this one. */
 void family_kill(int signal);
-/* rm -rf, for our own temporary folder. */
-void family_remove_folder(const char *path);

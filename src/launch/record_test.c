@@ -1,9 +1,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "launch/family.h"
 #include "launch/record.h"
 #include "test.h"
+#include "workspace/disk.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ TEST(record_first_is_the_earliest_failure)
     EXPECT(got.rank == 3 && record_status(&got) == 137);
     record_describe(&words, &got);
     EXPECT(strstr(words.p, "rank 3 was killed by SIGKILL") && strstr(words.p, "two"));
-    family_remove_folder(folder);
+    (void)disk_remove_path(folder);
 }
 
 TEST(tail_keeps_the_last_lines)

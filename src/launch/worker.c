@@ -9,6 +9,7 @@
 #include "launch/record.h"
 #include "launch/shell.h"
 #include "launch/torchrun.h"
+#include "workspace/disk.h"
 #include "workspace/pull.h"
 
 #include <errno.h>
@@ -343,7 +344,7 @@ int worker_main(const char *self)
     if (r == 0)
         r = open_workspace(&worker, &err);
     if (r == 0 && worker.synced && !fetch(&worker)) {
-        family_remove_folder(worker.run_dir);
+        (void)disk_remove_path(worker.run_dir);
         return 128 + worker.signal;
     }
     if (r == 0 && chdir(worker.app_dir) < 0 && worker.synced)
@@ -359,6 +360,6 @@ int worker_main(const char *self)
     r = finish(&worker);
     if (worker.synced)
         pull_done(&worker.pull);
-    family_remove_folder(worker.run_dir);
+    (void)disk_remove_path(worker.run_dir);
     return r;
 }

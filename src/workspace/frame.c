@@ -57,12 +57,14 @@ void frame_add_begin(struct buf *out, const struct frame_begin *begin)
 
 void frame_add_blob_head(struct buf *out, const struct frame_blob *blob)
 {
-    assert(blob->bytes.len <= FRAME_PIECE_MAX);
-    put_head(out, FRAME_BLOB, 34 + blob->bytes.len);
+    assert(blob->bytes.len <= FRAME_PIECE_MAX && blob->path.len <= WS_PATH_MAX);
+    put_head(out, FRAME_BLOB, 36 + blob->path.len + blob->bytes.len);
     put_hash(out, blob->hash);
     put(out, blob->size, 8);
     put(out, blob->offset, 8);
     put(out, blob->mode, 2);
+    put(out, blob->path.len, 2);
+    buf_add(out, blob->path);
 }
 
 void frame_add_blob(struct buf *out, const struct frame_blob *blob)
@@ -159,6 +161,22 @@ static int decode_entry(struct frame *frame, struct err *err)
     return 0;
 }
 
+static int decode_blob(struct frame *frame, struct err *err)
+{
+    struct str p = frame->payload;
+    size_t path_len = (size_t)take(p.p + 34, 2);
+
+    if (36 + path_len > p.len)
+        return err_set(err, -EPROTO, "a blob frame whose path is longer than itself");
+    frame->blob = (struct frame_blob){.hash = take_hash(p.p),
+                                      .size = take(p.p + 16, 8),
+                                      .offset = take(p.p + 24, 8),
+                                      .mode = (uint32_t)take(p.p + 32, 2),
+                                      .path = str_sub(p, 36, path_len),
+                                      .bytes = str_sub(p, 36 + path_len, p.len)};
+    return 0;
+}
+
 static int decode(struct frame *frame, struct err *err)
 {
     struct str p = frame->payload;
@@ -166,7 +184,7 @@ static int decode(struct frame *frame, struct err *err)
 
     switch (frame->type) {
     case FRAME_BEGIN: least = 33; break;
-    case FRAME_BLOB: least = 34; break;
+    case FRAME_BLOB: least = 36; break;
     case FRAME_PACKED: least = 4; break;
     case FRAME_CONTENT: least = 24; break;
     case FRAME_STOP:
@@ -184,11 +202,7 @@ static int decode(struct frame *frame, struct err *err)
                                             .base = take_hash(p.p + 16),
                                             .full = p.p[32] & FRAME_FLAG_FULL};
     else if (frame->type == FRAME_BLOB)
-        frame->blob = (struct frame_blob){.hash = take_hash(p.p),
-                                          .size = take(p.p + 16, 8),
-                                          .offset = take(p.p + 24, 8),
-                                          .mode = (uint32_t)take(p.p + 32, 2),
-                                          .bytes = str_sub(p, 34, p.len)};
+        return decode_blob(frame, err);
     else if (frame->type == FRAME_CONTENT) {
         frame->content.hash = take_hash(p.p);
         frame->content.size = take(p.p + 16, 8);

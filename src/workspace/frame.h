@@ -16,14 +16,17 @@ struct err;
  * A stream of frames: one byte of type, four bytes of length (big-endian, as all numbers here), the
  * payload. Every frame is bounded, so a reader needs a bounded buffer whatever it is sent.
  *
- *   'T' begin     target revision 16, base revision 16, flags 1
- *   'B' blob      hash 16, size of the whole content 8, offset 8, mode 2, bytes: one piece of a
- * file 'Z' packed    size unpacked 4, zstd: frames (no 'Z' among them), for slow links 'E' entry
- * type 1, mode 2, size 8, hash 16, path length 2, path, link target 'X' gone      path 'H' content
- * hash 16, size 8: asked for ("do you have it?") or answered ("send from here on") 'C' commit
- * nothing: everything since 'T' becomes the workspace 'S' stop      restart number 8: end the
- * ranks, say so, wait 'G' go        restart number 8: all have stopped, start the ranks 'P' ping
- * nothing
+ * - 'T' begin: target revision 16, base revision 16, flags 1
+ * - 'B' blob: hash 16, size of the whole content 8, offset 8, mode 2, path length 2, path, bytes:
+ *   one piece of a file
+ * - 'Z' packed: size unpacked 4, zstd: frames (no 'Z' among them), for slow links
+ * - 'E' entry: type 1, mode 2, size 8, hash 16, path length 2, path, link target
+ * - 'X' gone: path
+ * - 'H' content: hash 16, size 8: asked for ("do you have it?") or answered ("send from here on")
+ * - 'C' commit: nothing: everything since 'T' becomes the workspace
+ * - 'S' stop: restart number 8: end the ranks, say so, wait
+ * - 'G' go: restart number 8: all have stopped, start the ranks
+ * - 'P' ping: nothing
  */
 enum frame_type {
     FRAME_BEGIN = 'T',
@@ -39,6 +42,8 @@ enum frame_type {
 };
 
 #define FRAME_HEAD_BYTES 5
+/* Everything of a blob frame but its bytes. */
+#define FRAME_BLOB_HEAD_MAX (FRAME_HEAD_BYTES + 36 + WS_PATH_MAX)
 /* Content of one blob frame: large enough that the head costs nothing, small enough to buffer. */
 #define FRAME_PIECE_MAX ((size_t)1 << 20)
 /* A packed frame may unpack to a few pieces' worth; everything else is smaller. */
@@ -57,7 +62,8 @@ struct frame_blob {
     struct hash hash;
     uint64_t size; /* of the whole content */
     uint64_t offset;
-    uint32_t mode; /* a hint: the first file that will have this content */
+    uint32_t mode;   /* a hint: of the first file that will have this content */
+    struct str path; /* a hint: of the same; empty: not told */
     struct str bytes;
 };
 

@@ -41,6 +41,7 @@ struct httpd_conn {
     bool keep_alive;
     bool answered; /* the answer is complete in `out` */
     bool streaming;
+    bool more; /* streaming: `drained` has more to give */
     bool dead; /* to be closed at the end of the turn */
     bool close_after;
     int64_t active_ms;
@@ -168,6 +169,7 @@ static void answer_done(struct httpd_conn *conn)
 {
     conn->answered = true;
     conn->streaming = false;
+    conn->more = false;
     conn->close_after = conn->state != CONN_WAIT || !conn->keep_alive;
 }
 
@@ -506,7 +508,7 @@ static void conn_turn(struct httpd_conn *conn, short events, int64_t now_ms)
     if (!conn->dead && conn->state == CONN_HEAD && conn->in.len)
         conn_input(conn, STR("")); /* a request that came behind the last one */
     if (!conn->dead && conn->streaming && conn->out.len == 0)
-        conn->httpd->handler.drained(conn->httpd->handler.user, conn);
+        conn->more = conn->httpd->handler.drained(conn->httpd->handler.user, conn);
     if (!conn->dead)
         finish_answer(conn);
     if (conn->state != CONN_WAIT && conn->state != CONN_HEAD &&
@@ -523,7 +525,7 @@ int httpd_turn(struct httpd *httpd, int timeout_ms, struct err *err)
     VEC_PUSH(NULL, &httpd->polls, (struct pollfd){.fd = httpd->fd, .events = POLLIN});
     for (size_t i = 0; i < count; i++) {
         struct httpd_conn *conn = httpd->conns.items[i];
-        int events = POLLIN | (conn->out.len ? POLLOUT : 0);
+        int events = POLLIN | (conn->out.len || conn->more ? POLLOUT : 0);
 
         VEC_PUSH(NULL, &httpd->polls, (struct pollfd){.fd = conn->fd, .events = (short)events});
     }

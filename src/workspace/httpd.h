@@ -36,8 +36,8 @@ struct httpd_handler {
     void (*begin)(void *user, struct httpd_conn *conn, const struct httpd_request *request);
     void (*body)(void *user, struct httpd_conn *conn, struct str bytes);
     void (*end)(void *user, struct httpd_conn *conn);
-    /* The stream's peer took everything: add more, or wait for something to happen. */
-    void (*drained)(void *user, struct httpd_conn *conn);
+    /* The stream's peer took everything: add more. True: there is still more, ask again soon. */
+    bool (*drained)(void *user, struct httpd_conn *conn);
     /* The connection is gone, with whatever answer was owed. */
     void (*closed)(void *user, struct httpd_conn *conn);
     /* Called about every `tick_ms` and after every turn. */

@@ -159,6 +159,7 @@ static int one_file(struct outbox *outbox, struct ws_entry *entry, struct buf *o
         frame_add_blob(out, &(struct frame_blob){.hash = entry->hash,
                                                  .size = entry->size,
                                                  .mode = entry->mode,
+                                                 .path = outbox->missing ? STR("") : entry->path,
                                                  .bytes = bytes});
     return 0;
 }
@@ -191,7 +192,7 @@ int outbox_next(struct outbox *outbox, struct buf *out, size_t bytes, struct err
             r = one_file(outbox, entry, to, err);
         if (r < 0)
             return r;
-        if (outbox->plain.len + FRAME_PIECE_MAX + FRAME_HEAD_BYTES + 64 > FRAME_PACK_MAX)
+        if (outbox->plain.len + FRAME_PIECE_MAX + FRAME_BLOB_HEAD_MAX > FRAME_PACK_MAX)
             pack(outbox, out);
     }
     pack(outbox, out);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "workspace/disk.h"
 #include "workspace/ignore.h"
 #include "workspace/statcache.h"
 
@@ -27,12 +28,6 @@ struct scan {
     size_t path_len;
 };
 
-static void fd_closep(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-}
-
 static void note(const struct scan *scan, const char *what)
 {
     char text[WS_PATH_MAX + 128];
@@ -46,7 +41,7 @@ static void note(const struct scan *scan, const char *what)
 static void read_ignore(struct scan *scan, int dir, const char *name)
 {
     _cleanup_(buf_done) struct buf text = {0};
-    _cleanup_(fd_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_(disk_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     char *room;
     ssize_t got;
@@ -89,7 +84,7 @@ static int add_file(struct scan *scan, int dir, const char *name, const struct s
     if (scan->options && scan->options->cache)
         entry.tag = statcache_note(scan->options->cache, st);
     if (!scan->options || scan->options->hash) {
-        _cleanup_(fd_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_(disk_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         int64_t size = fd < 0 ? -errno : hash_fd(fd, &entry.hash);
 
         if (size == -ENOENT)

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "workspace/disk.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
 #include "workspace/outbox.h"
@@ -10,7 +11,6 @@
 #include "workspace/tree.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define BATCH_BYTES ((size_t)4 << 20)
-#define REMOVE_FDS  16
 
 /* $1 is the URL, $2 an empty folder; a non-zero status is a failure and stderr says why. */
 static const char git_script[] =
@@ -54,15 +53,6 @@ static int run_script(const char *script, const char *url, const char *folder, s
         return err_set(err, -EIO,
                        "fetching %s failed with status %d; the log of the sync pod says why", url,
                        WIFEXITED(status) ? WEXITSTATUS(status) : 128);
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    (void)remove(path);
     return 0;
 }
 
@@ -128,12 +118,12 @@ int source_fetch(struct tree *tree, const char *root, const struct source *sourc
     if (source->url[0] == '-')
         return err_set(err, -EINVAL, "workspaceStorage.url '%s' is no URL", source->url);
     (void)snprintf(folder, sizeof(folder), "%s/" WS_PRIVATE_DIR "/source", root);
-    (void)nftw(folder, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+    (void)disk_remove_path(folder);
     if (mkdir(folder, 0700) < 0)
         return err_set(err, -errno, "%s: %s", folder, strerrordesc_np(errno));
     r = run_script(script, source->url, folder, err);
     if (r == 0)
         r = take_over(tree, folder, source, err);
-    (void)nftw(folder, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+    (void)disk_remove_path(folder);
     return r;
 }

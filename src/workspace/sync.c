@@ -298,6 +298,8 @@ static int pull_piece(struct sync *sync, struct client *client, struct buf *out)
             return client->file_fd;
     }
     blob.bytes = (struct str){"", bytes};
+    if (bytes == entry->size && client->have && hash_is_zero(client->have->revision))
+        blob.path = entry->path;
     frame_add_blob_head(out, &blob);
     room = buf_room(out, bytes + 1);
     for (size_t got = 0; got < bytes;) {
@@ -699,12 +701,13 @@ static void on_end(void *user, struct httpd_conn *conn)
     }
 }
 
-static void on_drained(void *user, struct httpd_conn *conn)
+static bool on_drained(void *user, struct httpd_conn *conn)
 {
     struct client *client = client_of(conn);
 
     if (client->call == CALL_PULL)
         pull_more(user, client);
+    return client->call == CALL_PULL && client->goal;
 }
 
 static void on_closed(void *user, struct httpd_conn *conn)

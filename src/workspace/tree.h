@@ -2,8 +2,10 @@
 
 #include "base/map.h"
 #include "base/str.h"
+#include "workspace/disk.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
+#include "workspace/stage.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +15,8 @@ struct err;
 
 /* tree: a workspace on disk that is brought from one revision to the next.
  *
- * Contents arrive first, in pieces, and wait under WS_PRIVATE_DIR/stage named by their hash; a
- * commit then moves them into place. Every file appears by rename, so a reader sees the old one or
+ * Contents arrive first, in pieces, and wait in the stage (workspace/stage.h); a commit then moves
+ * them into place. Every file appears by rename, so a reader sees the old one or
  * the new one, never a part. What is on disk but in no manifest (checkpoints, __pycache__) belongs
  * to the job and is left alone. Staged contents and the manifest survive a restart, so an upload
  * that was cut goes on where it was.
@@ -25,17 +27,13 @@ struct err;
 
 struct tree {
     int root_fd;
-    int stage_fd;
+    struct stage stage;
     struct manifest *current;
-    struct map staged;     /* hash -> struct staged */
-    uint64_t staged_bytes; /* sum of their sizes */
-    struct map located;    /* hash -> entry of `current`; built when first asked */
+    struct map located; /* hash -> entry of `current`; built when first asked */
     bool located_valid;
     int log_fd;           /* the manifest on disk, changes are appended */
     uint64_t log_entries; /* in it; rewritten when it has many more than the manifest */
-    /* The folder last worked in, open: entries come sorted. */
-    int parent_fd;
-    char parent[WS_PATH_MAX + 1];
+    struct disk_walk walk;
 };
 
 /* Takes over what an earlier process left in `root`, which must exist. With `adopt`, a folder that

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +21,10 @@ struct place {
     struct tree tree;
 };
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 static void place_done(struct place *place)
 {
     tree_done(&place->tree);
-    (void)nftw(place->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)disk_remove_path(place->path);
 }
 
 static void place_open(struct place *place)
@@ -65,6 +56,24 @@ static int send(struct tree *tree, const char *content)
                                           .mode = 0644,
                                           .bytes = str_from(content)},
                      NULL);
+}
+
+static int send_to(struct tree *tree, const char *path, const char *content)
+{
+    return tree_blob(tree,
+                     &(struct frame_blob){.hash = hash_of(str_from(content)),
+                                          .size = strlen(content),
+                                          .mode = 0644,
+                                          .path = str_from(path),
+                                          .bytes = str_from(content)},
+                     NULL);
+}
+
+/* As if the process had ended and another one had started. */
+static void reopen(struct place *place)
+{
+    tree_done(&place->tree);
+    EXPECT(tree_open(&place->tree, place->path, false, NULL) == 0);
 }
 
 /* Commit exactly these entries. */
@@ -195,6 +204,75 @@ TEST(tree_takes_large_content_in_pieces_and_goes_on_where_it_was)
     EXPECT(tree_has(&place.tree, blob.hash, 6, &offset));
     blob.size = 5;
     EXPECT(tree_blob(&place.tree, &blob, NULL) == -EPROTO); /* beyond its end */
+}
+
+TEST(tree_goes_on_after_a_restart_in_the_middle_of_a_large_file)
+{
+    _cleanup_(place_done) struct place place;
+    struct frame_blob blob = {.hash = hash_of(STR("abcdef")), .size = 6, .bytes = STR("abc")};
+    uint64_t offset;
+
+    place_open(&place);
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0);
+    reopen(&place);
+    EXPECT(!tree_has(&place.tree, blob.hash, 6, &offset) && offset == 3);
+    blob.offset = 3;
+    blob.bytes = STR("def");
+    EXPECT(tree_blob(&place.tree, &blob, NULL) == 0);
+    reopen(&place);
+    EXPECT(tree_has(&place.tree, blob.hash, 6, &offset));
+}
+
+TEST(tree_first_commit_takes_what_was_laid_out)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {folder("d"),          folder("d/e"),    file("d/e/one", "1"),
+                                 file("a-copy", "1"),  file("two", "2"), file("z-copy", "1"),
+                                 file("renamed", "3"), folder("empty"),  file("d/late", "4")};
+    uint64_t offset;
+
+    place_open(&place);
+    EXPECT(send_to(&place.tree, "d/e/one", "1") == 0 && send_to(&place.tree, "two", "2") == 0);
+    /* Moved, or gone, between the sending and the commit; another content in the same place. */
+    EXPECT(send_to(&place.tree, "old/name", "3") == 0);
+    EXPECT(send_to(&place.tree, "gone/x", "never wanted") == 0);
+    EXPECT(send_to(&place.tree, "two", "4") == 0);
+    reopen(&place); /* nothing of it is lost */
+    EXPECT(tree_has(&place.tree, hash_of(STR("1")), 1, &offset));
+    EXPECT(commit(&place.tree, entries, 9, NULL) == 0);
+    EXPECT(holds(&place, "d/e/one", "1") && holds(&place, "a-copy", "1"));
+    EXPECT(holds(&place, "z-copy", "1") && holds(&place, "two", "2"));
+    EXPECT(holds(&place, "renamed", "3") && holds(&place, "d/late", "4"));
+    EXPECT(holds(&place, "old/name", NULL) && holds(&place, "gone/x", NULL));
+    EXPECT(faccessat(place.tree.root_fd, "old", F_OK, 0) < 0);
+    EXPECT(faccessat(place.tree.root_fd, "gone", F_OK, 0) < 0);
+    EXPECT(faccessat(place.tree.root_fd, "empty", F_OK, 0) == 0);
+    reopen(&place);
+    EXPECT(holds(&place, "two", "2") && !hash_is_zero(place.tree.current->revision));
+}
+
+TEST(tree_first_commit_keeps_what_the_job_has_in_the_same_folder)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {folder("d"), file("d/one", "1"), file("two", "2")};
+
+    place_open(&place);
+    EXPECT(mkdirat(place.tree.root_fd, "d", 0700) == 0);
+    EXPECT(mkdirat(place.tree.root_fd, "d/checkpoints", 0700) == 0);
+    EXPECT(send_to(&place.tree, "d/one", "1") == 0 && send_to(&place.tree, "two", "2") == 0);
+    EXPECT(commit(&place.tree, entries, 3, NULL) == 0);
+    EXPECT(holds(&place, "d/one", "1") && holds(&place, "two", "2"));
+    EXPECT(faccessat(place.tree.root_fd, "d/checkpoints", F_OK, 0) == 0);
+}
+
+TEST(tree_refuses_contents_for_a_place_outside)
+{
+    static const char *const places[] = {"../x", "/etc/x", "a/../../x", ".muster/manifest", "a//b"};
+    _cleanup_(place_done) struct place place;
+
+    place_open(&place);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        EXPECT(send_to(&place.tree, places[i], "x") == -EINVAL);
 }
 
 TEST(tree_does_not_write_through_links)

@@ -1,0 +1,134 @@
+#include "workspace/disk.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_BYTES 65536
+
+void disk_closep(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+
+int disk_write(int fd, struct str bytes)
+{
+    while (bytes.len) {
+        ssize_t done = write(fd, bytes.p, bytes.len);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -errno;
+        bytes = str_sub(bytes, (size_t)done, bytes.len);
+    }
+    return 0;
+}
+
+int disk_copy(int from, int to)
+{
+    char block[COPY_BYTES];
+
+    for (;;) {
+        ssize_t got = read(from, block, sizeof(block));
+        int r;
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        r = disk_write(to, (struct str){block, (size_t)got});
+        if (r < 0)
+            return r;
+    }
+}
+
+int disk_remove(int parent, const char *name)
+{
+    struct dirent *item;
+    DIR *dir;
+    int fd;
+
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -errno;
+    fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        disk_closep(&fd);
+        return -errno;
+    }
+    while ((item = readdir(dir)) != NULL)
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
+            (void)disk_remove(fd, item->d_name);
+    closedir(dir);
+    return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+int disk_remove_path(const char *path)
+{
+    return disk_remove(AT_FDCWD, path);
+}
+
+static int open_folder(int parent, const char *name, bool make)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 && errno == ENOENT && make && mkdirat(parent, name, 0700) == 0)
+        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
+}
+
+int disk_parent(struct disk_walk *walk,
+                int root,
+                struct str path,
+                bool make,
+                const char **ret_name,
+                struct err *err)
+{
+    struct str folder = manifest_parent(path);
+    struct str part;
+    int fd;
+
+    *ret_name = path.p + folder.len + (folder.len ? 1 : 0);
+    if (folder.len == 0)
+        return root;
+    if (walk->fd >= 0 && str_is(folder, walk->path))
+        return walk->fd;
+    fd = fcntl(root, F_DUPFD_CLOEXEC, 3);
+    for (struct str rest = folder; fd >= 0 && str_cut(&rest, '/', &part);) {
+        char name[WS_NAME_MAX + 1];
+        int next;
+
+        memcpy(name, part.p, part.len);
+        name[part.len] = '\0';
+        next = open_folder(fd, name, make);
+        int why = errno;
+        close(fd);
+        errno = why;
+        fd = next;
+    }
+    if (fd < 0)
+        return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(folder), strerrordesc_np(errno));
+    disk_walk_done(walk);
+    walk->fd = fd;
+    memcpy(walk->path, folder.p, folder.len);
+    walk->path[folder.len] = '\0';
+    return fd;
+}
+
+void disk_walk_done(struct disk_walk *walk)
+{
+    if (walk->fd >= 0)
+        close(walk->fd);
+    walk->fd = -1;
+    walk->path[0] = '\0';
+}
