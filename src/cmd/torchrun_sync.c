@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 
 /* sync: bring the folder to a running job; with --watch, keep doing so.
  *
@@ -177,11 +176,6 @@ static void batch_compare(const struct syncing *s,
     }
 }
 
-static int by_path(const void *a, const void *b)
-{
-    return str_cmp(((const struct ws_entry *)a)->path, ((const struct ws_entry *)b)->path);
-}
-
 /* One round trip with everything in it. -ESTALE: compare everything again. */
 static int send_delta(struct syncing *s,
                       const struct batch *batch,
@@ -241,8 +235,8 @@ static int batch_read(struct syncing *s,
     if (r == 0)
         r = outbox_next(&outbox, contents, 2 * DELTA_BYTES_MAX, err);
     outbox_done(&outbox);
-    if (r == 0 && now->entries.count)
-        qsort(now->entries.items, now->entries.count, sizeof(*now->entries.items), by_path);
+    if (r == 0)
+        manifest_sort(now);
     return r;
 }
 

@@ -356,8 +356,9 @@ static int upload_once(struct session *session,
     first = hash_is_zero(there);
     upload->began_ms = clock_monotonic_ms();
     if (!first) {
-        r = outbox_hash(upload->folder, upload->manifest, err);
-        if (r == 0)
+        if (!upload->cache.exact)
+            r = outbox_hash(upload->folder, upload->manifest, err);
+        if (r == 0 && !upload->cache.exact)
             r = manifest_finish(upload->manifest, err);
         if (r < 0)
             return r;

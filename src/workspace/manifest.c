@@ -174,6 +174,18 @@ struct hash ws_entry_hash(const struct ws_entry *entry)
     return hash_of(buf_str(&text));
 }
 
+void manifest_sort(struct manifest *manifest)
+{
+    struct ws_entry_vec *entries = &manifest->entries;
+
+    for (size_t i = 1; i < entries->count; i++) {
+        if (str_cmp(entries->items[i - 1].path, entries->items[i].path) <= 0)
+            continue;
+        qsort(entries->items, entries->count, sizeof(*entries->items), by_path);
+        break;
+    }
+}
+
 int manifest_finish(struct manifest *manifest, struct err *err)
 {
     struct ws_entry_vec *entries = &manifest->entries;
@@ -183,8 +195,7 @@ int manifest_finish(struct manifest *manifest, struct err *err)
     if (entries->count > WS_ENTRIES_MAX)
         return err_set(err, -EINVAL, "%zu entries; a workspace has at most %zu", entries->count,
                        WS_ENTRIES_MAX);
-    if (entries->count)
-        qsort(entries->items, entries->count, sizeof(*entries->items), by_path);
+    manifest_sort(manifest);
     manifest->bytes = 0;
     for (size_t i = 0; i < entries->count; i++) {
         const struct ws_entry *entry = &entries->items[i];

@@ -63,6 +63,8 @@ void manifest_unrefp(struct manifest **manifest);
 
 /* Copies the strings. */
 void manifest_add(struct manifest *manifest, const struct ws_entry *entry);
+/* By path. */
+void manifest_sort(struct manifest *manifest);
 /* Sort, check every rule (-EINVAL names the path) and compute bytes and revision. */
 int manifest_finish(struct manifest *manifest, struct err *err);
 /* NULL when absent. */

@@ -10,6 +10,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +19,11 @@
 
 #define SCAN_DEPTH_MAX   256
 #define IGNORE_BYTES_MAX ((size_t)1 << 20)
+#define NOT_LOOKED_AT    UINT64_MAX /* as a file's size */
+#define THREADS_MAX      8
+/* Starting a thread costs about as much as looking at so many files. */
+#define THREAD_ENTRIES_MIN 1000
+#define BLOCK_ENTRIES      256
 
 struct scan {
     const struct scan_options *options;
@@ -74,69 +81,64 @@ static int add_link(struct scan *scan, int dir, const char *name)
     return 0;
 }
 
-static int add_file(struct scan *scan, int dir, const char *name, const struct stat *st)
+/* Its size, mode and hash are looked up later, by several threads: see look_at_files(). */
+static int add_file(struct scan *scan)
 {
-    struct ws_entry entry = {.type = WS_FILE,
-                             .path = {scan->path, scan->path_len},
-                             .mode = st->st_mode & 0777,
-                             .size = (uint64_t)st->st_size};
-
-    if (scan->options && scan->options->cache)
-        entry.tag = statcache_note(scan->options->cache, st);
-    if (!scan->options || scan->options->hash) {
-        _cleanup_(disk_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        int64_t size = fd < 0 ? -errno : hash_fd(fd, &entry.hash);
-
-        if (size == -ENOENT)
-            return 0; /* it went while we looked */
-        if (size < 0)
-            return err_set(scan->err, (int)size, "%s: %s", scan->path, strerrordesc_np((int)-size));
-        entry.size = (uint64_t)size;
-    }
-    manifest_add(scan->manifest, &entry);
+    manifest_add(scan->manifest, &(struct ws_entry){.type = WS_FILE,
+                                                    .path = {scan->path, scan->path_len},
+                                                    .size = NOT_LOOKED_AT});
     return 0;
 }
 
 static int walk(struct scan *scan, int fd, int depth);
 
-static int add_folder(struct scan *scan,
-                      int dir,
-                      const char *name,
-                      const struct stat *st,
-                      int depth)
+static int add_folder(struct scan *scan, int dir, const char *name, int depth)
 {
-    struct ws_entry entry = {
-        .type = WS_DIR, .path = {scan->path, scan->path_len}, .mode = st->st_mode & 0777};
+    struct ws_entry entry = {.type = WS_DIR, .path = {scan->path, scan->path_len}};
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
 
-    if (fd < 0)
-        return errno == ENOENT
-                   ? 0
-                   : err_set(scan->err, -errno, "%s: %s", scan->path, strerrordesc_np(errno));
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        int r = errno == ENOENT
+                    ? 0
+                    : err_set(scan->err, -errno, "%s: %s", scan->path, strerrordesc_np(errno));
+
+        disk_closep(&fd);
+        return r;
+    }
+    entry.mode = st.st_mode & 0777;
     manifest_add(scan->manifest, &entry);
     return walk(scan, fd, depth + 1);
 }
 
-static int visit(struct scan *scan, int dir, const char *name, int depth)
+/* File systems that do not tell the type with the name have to be asked. */
+static unsigned char type_of(int dir, const char *name)
 {
     struct stat st;
 
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return DT_UNKNOWN; /* it went while we looked */
+    return (unsigned char)IFTODT(st.st_mode);
+}
+
+static int visit(struct scan *scan, int dir, const char *name, unsigned char type, int depth)
+{
     if (depth == 0 && strcmp(name, WS_PRIVATE_DIR) == 0)
         return 0;
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT
-                   ? 0
-                   : err_set(scan->err, -errno, "%s: %s", scan->path, strerrordesc_np(errno));
-    if (scan->options && ((S_ISDIR(st.st_mode) && strcmp(name, ".git") == 0) ||
-                          ignore_matches(&scan->ignore, (struct str){scan->path, scan->path_len},
-                                         S_ISDIR(st.st_mode))))
+    if (type == DT_UNKNOWN)
+        type = type_of(dir, name);
+    if (type == DT_UNKNOWN)
         return 0;
-    if (S_ISREG(st.st_mode))
-        return add_file(scan, dir, name, &st);
-    if (S_ISLNK(st.st_mode))
+    if (scan->options &&
+        ((type == DT_DIR && strcmp(name, ".git") == 0) ||
+         ignore_matches(&scan->ignore, (struct str){scan->path, scan->path_len}, type == DT_DIR)))
+        return 0;
+    if (type == DT_REG)
+        return add_file(scan);
+    if (type == DT_LNK)
         return add_link(scan, dir, name);
-    if (S_ISDIR(st.st_mode))
-        return add_folder(scan, dir, name, &st, depth);
+    if (type == DT_DIR)
+        return add_folder(scan, dir, name, depth);
     note(scan, "neither a file, a folder nor a link; not sent");
     return 0;
 }
@@ -177,7 +179,7 @@ static int walk(struct scan *scan, int fd, int depth)
             scan->path[scan->path_len++] = '/';
         memcpy(scan->path + scan->path_len, item->d_name, len + 1);
         scan->path_len += len;
-        r = visit(scan, fd, item->d_name, depth);
+        r = visit(scan, fd, item->d_name, item->d_type, depth);
     }
     closedir(dir);
     scan->path_len = base_len;
@@ -186,13 +188,114 @@ static int walk(struct scan *scan, int fd, int depth)
     return r;
 }
 
+/* ---- looking at the files ---- */
+
+/* Most of a scan is the kernel looking up one file after the other, which several threads can do
+ * beside each other: each takes the next block of entries, until none is left. */
+struct look {
+    const struct scan_options *options;
+    struct manifest *manifest;
+    int root_fd;
+    atomic_size_t next;
+    atomic_int failed; /* an errno */
+    atomic_size_t failed_at;
+};
+
+static int look_at(const struct look *look, int parent, const char *name, struct ws_entry *entry)
+{
+    bool hash = !look->options || look->options->hash;
+    _cleanup_(disk_closep) int fd =
+        hash ? openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    struct stat st;
+
+    if (hash && fd < 0)
+        return errno == ELOOP ? -ENOENT : -errno;
+    if ((hash ? fstat(fd, &st) : fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW)) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -ENOENT; /* something else is there by now */
+    entry->mode = st.st_mode & 0777;
+    entry->size = (uint64_t)st.st_size;
+    if (look->options && look->options->cache)
+        statcache_note(look->options->cache, entry->tag, &st);
+    if (hash) {
+        int64_t size = hash_fd(fd, &entry->hash);
+
+        entry->size = (uint64_t)size;
+        return size < 0 ? (int)size : 0;
+    }
+    return 0;
+}
+
+static void *look_at_blocks(void *user)
+{
+    struct look *look = user;
+    struct ws_entry_vec *entries = &look->manifest->entries;
+    struct disk_walk walk = DISK_WALK_NONE;
+    size_t block;
+
+    while ((block = atomic_fetch_add(&look->next, BLOCK_ENTRIES)) < entries->count) {
+        for (size_t i = block; i < block + BLOCK_ENTRIES && i < entries->count; i++) {
+            struct ws_entry *entry = &entries->items[i];
+            const char *name;
+            int parent;
+            int r;
+
+            if (entry->type != WS_FILE)
+                continue;
+            parent = disk_parent(&walk, look->root_fd, entry->path, false, &name, NULL);
+            r = parent < 0 ? parent : look_at(look, parent, name, entry);
+            if (r == -ENOENT || r == -ENOTDIR)
+                entry->size = NOT_LOOKED_AT; /* it went: left out below */
+            else if (r < 0 && atomic_exchange(&look->failed, -r) == 0)
+                atomic_store(&look->failed_at, i);
+        }
+    }
+    disk_walk_done(&walk);
+    return NULL;
+}
+
+/* Files from `first` on learn their size, mode and, where asked, hash. */
+static int look_at_files(struct scan *scan, int root_fd, size_t first)
+{
+    struct ws_entry_vec *entries = &scan->manifest->entries;
+    struct look look = {
+        .options = scan->options, .manifest = scan->manifest, .root_fd = root_fd, .next = first};
+    size_t wanted = (entries->count - first) / THREAD_ENTRIES_MIN;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[THREADS_MAX];
+    size_t count = 0;
+    size_t kept = first;
+
+    wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
+    wanted = cores > 0 && (size_t)cores < wanted ? (size_t)cores : wanted;
+    if (scan->options && scan->options->cache)
+        statcache_reserve(scan->options->cache, entries->count);
+    for (size_t i = first; i < entries->count; i++)
+        entries->items[i].tag = (uint32_t)i + 1;
+    while (count + 1 < wanted && pthread_create(&threads[count], NULL, look_at_blocks, &look) == 0)
+        count++;
+    (void)look_at_blocks(&look);
+    while (count > 0)
+        (void)pthread_join(threads[--count], NULL);
+    if (look.failed)
+        return err_set(scan->err, -look.failed, STR_FMT ": %s",
+                       STR_ARG(entries->items[look.failed_at].path), strerrordesc_np(look.failed));
+    for (size_t i = first; i < entries->count; i++)
+        if (entries->items[i].type != WS_FILE || entries->items[i].size != NOT_LOOKED_AT)
+            entries->items[kept++] = entries->items[i];
+    entries->count = kept;
+    return 0;
+}
+
 int scan_folder(const char *root,
                 const struct scan_options *options,
                 struct manifest *manifest,
                 struct err *err)
 {
     struct scan scan = {.options = options, .manifest = manifest, .err = err};
-    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(disk_closep) int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root_fd < 0 ? -1 : fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
     int r;
 
     if (fd < 0)
@@ -200,12 +303,14 @@ int scan_folder(const char *root,
     r = walk(&scan, fd, 0);
     ignore_cut(&scan.ignore, 0);
     arena_done(&scan.arena);
+    if (r == 0)
+        r = look_at_files(&scan, root_fd, 0);
     if (r < 0)
         return err_wrap(err, r, "folder %s", root);
-    r = manifest_finish(manifest, err);
-    if (r == 0 && options && options->cache)
+    manifest_sort(manifest);
+    if (options && options->cache)
         statcache_apply(options->cache, manifest);
-    return r;
+    return manifest_finish(manifest, err);
 }
 
 /* Goes down to `path`, collecting the ignore files on the way, and looks at its last part. */
@@ -216,7 +321,9 @@ int scan_path(const char *root,
               struct err *err)
 {
     struct scan scan = {.options = options, .manifest = manifest, .err = err};
-    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(disk_closep) int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root_fd < 0 ? -1 : fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
+    size_t first = manifest->entries.count;
     struct str rest = path;
     struct str part;
     int depth = 0;
@@ -235,7 +342,7 @@ int scan_path(const char *root,
         memcpy(scan.path + scan.path_len, name, part.len + 1);
         scan.path_len += part.len;
         if (!str_is_set(rest)) {
-            r = visit(&scan, fd, name, depth);
+            r = visit(&scan, fd, name, DT_UNKNOWN, depth);
             break;
         }
         if (strcmp(name, ".git") == 0 ||
@@ -246,9 +353,8 @@ int scan_path(const char *root,
         fd = next;
         depth++;
     }
-    if (fd >= 0)
-        close(fd);
+    disk_closep(&fd);
     ignore_cut(&scan.ignore, 0);
     arena_done(&scan.arena);
-    return r;
+    return r == 0 && root_fd >= 0 ? look_at_files(&scan, root_fd, first) : r;
 }

@@ -26,8 +26,9 @@ struct scan_options {
     struct statcache *cache; /* knows hashes of files that did not change; may be NULL */
 };
 
-/* Fills and finishes `manifest` (unless some hash is still unknown: then it is only sorted, a
- * file's hash is zero, and scan_read() learns it). */
+/* Fills and finishes `manifest`. A file whose hash is not known (not asked for, not in the cache)
+ * has a hash of zero; once those are learnt (workspace/outbox.h), the manifest is finished again.
+ */
 int scan_folder(const char *root,
                 const struct scan_options *options,
                 struct manifest *manifest,

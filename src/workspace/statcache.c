@@ -61,14 +61,20 @@ void statcache_done(struct statcache *cache)
     VEC_DONE(&cache->stats);
 }
 
-uint32_t statcache_note(struct statcache *cache, const struct stat *st)
+void statcache_reserve(struct statcache *cache, size_t count)
 {
-    VEC_PUSH(NULL, &cache->stats,
-             (struct statcache_stat){
-                 .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-                 .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
-                 .inode = st->st_ino});
-    return (uint32_t)cache->stats.count;
+    if (count > cache->stats.capacity)
+        cache->stats.items = vec_grow(NULL, cache->stats.items, &cache->stats.capacity, count,
+                                      sizeof(*cache->stats.items), _Alignof(struct statcache_stat));
+    cache->stats.count = count;
+}
+
+void statcache_note(struct statcache *cache, uint32_t tag, const struct stat *st)
+{
+    cache->stats.items[tag - 1] = (struct statcache_stat){
+        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
+        .inode = st->st_ino};
 }
 
 static size_t padded(size_t len)
@@ -94,21 +100,30 @@ static void apply(struct statcache *cache, struct manifest *manifest, struct str
     size_t at = padded(sizeof(MAGIC));
     struct str path = STR("");
     const struct record *record = next_record(file, &at, &path);
+    size_t skipped = 0; /* records of files that are gone */
+    size_t unknown = 0;
 
-    for (size_t i = 0; record && i < manifest->entries.count; i++) {
+    for (size_t i = 0; i < manifest->entries.count; i++) {
         struct ws_entry *entry = &manifest->entries.items[i];
         int order = -1;
 
         if (entry->type != WS_FILE || !entry->tag)
             continue;
-        while (record && (order = str_cmp(path, entry->path)) < 0)
+        while (record && (order = str_cmp(path, entry->path)) < 0) {
             record = next_record(file, &at, &path);
+            skipped++;
+        }
         const struct statcache_stat *stat = &cache->stats.items[entry->tag - 1];
         if (record && order == 0 && record->size == entry->size &&
             record->stat.mtime_ns == stat->mtime_ns && record->stat.ctime_ns == stat->ctime_ns &&
             record->stat.inode == stat->inode)
             entry->hash = record->hash;
+        else
+            unknown++;
+        if (record && order == 0)
+            record = next_record(file, &at, &path);
     }
+    cache->exact = unknown == 0 && skipped == 0 && !record;
 }
 
 void statcache_apply(struct statcache *cache, struct manifest *manifest)
@@ -138,7 +153,7 @@ void statcache_save(struct statcache *cache, const struct manifest *manifest)
     bool written;
     int fd;
 
-    if (!cache->path[0])
+    if (!cache->path[0] || cache->exact)
         return;
     buf_add(&out, (struct str){MAGIC, sizeof(MAGIC)});
     buf_add(&out, (struct str){zeroes, padded(sizeof(MAGIC)) - sizeof(MAGIC)});

@@ -29,6 +29,7 @@ struct statcache_stat {
 struct statcache {
     char path[512];     /* of the cache file; empty: there is none */
     int64_t started_ns; /* of the scan, wall clock */
+    bool exact;         /* it knew every file of the manifest it was applied to, and no other */
     struct statcache_vec VEC_FIELDS(
         struct statcache_stat) stats; /* ws_entry.tag - 1 is the index */
 };
@@ -39,9 +40,11 @@ void statcache_open(struct statcache *cache,
                     const char *cache_home,
                     const char *home);
 void statcache_done(struct statcache *cache);
-/* Note a file's stat; returns the tag for its entry. */
-uint32_t statcache_note(struct statcache *cache, const struct stat *st);
+/* Room for tags 1 to `count`; then a file's stat may be noted under its tag by any thread. */
+void statcache_reserve(struct statcache *cache, size_t count);
+void statcache_note(struct statcache *cache, uint32_t tag, const struct stat *st);
 /* Give the entries of a sorted manifest the hashes that are known. */
 void statcache_apply(struct statcache *cache, struct manifest *manifest);
-/* Write it anew for a manifest whose hashes are known; failures do not matter. */
+/* Write it anew, unless it is exact, for a manifest whose hashes are known; failures do not matter.
+ */
 void statcache_save(struct statcache *cache, const struct manifest *manifest);
