@@ -20,7 +20,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXAMPLES = os.path.join(ROOT, "examples")
 NODES, GPUS_PER_NODE = 4, 8
-LIMIT = 120 * float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))  # seconds, of each thing waited for
+LIMIT = 240 * float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))  # seconds, of each thing waited for
 
 
 class Stop(Exception):
@@ -47,6 +47,8 @@ class Screen:
         self.line(f"\n{self.bold}{text}{self.plain}")
 
     def command(self, text):
+        if len(text) > 100:  # a program's own command line goes below ours
+            text = text.replace(' "', ' \\\n        "', 1)
         self.line(f"  {self.dim}${self.plain} {text}")
 
     def result(self, text):
@@ -65,6 +67,7 @@ class Screen:
             self.last = text
         elif time.monotonic() > self.printed + 4:
             self.result(text)
+            self.last = text
 
 
 class Demo:
@@ -217,8 +220,9 @@ class Demo:
                   lambda: f"too-big: {self.job('too-big').get('message', '')}")
         self.wait("the reason", lambda: "GPU" in self.job("too-big").get("message", ""))
         self.reason = self.job("too-big")["message"]
-        for row in self.torchrun("explain", "too-big").rstrip().splitlines()[:6]:
-            screen.result(row)
+        for row in self.torchrun("explain", "too-big").splitlines():
+            if row.startswith(("Phase:", "Because:")):
+                screen.result(row)
         self.torchrun("delete", "too-big")
         screen.done(f"no GPU was held for it meanwhile ({self.timed('a reason for waiting', began)})")
         self.ended("resnet")
@@ -237,7 +241,9 @@ class Demo:
         self.torchrun("submit", "-f", "urgent.yaml", "--detach")
         self.wait("patient to give way", lambda: self.job("patient").get("phase") in ("Preempted", "Queued"),
                   lambda: f"patient: {self.job('patient').get('phase')}")
-        screen.result(f"patient: {self.job('patient')['phase']}: {self.job('patient').get('message', '')}")
+        screen.command("kubectl get events --field-selector reason=Evict")
+        for event in self.get("events", "--field-selector", "reason=Evict")["items"]:
+            screen.result(f"{event['involvedObject']['name']}: {event['message']}")
         self.ended("urgent")
         screen.done(f"urgent is through in {self.timed('an urgent job, from submit to success', began)}")
         began = time.monotonic()

@@ -307,6 +307,7 @@ struct job_member {
     bool ready;
     bool leaving;               /* being deleted */
     bool taken;                 /* FAILED, but by an eviction or its node: no failure of its own */
+    struct str taken_for;       /* whom it gave way to, as the scheduler says; empty: unknown */
     bool lost;                  /* its node is gone or silent */
     bool scheduled;             /* has a node */
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */

@@ -209,6 +209,9 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
     else if (member->lost)
         words = str_printf(run->arena, "the node of pod " STR_FMT " is lost",
                            STR_ARG(member->object->name));
+    else if (member->taken_for.len)
+        words = str_printf(run->arena, "pod " STR_FMT " was evicted: " STR_FMT,
+                           STR_ARG(member->object->name), STR_ARG(member->taken_for));
     else
         words = str_printf(run->arena, "pod " STR_FMT " was evicted or deleted",
                            STR_ARG(member->object->name));

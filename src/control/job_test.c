@@ -90,6 +90,9 @@ static const struct row rows[] = {
      "Failed", "command not found", 0, 0, 0, ""},
     {"an eviction restarts all ranks and costs nothing", "\"numGPUs\":4", "RUN", "0R 1Rx", "svc",
      "Preempted", "evicted or deleted", 1, 0, 1, "pod-1"},
+    {"an eviction by the scheduler names who came in its place", "\"numGPUs\":4", "RUN", "0R 1Rxp",
+     "svc", "Preempted", "pod j-worker-1 was evicted: preempted by TorchrunJob default/k", 1, 0, 1,
+     "pod-1"},
     {"peers that fail because one was evicted cost nothing", "\"numGPUs\":4", "RUN", "0F1 1Rx",
      "svc", "Preempted", "", 1, 0, 1, "pod-1"},
     {"an evicted pod that ends by the signal is evicted, not failed", "\"numGPUs\":4", "RUN",
@@ -229,6 +232,7 @@ static void put_pod(struct world *world, struct str word)
     const char *node = phase == 'P' ? "" : "\"nodeName\":\"n\"";
     const char *deleted = "";
     const char *reason = "";
+    const char *taken = "";
     char generation = '0';
     int64_t code = 0;
     int second = 5;
@@ -250,6 +254,9 @@ static void put_pod(struct world *world, struct str word)
             second = 1;
         else if (mark == 'v')
             reason = "\"reason\":\"Evicted\",";
+        else if (mark == 'p')
+            taken = ",{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"message\":"
+                    "\"preempted by TorchrunJob default/k\"}";
         else if (mark == '@') {
             generation = rest.p[1];
             rest = str_sub(rest, 1, rest.len);
@@ -266,11 +273,11 @@ static void put_pod(struct world *world, struct str word)
                          "\"uid\":\"u-%c\",%s\"labels\":{\"torchrun.ai/role\":\"worker\","
                          "\"torchrun.ai/index\":\"%c\",\"torchrun.ai/generation\":\"%c\"},%s},"
                          "\"spec\":{%s},\"status\":{%s\"phase\":\"%s\",\"conditions\":[{\"type\":"
-                         "\"Ready\",\"status\":\"True\"}],\"containerStatuses\":[{\"state\":{"
+                         "\"Ready\",\"status\":\"True\"}%s],\"containerStatuses\":[{\"state\":{"
                          "\"terminated\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
                          "\"2001-09-09T01:46:0%dZ\"}}}]}}",
                          word.p[0], word.p[0], deleted, word.p[0], generation, OWNED, node, reason,
-                         words, (long long)code, second)));
+                         words, taken, (long long)code, second)));
 }
 
 static void put_sync(struct world *world, const char *phase)

@@ -365,34 +365,6 @@ static void apply_binds(struct applier *applier, const struct sched_plan *plan, 
 
 /* ---- evictions and nominations ---- */
 
-static void apply_evicts(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
-{
-    for (size_t i = 0; i < plan->evict_count; i++) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct sched_evict *evict = &plan->evicts[i];
-        struct call *call = call_new(applier, 1, now_ms);
-        struct json *body = json_new_object(&arena);
-
-        call->evict = true;
-        call_add(call, &evict->pod, STR_NONE);
-        json_add_c(&arena, body, "apiVersion", "policy/v1");
-        json_add_c(&arena, body, "kind", "Eviction");
-        struct json *meta = json_add_object(&arena, body, "metadata");
-        json_add_str(&arena, meta, "namespace", evict->pod.ns);
-        json_add_str(&arena, meta, "name", evict->pod.name);
-        tell_pod(applier->options.api, &evict->pod, "Evict", evict->message, true, now_ms);
-        api_call(applier->options.api,
-                 &(struct api_request){.verb = API_CREATE,
-                                       .kind = &kind_pod,
-                                       .ns = evict->pod.ns,
-                                       .name = evict->pod.name,
-                                       .subresource = STR("eviction"),
-                                       .uid = evict->pod.uid,
-                                       .body = json_text(&arena, body)},
-                 on_written, call);
-    }
-}
-
 static void ignore(void *user, const struct api_result *result)
 {
     (void)user;
@@ -418,6 +390,83 @@ static void patch_status(struct applier *applier,
                                    .patch = API_PATCH_MERGE,
                                    .body = json_text(arena, body)},
              ignore, NULL);
+}
+
+/* Why, with the name people know where the core names the pod group: "TorchrunJob default/urgent"
+ * instead of "default/pg-urgent-...". */
+static struct str evict_words(const struct applier *applier,
+                              const struct sched_evict *evict,
+                              struct arena *arena)
+{
+    const struct object *group =
+        cache_get(applier->options.cache, &kind_podgroup, evict->for_ns, evict->for_group);
+    const struct json *owner =
+        group ? json_at(object_json(group, arena), "metadata.ownerReferences.0") : NULL;
+    struct str name =
+        str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(evict->for_ns), STR_ARG(evict->for_group));
+    size_t at = 0;
+
+    while (at < evict->message.len && !str_starts(str_sub(evict->message, at, name.len), name))
+        at++;
+    if (!owner || at == evict->message.len)
+        return evict->message;
+    return str_printf(arena, STR_FMT STR_FMT " " STR_FMT "/" STR_FMT STR_FMT,
+                      STR_ARG(str_sub(evict->message, 0, at)),
+                      STR_ARG(json_str(json_get(owner, "kind"))), STR_ARG(evict->for_ns),
+                      STR_ARG(json_str(json_get(owner, "name"))),
+                      STR_ARG(str_sub(evict->message, at + name.len, evict->message.len)));
+}
+
+/* The condition that Kubernetes' own scheduler sets, so that whoever owns the pod can say why. */
+static void mark_evicted(struct applier *applier,
+                         const struct sched_evict *evict,
+                         struct str words,
+                         int64_t now_ms)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *pod =
+        cache_get(applier->options.cache, &kind_pod, evict->pod.ns, evict->pod.name);
+
+    if (!pod || !str_eq(pod->uid, evict->pod.uid))
+        return;
+    const struct json *before = json_at(object_json(pod, &arena), "status.conditions");
+    struct json *status = json_new_object(&arena);
+    if (before)
+        json_set(status, STR("conditions"), json_clone(&arena, before));
+    condition_set(&arena, status,
+                  &(struct condition){"DisruptionTarget", "True", "PreemptionByScheduler", words},
+                  now_ms);
+    patch_status(applier, &kind_pod, pod->ns, pod->name, &arena, status);
+}
+
+static void apply_evicts(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
+{
+    for (size_t i = 0; i < plan->evict_count; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct sched_evict *evict = &plan->evicts[i];
+        struct call *call = call_new(applier, 1, now_ms);
+        struct json *body = json_new_object(&arena);
+
+        call->evict = true;
+        call_add(call, &evict->pod, STR_NONE);
+        json_add_c(&arena, body, "apiVersion", "policy/v1");
+        json_add_c(&arena, body, "kind", "Eviction");
+        struct json *meta = json_add_object(&arena, body, "metadata");
+        json_add_str(&arena, meta, "namespace", evict->pod.ns);
+        json_add_str(&arena, meta, "name", evict->pod.name);
+        struct str words = evict_words(applier, evict, &arena);
+        tell_pod(applier->options.api, &evict->pod, "Evict", words, true, now_ms);
+        mark_evicted(applier, evict, words, now_ms);
+        api_call(applier->options.api,
+                 &(struct api_request){.verb = API_CREATE,
+                                       .kind = &kind_pod,
+                                       .ns = evict->pod.ns,
+                                       .name = evict->pod.name,
+                                       .subresource = STR("eviction"),
+                                       .uid = evict->pod.uid,
+                                       .body = json_text(&arena, body)},
+                 on_written, call);
+    }
 }
 
 static void apply_nominations(struct applier *applier, const struct sched_plan *plan)
