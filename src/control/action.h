@@ -11,7 +11,8 @@ struct kind;
 struct object;
 
 /* action: what a controller wants done. Controllers return lists of these; src/exec applies them
- * through struct api, in order, each after the one before it succeeded. A failure ends the list and
+ * through struct api, in order, each after the one before it succeeded (or beside it, where it says
+ * so: one commit of the store instead of two). A failure ends the list and
  * the key is looked at again, so every list must be safe to repeat from the start: names are
  * deterministic, creates tolerate "already exists", deletes carry the uid. */
 enum action_type {
@@ -38,6 +39,7 @@ struct action {
     struct str reason;     /* event: CamelCase */
     struct str message;    /* event: a sentence */
     bool warning;          /* event: Warning rather than Normal */
+    bool beside;           /* does not need the action before it: sent together with it */
 };
 
 /* All memory behind the list comes from `arena`. */

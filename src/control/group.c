@@ -189,8 +189,11 @@ static void write_pod(struct run *run, const struct object *pod, const struct gr
     if (placed)
         json_add_str(run->arena, json_make_path(run->arena, patch, "metadata.labels"),
                      GROUP_SUBGROUP_LABEL, grouping->pod_sub);
-    if (moved || placed)
-        action_patch(run->actions, pod, patch);
+    if (!moved && !placed)
+        return;
+    action_patch(run->actions, pod, patch);
+    /* A group that could not be made is made at the next look: the pod need not wait for it. */
+    run->actions->list.items[run->actions->list.count - 1].beside = true;
 }
 
 static void reconcile(const struct control_input *input,

@@ -19,6 +19,7 @@
  * group waits is the scheduler's to say (status.message, status.schedulingConditions). */
 
 #define RESOURCES_MAX 16
+#define SETTLE_MS     20 /* a pod that starts changes its group three times within a few */
 
 struct amount {
     struct str name;
@@ -202,6 +203,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 static const struct kind *const watches[] = {&kind_podgroup, &kind_pod, NULL};
 
 const struct controller group_status_controller = {.name = "podgroupstatus",
+                                                   .settle_ms = SETTLE_MS,
                                                    .watches = watches,
                                                    .keys = keys,
                                                    .reconcile = reconcile};

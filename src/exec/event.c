@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/time.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -136,4 +137,20 @@ void event_send(struct api *api, const struct event *event)
         &(struct api_request){
             .verb = API_CREATE, .kind = &kind_event, .ns = ns, .body = json_text(&arena, body)},
         on_created, repeat);
+}
+
+bool event_budget_take(struct event_budget *budget, int64_t now_ms)
+{
+    int64_t passed = now_ms - budget->at_ms;
+
+    /* One event a second is one thousandth of an event a millisecond. */
+    if (passed > 0) {
+        int64_t back = passed < EVENT_BURST * 1000 ? passed * EVENT_PER_SECOND : budget->spent;
+        budget->spent = back < budget->spent ? budget->spent - back : 0;
+        budget->at_ms = now_ms;
+    }
+    if (budget->spent > (EVENT_BURST - 1) * 1000)
+        return false;
+    budget->spent += 1000;
+    return true;
 }

@@ -27,3 +27,15 @@ struct event {
 #define EVENT_MESSAGE_BYTES_MAX 1024 /* the limit of Kubernetes' own API server */
 
 void event_send(struct api *api, const struct event *event);
+
+/* A burst, then so many a second: for events that tell one ordinary pod after the other, which in a
+ * crowd would only double the writes. Starts full. */
+#define EVENT_BURST      200
+#define EVENT_PER_SECOND 50
+
+struct event_budget {
+    int64_t spent; /* thousandths of events */
+    int64_t at_ms; /* moment that was true */
+};
+/* Takes one where there is one left. */
+bool event_budget_take(struct event_budget *budget, int64_t now_ms);

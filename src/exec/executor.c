@@ -162,7 +162,7 @@ static void tell(const struct execution *execution, const struct action *action)
                                                     .now_ms = execution->call.now_ms});
 }
 
-/* Send the next wave: one action, or a run of creates or of deletes. */
+/* Send the next wave: one action, a run of creates or of deletes, and what may go beside them. */
 static void send_wave(struct execution *execution)
 {
     const struct actions *actions = execution->actions;
@@ -177,7 +177,8 @@ static void send_wave(struct execution *execution)
             tell(execution, action);
             continue;
         }
-        bool together = action->type == type && (type == ACTION_CREATE || type == ACTION_DELETE);
+        bool alike = action->type == type && (type == ACTION_CREATE || type == ACTION_DELETE);
+        bool together = alike || action->beside;
         if (execution->under_way && (!together || execution->under_way >= EXECUTOR_WAVE_MAX))
             return;
         type = action->type;

@@ -13,9 +13,10 @@ struct kind;
  *
  * Actions are applied in order. Neighbouring creates, and neighbouring deletes, do not depend on
  * each other and are sent together, so that a gang of pods is one commit of the store and not
- * many; everything else waits for what comes before it. The first failure ends the list after the
- * calls under way have come back. Events about objects are sent and forgotten: a lost one harms
- * nobody. What needs a time (look again) is the caller's business and skipped here. */
+ * many; so is an action that says it may go beside the one before; everything else waits for what
+ * comes before it. The first failure ends the list after the calls under way have come back. Events
+ * about objects are sent and forgotten: a lost one harms nobody. What needs a time (look again) is
+ * the caller's business and skipped here. */
 #define EXECUTOR_WAVE_MAX 256 /* calls of one list under way at once */
 
 struct execution;

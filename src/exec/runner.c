@@ -190,6 +190,17 @@ static void due_at(struct work *work, int64_t at_ms)
     arm(runner, at_ms);
 }
 
+/* A change concerns the work. Moments are rounded up, so that all that settles does so together. */
+static void touch(struct work *work)
+{
+    int64_t settle_ms = work->unit->controller->settle_ms;
+
+    if (!settle_ms || !work->unit->runner->started)
+        enqueue(work);
+    else if (!work->dirty)
+        due_at(work, (clock_of(work->unit->runner) / settle_ms + 1) * settle_ms);
+}
+
 static struct str heap_dup(struct str s)
 {
     char *copy = mem_alloc(s.len + 1);
@@ -231,7 +242,7 @@ static void mark(struct runner *runner, const struct kind *kind, const struct ob
             continue;
         unit->controller->keys(runner->cache, object, &keys);
         for (size_t i = 0; i < keys.list.count; i++)
-            enqueue(work_make(unit, keys.list.items[i].ns, keys.list.items[i].name));
+            touch(work_make(unit, keys.list.items[i].ns, keys.list.items[i].name));
     }
 }
 

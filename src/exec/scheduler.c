@@ -49,7 +49,7 @@ struct scheduler {
     int64_t report_ms; /* when queues were last told how they are */
     bool report_due;
     int64_t wake_ms;   /* what the core asked for; 0: nothing */
-    int64_t last_ms;   /* moment of the last cycle */
+    int64_t rested_ms; /* no cycle before this: the last one was long */
     uint32_t failures; /* writes of plans that failed in a row */
     int64_t not_before_ms;
 };
@@ -79,11 +79,10 @@ static void arm(struct scheduler *scheduler, int64_t at_ms)
 
 static void arm_for_change(struct scheduler *scheduler)
 {
-    int64_t at_ms = scheduler->last_ms + SCHEDULER_CYCLE_MIN_MS;
-
     if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
         return;
-    arm(scheduler, at_ms > scheduler->not_before_ms ? at_ms : scheduler->not_before_ms);
+    arm(scheduler, scheduler->rested_ms > scheduler->not_before_ms ? scheduler->rested_ms
+                                                                   : scheduler->not_before_ms);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -189,7 +188,9 @@ int64_t scheduler_turn(struct scheduler *scheduler)
         return scheduler->not_before_ms;
     }
     sched_cycle(scheduler->core, now_ms, &arena, &plan);
-    scheduler->last_ms = now_ms;
+    int64_t took_ms = clock_of(scheduler) - now_ms;
+    int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
+    scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
     applier_apply(scheduler->applier, &plan, now_ms);
     report_queues(scheduler, &plan, now_ms);

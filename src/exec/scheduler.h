@@ -21,7 +21,9 @@ struct sched_config;
  * SCHEDULER_RETRY_MIN_MS on, so that one bad pod does not keep the loop busy. */
 #define SCHEDULER_RETRY_MIN_MS 100
 #define SCHEDULER_RETRY_MAX_MS 10000
-#define SCHEDULER_CYCLE_MIN_MS 2 /* a burst of events becomes a few cycles, not one each */
+/* After a cycle the next one waits as long as it took: a burst of events becomes a few cycles, and
+ * others get half of the loop; cycles that cost nothing wait for nothing. */
+#define SCHEDULER_REST_MAX_MS 100
 
 struct scheduler;
 

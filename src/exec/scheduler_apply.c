@@ -26,11 +26,6 @@
 
 #define COMPONENT "muster-scheduler"
 
-/* Events about single pods: a burst, then so many a second. A crowd of pods is told by its groups;
- * an event a pod would double the writes. */
-#define EVENTS_BURST      200
-#define EVENTS_PER_SECOND 50
-
 /* A pod group as the applier knows it: its pods, and what it was last told about waiting. */
 struct gang {
     struct map pods;        /* pod name -> pod_link */
@@ -43,11 +38,10 @@ struct gang {
 
 struct applier {
     struct applier_options options;
-    struct map gangs;     /* gang->text -> gang */
-    struct map pods;      /* "namespace/pod" -> struct pod_link */
-    struct call *calls;   /* under way, newest first */
-    int64_t events_left;  /* thousandths of events that may be told now */
-    int64_t events_at_ms; /* moment that was true */
+    struct map gangs;           /* gang->text -> gang */
+    struct map pods;            /* "namespace/pod" -> struct pod_link */
+    struct call *calls;         /* under way, newest first */
+    struct event_budget events; /* about single pods: a crowd is told by its groups */
 };
 
 /* A write under way. Owns copies of what it names. */
@@ -255,23 +249,6 @@ static void tell_pod(struct api *api,
                                     .now_ms = now_ms});
 }
 
-static bool may_tell(struct applier *applier, int64_t now_ms)
-{
-    int64_t passed = now_ms - applier->events_at_ms;
-
-    /* One event a second is one thousandth of an event a millisecond. */
-    if (passed > 0) {
-        applier->events_left += passed * EVENTS_PER_SECOND;
-        applier->events_at_ms = now_ms;
-    }
-    if (applier->events_left > EVENTS_BURST * 1000)
-        applier->events_left = EVENTS_BURST * 1000;
-    if (applier->events_left < 1000)
-        return false;
-    applier->events_left -= 1000;
-    return true;
-}
-
 static void tell_bound(struct call *call, const struct api_result *result)
 {
     struct api *api = call->applier->options.api;
@@ -279,7 +256,7 @@ static void tell_bound(struct call *call, const struct api_result *result)
     for (size_t i = 0; i < call->pod_count; i++) {
         const struct sched_pod_ref *pod = &call->pods[i];
 
-        if (!may_tell(call->applier, call->now_ms))
+        if (!event_budget_take(&call->applier->events, call->now_ms))
             return;
         if (result->code)
             tell_pod(api, pod, "FailedBinding",
@@ -603,7 +580,6 @@ struct applier *applier_new(const struct applier_options *options)
     struct applier *applier = MEM_NEW(struct applier);
 
     applier->options = *options;
-    applier->events_left = EVENTS_BURST * 1000;
     applier->gangs.seed = options->seed;
     applier->pods.seed = options->seed;
     return applier;
