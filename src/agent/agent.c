@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* agent: start, stop, watches and turns. */
@@ -72,10 +71,6 @@ void agent_call(struct agent *agent,
 static void on_turn(uv_timer_t *timer)
 {
     struct agent *agent = timer->data;
-    if (agent->hosts_dirty) {
-        agent->hosts_dirty = false;
-        network_write_all_hosts(agent);
-    }
     /* Addresses first, for all: a pod's hosts file names its whole gang. */
     struct pod *list = agent->dirty;
     agent->dirty = NULL;
@@ -83,6 +78,10 @@ static void on_turn(uv_timer_t *timer)
     for (struct pod *pod = list; pod; pod = pod->next_dirty)
         if (pod->stage == POD_NEW && !pod->ip[0] && !pod->run.stop_ms)
             network_take_address(pod);
+    if (agent->hosts_dirty) {
+        agent->hosts_dirty = false;
+        network_write_all_hosts(agent);
+    }
     while (list) {
         struct pod *pod = list;
         list = pod->next_dirty;
@@ -101,30 +100,6 @@ static void on_heartbeat(uv_timer_t *timer)
 {
     nodes_beat(timer->data);
     storage_look(timer->data);
-}
-
-/* Shims are children while the muster that started them lives. */
-static void on_child(uv_signal_t *handle, int signum)
-{
-    (void)signum;
-    struct agent *agent = handle->data;
-    MAP_FOREACH(&agent->shims, entry) {
-        struct shim_child *child = entry->value;
-        int status;
-        if (waitpid(child->pid, &status, WNOHANG) != 0) {
-            map_remove(&agent->shims, entry->key);
-            mem_free(child);
-        }
-    }
-}
-
-void agent_expect_child(struct agent *agent, pid_t pid)
-{
-    struct shim_child *child = MEM_NEW(struct shim_child);
-    child->pid = pid;
-    (void)snprintf(child->key, sizeof(child->key), "%d", pid);
-    struct shim_child *before = map_set(&agent->shims, str_from(child->key), child);
-    mem_free(before);
 }
 
 /* ---- watches ---- */
@@ -146,7 +121,7 @@ static void on_service(struct agent *agent, const struct api_change *change)
         service_gone(agent, change->object);
     else
         service_observe(agent, change->object);
-    agent->hosts_dirty = true;
+    network_changed(agent);
     agent_turn_soon(agent);
 }
 
@@ -239,7 +214,7 @@ static int check_options(struct agent *agent, struct err *err)
 
 static int make_folders(struct agent *agent, struct err *err)
 {
-    static const char *const names[] = {"pods", "volumes"};
+    static const char *const names[] = {"pods", "volumes", "points"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         char path[PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/%s", agent->options.data_dir, names[i]);
@@ -248,6 +223,17 @@ static int make_folders(struct agent *agent, struct err *err)
             return r;
     }
     return 0;
+}
+
+static int start_spawner(struct agent *agent, struct err *err)
+{
+    struct spawner *spawner = &agent->spawner;
+    spawner->program = agent->options.shim_path;
+    /* The names of layers are separated by these. */
+    if (agent->machine.root && agent->machine.overlay && !strpbrk(agent->options.data_dir, ":,\\"))
+        (void)snprintf(spawner->points, sizeof(spawner->points), "%s/points",
+                       agent->options.data_dir);
+    return spawner_start(spawner, err);
 }
 
 static void make_nodes(struct agent *agent)
@@ -285,27 +271,27 @@ int agent_start(uv_loop_t *loop,
     agent->loop = loop;
     agent->api = api;
     agent->dirty_tail = &agent->dirty;
-    agent->pods.seed = agent->by_key.seed = agent->shims.seed = options->seed;
+    agent->pods.seed = agent->by_key.seed = options->seed;
     take_options(agent, options);
     int r = check_options(agent, err);
     if (r == 0)
         r = make_folders(agent, err);
+    machine_look(&agent->machine, agent->options.data_dir);
+    if (r == 0)
+        r = start_spawner(agent, err);
     if (r) {
         arena_done(&agent->arena);
         mem_free(agent);
         return r;
     }
-    machine_look(&agent->machine, agent->options.data_dir);
     make_nodes(agent);
     agent->podio.ops = &streams_ops;
     agent->cache = cache_new(options->seed);
     (void)uv_timer_init(loop, &agent->turn);
     (void)uv_timer_init(loop, &agent->heartbeat);
-    (void)uv_signal_init(loop, &agent->child);
-    agent->turn.data = agent->heartbeat.data = agent->child.data = agent;
-    agent->handles_open = 3;
+    agent->turn.data = agent->heartbeat.data = agent;
+    agent->handles_open = 2;
     (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
-    (void)uv_signal_start(&agent->child, on_child, SIGCHLD);
     nodes_start(agent);
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);
@@ -326,11 +312,10 @@ void agent_maybe_free(struct agent *agent)
         agent->streams_open)
         return;
     cache_free(agent->cache);
+    map_done(&agent->hosts);
+    arena_done(&agent->hosts_arena);
     map_done(&agent->pods);
     map_done(&agent->by_key);
-    MAP_FOREACH(&agent->shims, entry)
-        mem_free(entry->value);
-    map_done(&agent->shims);
     arena_done(&agent->arena);
     mem_free(agent);
 }
@@ -354,10 +339,10 @@ void agent_stop(struct agent *agent)
         pod->dirty = false;
     }
     agent->dirty = NULL;
+    spawner_stop(&agent->spawner);
     service_stop_all(agent);
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);
     uv_close((uv_handle_t *)&agent->turn, handle_closed);
     uv_close((uv_handle_t *)&agent->heartbeat, handle_closed);
-    uv_close((uv_handle_t *)&agent->child, handle_closed);
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "exec/event.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -53,10 +54,21 @@ struct link {
     void *user;
 };
 
-/* Start a shim for the pod's folder. Returns its pid. */
+/* The process that makes shims (agent/shim.h). */
+struct spawner {
+    pid_t pid; /* 0: none */
+    int fd;
+    const char *program;
+    char points[POD_PATH_BYTES]; /* folder of mount points; empty: none */
+};
+int spawner_start(struct spawner *spawner, struct err *err);
+void spawner_stop(struct spawner *spawner);
+
+/* Have a shim made for the pod's folder; the spawner is started again where it is gone. A shim that
+ * cannot be made shows as a lost link. */
 int link_spawn(struct link *link,
                uv_loop_t *loop,
-               const char *shim_path,
+               struct spawner *spawner,
                const char *folder,
                struct err *err);
 /* Reach the shim that is already there; -ECONNREFUSED or -ENOENT: it is gone. */
@@ -203,11 +215,6 @@ struct node {
     bool registered;
 };
 
-struct shim_child {
-    pid_t pid;
-    char key[16];
-};
-
 struct agent {
     struct podio podio; /* first: agent_podio() */
     uv_loop_t *loop;
@@ -220,14 +227,14 @@ struct agent {
     struct api_watch *watches[8];
     size_t watch_count;
     size_t synced_count;
-    struct map pods;   /* uid -> struct pod */
-    struct map by_key; /* ns/name -> struct pod, the newest of that name */
+    struct map pods;            /* uid -> struct pod */
+    struct map by_key;          /* ns/name -> struct pod, the newest of that name */
+    struct event_budget events; /* that are not warnings */
     struct pod *dirty;
     struct pod **dirty_tail;
-    struct map shims; /* pid -> struct shim_child, those to be reaped */
+    struct spawner spawner;
     uv_timer_t turn;
     uv_timer_t heartbeat;
-    uv_signal_t child;
     struct node *nodes;
     int64_t cpus_per_node;
     int64_t memory_per_node_bytes;
@@ -242,6 +249,8 @@ struct agent {
     unsigned long next_exec;
     bool stopping;
     bool hosts_dirty;
+    struct arena hosts_arena;
+    struct map hosts; /* namespace -> the part of /etc/hosts its pods share; built when needed */
     bool images_told;
     bool measuring;
     int handles_open;
@@ -257,7 +266,6 @@ void agent_call(struct agent *agent,
                 const struct api_request *request,
                 api_done_fn *done,
                 void *user);
-void agent_expect_child(struct agent *agent, pid_t pid);
 void agent_maybe_free(struct agent *agent);
 void nodes_start(struct agent *agent);
 void nodes_beat(struct agent *agent);

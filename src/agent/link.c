@@ -1,4 +1,6 @@
 #include "agent/internal.h"
+#include "agent/token.h"
+#include "launch/launch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,9 +9,11 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* link: packets to and from one shim. A shim reads its socket promptly and messages are short, so
@@ -88,7 +92,18 @@ static int adopt(struct link *link, uv_loop_t *loop, int fd, struct err *err)
     return 0;
 }
 
-static int spawn(const char *shim_path, const char *folder, int fd, pid_t *ret_pid)
+/* ---- the spawner ---- */
+
+/* Everywhere the same, but for /var/run, which is a link to /run nearly everywhere. */
+static void token_point(char out[static PATH_MAX])
+{
+    char run[PATH_MAX];
+    if (!realpath("/var/run", run))
+        (void)snprintf(run, sizeof(run), "/var/run");
+    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, TOKEN_PATH + strlen("/var/run"));
+}
+
+static int start_program(const struct spawner *spawner, int fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -103,44 +118,98 @@ static int spawn(const char *shim_path, const char *folder, int fd, pid_t *ret_p
     posix_spawn_file_actions_adddup2(&actions, 0, 2);
     posix_spawn_file_actions_adddup2(&actions, fd, SHIM_FD);
     posix_spawn_file_actions_addclosefrom_np(&actions, SHIM_FD + 1);
-    char name[] = "muster-shim", path[POD_PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "%s", folder);
-    char *argv[] = {name, path, NULL}, *envp[] = {NULL};
-    int r = posix_spawn(ret_pid, shim_path, &actions, &attributes, argv, envp);
+    char name[] = "muster-shim", flag[] = SHIM_SPAWNER, launch[] = LAUNCH_PATH;
+    char points[POD_PATH_BYTES], token[PATH_MAX];
+    memcpy(points, spawner->points, sizeof(points));
+    token_point(token);
+    char *argv[] = {name, flag, *points ? points : NULL, launch, token, NULL}, *envp[] = {NULL};
+    int r = posix_spawn(ret_pid, spawner->program, &actions, &attributes, argv, envp);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return -r;
 }
 
-int link_spawn(struct link *link,
-               uv_loop_t *loop,
-               const char *shim_path,
-               const char *folder,
-               struct err *err)
+static int make_pair(int pair[static 2], struct err *err)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
+        return 0;
+    int r = -errno;
+    return err_set(err, r, "cannot make a socket: %s", strerrordesc_np(-r));
+}
+
+int spawner_start(struct spawner *spawner, struct err *err)
 {
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        int r = -errno;
-        return err_set(err, r, "cannot make a socket: %s", strerrordesc_np(-r));
-    }
+    spawner_stop(spawner);
+    int r = make_pair(pair, err);
+    if (r)
+        return r;
     /* dup2 onto itself would leave close-on-exec set. */
     if (pair[1] == SHIM_FD) {
         pair[1] = fcntl(SHIM_FD, F_DUPFD_CLOEXEC, SHIM_FD + 1);
         close(SHIM_FD);
     }
-    pid_t pid = 0;
-    int r = spawn(shim_path, folder, pair[1], &pid);
+    r = start_program(spawner, pair[1], &spawner->pid);
     close(pair[1]);
     if (r) {
         close(pair[0]);
-        return err_set(err, r, "cannot start %s: %s", shim_path, strerrordesc_np(-r));
+        return err_set(err, r, "cannot start %s: %s", spawner->program, strerrordesc_np(-r));
     }
-    r = adopt(link, loop, pair[0], err);
-    if (r) {
-        close(pair[0]);
+    spawner->fd = pair[0];
+    return 0;
+}
+
+void spawner_stop(struct spawner *spawner)
+{
+    if (!spawner->pid)
+        return;
+    close(spawner->fd);
+    /* It ends by itself when its socket does; shims it made stay. */
+    (void)waitpid(spawner->pid, NULL, 0);
+    spawner->pid = 0;
+}
+
+static bool order(struct spawner *spawner, const char *folder, int fd)
+{
+    struct iovec iov = {(void *)(uintptr_t)folder, strlen(folder)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    return spawner->pid && sendmsg(spawner->fd, &message, MSG_NOSIGNAL) > 0;
+}
+
+int link_spawn(struct link *link,
+               uv_loop_t *loop,
+               struct spawner *spawner,
+               const char *folder,
+               struct err *err)
+{
+    int pair[2];
+    int r = make_pair(pair, err);
+    if (r)
         return r;
+    /* A spawner that was killed is replaced. */
+    if (!order(spawner, folder, pair[1])) {
+        r = spawner_start(spawner, err);
+        if (r == 0 && !order(spawner, folder, pair[1]))
+            r = err_set(err, -EIO, "%s does not take orders", spawner->program);
     }
-    return pid;
+    close(pair[1]);
+    if (r == 0)
+        r = adopt(link, loop, pair[0], err);
+    if (r)
+        close(pair[0]);
+    return r;
 }
 
 int link_connect(struct link *link, uv_loop_t *loop, const char *folder, struct err *err)

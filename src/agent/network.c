@@ -53,7 +53,7 @@ void network_keep_address(struct pod *pod, struct str address)
 void network_give_address(struct pod *pod)
 {
     if (network_matters(pod))
-        pod->agent->hosts_dirty = true;
+        network_changed(pod->agent);
 }
 
 /* ---- names ---- */
@@ -158,34 +158,41 @@ static int write_hosts(struct pod *pod, struct str shared, struct err *err)
     return r;
 }
 
-int network_write_hosts(struct pod *pod, struct err *err)
+void network_changed(struct agent *agent)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    _cleanup_(buf_done) struct buf shared = {.bytes_max = HOSTS_BYTES_MAX};
-    add_shared(pod->agent, pod->ns, &arena, &shared);
-    return write_hosts(pod, buf_str(&shared), err);
+    agent->hosts_dirty = true;
+    map_done(&agent->hosts);
+    agent->hosts.seed = agent->options.seed;
+    arena_reset(&agent->hosts_arena);
 }
 
-/* The shared part is built once for each namespace. */
+/* Built once for each namespace between two changes: many pods start between them. */
+static struct str shared_part(struct agent *agent, struct str ns)
+{
+    struct str *shared = map_get(&agent->hosts, ns);
+    if (shared)
+        return *shared;
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {.bytes_max = HOSTS_BYTES_MAX};
+    add_shared(agent, ns, &arena, &text);
+    shared = ARENA_NEW(&agent->hosts_arena, struct str);
+    *shared = str_dup(&agent->hosts_arena, buf_str(&text));
+    map_set(&agent->hosts, str_dup(&agent->hosts_arena, ns), shared);
+    return *shared;
+}
+
+int network_write_hosts(struct pod *pod, struct err *err)
+{
+    return write_hosts(pod, shared_part(pod->agent, pod->ns), err);
+}
+
 void network_write_all_hosts(struct agent *agent)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct map by_ns = {.seed = agent->options.seed};
     MAP_FOREACH(&agent->pods, entry) {
         struct pod *pod = entry->value;
-        if (pod->stage != POD_RUNNING)
-            continue;
-        struct str *shared = map_get(&by_ns, pod->ns);
-        if (!shared) {
-            _cleanup_(buf_done) struct buf text = {.bytes_max = HOSTS_BYTES_MAX};
-            add_shared(agent, pod->ns, &arena, &text);
-            shared = ARENA_NEW(&arena, struct str);
-            *shared = str_dup(&arena, buf_str(&text));
-            map_set(&by_ns, pod->ns, shared);
-        }
-        (void)write_hosts(pod, *shared, NULL);
+        if (pod->stage == POD_RUNNING)
+            (void)write_hosts(pod, shared_part(agent, pod->ns), NULL);
     }
-    map_done(&by_ns);
 }
 
 bool network_matters(const struct pod *pod)

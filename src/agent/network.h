@@ -16,6 +16,8 @@ struct pod;
 void network_take_address(struct pod *pod);
 void network_keep_address(struct pod *pod, struct str address);
 void network_give_address(struct pod *pod);
+/* Names have changed: everybody's hosts file is looked at in the next turn. */
+void network_changed(struct agent *agent);
 int network_write_hosts(struct pod *pod, struct err *err);
 /* Of all pods that run, where they have changed. */
 void network_write_all_hosts(struct agent *agent);

@@ -27,6 +27,7 @@
 #define GRACE_DEFAULT_S 30
 #define MESSAGE_BYTES   4096 /* of a termination message, as in Kubernetes */
 #define FALLBACK_LINES  80   /* of the log, for FallbackToLogsOnError */
+#define FIRST_WORD_MS   100  /* a pod that starts sooner is not told as one that is starting */
 
 static void shim_message(void *user, const char *text, int fd);
 static void shim_lost(void *user);
@@ -61,6 +62,8 @@ size_t pod_choose_container(const struct pod *pod, struct str name)
 
 void pod_event(struct pod *pod, bool warning, const char *reason, struct str message)
 {
+    if (!warning && !event_budget_take(&pod->agent->events, agent_now_ms()))
+        return;
     event_send(pod->agent->api, &(struct event){.kind = &kind_pod,
                                                 .ns = pod->ns,
                                                 .name = pod->name,
@@ -417,11 +420,10 @@ static int start_shim(struct pod *pod, struct err *err)
         r = network_write_hosts(pod, err);
     if (r)
         return r;
-    r = link_spawn(&pod->link, agent->loop, agent->options.shim_path, pod->folder, err);
+    r = link_spawn(&pod->link, agent->loop, &agent->spawner, pod->folder, err);
     if (r < 0)
         return r;
     pod->handles_open++;
-    agent_expect_child(agent, r);
     if (!agent->images_told) {
         agent->images_told = true;
         pod_event(pod, false, "ImageIgnored",
@@ -510,12 +512,25 @@ static void done_status(void *user, const struct api_result *result)
         pod_mark(pod);
 }
 
+/* On its way, nothing amiss, and not for long. */
+static bool is_starting(const struct pod *pod, int64_t now_ms)
+{
+    if (pod->stage != POD_RUNNING || pod->status_sent || pod->waiting_reason.len ||
+        pod->run.stop_ms || now_ms >= pod->started_ms + FIRST_WORD_MS)
+        return false;
+    for (size_t i = 0; i < pod->run.count; i++)
+        if (pod->run.containers[i].state == RUN_RUNNING ||
+            pod->run.containers[i].state == RUN_ENDED)
+            return false;
+    return true;
+}
+
 /* True when the API knows all there is to say. */
 static bool send_status(struct pod *pod, int64_t now_ms)
 {
     if (pod->silent)
         return true;
-    if (pod->status_under_way)
+    if (pod->status_under_way || is_starting(pod, now_ms))
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
     struct str body = status_patch(&arena, pod, now_ms);
@@ -555,6 +570,8 @@ static void step_running(struct pod *pod, int64_t now_ms)
     struct run_plan plan;
     lifecycle_step(&pod->run, now_ms, &plan);
     apply_plan(pod, &plan);
+    if (is_starting(pod, now_ms) && pod->started_ms + FIRST_WORD_MS < wake_ms)
+        wake_ms = pod->started_ms + FIRST_WORD_MS;
     set_wake(pod, plan.wake_ms < wake_ms ? plan.wake_ms : wake_ms);
     if (lifecycle_is_over(&pod->run))
         finish(pod);
@@ -639,7 +656,8 @@ void pod_observe(struct agent *agent, const struct object *object)
             recover_finished(pod);
         else
             recover_running(pod);
-        agent->hosts_dirty = agent->hosts_dirty || (!over && network_matters(pod));
+        if (!over && network_matters(pod))
+            network_changed(agent);
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
@@ -655,6 +673,7 @@ void pod_vanish(struct agent *agent, const struct object *object)
     if (!pod)
         return;
     pod->deleted = true;
-    agent->hosts_dirty = agent->hosts_dirty || network_matters(pod);
+    if (network_matters(pod))
+        network_changed(agent);
     pod_mark(pod);
 }

@@ -27,6 +27,11 @@
  * All names are relative to the folder, which is the shim's only argument and its working
  * directory. Descriptor SHIM_FD, where open, is already connected to the agent that started it.
  *
+ * `muster-shim --spawner [FOLDER PATH...]` makes shims without the cost of starting a program each:
+ * every packet on its SHIM_FD is the path of a pod's folder and brings the descriptor that becomes
+ * its shim's SHIM_FD. It goes when the agent does; the shims stay. FOLDER, as they see it, has the
+ * PATHs in it: what root.points below is for.
+ *
  * ## Records
  *
  * `pod` and `<n>.spec` are sequences of "name=value", each ended by a NUL byte; order counts only
@@ -47,6 +52,8 @@
  *     ns=pid|mount        namespaces of the container alone
  *     root=overlay|bind|P overlay: a writable view of /; bind: a new root with the directories of /
  *                         in it; else a folder that is the root
+ *     root.points=P       with overlay: a folder of empty files and folders to mount things on,
+ *                         seen below what is written and above what the host has
  *     mount.source=S mount.sub=P mount.target=T mount.options=ro,rec
  *     mount=bind|tmpfs    the mount the records before it describe, made in this order; sub: a path
  *                         inside the source, made where missing, that cannot lead out of it
@@ -93,11 +100,12 @@
  *
  * The agent's going away changes nothing. When the shim itself dies the kernel ends its containers.
  */
-#define SHIM_PROTOCOL      1
+#define SHIM_PROTOCOL      2
 #define SHIM_FD            3
 #define SHIM_MESSAGE_BYTES 4096
 #define SHIM_FDS_MAX       3
 
+#define SHIM_SPAWNER     "--spawner"
 #define SHIM_POD_FILE    "pod"
 #define SHIM_SOCKET_FILE "shim.sock"
 #define SHIM_PID_FILE    "shim.pid"

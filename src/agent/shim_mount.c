@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ struct root {
     int fd;                /* the new root */
     char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
     unsigned overlay_count;
+    const char *points; /* mount points that are there already; may be NULL */
     char *words;
 };
 
@@ -179,37 +181,61 @@ static int mount_in(struct root *root,
 
 /* ---- the root itself ---- */
 
+/* The layers below: the mount points made beforehand, then the host's folder. */
+static void lower_layers(const struct root *root, const char *lower, char out[static PATH_BYTES])
+{
+    if (root->points) {
+        const char *below = strcmp(lower, "/") == 0 ? "" : lower;
+        int n = snprintf(out, PATH_BYTES, "%s%s", root->points, below);
+        if (n > 0 && n < PATH_BYTES && access(out, F_OK) == 0) {
+            (void)snprintf(out, PATH_BYTES, "%s%s:%s", root->points, below, lower);
+            return;
+        }
+    }
+    (void)snprintf(out, PATH_BYTES, "%s", lower);
+}
+
+/* The mount itself, from inside <n>.upper. */
+static int mount_layers(const char *layers, unsigned number, const char *target)
+{
+    /* volatile: nobody wants the pod's scratch files synced when it ends. */
+    static const char *const tails[] = {",volatile", "", ",userxattr,volatile", ",userxattr"};
+    char options[PATH_BYTES + 128];
+    for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++) {
+        (void)snprintf(options, sizeof(options), "lowerdir=%s,upperdir=%u.up,workdir=%u.work%s",
+                       layers, number, number, tails[i]);
+        if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) == 0)
+            return 0;
+    }
+    return -errno;
+}
+
 /* An overlay of the host's `lower` at `target` (a path or /proc/self/fd/N): what is written goes to
- * <n>.upper/<k>. volatile: nobody wants the pod's scratch files synced when it ends. */
+ * <n>.upper/<k>.up. */
 static int overlay(struct root *root, const char *lower, const char *target)
 {
-    char folder[PATH_BYTES + 64];
-    int n = snprintf(folder, sizeof(folder), "%s.upper/%u", root->base, root->overlay_count++);
+    char folder[PATH_BYTES + 64], layers[PATH_BYTES], up[32], work[32];
+    unsigned number = root->overlay_count++;
+    int n = snprintf(folder, sizeof(folder), "%s.upper", root->base);
     if (n < 0 || (size_t)n >= sizeof(folder))
         return -ENAMETOOLONG;
-    if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-        return -errno;
+    lower_layers(root, lower, layers);
+    (void)snprintf(up, sizeof(up), "%u.up", number);
+    (void)snprintf(work, sizeof(work), "%u.work", number);
     int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (here < 0 || chdir(folder) < 0)
         return -errno;
     int r = 0;
     struct stat st;
-    if ((mkdir("up", 0755) < 0 && errno != EEXIST) || (mkdir("work", 0700) < 0 && errno != EEXIST))
+    if ((mkdir(up, 0755) < 0 && errno != EEXIST) || (mkdir(work, 0700) < 0 && errno != EEXIST))
         r = -errno;
     /* The top folder of the upper layer stands for the lower one: it must look like it. */
-    if (r == 0 && stat(lower, &st) == 0 && chmod("up", st.st_mode & 07777) == 0 &&
-        chown("up", st.st_uid, st.st_gid) < 0)
+    if (r == 0 && stat(lower, &st) == 0 &&
+        ((st.st_mode & 07777) != 0755 || st.st_uid != geteuid() || st.st_gid != getegid()) &&
+        (chmod(up, st.st_mode & 07777) < 0 || chown(up, st.st_uid, st.st_gid) < 0))
         errno = 0;
-    char options[PATH_BYTES + 64];
-    static const char *const tails[] = {",volatile", "", ",userxattr,volatile", ",userxattr"};
-    for (size_t i = 0; r == 0 && i < sizeof(tails) / sizeof(*tails); i++) {
-        (void)snprintf(options, sizeof(options), "lowerdir=%s,upperdir=up,workdir=work%s", lower,
-                       tails[i]);
-        if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) == 0)
-            break;
-        if (i + 1 == sizeof(tails) / sizeof(*tails))
-            r = -errno;
-    }
+    if (r == 0)
+        r = mount_layers(layers, number, target);
     if (fchdir(here) < 0 && r == 0)
         r = -errno;
     close(here);
@@ -264,7 +290,10 @@ static int carry_mount(struct root *root, const char *path)
         return 0; /* hidden by another mount */
     char to[32];
     fd_path(to, fd);
-    bool plain = S_ISDIR(st.st_mode) && !strpbrk(path, ",:\\");
+    /* What nobody may write to on the host needs no layer to write to. */
+    struct statvfs fs;
+    bool plain = S_ISDIR(st.st_mode) && !strpbrk(path, ",:\\") &&
+                 !(statvfs(path, &fs) == 0 && fs.f_flag & ST_RDONLY);
     bool layered = plain && overlay(root, path, to) == 0;
     int r = layered || mount(path, to, NULL, MS_BIND, NULL) == 0 ? 0 : -errno;
     close(fd);
@@ -568,7 +597,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
     const char *kind = records_get(spec, "root");
     if (!kind || !records_has(spec, "ns", "mount"))
         return 0;
-    struct root root = {.fd = -1, .words = words};
+    struct root root = {.fd = -1, .words = words, .points = records_get(spec, "root.points")};
     char here[PATH_BYTES - 512], target[PATH_BYTES];
     if (!getcwd(here, sizeof(here)))
         return shim_fail(words, "getcwd", "");

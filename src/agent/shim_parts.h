@@ -70,6 +70,10 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
 /* Both return 0, or -errno with the step and path in `words`. */
 int mounts_make(const struct child_request *request, char words[static 256]);
 
+/* ---- mount points made beforehand (shim_points.c), run by the spawner ---- */
+/* From now on `folder` has the paths, those that end in a slash as folders. */
+int points_make(const char *folder, char *const paths[]);
+
 /* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
 int privileges_drop(const struct records *spec, char words[static 256]);
 

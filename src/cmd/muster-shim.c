@@ -671,24 +671,83 @@ static void turn(void)
         reap();
 }
 
-int main(int argc, char *argv[])
+static int run(const char *folder)
 {
-    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("muster-shim %s, protocol %d\n", MUSTER_VERSION, SHIM_PROTOCOL);
-        return 0;
-    }
-    if (argc != 2) {
-        (void)fprintf(stderr, "muster-shim: usage: muster-shim POD_FOLDER (the node agent does)\n");
-        return 2;
-    }
     shim.agent_fd = -1;
-    int r = shim_init(argv[1]);
+    int r = shim_init(folder);
     if (r < 0) {
-        (void)fprintf(stderr, "muster-shim: %s: %s\n", argv[1], strerrordesc_np(-r));
+        (void)fprintf(stderr, "muster-shim: %s: %s\n", folder, strerrordesc_np(-r));
         return 1;
     }
     while (!shim.stopping || shim.container_count)
         turn();
     (void)unlink(SHIM_SOCKET_FILE);
     return 0;
+}
+
+/* ---- the spawner: a shim for every packet, without the cost of starting a program ---- */
+
+/* One packet of SHIM_FD: a pod's folder and the descriptor its shim is to have as SHIM_FD. Returns
+ * bytes, 0 when the agent is gone. */
+static ssize_t take_order(char *folder, size_t size, int *ret_fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec iov = {folder, size - 1};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n;
+    do
+        n = recvmsg(SHIM_FD, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    folder[n > 0 ? n : 0] = '\0';
+    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    *ret_fd = -1;
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
+    return n;
+}
+
+static int spawner(const char *points, char *const paths[])
+{
+    char folder[PATH_MAX];
+    int fd;
+    int r = points ? points_make(points, paths) : 0;
+    if (r < 0)
+        return 1;
+    (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for shims */
+    while (take_order(folder, sizeof(folder), &fd) > 0) {
+        pid_t pid = fd >= 0 ? fork() : -1;
+        if (pid == 0) {
+            (void)signal(SIGCHLD, SIG_DFL);
+            (void)setsid();
+            if (dup2(fd, SHIM_FD) < 0)
+                return 1;
+            close(fd);
+            return run(folder);
+        }
+        /* Where fork() failed the closed socket tells the agent. */
+        if (fd >= 0)
+            close(fd);
+    }
+    return 0;
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("muster-shim %s, protocol %d\n", MUSTER_VERSION, SHIM_PROTOCOL);
+        return 0;
+    }
+    if (argc >= 2 && strcmp(argv[1], SHIM_SPAWNER) == 0)
+        return spawner(argc > 2 ? argv[2] : NULL, argv + (argc > 2 ? 3 : 2));
+    if (argc != 2) {
+        (void)fprintf(stderr, "muster-shim: usage: muster-shim POD_FOLDER (the node agent does)\n");
+        return 2;
+    }
+    return run(argv[1]);
 }
