@@ -1,0 +1,173 @@
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/event.h"
+#include "sched/pack.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Pod groups and the tree of their subgroups. */
+
+static uint32_t set_find(const struct group *group, struct str name)
+{
+    for (uint32_t i = 0; i < group->set_count; i++)
+        if (group->sets[i].leaf && str_eq(group->sets[i].name, name))
+            return i;
+    return SET_NONE;
+}
+
+/* The leaf a pod belongs to: the one of its label; a group without subgroups has a single leaf that
+ * takes every pod. */
+uint32_t pod_find_set(const struct group *group, struct str subgroup)
+{
+    if (!group->set_count)
+        return SET_NONE;
+    if (!group->spec.subgroup_count)
+        return 1;
+    uint32_t set = set_find(group, subgroup);
+    return set == SET_NONE && !subgroup.len ? set_find(group, STR("default")) : set;
+}
+
+static void set_adopt(struct group *group, uint32_t parent, uint32_t child)
+{
+    uint32_t *link = &group->sets[parent].first_child;
+
+    while (*link)
+        link = &group->sets[*link].next;
+    *link = child;
+    group->sets[child].parent = parent;
+    group->sets[parent].leaf = false;
+}
+
+/* Builds the tree: set 0 is the root, then the subgroups in their order. A subgroup whose parent is
+ * unknown hangs below the root; circles cannot hang anywhere and are left out. */
+static void group_sets(struct group *group)
+{
+    const struct sched_group *spec = &group->spec;
+    uint32_t count = (uint32_t)spec->subgroup_count;
+
+    mem_free(group->sets);
+    group->set_count = count ? count + 1 : 2;
+    group->sets = mem_alloc(group->set_count * sizeof(*group->sets));
+    group->sets[0] = (struct set){.min = spec->min_subgroup, .topology = spec->topology};
+    if (!count) {
+        group->sets[1] =
+            (struct set){.name = STR("default"), .leaf = true, .min = i64_max(1, spec->min_member)};
+        group->sets[0].first_child = 1;
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        group->sets[i + 1] = (struct set){.name = spec->subgroups[i].name,
+                                          .leaf = true,
+                                          .min = spec->subgroups[i].min_member,
+                                          .topology = spec->subgroups[i].topology};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t parent = 0;
+
+        for (uint32_t j = 0; spec->subgroups[i].parent.len && j < count; j++)
+            if (j != i && str_eq(spec->subgroups[j].name, spec->subgroups[i].parent))
+                parent = j + 1;
+        for (uint32_t up = parent, steps = 0; up; up = group->sets[up].parent)
+            if (up == i + 1 || ++steps > count) {
+                parent = 0;
+                break;
+            }
+        set_adopt(group, parent, i + 1);
+    }
+    for (uint32_t i = 1; i <= count; i++)
+        if (!group->sets[i].leaf)
+            group->sets[i].min = spec->subgroups[i - 1].min_subgroup;
+}
+
+static void group_count(struct group *group)
+{
+    memset(group->count, 0, sizeof(group->count));
+    for (uint32_t i = 0; i < group->set_count; i++)
+        memset(group->sets[i].count, 0, sizeof(group->sets[i].count));
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        pod->set = pod_find_set(group, pod->subgroup);
+        if (pod->set == SET_NONE)
+            continue;
+        group->sets[pod->set].count[pod->status]++;
+        group->count[pod->status]++;
+    }
+}
+
+void sched_put_group(struct sched *sched, const struct sched_group *spec)
+{
+    struct group *group = group_get(sched, spec->ns, spec->name, true);
+
+    group_weigh(group, -1);
+    group_unlink(group);
+    mem_free(group->block);
+    pack_group(spec, &group->spec, &group->block);
+    group->known = true;
+    if (spec->last_start_ms)
+        group->last_start_ms = spec->last_start_ms;
+    group->stale_since_ms = spec->stale_since_ms;
+    if (group->stale_since_ms && !group->in_stale) {
+        group->in_stale = true;
+        VEC_PUSH(NULL, &sched->stale, group);
+    }
+    group_sets(group);
+    group_count(group);
+    group_resolve(sched, group);
+    room_grew(sched);
+}
+
+void group_free(struct sched *sched, struct group *group)
+{
+    group_unlink(group);
+    group_unstray(sched, group);
+    for (size_t i = 0; group->in_stale && i < sched->stale.count; i++)
+        if (sched->stale.items[i] == group) {
+            VEC_REMOVE_SWAP(&sched->stale, i);
+            break;
+        }
+    map_remove(&sched->groups_by_key, group->key);
+    VEC_DONE(&group->pods);
+    mem_free(group->sets);
+    mem_free(group->block);
+    heap_str_free(group->key);
+    heap_str_free(group->ns);
+    heap_str_free(group->name);
+    heap_str_free(group->message);
+    mem_free(group->failure);
+    mem_free(group);
+}
+
+void group_release(struct sched *sched, struct group *group)
+{
+    if (group && !group->known && !group->pods.count)
+        group_free(sched, group);
+}
+
+void sched_drop_group(struct sched *sched, struct str ns, struct str name)
+{
+    struct group *group = group_get(sched, ns, name, false);
+
+    if (!group || !group->known)
+        return;
+    group_weigh(group, -1);
+    group_unlink(group);
+    if (group->in_strays == LIST_NONE)
+        group_stray(sched, group);
+    group->known = false;
+    group->spec = (struct sched_group){0};
+    mem_free(group->block);
+    group->block = NULL;
+    mem_free(group->sets);
+    group->sets = NULL;
+    group->set_count = 0;
+    group_count(group);
+    sched->changed = true;
+    group_release(sched, group);
+}

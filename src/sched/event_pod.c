@@ -1,0 +1,365 @@
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/event.h"
+#include "sched/pack.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Pods: what they ask for, which group they belong to, and what the plan knows that an event does
+ * not know yet. */
+
+static int64_t pending_gpu_charge(const struct sched *sched, const struct pod *pod)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    const struct pool *pool = pod->group && pod->group->queue ? pod->group->queue->pool : NULL;
+    int64_t memory =
+        QUIRK(sched, GPU_MEMORY_100) || !pool || !pool->min_gpu_memory ? 100 : pool->min_gpu_memory;
+
+    if (!spec->gpu_memory_mib)
+        return 0;
+    return pod->shape->devices * spec->gpu_memory_mib * GPU_MILLI / i64_max(1, memory);
+}
+
+void pod_ask(const struct sched *sched, struct pod *pod)
+{
+    static const struct node whole = {.gpu_memory = 100};
+
+    pod_charge(sched, pod, &whole, pod->ask);
+    if (pod->shape->spec.gpu_memory_mib)
+        pod->ask[SCHED_GPU] = pending_gpu_charge(sched, pod);
+}
+
+static void pod_claims_dropped(struct sched *sched, struct pod *pod)
+{
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        struct claim *claim = pod->claims[i];
+        for (size_t j = 0; j < claim->users.count; j++)
+            if (claim->users.items[j] == pod) {
+                VEC_REMOVE_SWAP(&claim->users, j);
+                break;
+            }
+        claim_release(sched, claim);
+    }
+    mem_free(pod->claims);
+    if (pod->shape && pod->wants != pod->shape->wants)
+        mem_free(pod->wants);
+    pod->claims = NULL;
+    pod->claim_count = 0;
+    pod->wants = NULL;
+}
+
+/* What the pod takes from a node: its shape's wants, and one more for each of its claims. */
+static void pod_wants(struct sched *sched, struct pod *pod)
+{
+    struct shape *shape = pod->shape;
+
+    if (pod->wants && pod->wants != shape->wants)
+        mem_free(pod->wants);
+    pod->wants = shape->wants;
+    pod->want_count = shape->want_count;
+    pod->gpus = shape->shared ? 0 : shape->spec.gpus;
+    if (pod->claim_count) {
+        pod->wants = mem_alloc((shape->want_count + pod->claim_count) * sizeof(*pod->wants));
+        if (shape->want_count)
+            memcpy(pod->wants, shape->wants, shape->want_count * sizeof(*pod->wants));
+        for (size_t i = 0; i < pod->claim_count; i++) {
+            const struct claim *claim = pod->claims[i];
+            uint32_t res = RES_GPU;
+
+            if (!claim->known)
+                continue;
+            if (claim->gpu)
+                pod->gpus += claim->spec.device_count;
+            else
+                res = res_id(sched, claim->spec.device_class);
+            pod->wants[pod->want_count++] = (struct want){res, claim->spec.device_count};
+        }
+    }
+    pod_ask(sched, pod);
+}
+
+void pod_reclaimed(struct sched *sched, struct pod *pod)
+{
+    struct undo place = {
+        .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
+
+    memcpy(place.shares, pod->shares, sizeof(place.shares));
+    pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
+    pod_wants(sched, pod);
+    pod_set(sched, pod, place.status, place.node, place.shares, place.share_count);
+}
+
+static void pod_take_claims(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    pod->claim_count = spec->claim_count;
+    pod->claims = mem_alloc(spec->claim_count * sizeof(*pod->claims));
+    for (size_t i = 0; i < spec->claim_count; i++) {
+        struct claim *claim = claim_get(sched, spec->ns, spec->claims[i].name, true);
+        pod->claims[i] = claim;
+        if (spec->claims[i].from_template)
+            claim->from_template = true;
+        VEC_PUSH(NULL, &claim->users, pod);
+    }
+}
+
+static void pod_names_dropped(struct sched *sched, struct pod *pod)
+{
+    for (int64_t i = 0; pod->share_names && i < pod->shape->devices; i++)
+        gname_unref(sched, pod->share_names[i]);
+    mem_free(pod->share_names);
+    pod->share_names = NULL;
+}
+
+static void pod_leave_group(struct sched *sched, struct pod *pod)
+{
+    struct group *group = pod->group;
+
+    if (!group)
+        return;
+    VEC_REMOVE_SWAP(&group->pods, pod->group_index);
+    if (pod->group_index < group->pods.count)
+        group->pods.items[pod->group_index]->group_index = pod->group_index;
+    pod->group = NULL;
+    pod->set = SET_NONE;
+    group_release(sched, group);
+}
+
+static void pod_join_group(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    struct group *group = spec->group.len ? group_get(sched, spec->ns, spec->group, true) : NULL;
+
+    pod->set = SET_NONE;
+    pod->group = group;
+    if (!group)
+        return;
+    pod->group_index = (uint32_t)group->pods.count;
+    VEC_PUSH(NULL, &group->pods, pod);
+    pod->set = pod_find_set(group, pod->subgroup);
+    /* Entering as gated counts nowhere; the caller sets the real status. */
+    if (pod->set != SET_NONE) {
+        group->sets[pod->set].count[ST_GATED]++;
+        group->count[ST_GATED]++;
+    }
+}
+
+/* Takes a pod out of everything: it counts nowhere and belongs to no group. */
+void pod_out(struct sched *sched, struct pod *pod)
+{
+    struct node *node = pod->node;
+
+    pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
+    if (pod->group && pod->set != SET_NONE) {
+        pod->group->sets[pod->set].count[ST_GATED]--;
+        pod->group->count[ST_GATED]--;
+    }
+    pod_leave_group(sched, pod);
+    pod_claims_dropped(sched, pod);
+    pod_names_dropped(sched, pod);
+    if (node)
+        node_release(sched, node);
+}
+
+void pod_free(struct sched *sched, struct pod *pod)
+{
+    for (size_t i = 0; pod->promised && i < sched->promised.count; i++)
+        if (sched->promised.items[i] == pod) {
+            VEC_REMOVE_SWAP(&sched->promised, i);
+            break;
+        }
+    shape_unref(sched, pod->shape);
+    map_remove(&sched->pods_by_key, pod->key);
+    heap_str_free(pod->key);
+    mem_free(pod->block);
+    mem_free(pod->plan_devices);
+    mem_free(pod);
+}
+
+static enum status status_of(enum sched_phase phase, bool has_node)
+{
+    switch (phase) {
+    case SCHED_GATED: return ST_GATED;
+    case SCHED_BOUND: return has_node ? ST_BOUND : ST_PENDING;
+    case SCHED_RUNNING: return has_node ? ST_RUNNING : ST_PENDING;
+    case SCHED_RELEASING: return has_node ? ST_RELEASING : ST_SUCCEEDED;
+    case SCHED_SUCCEEDED: return ST_SUCCEEDED;
+    case SCHED_FAILED: return ST_FAILED;
+    case SCHED_PENDING: break;
+    }
+    return ST_PENDING;
+}
+
+/* The slots of a bound pod's shared devices: by name where the event names them, else new ones. */
+static uint8_t pod_open_shares(struct sched *sched,
+                               struct pod *pod,
+                               const struct sched_pod *spec,
+                               struct node *node,
+                               uint8_t slots[static SHARE_DEVICES_MAX])
+{
+    uint8_t count = (uint8_t)i64_min(pod->shape->devices, SHARE_DEVICES_MAX);
+
+    if (!pod->shape->shared || !node)
+        return 0;
+    pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(struct gname *));
+    for (uint8_t i = 0; i < count; i++) {
+        if (i < spec->gpu_group_count && spec->gpu_groups[i].len)
+            pod->share_names[i] = gname_get(sched, spec->gpu_groups[i]);
+        slots[i] = share_open(node, pod->share_names[i]);
+        pod->named_shares[i] = slots[i];
+    }
+    pod->named_node = node;
+    return count;
+}
+
+/* What the plan decided and the event does not know of yet. */
+struct decided {
+    enum status status;
+    struct node *node;
+    bool evicting;
+    bool same_pod;
+};
+
+static void pod_enter(struct sched *sched,
+                      struct pod *pod,
+                      const struct sched_pod *spec,
+                      const struct decided *decided)
+{
+    struct node *node = spec->node.len ? node_get(sched, spec->node, true) : NULL;
+    enum status status = status_of(spec->phase, node != NULL);
+    uint8_t slots[SHARE_DEVICES_MAX] = {0};
+
+    pod->observed = status;
+    pod->observed_node = node;
+    if (status == ST_PENDING && decided->same_pod &&
+        (decided->status == ST_BINDING || decided->status == ST_PIPELINED) && decided->node &&
+        decided->node->known) {
+        status = decided->status;
+        node = decided->node;
+    } else if (decided->same_pod && decided->evicting && ST_IN(status, ST_ALLOCATED)) {
+        status = ST_RELEASING;
+        pod->evicting = true;
+    }
+    uint8_t count = ST_IN(status, ST_USED) ? pod_open_shares(sched, pod, spec, node, slots) : 0;
+    pod_set(sched, pod, status, node, slots, count);
+}
+
+/* A status change of a pod that is otherwise the same: the common event. */
+static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    struct node *node = spec->node.len ? node_get(sched, spec->node, false) : NULL;
+    enum status status = status_of(spec->phase, node != NULL);
+
+    if (str_eq(pod->uid, spec->uid) && status == ST_PENDING &&
+        (pod->status == ST_BINDING || pod->status == ST_PIPELINED) &&
+        str_eq(pod->group ? pod->group->name : STR_NONE, spec->group))
+        return true; /* the plan knows more than this event */
+    if (!str_eq(pod->uid, spec->uid) || (spec->node.len && !node) || pod->node != node ||
+        pod->shape->shared || spec->device_count != pod->device_count || pod->claim_count ||
+        spec->claim_count)
+        return false;
+    if (!str_eq(pod->group ? pod->group->name : STR_NONE, spec->group) ||
+        !str_eq(pod->subgroup, spec->subgroup) || spec->label_count != pod->label_count ||
+        pod->created_ms != spec->created_ms)
+        return false;
+    for (size_t i = 0; i < spec->label_count; i++)
+        if (!str_eq(spec->labels[i].key, pod->labels[i].key) ||
+            !str_eq(spec->labels[i].value, pod->labels[i].value))
+            return false;
+    pod->observed = status;
+    pod->observed_node = node;
+    if (pod->evicting && ST_IN(status, ST_ALLOCATED))
+        status = ST_RELEASING;
+    if (status != pod->status) {
+        pod_set(sched, pod, status, node, NULL, 0);
+        sched->changed = true;
+    }
+    return true;
+}
+
+void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
+{
+    struct pod *pod = pod_get(sched, spec->ns, spec->name);
+    struct shape *shape = shape_get(sched, spec);
+    struct decided decided = {0};
+
+    if (pod && pod->shape == shape && pod_put_status(sched, pod, spec)) {
+        shape_unref(sched, shape);
+        return;
+    }
+    if (pod) {
+        decided =
+            (struct decided){pod->status, pod->node, pod->evicting, str_eq(pod->uid, spec->uid)};
+        pod_out(sched, pod);
+        shape_unref(sched, pod->shape);
+        mem_free(pod->block);
+    } else {
+        char text[KEY_BYTES];
+
+        pod = MEM_NEW(struct pod);
+        pod->key = heap_str(sched_key(text, sizeof(text), spec->ns, spec->name));
+        map_set(&sched->pods_by_key, pod->key, pod);
+    }
+    struct sched_pod own;
+    pack_pod(spec, &own, &pod->block);
+    pod->ns = own.ns;
+    pod->name = own.name;
+    pod->uid = own.uid;
+    pod->subgroup = own.subgroup;
+    pod->nominated = own.nominated_node;
+    pod->labels = own.labels;
+    pod->label_count = own.label_count;
+    pod->devices = own.devices;
+    pod->device_count = own.device_count;
+    pod->shape = shape;
+    pod->created_ms = spec->created_ms;
+    pod->ends_ms = spec->ends_ms;
+    pod->evicting = false;
+    pod->ours =
+        !sched->config.scheduler_name.len || str_eq(spec->scheduler, sched->config.scheduler_name);
+    pod->status = ST_GATED;
+    pod_take_claims(sched, pod, spec);
+    pod_join_group(sched, pod, spec);
+    pod_wants(sched, pod);
+    pod_enter(sched, pod, spec, &decided);
+    sched->changed = true;
+}
+
+void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
+{
+    struct pod *pod = pod_get(sched, ns, name);
+
+    if (!pod)
+        return;
+    pod_out(sched, pod);
+    pod_free(sched, pod);
+    sched->changed = true;
+}
+
+void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
+{
+    struct pod *pod = pod_get(sched, ns, name);
+
+    if (!pod || pod->status != ST_BINDING || pod->observed_node)
+        return;
+    pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    sched->changed = true;
+}
+
+void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
+{
+    struct pod *pod = pod_get(sched, ns, name);
+
+    if (!pod || !pod->evicting)
+        return;
+    pod->evicting = false;
+    if (pod->status == ST_RELEASING && ST_IN(pod->observed, ST_ALLOCATED))
+        pod_set(sched, pod, pod->observed, pod->node, pod->shares, pod->share_count);
+    sched->changed = true;
+}

@@ -1,0 +1,124 @@
+#include "sched/sched.h"
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/event.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The core as a whole: its configuration, its beginning and its end. */
+
+void sched_config_default(struct sched_config *config)
+{
+    *config = (struct sched_config){
+        .actions = SCHED_ACTIONS_ALL,
+        .queue_label = STR("kai.scheduler/queue"),
+        .pool_label = STR("kai.scheduler/node-pool"),
+        .stale_grace_ms = 60000,
+        .consolidate_max = 16,
+        .consolidating_reclaim = true,
+        .k_value = 1.0,
+        .saturation = 1.0,
+    };
+}
+
+struct sched *sched_new(const struct sched_config *config)
+{
+    struct sched *sched = MEM_NEW(struct sched);
+    struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
+                          &sched->queues_by_name, &sched->classes,     &sched->topologies,
+                          &sched->claims,         &sched->shapes,      &sched->pools_by_name,
+                          &sched->gnames,         &sched->resource_ids};
+    const struct str names[] = {STR("cpu"), STR("memory"), STR("nvidia.com/gpu"), STR("pods")};
+
+    sched->config = *config;
+    sched->config.scheduler_name = str_dup(&sched->config_arena, config->scheduler_name);
+    sched->config.queue_label = str_dup(&sched->config_arena, config->queue_label);
+    sched->config.pool_label = str_dup(&sched->config_arena, config->pool_label);
+    for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
+        maps[i]->seed = config->seed;
+    sched->resource_capacity = 8;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        struct str name = heap_str(names[i]);
+        if (i) /* number 0 cannot be told from absent in the map; nobody asks for "cpu" by name */
+            map_set(&sched->resource_ids, name, (void *)i);
+        VEC_PUSH(NULL, &sched->resources, name);
+    }
+    (void)pool_get(sched, STR(""));
+    sched->queues_dirty = true;
+    return sched;
+}
+
+static void objects_free(struct sched *sched)
+{
+    MAP_FOREACH(&sched->pods_by_key, entry) {
+        struct pod *pod = entry->value;
+        pod_out(sched, pod);
+        pod_free(sched, pod);
+    }
+    MAP_FOREACH(&sched->groups_by_key, entry)
+        group_free(sched, entry->value);
+    MAP_FOREACH(&sched->queues_by_name, entry)
+        queue_free(entry->value);
+    for (size_t i = 0; i < sched->nodes.count; i++)
+        if (sched->nodes.items[i])
+            node_free(sched->nodes.items[i]);
+    MAP_FOREACH(&sched->classes, entry) {
+        struct sched_priority_class *class = entry->value;
+        heap_str_free(class->name);
+        mem_free(class);
+    }
+    MAP_FOREACH(&sched->topologies, entry) {
+        struct topology *topology = entry->value;
+        mem_free(topology->block);
+        heap_str_free(topology->name);
+        mem_free(topology);
+    }
+    MAP_FOREACH(&sched->claims, entry) {
+        struct claim *claim = entry->value;
+        claim->known = false;
+        claim_release(sched, claim);
+    }
+}
+
+void sched_free(struct sched *sched)
+{
+    if (!sched)
+        return;
+    objects_free(sched);
+    for (size_t i = 0; i < sched->pools.count; i++) {
+        struct pool *pool = sched->pools.items[i];
+        VEC_DONE(&pool->nodes);
+        VEC_DONE(&pool->tops);
+        heap_str_free(pool->name);
+        mem_free(pool);
+    }
+    for (size_t i = 0; i < sched->resources.count; i++)
+        heap_str_free(sched->resources.items[i]);
+    struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
+                          &sched->queues_by_name, &sched->classes,     &sched->topologies,
+                          &sched->claims,         &sched->shapes,      &sched->pools_by_name,
+                          &sched->gnames,         &sched->resource_ids};
+    for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
+        map_done(maps[i]);
+    VEC_DONE(&sched->nodes);
+    VEC_DONE(&sched->queues);
+    VEC_DONE(&sched->pools);
+    VEC_DONE(&sched->strays);
+    VEC_DONE(&sched->resources);
+    VEC_DONE(&sched->journal);
+    VEC_DONE(&sched->touched);
+    VEC_DONE(&sched->promised);
+    VEC_DONE(&sched->notes);
+    VEC_DONE(&sched->stale);
+    topology_cache_free(sched->topology_cache);
+    arena_done(&sched->config_arena);
+    mem_free(sched);
+}
