@@ -24,7 +24,8 @@
 /* What goes into a simulation. A document with `kind` is a manifest. One without is shorthand, and
  * may have any of:
  *
- *     config: {mimic: true, spread: true, actions: [allocate], staleGrace: 60s}
+ *     config: {mimic: true, spread: true, actions: [allocate], staleGrace: 60s,
+ *              reserveAfter: 5m}
  *     topology: {name: dc, levels: [zone, rack]}
  *     nodes:  [{name: a, count: 4, gpus: 8, cpus: 64, memory: 512Gi, gpuMemory: 81559,
  *               labels: {rack: r1}, taints: [dedicated]}]     # a-0 .. a-3 with count
@@ -330,6 +331,8 @@ static int load_config(struct sim *sim, const char *path, const struct json *fro
     if (json_bool_or(json_get(from, "spread"), false))
         sim->config.gpu_strategy = sim->config.cpu_strategy = SCHED_SPREAD;
     (void)time_parse_duration(json_str(json_get(from, "staleGrace")), &sim->config.stale_grace_ms);
+    (void)time_parse_duration(json_str(json_get(from, "reserveAfter")),
+                              &sim->config.reserve_after_ms);
     if (actions)
         sim->config.actions = 0;
     JSON_FOREACH(actions, action)

@@ -5,6 +5,7 @@
 #include "sched/order.h"
 #include "sched/queue.h"
 #include "sched/reclaim.h"
+#include "sched/reserve.h"
 #include "sched/sched.h"
 #include "sched/search.h"
 #include "sched/spec.h"
@@ -46,6 +47,16 @@ static const struct queue *victim_side(const struct queue *victim, const struct 
         by = by->parent;
     }
     return victim;
+}
+
+int64_t runtime_of(const struct sched *sched, const struct group *group, enum sched_action action)
+{
+    int64_t ms = runtime_upwards(group->queue, action);
+
+    if (ms >= 0)
+        return ms;
+    return action == SCHED_ACTION_PREEMPT ? sched->config.preempt_min_runtime_ms
+                                          : sched->config.reclaim_min_runtime_ms;
 }
 
 bool runtime_protects(const struct sched *sched,
@@ -244,9 +255,14 @@ static void each_pending(struct sched *sched, bool (*attempt)(struct sched *, st
     struct group *group = NULL;
 
     pending_order(sched, &order);
-    while ((group = order_pop(&order)))
-        if (attempt(sched, group))
+    while ((group = order_pop(&order))) {
+        keep_lift(sched, group);
+        if (attempt(sched, group)) {
             journal_commit(sched);
+            group->keep = NULL;
+        }
+        keep_restore(sched, group);
+    }
 }
 
 void action_consolidate(struct sched *sched)
@@ -305,9 +321,7 @@ static void stale_group(struct sched *sched, struct group *group)
     if (grace < 0)
         return;
     if (sched->now_ms < group->stale_since_ms + grace) {
-        int64_t at = group->stale_since_ms + grace;
-        if (!sched->wake_ms || at < sched->wake_ms)
-            sched->wake_ms = at;
+        sched_wake(sched, group->stale_since_ms + grace);
         return;
     }
     for (size_t i = 0; i < group->pods.count; i++) {

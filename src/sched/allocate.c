@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "sched/place.h"
 #include "sched/queue.h"
+#include "sched/reserve.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -259,9 +260,10 @@ static void put(struct attempt *attempt, struct pod *pod, struct placement *plac
     for (uint8_t i = 0; i < placement->share_count; i++)
         if (placement->shares[i] == SHARES_MAX)
             placement->shares[i] = share_open(node, NULL);
-    pod->placed_in = sched->cycle;
     pod_set(sched, pod, placement->fit == FIT_IDLE && !attempt->later ? ST_BINDING : ST_PIPELINED,
             node, placement->shares, placement->share_count);
+    pod->placed_in = sched->cycle;
+    pod->lent_for = placement->lent_for;
 }
 
 static bool place_leaf(struct attempt *attempt,
@@ -271,7 +273,9 @@ static bool place_leaf(struct attempt *attempt,
     for (size_t i = 0; i < tasks->count; i++) {
         struct placement placement;
 
-        if (!place_find(attempt->sched, tasks->items[i], nodes, &placement)) {
+        if (!place_find(attempt->sched, tasks->items[i], nodes, &placement) &&
+            (attempt->later || (nodes && nodes->nodes) ||
+             !keep_lend(attempt->sched, tasks->items[i], &placement))) {
             attempt->failure->reason = SCHED_REASON_NO_ROOM;
             attempt->failure->pod = tasks->items[i];
             attempt->failure->placed = i;
@@ -385,4 +389,27 @@ bool allocate_tasks(struct sched *sched,
         return true;
     journal_rollback(sched, mark);
     return false;
+}
+
+bool allocate_at(struct sched *sched,
+                 struct group *group,
+                 const struct pod_vec *tasks,
+                 struct node **nodes,
+                 struct failure *ret)
+{
+    struct attempt attempt = {.sched = sched, .group = group, .failure = ret};
+    int64_t request[SCHED_RESOURCES];
+    struct mark mark = journal_mark(sched);
+
+    *ret = (struct failure){0};
+    tasks_request(tasks, request);
+    bool placed = queue_check(sched, group, request, &ret->queue, &ret->resource) == QUEUE_OK;
+    for (size_t i = 0; placed && i < tasks->count; i++) {
+        struct pod_vec one = {.items = &tasks->items[i], .count = 1};
+
+        placed = place_leaf(&attempt, &one, &(struct node_set){.nodes = &nodes[i], .count = 1});
+    }
+    if (!placed)
+        journal_rollback(sched, mark);
+    return placed;
 }

@@ -32,6 +32,7 @@ void tasks_request(const struct pod_vec *tasks, int64_t ret[static SCHED_RESOURC
 /* Why the last attempt failed. */
 struct failure {
     enum sched_reason reason;
+    uint32_t cycle;  /* in which it was recorded; pod and queue are good in that cycle only */
     struct pod *pod; /* that found no node */
     size_t placed;   /* pods of the group that did before it */
     const struct queue *queue;
@@ -47,6 +48,13 @@ bool allocate_tasks(struct sched *sched,
                     const struct pod_vec *tasks,
                     bool later,
                     struct failure *ret);
+
+/* The same with a node given for each; pods that fit now are bound, the others promised room. */
+bool allocate_at(struct sched *sched,
+                 struct group *group,
+                 const struct pod_vec *tasks,
+                 struct node **nodes,
+                 struct failure *ret);
 
 /* topology.c: the node sets to try for a set of subgroups, best first. Returns false with
  * ret->text when the constraint cannot be understood. */

@@ -6,6 +6,7 @@
 #include "sched/allocate.h"
 #include "sched/order.h"
 #include "sched/queue.h"
+#include "sched/reserve.h"
 #include "sched/sched.h"
 #include "sched/search.h"
 #include "sched/state.h"
@@ -34,8 +35,7 @@ void pending_order(struct sched *sched, struct order *order)
     }
 }
 
-/* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
-static bool must_wait(const struct group *group)
+bool group_must_wait(const struct group *group)
 {
     for (uint32_t i = 1; i < group->set_count; i++) {
         const struct set *set = &group->sets[i];
@@ -46,7 +46,7 @@ static bool must_wait(const struct group *group)
     return false;
 }
 
-static void hold_back(struct sched *sched, const struct group *group)
+void group_hold_back(struct sched *sched, const struct group *group)
 {
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
@@ -66,30 +66,25 @@ void action_allocate(struct sched *sched)
         struct failure failure;
 
         group_tasks(sched, group, false, &tasks);
-        if (!tasks.count)
+        if (!tasks.count || group->keep) /* tried before anybody else */
             continue;
         if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
             explain_failure(sched, group, &failure);
+            keep_wake(sched, group);
             continue;
         }
-        if (must_wait(group))
-            hold_back(sched, group);
+        if (group_must_wait(group))
+            group_hold_back(sched, group);
         journal_commit(sched);
         if (group->count[ST_PENDING])
             order_push(&order, group);
     }
 }
 
-/* Room that was only promised in the last cycle. */
-static void forget_promises(struct sched *sched)
+void sched_wake(struct sched *sched, int64_t at_ms)
 {
-    for (size_t i = 0; i < sched->promised.count; i++) {
-        struct pod *pod = sched->promised.items[i];
-        pod->promised = false;
-        if (pod->status == ST_PIPELINED)
-            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    }
-    sched->promised.count = 0;
+    if (!sched->wake_ms || at_ms < sched->wake_ms)
+        sched->wake_ms = at_ms;
 }
 
 void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struct sched_plan *ret)
@@ -100,15 +95,19 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->wake_ms = 0;
     queues_linked(sched);
     nodes_ranked(sched);
-    forget_promises(sched);
+    promises_forgotten(sched);
     queues_shared(sched);
     sched->trying = true;
     static void (*const actions[SCHED_ACTION_COUNT])(struct sched *) = {
-        action_allocate, action_consolidate, action_reclaim, action_preempt, action_stale};
-    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
-        if (sched->config.actions & 1U << i)
-            actions[i](sched);
+        action_allocate, action_consolidate, action_reclaim,
+        action_preempt,  action_stale,       action_reserve};
+    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++) {
+        unsigned action = (i + SCHED_ACTION_RESERVE) % SCHED_ACTION_COUNT;
+        if (sched->config.actions & 1U << action)
+            actions[action](sched);
+    }
     sched->trying = false;
+    keeps_close(sched);
     plan_emit(sched, ret);
     /* Evicted pods no longer count against their queues, which may let what they made room for
      * start on room that is idle: another cycle finds out. */

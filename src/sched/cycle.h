@@ -6,6 +6,7 @@
 #include "sched/state.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* cycle: the parts of sched_cycle(). */
 bool group_eligible(const struct sched *sched, const struct group *group);
@@ -13,6 +14,12 @@ bool group_eligible(const struct sched *sched, const struct group *group);
 void pending_order(struct sched *sched, struct order *order);
 
 void action_allocate(struct sched *sched);
+/* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
+bool group_must_wait(const struct group *group);
+/* What this cycle would have bound of it is promised instead. */
+void group_hold_back(struct sched *sched, const struct group *group);
+/* The shell is asked for a cycle at that time, even if nothing happens. */
+void sched_wake(struct sched *sched, int64_t at_ms);
 
 /* plan.c */
 void plan_emit(struct sched *sched, struct sched_plan *ret);

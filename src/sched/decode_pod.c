@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "sched/decode.h"
 #include "sched/sched.h"
@@ -15,6 +16,8 @@
 #include <stdint.h>
 
 /* What a pod asks for and where it may go. */
+
+#define DEADLINE_MAX_S INT64_C(1000000000) /* 30 years; longer ones end nothing */
 
 struct amounts VEC_FIELDS(struct sched_amount);
 
@@ -401,13 +404,14 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
         .nominated_node = json_str_at(decode->tree, "status.nominatedNodeName"),
         .labels = labels,
         .label_count = object->label_count,
-        .ends_ms = deadline_s > 0 ? object->created_ms + deadline_s * 1000 : 0,
+        .deadline_ms = deadline_s > 0 && deadline_s < DEADLINE_MAX_S ? deadline_s * 1000 : 0,
     };
     for (size_t i = 0; i < object->label_count; i++)
         labels[i] = (struct sched_label){object->labels[i].key, object->labels[i].value};
     for (size_t i = 0; i < object->annotation_count; i++)
         if (str_starts(object->annotations[i].key, STR("nvidia.com/mig-")))
             ret->legacy_mig = true;
+    (void)time_parse(json_str_at(decode->tree, "status.startTime"), &ret->started_ms);
     ret->phase = phase_of(decode, ret->node);
     take_amounts(decode, ret);
     take_gpu_sharing(decode, ret);

@@ -17,4 +17,4 @@ uint32_t pod_find_set(const struct group *group, struct str subgroup);
 void claim_release(struct sched *sched, struct claim *claim);
 /* Takes a pod out of everything: it counts nowhere and belongs to no group. */
 void pod_out(struct sched *sched, struct pod *pod);
-void pod_free(struct sched *sched, struct pod *pod);
+void pod_forget(struct sched *sched, struct pod *pod);

@@ -167,7 +167,7 @@ void pod_out(struct sched *sched, struct pod *pod)
         node_release(sched, node);
 }
 
-void pod_free(struct sched *sched, struct pod *pod)
+void pod_forget(struct sched *sched, struct pod *pod)
 {
     for (size_t i = 0; pod->promised && i < sched->promised.count; i++)
         if (sched->promised.items[i] == pod) {
@@ -224,6 +224,7 @@ struct decided {
     struct node *node;
     bool evicting;
     bool same_pod;
+    uint32_t lent_for;
 };
 
 static void pod_enter(struct sched *sched,
@@ -274,6 +275,8 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
             return false;
     pod->observed = status;
     pod->observed_node = node;
+    pod->started_ms = spec->started_ms;
+    pod->deadline_ms = spec->deadline_ms;
     if (pod->evicting && ST_IN(status, ST_ALLOCATED))
         status = ST_RELEASING;
     if (status != pod->status) {
@@ -294,8 +297,8 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
         return;
     }
     if (pod) {
-        decided =
-            (struct decided){pod->status, pod->node, pod->evicting, str_eq(pod->uid, spec->uid)};
+        decided = (struct decided){pod->status, pod->node, pod->evicting,
+                                   str_eq(pod->uid, spec->uid), pod->lent_for};
         pod_out(sched, pod);
         shape_unref(sched, pod->shape);
         mem_free(pod->block);
@@ -319,7 +322,9 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod->device_count = own.device_count;
     pod->shape = shape;
     pod->created_ms = spec->created_ms;
-    pod->ends_ms = spec->ends_ms;
+    pod->deadline_ms = spec->deadline_ms;
+    pod->started_ms = spec->started_ms;
+    pod->lent_for = decided.same_pod ? decided.lent_for : 0;
     pod->evicting = false;
     pod->ours =
         !sched->config.scheduler_name.len || str_eq(spec->scheduler, sched->config.scheduler_name);
@@ -338,7 +343,7 @@ void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
     if (!pod)
         return;
     pod_out(sched, pod);
-    pod_free(sched, pod);
+    pod_forget(sched, pod);
     sched->changed = true;
 }
 

@@ -40,10 +40,10 @@ const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT] = {
 
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure)
 {
-    (void)sched;
     if (!group->failure)
         group->failure = MEM_NEW(struct failure);
     *group->failure = *failure;
+    group->failure->cycle = sched->cycle;
     group->failure->text = STR_NONE;
     if (failure->text.len) {
         size_t len = failure->text.len < sizeof(group->failure->words)
@@ -223,7 +223,7 @@ struct str explain_group(struct sched *sched, struct group *group, enum sched_re
         return str_printf(sched->arena, "room is set aside; waiting for %s to end",
                           "the pods in it");
     }
-    if (group->failure)
+    if (group->failure && group->failure->cycle == sched->cycle)
         return failure_text(sched, group, ret);
     *ret = SCHED_REASON_IN_LINE;
     return str_printf(sched->arena, STR_FMT "; in line", STR_ARG(needs_text(sched, group)));

@@ -49,7 +49,7 @@ enum fit fit_resources(const struct sched *sched,
 
         /* Room promised to others makes `releasing` negative: it counts even where it is idle. */
         if (idle + node->releasing[want->res] < want->amount) {
-            *ret_short = shortage(want->res);
+            *ret_short = idle < want->amount ? shortage(want->res) : PLACE_RESERVED;
             return FIT_NO;
         }
         if (idle < want->amount)

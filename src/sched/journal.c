@@ -221,7 +221,9 @@ static struct undo place_of(struct pod *pod)
                          .node = pod->node,
                          .status = pod->status,
                          .share_count = pod->share_count,
-                         .left = pod->left};
+                         .left = pod->left,
+                         .placed_in = pod->placed_in,
+                         .lent_for = pod->lent_for};
 
     memcpy(place.shares, pod->shares, sizeof(place.shares));
     memcpy(place.left_shares, pod->left_shares, sizeof(place.left_shares));
@@ -265,6 +267,8 @@ static void place_set(struct sched *sched, const struct undo *to)
     pod->share_count = to->share_count;
     memcpy(pod->shares, to->shares, sizeof(pod->shares));
     pod->left = to->left;
+    pod->placed_in = to->placed_in;
+    pod->lent_for = to->lent_for;
     memcpy(pod->left_shares, to->left_shares, sizeof(pod->left_shares));
     put_on(sched, pod);
     for (size_t i = 0; i < 4; i++)
@@ -279,7 +283,12 @@ void pod_set(struct sched *sched,
              const uint8_t *shares,
              uint8_t share_count)
 {
-    struct undo to = {.pod = pod, .node = node, .status = status, .share_count = share_count};
+    struct undo to = {.pod = pod,
+                      .node = node,
+                      .status = status,
+                      .share_count = share_count,
+                      .placed_in = pod->placed_in,
+                      .lent_for = pod->lent_for};
 
     if (share_count)
         memcpy(to.shares, shares, share_count);

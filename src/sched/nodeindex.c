@@ -129,6 +129,8 @@ static void count_room(struct sched *sched, struct node *node)
 {
     for (int r = 0; r < RES_PODS; r++) {
         int64_t room = node->schedulable ? node->idle[r] + node->releasing[r] : 0;
+        if (node->keep) /* what is kept may still be in use: that is no debt of the pool */
+            room = i64_max(0, room);
         node->pool->room[r] += room - node->counted[r];
         node->counted[r] = room;
     }

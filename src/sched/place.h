@@ -29,6 +29,7 @@ struct placement {
     enum fit fit;
     uint8_t shares[SHARE_DEVICES_MAX];
     uint8_t share_count;
+    uint32_t lent_for; /* id of the group whose kept room this is, to be given back; 0: nobody's */
 };
 
 /* How many nodes each filter turned away, for explanations. */
@@ -47,7 +48,8 @@ struct placement {
     X(AFFINITY, "ruled out by pod affinity or anti-affinity") \
     X(SPREAD, "ruled out by a topology spread constraint")    \
     X(CLAIM, "not able to serve its resource claim")          \
-    X(QUEUE, "where its queue would pass a limit")
+    X(QUEUE, "where its queue would pass a limit")            \
+    X(RESERVED, "with room that is reserved")
 
 enum place_filter {
 #define PLACE_FILTER_ENUM(name, text) PLACE_##name,

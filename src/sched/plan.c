@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "sched/cycle.h"
 #include "sched/queue.h"
+#include "sched/reserve.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -165,6 +166,7 @@ static struct str evict_message(struct sched *sched, const struct pod *pod)
                           STR_ARG(pod->group->name));
     const char *what = pod->action == SCHED_ACTION_RECLAIM   ? "reclaimed for "
                        : pod->action == SCHED_ACTION_PREEMPT ? "preempted by "
+                       : pod->action == SCHED_ACTION_RESERVE ? "gives back room that was kept for "
                                                              : "moved to make room for ";
     return str_printf(sched->arena, "%s" STR_FMT "/" STR_FMT " of queue " STR_FMT, what,
                       STR_ARG(by->spec.ns), STR_ARG(by->spec.name), STR_ARG(by->spec.queue));
@@ -192,7 +194,8 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
     if (!was_active) {
         if (pod->status == ST_BINDING)
             emit_bind(sched, plan, pod);
-        else if (pod->status == ST_PIPELINED && start->status != ST_PIPELINED)
+        else if (pod->status == ST_PIPELINED &&
+                 (start->status != ST_PIPELINED || start->node != pod->node))
             emit_nominate(sched, plan, pod);
         else if (pod->status == ST_RELEASING) /* placed and evicted again: it never was there */
             pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
@@ -223,14 +226,12 @@ static void emit_group(struct sched *sched, struct plan *plan, struct group *gro
     if ((!waits && !(group->pods.count && !group->queue)) || group->told_in == sched->cycle)
         return;
     group->told_in = sched->cycle;
-    if (!group->waiting_since_ms)
-        group->waiting_since_ms = sched->now_ms;
     waiting.message = explain_group(sched, group, &waiting.reason);
     waiting.ns = str_dup(sched->arena, group->ns);
     waiting.group = str_dup(sched->arena, group->name);
     waiting.queue = str_dup(sched->arena, group->spec.queue);
     waiting.pending_pods = (uint32_t)waits;
-    waiting.since_ms = group->waiting_since_ms;
+    waiting.since_ms = group_waits_since(group);
     waiting.changed = !str_eq(group->message, waiting.message);
     if (waiting.changed) {
         heap_str_free(group->message);
@@ -254,10 +255,23 @@ static void emit_waiting(struct sched *sched, struct plan *plan)
         emit_group(sched, plan, sched->strays.items[i]);
 }
 
+/* Later actions may have moved pods of a gang that an earlier one would have bound. */
+static void hold_back_gangs(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->touched.count; i++) {
+        const struct pod *pod = sched->touched.items[i].pod;
+
+        if (pod->status == ST_BINDING && pod->placed_in == sched->cycle &&
+            group_must_wait(pod->group))
+            group_hold_back(sched, pod->group);
+    }
+}
+
 void plan_emit(struct sched *sched, struct sched_plan *ret)
 {
     struct plan plan = {0};
 
+    hold_back_gangs(sched);
     for (size_t i = 0; i < sched->touched.count; i++)
         emit_pod(sched, &plan, &sched->touched.items[i]);
     for (size_t i = 0; i < sched->touched.count; i++)

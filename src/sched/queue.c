@@ -137,13 +137,30 @@ enum queue_verdict queue_check(const struct sched *sched,
             *ret_queue = queue;
             *ret_resource = (enum sched_resource)r;
             if (!unlimited(quota->limit) &&
-                queue_units(r, queue->allocated[r] + request[r]) > quota->limit)
+                queue_units(r, queue->allocated[r] + queue->kept[r] + request[r]) > quota->limit)
                 return QUEUE_OVER_LIMIT;
             if (!group->preemptible && !unlimited(quota->quota) &&
-                queue_units(r, queue->fixed[r] + request[r]) > quota->quota)
+                queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
                 return QUEUE_OVER_QUOTA;
         }
     return QUEUE_OK;
+}
+
+bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
+{
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            const struct sched_quota *quota = &queue->spec.quota[r];
+            double amount = queue_units(r, request[r]);
+
+            if (request[r] <= 0)
+                continue;
+            if ((queue == group->queue && amount > queue->fair[r]) ||
+                (!unlimited(quota->limit) && amount > quota->limit) ||
+                (!group->preemptible && !unlimited(quota->quota) && amount > quota->quota))
+                return false;
+        }
+    return true;
 }
 
 bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node)

@@ -22,6 +22,9 @@ enum queue_verdict queue_check(const struct sched *sched,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource);
+/* Whether the group would be within its queue's fair share, and within every limit and quota, if
+ * the queue held nothing else. */
+bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
 bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node);
 
 /* Amounts in the units of the API: devices, millicores, bytes. */

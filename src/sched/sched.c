@@ -26,6 +26,7 @@ void sched_config_default(struct sched_config *config)
         .consolidating_reclaim = true,
         .k_value = 1.0,
         .saturation = 1.0,
+        .reserve_after_ms = 300000,
     };
 }
 
@@ -61,7 +62,7 @@ static void objects_free(struct sched *sched)
     MAP_FOREACH(&sched->pods_by_key, entry) {
         struct pod *pod = entry->value;
         pod_out(sched, pod);
-        pod_free(sched, pod);
+        pod_forget(sched, pod);
     }
     MAP_FOREACH(&sched->groups_by_key, entry)
         group_free(sched, entry->value);
@@ -118,6 +119,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->notes);
     VEC_DONE(&sched->stale);
+    VEC_DONE(&sched->keeps);
     topology_cache_free(sched->topology_cache);
     arena_done(&sched->config_arena);
     mem_free(sched);

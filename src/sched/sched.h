@@ -58,7 +58,14 @@ struct sched;
       "a resource that a queue does not mention has the limit 0: nothing that asks for it runs",   \
       "a resource that is not mentioned is not limited, and has quota 0 and weight 1")             \
     X(MIG_PACKING, "mig-packing", "bin-packing does not look at MIG instances",                    \
-      "pods that ask for MIG instances go to the node with the fewest free ones")
+      "pods that ask for MIG instances go to the node with the fewest free ones")                  \
+    X(NO_RESERVATION, "no-reservation",                                                            \
+      "room that was freed for a gang is free to all: the next cycle decides anew",                \
+      "it stays with the gang it was freed for until that starts or is cancelled")                 \
+    X(NO_AGEING, "no-ageing",                                                                      \
+      "small work that fits goes ahead of a large gang, however long that has waited",             \
+      "a gang that has waited long enough at the head of its queue has room kept for it; others "  \
+      "use that room only if they end in time or can be evicted")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,
@@ -78,13 +85,15 @@ struct sched_quirk_text {
 };
 extern const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT];
 
-/* The actions of a cycle, in their order. */
+/* The actions of a cycle. They run in this order, with the last one, which looks after what earlier
+ * cycles promised, before the others. */
 #define SCHED_ACTIONS(X)            \
     X(ALLOCATE, "allocate")         \
     X(CONSOLIDATE, "consolidation") \
     X(RECLAIM, "reclaim")           \
     X(PREEMPT, "preempt")           \
-    X(STALE, "stalegangeviction")
+    X(STALE, "stalegangeviction")   \
+    X(RESERVE, "reservation")
 
 enum sched_action {
 #define SCHED_ACTION_ENUM(name, word) SCHED_ACTION_##name,
@@ -119,7 +128,10 @@ struct sched_config {
     int64_t reclaim_min_runtime_ms;
     bool
         reclaim_runtime_by_queue; /* resolve from the victim's leaf, not from the common ancestor */
-    uint64_t seed;                /* of hash tables; changes nothing that can be observed */
+    /* How long a gang waits at the head of its queue before room is kept for it; below 0: for ever.
+     */
+    int64_t reserve_after_ms;
+    uint64_t seed; /* of hash tables; changes nothing that can be observed */
     /* Test twins: leave out the rules of a KAI plugin (tests replace KAI's plugin list). */
     bool without_proportion;
     bool without_filters;
@@ -128,7 +140,8 @@ struct sched_config {
     bool plain;
 };
 
-/* Quirks off, every action, bin-packing, 60 s grace, 16 moved groups, k 1, saturation 1. */
+/* Quirks off, every action, bin-packing, 60 s grace, 16 moved groups, k 1, saturation 1,
+ * room kept after 5 minutes. */
 void sched_config_default(struct sched_config *config);
 
 /* The strings of the config are copied. */

@@ -218,6 +218,10 @@ static bool place_everybody(struct search *search,
     struct group *group = NULL;
     struct failure failure;
 
+    search->reason = SCHED_REASON_NONE;
+    search->crowded = false;
+    bool placed = false;
+
     order_init(&order, sched, ORDER_SEARCH);
     sched->mark_now++;
     search->group->mark = sched->mark_now;
@@ -238,6 +242,7 @@ static bool place_everybody(struct search *search,
                 search->reason = failure.reason;
                 return false;
             }
+            placed = true;
             continue;
         }
         if (no_use(&order, group))
@@ -248,6 +253,7 @@ static bool place_everybody(struct search *search,
                 own.items[0]->shape->failed_in = order.id;
             continue;
         }
+        search->crowded = search->crowded || !placed;
         group_tasks(sched, group, true, &own);
         if (own.count)
             order_push(&order, group);
@@ -496,9 +502,9 @@ static bool solve(struct search *search, const struct pod_vec *tasks)
     bool solved = attempt(search, tasks, NULL, &evicted);
 
     if (!solved) {
-        /* Room is only what matters when it was room that was missing. */
+        /* Only where room was missing, and nobody came before, must new room be large enough. */
         const struct pod *task =
-            search->reason == SCHED_REASON_NO_ROOM ? one_for_all(search) : NULL;
+            search->reason == SCHED_REASON_NO_ROOM && !search->crowded ? one_for_all(search) : NULL;
 
         proposals_open(&proposals, search);
         while (!solved && propose(&proposals))
@@ -663,6 +669,8 @@ static enum quick solve_alike(struct search *search)
 
 static void finish(struct search *search, bool solved)
 {
+    if (solved && search->recorded.count)
+        search->group->reserved = !QUIRK(search->sched, NO_RESERVATION);
     for (size_t i = 0; i < search->recorded.count; i++) {
         struct pod *pod = search->recorded.items[i];
         pod->recorded = false;

@@ -24,7 +24,8 @@ struct search {
     /* Whether a group may lose pods to this one. */
     bool (*may_lose)(const struct search *search, const struct group *victim);
     struct reclaim reclaim;   /* SCHED_ACTION_RECLAIM */
-    enum sched_reason reason; /* why the last attempt failed */
+    enum sched_reason reason; /* why the last attempt failed; NONE: its result was not allowed */
+    bool crowded;             /* in the last attempt a victim found its room before the group did */
     struct pod_vec recorded;  /* victims kept from the pods before */
 };
 
@@ -34,7 +35,9 @@ bool search_run(struct search *search);
  * cluster, or than any domain of a required topology, or for more domains than there are. */
 bool search_hopeless(struct search *search);
 
-/* minruntime.c: while protected, a group keeps its minimum. */
+/* How long the group's own queue, or one above it, lets it run before it can be evicted. */
+int64_t runtime_of(const struct sched *sched, const struct group *group, enum sched_action action);
+/* While protected, a group keeps its minimum. */
 bool runtime_protects(const struct sched *sched,
                       const struct group *victim,
                       const struct group *by,

@@ -207,7 +207,8 @@ struct sched_pod {
     int32_t role_rank; /* lower first: 0 master or launcher, 1 Ray head, 2 the rest */
     bool has_task_priority;
     int64_t task_priority; /* higher first; pods that have one before pods that have none */
-    int64_t ends_ms;       /* when activeDeadlineSeconds will end it, 0: not known */
+    int64_t deadline_ms;   /* activeDeadlineSeconds: how long it may run, 0: not known */
+    int64_t started_ms;    /* status.startTime, from which the deadline counts; 0: not started */
     /* The specification cannot be read: the pod is never placed, and this sentence is why. */
     struct str invalid;
 };

@@ -161,6 +161,7 @@ struct group *group_get(struct sched *sched, struct str ns, struct str name, boo
     if (group || !make)
         return group;
     group = MEM_NEW(struct group);
+    group->id = ++sched->group_next_id;
     group->key = heap_str(key);
     group->ns = heap_str(ns);
     group->name = heap_str(name);

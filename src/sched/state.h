@@ -124,6 +124,8 @@ struct node {
     } links[3];                    /* in the capacity indexes: by GPUs, by CPU */
     int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
     uint32_t mark;                 /* scratch of searches: equals sched->mark_now when marked */
+    uint32_t kept_for;             /* id of the group room was last kept for here; see reserve.h */
+    struct keep *keep;             /* during a cycle: the reservation that counts on this node */
 };
 
 enum {
@@ -155,7 +157,9 @@ struct pod {
     bool evicting;              /* we decided to evict it; not confirmed yet */
     bool ours;                  /* this scheduler places it */
     int64_t created_ms;
-    int64_t ends_ms;
+    int64_t deadline_ms;             /* how long it may run; 0: not known */
+    int64_t started_ms;              /* when it started to; 0: not yet, or not known */
+    uint32_t lent_for;               /* id of the group whose kept room it was lent; 0: none */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
     int64_t ask[SCHED_RESOURCES];    /* what it asks while it waits */
     struct want *wants;              /* the shape's, or its own with claims */
@@ -200,6 +204,7 @@ struct set {
 };
 
 struct group {
+    uint32_t id; /* its own for as long as the core lives */
     struct str ns;
     struct str name;
     struct str key; /* ns/name */
@@ -227,12 +232,15 @@ struct group {
     int sorted_elastic;
     int64_t stale_since_ms;
     int64_t last_start_ms;
-    int64_t waiting_since_ms;
     enum sched_reason reason;
-    struct str message; /* heap: what the last plan said */
-    int64_t peak_used;  /* most pods it ever had: losing pods makes a gang stale */
-    bool reserved;      /* its pipelined pods keep their room across cycles */
-    int64_t reserved_since_ms;
+    struct str message;      /* heap: what the last plan said */
+    bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
+    uint32_t resumed_in;     /* when its reservation was last looked at */
+    uint32_t kept_in;        /* last cycle in which room was kept for it */
+    int64_t kept_since_ms;   /* since when */
+    int64_t kept_start_ms;   /* by when it starts at the latest; 0: not known */
+    int64_t kept_blocked;    /* of its main resource, what others still hold of that room */
+    struct keep *keep;       /* during a cycle */
     struct failure *failure; /* of the last attempt, heap; NULL: none yet */
     uint32_t mark;           /* scratch: equals sched->mark_now when marked */
     uint32_t batch;          /* of its binds in cycle batch_cycle */
@@ -276,6 +284,8 @@ struct queue {
     int64_t allocated[SCHED_RESOURCES];
     int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
     int64_t asked[SCHED_RESOURCES]; /* waiting pods */
+    int64_t kept[SCHED_RESOURCES];  /* during a cycle: of its limit, for groups that have aged */
+    int64_t kept_fixed[SCHED_RESOURCES];
     double fair[SCHED_RESOURCES];
 };
 
@@ -318,6 +328,8 @@ struct undo {
     uint8_t share_count;
     struct node *left;
     uint8_t left_shares[SHARE_DEVICES_MAX];
+    uint32_t placed_in;
+    uint32_t lent_for;
 };
 
 struct stale_note {
@@ -338,6 +350,7 @@ struct sched {
     struct map resource_ids;
     size_t resource_capacity;
     uint32_t shape_next_id;
+    uint32_t group_next_id;
 
     bool queues_dirty;
     bool classes_dirty;
@@ -353,6 +366,7 @@ struct sched {
     VEC(struct group *) stale; /* groups known to be stale */
     VEC(struct stale_note) notes;
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
+    VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */
     size_t anti_pods;           /* pods that hold room and keep others away */

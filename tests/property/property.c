@@ -64,6 +64,7 @@ struct pod {
     int node;
     int64_t generation;
     int64_t gpus, fraction, memory, cpu;
+    int64_t deadline, started;
     bool apart, picky, wants_port;
     char share[8];
     uint32_t devices[16];
@@ -206,6 +207,8 @@ static void put_pod(struct world *world, int p)
         .ports = &port,
         .port_count = pod->wants_port,
         .role_rank = 2,
+        .deadline_ms = pod->deadline,
+        .started_ms = held ? pod->started : 0,
     };
 
     for (int i = 0; i < 2; i++)
@@ -241,6 +244,7 @@ static void new_group(struct world *world, int g)
     like.apart = below(12) == 0;
     like.picky = below(8) == 0;
     like.wants_port = below(16) == 0;
+    like.deadline = below(3) == 0 ? 10000 + 1000 * below(60) : 0;
     put_group(world, g);
     for (int p = 0; p < PODS_MAX && pods > 0; p++) {
         struct pod *pod = &world->pods[p];
@@ -448,6 +452,7 @@ static bool play(struct world *world, const struct sched_plan *plan)
         struct pod *pod = &world->pods[number_in(bind->pod.name, 3)];
 
         pod->life = RUNS;
+        pod->started = world->now;
         pod->node = number_in(bind->node, 4);
         pod->device_count = bind->gpu_group_count ? 0 : bind->device_count;
         for (size_t d = 0; d < pod->device_count; d++)
@@ -549,6 +554,7 @@ static bool run_cluster(uint64_t seed, int64_t events)
         config.plain = i == 1;
         config.seed = (uint64_t)i * 77;
         config.stale_grace_ms = 20000;
+        config.reserve_after_ms = 5000;
         world->sched[i] = sched_new(&config);
         sched_put_topology(world->sched[i], &(struct sched_topology){STR("t"), &level, 1});
     }

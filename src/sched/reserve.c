@@ -1,0 +1,751 @@
+#include "sched/reserve.h"
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/cycle.h"
+#include "sched/place.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/search.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what eviction freed ---- */
+void promises_forgotten(struct sched *sched)
+{
+    bool keep =
+        !QUIRK(sched, NO_RESERVATION) && (sched->config.actions & 1U << SCHED_ACTION_RESERVE) != 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sched->promised.count; i++) {
+        struct pod *pod = sched->promised.items[i];
+
+        if (keep && pod->status == ST_PIPELINED && pod->group && pod->group->reserved) {
+            sched->promised.items[kept++] = pod;
+            continue;
+        }
+        pod->promised = false;
+        if (pod->status == ST_PIPELINED)
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    }
+    sched->promised.count = kept;
+}
+
+static int by_pod_order(const void *a, const void *b)
+{
+    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
+}
+
+static void promised_pods(struct sched *sched, const struct group *group, struct pod_vec *ret)
+{
+    ret->count = 0;
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (group->pods.items[i]->status == ST_PIPELINED)
+            VEC_PUSH(sched->arena, ret, group->pods.items[i]);
+    if (ret->count > 1)
+        qsort(ret->items, ret->count, sizeof(*ret->items), by_pod_order);
+}
+
+/* Places the promised pods again: in the rooms they were promised, or anywhere. Elsewhere only
+ * counts if the group can start there now. */
+static bool place_again(struct sched *sched,
+                        struct group *group,
+                        const struct pod_vec *tasks,
+                        bool anywhere)
+{
+    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, tasks->count + 1);
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+    bool placed = false;
+
+    for (size_t i = 0; i < tasks->count; i++) {
+        nodes[i] = tasks->items[i]->node;
+        pod_set(sched, tasks->items[i], ST_PENDING, NULL, NULL, 0);
+    }
+    placed = anywhere ? allocate_tasks(sched, group, tasks, false, &failure)
+                      : allocate_at(sched, group, tasks, nodes, &failure);
+    if (!placed || (anywhere && group_must_wait(group))) {
+        journal_rollback(sched, mark);
+        return false;
+    }
+    if (group_must_wait(group))
+        group_hold_back(sched, group);
+    return true;
+}
+
+/* Pods of the group were replaced: those that are there now get the room, before anybody else. */
+static bool place_new(struct sched *sched, struct group *group, const struct pod_vec *promised)
+{
+    struct mark mark = journal_mark(sched);
+    struct pod_vec tasks = {0};
+    struct failure failure;
+
+    for (size_t i = 0; i < promised->count; i++)
+        pod_set(sched, promised->items[i], ST_PENDING, NULL, NULL, 0);
+    group_tasks(sched, group, false, &tasks);
+    if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
+        journal_rollback(sched, mark);
+        return false;
+    }
+    if (group_must_wait(group))
+        group_hold_back(sched, group);
+    return true;
+}
+
+static void give_up(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    group->reserved = false;
+    for (size_t i = 0; i < tasks->count; i++)
+        pod_set(sched, tasks->items[i], ST_PENDING, NULL, NULL, 0);
+}
+
+/* The groups with reservations, each once, in the order in which they were promised their room. */
+static void resume_reserved(struct sched *sched, bool anywhere)
+{
+    size_t count = sched->promised.count;
+
+    for (size_t i = 0; i < count; i++) {
+        struct group *group = sched->promised.items[i]->group;
+        struct pod_vec tasks = {0};
+
+        if (!group || !group->reserved || sched->promised.items[i]->status != ST_PIPELINED ||
+            group->resumed_in == sched->cycle * 2 + anywhere)
+            continue;
+        group->resumed_in = sched->cycle * 2 + anywhere;
+        promised_pods(sched, group, &tasks);
+        bool placed = group_eligible(sched, group) &&
+                      (group_satisfied(group) ? place_again(sched, group, &tasks, anywhere)
+                                              : place_new(sched, group, &tasks));
+        if (!placed && !anywhere)
+            give_up(sched, group, &tasks);
+        group->reserved = group->count[ST_PIPELINED] > 0;
+        journal_commit(sched);
+    }
+}
+
+/* ---- who has waited long enough ---- */
+int64_t group_waits_since(const struct group *group)
+{
+    int64_t since = group->spec.created_ms;
+
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (group->pods.items[i]->status == ST_PENDING)
+            since = i64_max(since, group->pods.items[i]->created_ms);
+    return since;
+}
+
+bool group_kept(const struct sched *sched, const struct group *group)
+{
+    return group->kept_in == sched->cycle && group->kept_in;
+}
+
+static bool over_queue(const struct group *group)
+{
+    return group->failure && (group->failure->reason == SCHED_REASON_OVER_LIMIT ||
+                              group->failure->reason == SCHED_REASON_OVER_QUOTA);
+}
+
+static bool lacks_room(const struct group *group)
+{
+    if (!group->failure)
+        return false;
+    enum sched_reason reason = group->failure->reason;
+    return reason == SCHED_REASON_NO_ROOM || reason == SCHED_REASON_TOPOLOGY;
+}
+
+/* The group of a queue that is next and lacks only what others hold. */
+static struct group *head_of(struct sched *sched, const struct queue *queue)
+{
+    struct group *head = NULL;
+    int head_elastic = 0;
+
+    for (size_t i = 0; i < queue->pending.count; i++) {
+        struct group *group = queue->pending.items[i];
+
+        if ((!lacks_room(group) && !over_queue(group)) || !group_eligible(sched, group))
+            continue;
+        int elastic = group_elastic(group);
+        if (elastic < 0 && (!head || group_order(group, elastic, head, head_elastic) < 0)) {
+            head = group;
+            head_elastic = elastic;
+        }
+    }
+    return head;
+}
+
+struct candidate {
+    struct group *group;
+    bool kept;
+    int64_t since_ms;
+};
+struct candidates VEC_FIELDS(struct candidate);
+
+static bool ages(const struct sched *sched)
+{
+    return !QUIRK(sched, NO_AGEING) && sched->config.reserve_after_ms >= 0 &&
+           (sched->config.actions & 1U << SCHED_ACTION_RESERVE) != 0;
+}
+
+void keep_wake(struct sched *sched, const struct group *group)
+{
+    int64_t at_ms = 0;
+
+    if (!ages(sched))
+        return;
+    at_ms = group_waits_since(group) + sched->config.reserve_after_ms;
+    if (at_ms > sched->now_ms)
+        sched_wake(sched, at_ms);
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct candidate *l = a;
+    const struct candidate *r = b;
+
+    if (l->kept != r->kept)
+        return l->kept ? -1 : 1;
+    if (l->since_ms != r->since_ms)
+        return l->since_ms < r->since_ms ? -1 : 1;
+    return str_cmp(l->group->key, r->group->key);
+}
+
+static void find_candidates(struct sched *sched, struct candidates *ret)
+{
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        struct group *group = head_of(sched, sched->queues.items[q]);
+        int64_t since = group ? group_waits_since(group) : 0;
+
+        if (!group)
+            continue;
+        if (sched->now_ms < since + sched->config.reserve_after_ms)
+            continue; /* keep_wake() saw to it that it is looked at then */
+        bool kept = group->kept_in && group->kept_in + 1 == sched->cycle;
+        VEC_PUSH(sched->arena, ret,
+                 (struct candidate){group, kept, kept ? group->kept_since_ms : since});
+    }
+    if (ret->count > 1)
+        qsort(ret->items, ret->count, sizeof(*ret->items), by_age);
+}
+
+/* ---- which nodes ---- */
+struct spot {
+    struct node *node;
+    struct str domain;
+    int64_t blocked; /* of the main resource, in use by others */
+    int64_t endless; /* of that, by pods that may run for ever */
+    int64_t ends_ms; /* when the last of them has ended; INT64_MAX: not known */
+    bool sticky;     /* kept for this group before */
+    int64_t *left;   /* by resource, once something is kept here */
+};
+
+struct choice {
+    struct spot *spots;
+    size_t spot_count;
+    struct keep_slot *slots;
+    int64_t blocked;
+    int64_t ends_ms;
+};
+
+static int64_t pod_ends_ms(const struct sched *sched, const struct pod *pod)
+{
+    if (!pod->deadline_ms)
+        return INT64_MAX;
+    return pod->started_ms ? pod->started_ms + pod->deadline_ms
+                           : sched->now_ms + pod->deadline_ms + START_SLACK_MS;
+}
+
+static int64_t held_of(const struct pod *pod, uint32_t res)
+{
+    int64_t held = res == RES_GPU ? pod->share_count : 0;
+
+    for (size_t i = 0; i < pod->want_count; i++)
+        held += pod->wants[i].res == res ? pod->wants[i].amount : 0;
+    return held;
+}
+
+static void weigh_spot(const struct sched *sched,
+                       const struct group *group,
+                       uint32_t res,
+                       struct spot *spot)
+{
+    const struct node *node = spot->node;
+
+    spot->sticky = node->kept_for == group->id;
+    spot->ends_ms = sched->now_ms;
+    for (size_t i = 0; i < node->pods.count; i++) {
+        const struct pod *pod = node->pods.items[i];
+        int64_t held = held_of(pod, res);
+
+        if (!held || !ST_IN(pod->status, ST_ACTIVE) || pod->lent_for == group->id)
+            continue;
+        spot->blocked += held;
+        spot->endless += pod->deadline_ms ? 0 : held;
+        spot->ends_ms = i64_max(spot->ends_ms, pod_ends_ms(sched, pod));
+    }
+}
+
+/* Nodes where least may run for ever. Between those where everything ends, a node that was kept
+ * before comes before any that is still in use: what was promised by when only gets earlier. */
+static int by_worth(const void *a, const void *b)
+{
+    const struct spot *l = a;
+    const struct spot *r = b;
+    int domains = str_cmp(l->domain, r->domain);
+
+    if (domains)
+        return domains;
+    if (l->endless != r->endless)
+        return l->endless < r->endless ? -1 : 1;
+    if (!l->blocked != !r->blocked)
+        return !l->blocked ? -1 : 1;
+    if (l->sticky != r->sticky)
+        return l->sticky ? -1 : 1;
+    if (l->ends_ms != r->ends_ms)
+        return l->ends_ms < r->ends_ms ? -1 : 1;
+    return l->node->rank < r->node->rank ? -1 : l->node->rank > r->node->rank;
+}
+
+/* Nodes that could hold pods of the group once empty, those with least in use first, domain by
+ * domain where the group has to stay in one. */
+static void find_spots(struct sched *sched,
+                       const struct group *group,
+                       const struct pod_vec *tasks,
+                       struct choice *choice)
+{
+    const struct pool *pool = group->queue->pool;
+    const struct sched_topology_want *want = &group->sets[0].topology;
+    uint32_t res = tasks->items[0]->gpus || tasks->items[0]->shape->shared ? RES_GPU : RES_CPU;
+
+    choice->spots = ARENA_ARRAY(sched->arena, struct spot, pool->nodes.count + 1);
+    for (size_t i = 0; i < pool->nodes.count; i++) {
+        struct node *node = pool->nodes.items[i];
+        struct spot *spot = &choice->spots[choice->spot_count];
+
+        if (!node->schedulable || node->keep)
+            continue;
+        *spot = (struct spot){.node = node};
+        if (want->topology.len && want->required.len) {
+            spot->domain = node_label(node, want->required);
+            if (!str_is_set(spot->domain))
+                continue;
+        }
+        weigh_spot(sched, group, res, spot);
+        choice->spot_count++;
+    }
+    if (choice->spot_count > 1)
+        qsort(choice->spots, choice->spot_count, sizeof(*choice->spots), by_worth);
+}
+
+static bool spot_takes(struct sched *sched, struct spot *spot, const struct pod *pod)
+{
+    size_t count = sched->resources.count;
+
+    if (!filter_allowed(sched, pod->shape, spot->node))
+        return false;
+    if (!spot->left) {
+        spot->left = ARENA_ARRAY(sched->arena, int64_t, count);
+        memcpy(spot->left, spot->node->total, count * sizeof(*spot->left));
+    }
+    for (size_t i = 0; i < pod->want_count; i++)
+        if (spot->left[pod->wants[i].res] < pod->wants[i].amount)
+            return false;
+    if (spot->left[RES_PODS] < 1 ||
+        (pod->shape->shared && spot->left[RES_GPU] < pod->shape->devices))
+        return false;
+    for (size_t i = 0; i < pod->want_count; i++)
+        spot->left[pod->wants[i].res] -= pod->wants[i].amount;
+    spot->left[RES_PODS]--;
+    spot->left[RES_GPU] -= pod->shape->shared ? pod->shape->devices : 0;
+    return true;
+}
+
+/* Spots [from, to), which are one domain, for all tasks. */
+static bool choose_among(struct sched *sched,
+                         const struct pod_vec *tasks,
+                         size_t from,
+                         size_t to,
+                         struct choice *choice)
+{
+    const struct spot *last = NULL;
+    size_t at = from;
+
+    choice->blocked = 0;
+    choice->ends_ms = sched->now_ms;
+    for (size_t i = 0; i < tasks->count; i++) {
+        if (i && tasks->items[i]->shape != tasks->items[i - 1]->shape)
+            at = from;
+        while (at < to && !spot_takes(sched, &choice->spots[at], tasks->items[i]))
+            at++;
+        if (at == to)
+            return false;
+        struct spot *spot = &choice->spots[at];
+        choice->slots[i] = (struct keep_slot){spot->node, tasks->items[i]};
+        if (spot != last) {
+            choice->blocked += spot->blocked;
+            choice->ends_ms = i64_max(choice->ends_ms, spot->ends_ms);
+        }
+        last = spot;
+    }
+    return true;
+}
+
+/* The domain where least is in the way. */
+static bool choose(struct sched *sched, const struct pod_vec *tasks, struct choice *choice)
+{
+    struct keep_slot *best = NULL;
+    int64_t blocked = INT64_MAX;
+    int64_t ends_ms = 0;
+
+    for (size_t from = 0, to = 0; from < choice->spot_count; from = to) {
+        for (to = from; to < choice->spot_count &&
+                        str_eq(choice->spots[to].domain, choice->spots[from].domain);
+             to++)
+            continue;
+        choice->slots = ARENA_ARRAY(sched->arena, struct keep_slot, tasks->count);
+        if (!choose_among(sched, tasks, from, to, choice) || choice->blocked >= blocked)
+            continue;
+        best = choice->slots;
+        blocked = choice->blocked;
+        ends_ms = choice->ends_ms;
+    }
+    choice->slots = best;
+    choice->blocked = blocked;
+    choice->ends_ms = ends_ms;
+    return best != NULL;
+}
+
+/* ---- keeping ---- */
+static void slot_count(const struct keep_slot *slot, int64_t sign)
+{
+    const struct pod *pod = slot->pod;
+
+    for (size_t i = 0; i < pod->want_count; i++)
+        slot->node->releasing[pod->wants[i].res] -= sign * pod->wants[i].amount;
+    slot->node->releasing[RES_PODS] -= sign;
+    if (pod->shape->shared)
+        slot->node->releasing[RES_GPU] -= sign * pod->shape->devices;
+}
+
+/* What the group will take of its queues' limits is not for others either. */
+static void queues_count(const struct keep *keep, int64_t sign)
+{
+    for (struct queue *queue = keep->group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            queue->kept[r] += sign * keep->request[r];
+            queue->kept_fixed[r] += keep->group->preemptible ? 0 : sign * keep->request[r];
+        }
+}
+
+static void keep_apply(struct sched *sched, struct keep *keep, bool on)
+{
+    if (keep->applied == on)
+        return;
+    keep->applied = on;
+    queues_count(keep, on ? 1 : -1);
+    for (size_t i = 0; i < keep->count; i++) {
+        struct node *node = keep->slots[i].node;
+
+        slot_count(&keep->slots[i], on ? 1 : -1);
+        node->keep = on ? keep : NULL;
+        if (i + 1 == keep->count || keep->slots[i + 1].node != node)
+            index_update(sched, node);
+    }
+}
+
+void keep_lift(struct sched *sched, const struct group *group)
+{
+    if (group->keep)
+        keep_apply(sched, group->keep, false);
+}
+
+void keep_restore(struct sched *sched, const struct group *group)
+{
+    if (group->keep)
+        keep_apply(sched, group->keep, true);
+}
+
+void keeps_close(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->keeps.count; i++) {
+        keep_apply(sched, sched->keeps.items[i], false);
+        sched->keeps.items[i]->group->keep = NULL;
+    }
+    sched->keeps.count = 0;
+}
+
+static void keep_open(struct sched *sched,
+                      struct group *group,
+                      const struct pod_vec *tasks,
+                      int64_t since_ms)
+{
+    struct choice choice = {0};
+    bool nodes = !over_queue(group);
+
+    if (nodes)
+        find_spots(sched, group, tasks, &choice);
+    if (nodes && !choose(sched, tasks, &choice))
+        return;
+    struct keep *keep = ARENA_NEW(sched->arena, struct keep);
+    *keep = (struct keep){.group = group,
+                          .slots = choice.slots,
+                          .count = nodes ? tasks->count : 0,
+                          .starts_ms = choice.ends_ms == INT64_MAX ? 0 : choice.ends_ms};
+    tasks_request(tasks, keep->request);
+    for (size_t i = 0; i < keep->count; i++)
+        keep->slots[i].node->kept_for = group->id;
+    group->kept_in = sched->cycle;
+    group->kept_since_ms = since_ms;
+    group->kept_start_ms = keep->starts_ms;
+    group->kept_blocked = choice.blocked;
+    group->keep = keep;
+    VEC_PUSH(NULL, &sched->keeps, keep);
+    keep_apply(sched, keep, true);
+}
+
+/* ---- lending and calling back ---- */
+/* Groups that can be told to go at any moment. */
+static bool evictable(const struct sched *sched, const struct group *group)
+{
+    return group->preemptible && !group->semi && !group->reserved &&
+           runtime_of(sched, group, SCHED_ACTION_PREEMPT) <= 0 &&
+           runtime_of(sched, group, SCHED_ACTION_RECLAIM) <= 0;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct node *l = *(struct node *const *)a;
+    const struct node *r = *(struct node *const *)b;
+
+    return l->rank < r->rank ? -1 : l->rank > r->rank;
+}
+
+static struct node_set lendable(struct sched *sched, const struct pod *pod, bool evicted)
+{
+    struct node_set set = {0};
+    size_t most = 0;
+
+    for (size_t k = 0; k < sched->keeps.count; k++)
+        most += sched->keeps.items[k]->count;
+    set.nodes = ARENA_ARRAY(sched->arena, struct node *, most + 1);
+    for (size_t k = 0; k < sched->keeps.count; k++) {
+        const struct keep *keep = sched->keeps.items[k];
+        bool ends = pod->deadline_ms && keep->starts_ms &&
+                    sched->now_ms + pod->deadline_ms + START_SLACK_MS <= keep->starts_ms;
+
+        for (size_t i = 0; keep->applied && (evicted || ends) && i < keep->count; i++)
+            if (keep->group->queue->pool == pod->group->queue->pool &&
+                (!i || keep->slots[i].node != keep->slots[i - 1].node))
+                set.nodes[set.count++] = keep->slots[i].node;
+    }
+    if (set.count > 1)
+        qsort(set.nodes, set.count, sizeof(*set.nodes), by_rank);
+    return set;
+}
+
+/* Looks at the nodes as they are without keeps; the indexes are not asked. */
+static void keeps_hidden(struct sched *sched, bool hidden)
+{
+    for (size_t k = 0; k < sched->keeps.count; k++) {
+        const struct keep *keep = sched->keeps.items[k];
+        for (size_t i = 0; keep->applied && i < keep->count; i++)
+            slot_count(&keep->slots[i], hidden ? -1 : 1);
+    }
+}
+
+bool keep_lend(struct sched *sched, struct pod *pod, struct placement *ret)
+{
+    if (!sched->keeps.count || pod->shape->shared || pod->claim_count || pod->group->keep)
+        return false;
+    bool back = evictable(sched, pod->group);
+    struct node_set set = lendable(sched, pod, back);
+    if (!set.count)
+        return false;
+    keeps_hidden(sched, true);
+    bool found = place_find(sched, pod, &set, ret) && ret->fit == FIT_IDLE;
+    keeps_hidden(sched, false);
+    if (found && back)
+        ret->lent_for = ret->node->keep->group->id;
+    return found;
+}
+
+struct recall {
+    struct sched *sched;
+    const struct group *group;
+    VEC(struct undo) gone; /* where they were */
+};
+
+static void send_away(struct recall *recall, struct pod *pod)
+{
+    struct undo place = {
+        .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
+
+    memcpy(place.shares, pod->shares, sizeof(place.shares));
+    VEC_PUSH(recall->sched->arena, &recall->gone, place);
+    if (pod->status == ST_PIPELINED)
+        pod_set(recall->sched, pod, ST_PENDING, NULL, NULL, 0);
+    else
+        pod_set(recall->sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+}
+
+/* A pod above its group's minimum goes alone, otherwise the whole group goes. */
+static void call_back(struct recall *recall, struct pod *pod)
+{
+    struct group *group = pod->group;
+    const struct set *set = &group->sets[pod->set];
+
+    if (!ST_IN(pod->status, ST_ALLOCATED))
+        return; /* with its group already */
+    if (set_active(set) > set->min) {
+        send_away(recall, pod);
+        return;
+    }
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (group->pods.items[i]->set != SET_NONE && ST_IN(group->pods.items[i]->status, ST_ACTIVE))
+            send_away(recall, group->pods.items[i]);
+}
+
+static void call_back_lent(struct recall *recall)
+{
+    const struct pool *pool = recall->group->queue->pool;
+
+    for (size_t n = 0; n < pool->nodes.count; n++) {
+        const struct node *node = pool->nodes.items[n];
+        struct pod_vec lent = {0};
+
+        if (node->kept_for != recall->group->id)
+            continue;
+        for (size_t i = 0; i < node->pods.count; i++)
+            if (node->pods.items[i]->lent_for == recall->group->id &&
+                node->pods.items[i]->set != SET_NONE &&
+                evictable(recall->sched, node->pods.items[i]->group))
+                VEC_PUSH(recall->sched->arena, &lent, node->pods.items[i]);
+        if (lent.count > 1)
+            qsort(lent.items, lent.count, sizeof(*lent.items), by_pod_order);
+        for (size_t i = 0; i < lent.count; i++)
+            call_back(recall, lent.items[i]);
+    }
+}
+
+static bool still_fits(const struct undo *place)
+{
+    const struct node *node = place->node;
+
+    for (size_t i = 0; i < place->pod->want_count; i++) {
+        const struct want *want = &place->pod->wants[i];
+        /* It goes on holding its room, which then is nobody else's to be promised. */
+        if (node->idle[want->res] + node->releasing[want->res] < want->amount)
+            return false;
+    }
+    return node->idle[RES_PODS] + node->releasing[RES_PODS] >= 1;
+}
+
+/* Groups whose room was not needed in the end stay. */
+static void spare_unneeded(struct recall *recall)
+{
+    struct sched *sched = recall->sched;
+
+    for (size_t from = 0, to = 0; from < recall->gone.count; from = to) {
+        const struct group *group = recall->gone.items[from].pod->group;
+        struct mark mark = journal_mark(sched);
+        bool fits = true;
+
+        for (to = from; to < recall->gone.count && recall->gone.items[to].pod->group == group;
+             to++) {
+            const struct undo *place = &recall->gone.items[to];
+
+            fits =
+                fits && place->status != ST_PIPELINED && !place->share_count && still_fits(place);
+            if (fits)
+                pod_set(sched, place->pod, place->status, place->node, NULL, 0);
+        }
+        if (!fits)
+            journal_rollback(sched, mark);
+    }
+}
+
+/* Whether the group can start in what was lent out, once that is given back. */
+static bool call_back_for(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    struct recall recall = {.sched = sched, .group = group};
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+
+    call_back_lent(&recall);
+    if (!recall.gone.count || !allocate_tasks(sched, group, tasks, true, &failure)) {
+        journal_rollback(sched, mark);
+        return false;
+    }
+    spare_unneeded(&recall);
+    for (size_t i = 0; i < recall.gone.count; i++) {
+        recall.gone.items[i].pod->action = SCHED_ACTION_RESERVE;
+        recall.gone.items[i].pod->evicted_for = group;
+    }
+    group->reserved = true;
+    return true;
+}
+
+/* ---- the action ---- */
+static bool start_aged(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    struct failure failure;
+
+    if (allocate_tasks(sched, group, tasks, false, &failure)) {
+        if (group_must_wait(group)) {
+            group_hold_back(sched, group);
+            group->reserved = !QUIRK(sched, NO_RESERVATION);
+        }
+        return true;
+    }
+    explain_failure(sched, group, &failure);
+    return call_back_for(sched, group, tasks);
+}
+
+static bool has_right(struct sched *sched, const struct group *group, const struct pod_vec *tasks)
+{
+    int64_t request[SCHED_RESOURCES];
+
+    tasks_request(tasks, request);
+    return sched->config.without_proportion || queue_could_hold(group, request);
+}
+
+static void keep_for_aged(struct sched *sched)
+{
+    struct candidates candidates = {0};
+
+    find_candidates(sched, &candidates);
+    for (size_t i = 0; i < candidates.count; i++) {
+        const struct candidate *candidate = &candidates.items[i];
+        struct group *group = candidate->group;
+        struct pod_vec tasks = {0};
+        size_t open = 0;
+
+        for (size_t k = 0; k < sched->keeps.count; k++)
+            open += sched->keeps.items[k]->group->queue->pool == group->queue->pool;
+        group_tasks(sched, group, false, &tasks);
+        if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks))
+            continue;
+        if (start_aged(sched, group, &tasks))
+            journal_commit(sched);
+        else
+            keep_open(sched, group, &tasks, candidate->kept ? candidate->since_ms : sched->now_ms);
+    }
+}
+
+void action_reserve(struct sched *sched)
+{
+    if (!QUIRK(sched, NO_RESERVATION))
+        resume_reserved(sched, false);
+    if (ages(sched))
+        keep_for_aged(sched);
+    if (!QUIRK(sched, NO_RESERVATION))
+        resume_reserved(sched, true);
+}
