@@ -20,7 +20,7 @@
 
 struct walk {
     struct arena *arena;
-    bool over; /* absent leaves the member alone */
+    bool over; /* absent or wrong leaves the member alone */
     struct err *err;
 };
 
@@ -73,9 +73,14 @@ static const char *expected_words(const struct walk *walk, const struct decode_f
 {
     struct str text = STR("one of");
 
-    for (size_t i = 0; field->words[i]; i++)
-        text =
-            str_printf(walk->arena, STR_FMT "%s %s", STR_ARG(text), i ? "," : "", field->words[i]);
+    const char *separator = "";
+
+    for (size_t i = 0; field->words[i]; i++) {
+        if (!*field->words[i])
+            continue;
+        text = str_printf(walk->arena, STR_FMT "%s %s", STR_ARG(text), separator, field->words[i]);
+        separator = ",";
+    }
     return text.p;
 }
 
@@ -304,16 +309,20 @@ static int walk_table(struct walk *walk,
 {
     struct schema_path path = {.up = up, .name = str_from(table->at)};
     const struct schema_path *here = table->at ? &path : up;
-    int r = 0;
+    int first = 0;
 
     if (table->at)
         object = json_at(object, table->at);
     if (!json_is_null(object) && !json_is(object, JSON_OBJECT))
         return here ? wrong(walk, here, object, "an object")
                     : err_set(walk->err, -EINVAL, "an object is expected");
-    for (size_t i = 0; i < table->count && !r; i++)
-        r = walk_field(walk, &table->fields[i], object, here, out);
-    return r;
+    for (size_t i = 0; i < table->count && (!first || walk->over); i++) {
+        struct walk quiet = {.arena = walk->arena, .over = true};
+        int r = walk_field(first ? &quiet : walk, &table->fields[i], object, here, out);
+
+        first = first ? first : r;
+    }
+    return first;
 }
 
 static int decode(struct walk *walk,
@@ -327,7 +336,7 @@ static int decode(struct walk *walk,
     if (walk->over)
         memcpy(copy, ret, table->size);
     r = walk_table(walk, table, object, NULL, copy);
-    if (!r)
+    if (!r || walk->over)
         memcpy(ret, copy, table->size);
     return r;
 }

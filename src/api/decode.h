@@ -37,7 +37,12 @@ struct json;
  * in the words of the API, else zero. What is there must be of the field's type and in its range,
  * or decoding ends with -EINVAL and "spec.limits.restarts: 200 is not within 0..100". Fields that
  * no table names are not looked at: schemas refuse or prune them. Everything decoded points into
- * the tree, the arena or the table. */
+ * the tree, the arena or the table.
+ *
+ * Every kind of deploy/crds says by a struct decode_kind, beside its tables, what it reads; the
+ * list of them is in src/control/tables_test.c, which compares each with its schema. To add a kind:
+ * write the table, make its decode_kind, add it to that list, and follow what the test says until
+ * it has nothing to say. */
 enum decode_type {
     DECODE_STR,      /* struct str */
     DECODE_BOOL,     /* bool */
@@ -66,7 +71,7 @@ struct decode_field {
     int64_t min;              /* min == max == 0: any; .max alone means 0..max */
     int64_t max;              /* of STRS, MAP, LIST: how many; 0: DECODE_ITEMS_MAX */
     const char *absent;       /* "3", "true", "10m", "Running"; not held against min..max */
-    const char *const *words; /* of ENUM, NULL-terminated */
+    const char *const *words; /* of ENUM, NULL-terminated; "" keeps an index for "absent" */
     const struct decode_table *table;
 };
 
@@ -109,13 +114,29 @@ int decode_object(const struct decode_table *table,
                   const struct json *object,
                   void *ret,
                   struct err *err);
-/* The same, but what is absent leaves its member alone and is never missed: for what one object
- * says over another. */
+/* The same, but what is absent leaves its member alone and is never missed; so does what is wrong,
+ * and decoding goes on behind it: the first error is returned and all the rest is used. For what
+ * one object says over another, and for readers who must make do. */
 int decode_over(const struct decode_table *table,
                 struct arena *arena,
                 const struct json *object,
                 void *ret,
                 struct err *err);
+
+/* What the code reads of a kind: for the test, and for whoever asks what a field does here. */
+struct decode_carried {
+    const char *path; /* "spec.displayName"; what is below it is meant too */
+    const char *why;  /* it is stored and shown, but nothing here reads it */
+};
+
+#define DECODE_TABLES_MAX 4
+
+struct decode_kind {
+    const char *crd;     /* "queues.scheduling.run.ai" */
+    const char *version; /* NULL: all that the CRD has */
+    const struct decode_table *tables[DECODE_TABLES_MAX];
+    const struct decode_carried *carried; /* up to a NULL path; may be NULL */
+};
 
 /* ---- for the macros above ---- */
 #define DECODE_CHECK(truth)      (0 * sizeof(char[(truth) ? 1 : -1]))

@@ -231,3 +231,19 @@ TEST(decoding_over_changes_only_what_is_said)
     EXPECT(decode_over(&thing_table, &arena, NULL, &thing, NULL) == 0);
     EXPECT(thing.shape.memory_bytes == 9 && !thing.suspend);
 }
+
+TEST(decoding_over_uses_what_is_right_and_tells_the_first_error)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct thing thing = {.restarts = 5};
+    struct json *tree = NULL;
+    struct err err = {0};
+
+    EXPECT(json_parse(&arena,
+                      STR("{\"spec\":{\"jobQueue\":1,\"suspend\":true,\"limits\":{\"restarts\":-3},"
+                          "\"roles\":[{\"name\":\"a\"}]}}"),
+                      &tree, NULL) == 0);
+    EXPECT(decode_over(&thing_table, &arena, tree, &thing, &err) == -EINVAL);
+    EXPECT(strcmp(err.text, "spec.jobQueue: 1 is not a string") == 0);
+    EXPECT(!thing.queue.len && thing.suspend && thing.restarts == 5 && thing.role_count == 1);
+}

@@ -15,6 +15,7 @@
 #include "control/job.h"
 #include "control/status.h"
 #include "control/torchrun.h"
+#include "control/torchrun_model.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,7 +135,11 @@ static int collect_owners(struct run *run,
         struct job_model model = {.object = chain[count - 1]};
 
         torchrun_job_kind.translate(run->input, model.object, run->arena, &model);
+        const struct torchrun *t = model.front;
         in->torchrun_min = (int64_t)job_min_size(&model);
+        if (t->spec.topology_required.len || t->spec.topology_preferred.len)
+            in->torchrun_topology = (struct grouping_topology){
+                t->spec.topology, t->spec.topology_required, t->spec.topology_preferred};
     }
     return 0;
 }

@@ -73,7 +73,9 @@ struct grouping_input {
     struct str defaults; /* JSON list of {typeName, group, priorityName, preemptibility}; or none */
     bool knative_gang;   /* a revision is a gang, not pods one by one */
     bool legacy_jobs;    /* honour groups that older versions made for Jobs */
-    int64_t torchrun_min; /* TorchrunJob: pods of the gang */
+    /* TorchrunJob: pods of the gang, and where its queue or spec wants them. */
+    int64_t torchrun_min;
+    struct grouping_topology torchrun_topology;
 };
 
 struct grouping_rule;

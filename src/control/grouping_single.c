@@ -32,6 +32,8 @@ int grouping_torchrun(const struct grouping_input *input,
         return 0;
     }
     ret->min_member = input->torchrun_min > 0 ? input->torchrun_min : 1;
+    if (!ret->topology.topology.len) /* what annotations say wins, as everywhere */
+        ret->topology = input->torchrun_topology;
     return 0;
 }
 

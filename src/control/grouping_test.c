@@ -169,6 +169,32 @@ TEST(pods_are_grouped_by_the_rule_of_their_owners_kind)
     }
 }
 
+TEST(a_torchrun_job_is_placed_as_its_queue_says_unless_an_annotation_does)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue")};
+    struct grouping_input in = {.arena = &arena,
+                                .config = &config,
+                                .find = find,
+                                .next = next,
+                                .owner_count = 1,
+                                .torchrun_topology = {STR("dc"), STR("rack"), STR_NONE}};
+    struct grouping group;
+
+    in.pod = parse(&arena, STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"d\"}}"));
+    in.owners[0] = parse(&arena, STR("{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":"
+                                     "\"TorchrunJob\"," META "}"));
+    EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+    EXPECT(str_is(group.topology.topology, "dc") && str_is(group.topology.required, "rack"));
+    in.owners[0] =
+        parse(&arena, STR("{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\","
+                          "\"metadata\":{\"name\":\"o\",\"namespace\":\"d\",\"annotations\":{"
+                          "\"kai.scheduler/topology\":\"other\","
+                          "\"kai.scheduler/topology-preferred-placement\":\"zone\"}}}"));
+    EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+    EXPECT(str_is(group.topology.topology, "other") && !group.topology.required.len);
+}
+
 TEST(the_queue_of_a_pod_is_found_on_its_owner_then_on_itself)
 {
     static const struct {

@@ -20,22 +20,7 @@
 
 /* TorchrunJob, a front end of the job engine: object to model, state to status. */
 
-#define RESTARTS_DEFAULT 3
-#define LABEL_BYTES_MAX  63
-
-const struct json *torchrun_pick(const struct torchrun *t, const char *path)
-{
-    const struct json *value = json_at(t->job_spec, path);
-
-    if (json_is_null(value))
-        value = json_at(t->queue_spec, path);
-    return json_is_null(value) ? NULL : value;
-}
-
-struct str torchrun_pick_str(const struct torchrun *t, const char *path)
-{
-    return json_str(torchrun_pick(t, path));
-}
+#define LABEL_BYTES_MAX 63
 
 static void problem(struct job_model *model,
                     const char *condition,
@@ -68,7 +53,7 @@ static int64_t largest_node(const struct torchrun *t)
 
 static int64_t template_gpus(const struct torchrun *t)
 {
-    JSON_FOREACH(json_at(t->queue_spec, "podTemplate.spec.containers"), container) {
+    JSON_FOREACH(json_at(t->spec.pod_template, "spec.containers"), container) {
         const struct json *resources = json_get(container, "resources");
         int64_t gpus = 0;
 
@@ -85,34 +70,21 @@ static int64_t template_gpus(const struct torchrun *t)
     return 0;
 }
 
-static void read_shape(struct torchrun *t, struct job_model *model)
+static void read_shape(struct torchrun *t)
 {
-    const struct json *gpus = torchrun_pick(t, "nodeResources.gpus");
-    struct err err = {0};
-
-    t->shape_from_template = !torchrun_pick(t, "nodeResources") && template_gpus(t) > 0;
-    if (gpus)
-        t->gpus_per_node = json_i64_or(gpus, 0);
+    t->shape_from_template = !t->spec.node_resources && template_gpus(t) > 0;
+    if (t->spec.node_gpus >= 0)
+        t->gpus_per_node = t->spec.node_gpus;
     else if (t->shape_from_template)
         t->gpus_per_node = template_gpus(t);
     else
         t->gpus_per_node = largest_node(t);
-    if (quantity_milli_json(torchrun_pick(t, "nodeResources.cpus"), &t->node_cpu_milli, &err) < 0)
-        problem(model, "InvalidSpec", "InvalidQuantity",
-                str_printf(t->arena, "nodeResources.cpus: %s", err.text));
-    if (quantity_whole_json(torchrun_pick(t, "nodeResources.memory"), &t->node_memory_bytes, &err) <
-        0)
-        problem(model, "InvalidSpec", "InvalidQuantity",
-                str_printf(t->arena, "nodeResources.memory: %s", err.text));
 }
 
 static void read_elastic(struct torchrun *t, struct job_model *model)
 {
-    const struct json *spec = t->job_spec;
-    int64_t min =
-        json_i64_or(json_at(spec, "elastic.minNodes"), json_i64_or(json_get(spec, "minNodes"), 0));
-    int64_t max =
-        json_i64_or(json_at(spec, "elastic.maxNodes"), json_i64_or(json_get(spec, "maxNodes"), 0));
+    int64_t min = t->spec.min_nodes;
+    int64_t max = t->spec.max_nodes;
 
     if (!min && !max)
         return;
@@ -142,11 +114,9 @@ static void read_elastic(struct torchrun *t, struct job_model *model)
 
 static void read_size(struct torchrun *t, struct job_model *model)
 {
-    const struct json *spec = t->job_spec;
-    int64_t gpus = json_i64_or(json_get(spec, "numGPUs"), -1);
-    int64_t nodes = json_i64_or(json_get(spec, "numNodes"), 0);
-    bool elastic = json_at(spec, "elastic.minNodes") || json_at(spec, "elastic.maxNodes") ||
-                   json_get(spec, "minNodes") || json_get(spec, "maxNodes");
+    int64_t gpus = t->spec.num_gpus;
+    int64_t nodes = t->spec.num_nodes;
+    bool elastic = t->spec.min_nodes || t->spec.max_nodes;
     int64_t *each = ARENA_ARRAY(t->arena, int64_t, JOB_PODS_MAX);
 
     t->worker->gpus = each;
@@ -169,7 +139,6 @@ static void read_size(struct torchrun *t, struct job_model *model)
     for (size_t i = 0; i < t->worker->count; i++)
         t->gpus_total += each[i];
     t->worker->min = t->worker->max = t->worker->count;
-    t->nproc = json_i64_or(json_get(spec, "nprocPerNode"), 0);
     read_elastic(t, model);
 }
 
@@ -177,11 +146,10 @@ static void read_size(struct torchrun *t, struct job_model *model)
 
 static void read_rendezvous(struct torchrun *t)
 {
-    struct str backend = torchrun_pick_str(t, "distributed.rdzvBackend");
-    struct str endpoint = torchrun_pick_str(t, "distributed.rdzvEndpoint");
+    struct str backend = t->spec.rdzv_backend;
+    struct str endpoint = t->spec.rdzv_endpoint;
 
     t->rdzv_backend = backend.len ? backend : STR("c10d");
-    t->rdzv_port = json_i64_or(torchrun_pick(t, "distributed.port"), 0);
     /* An etcd is no place for c10d or static: queues carry such an endpoint as a default. */
     if (str_starts(t->rdzv_backend, STR("etcd")) || !str_ends(endpoint, STR(":2379")))
         t->rdzv_endpoint = endpoint;
@@ -191,21 +159,13 @@ static void read_rendezvous(struct torchrun *t)
 
 static void read_policy(const struct torchrun *t, struct job_model *model)
 {
-    struct str clean = torchrun_pick_str(t, "reliability.cleanPodPolicy");
-    int64_t ttl = json_i64_or(torchrun_pick(t, "reliability.ttlSecondsAfterFinished"), -1);
-
-    model->suspend = json_bool_or(json_get(t->job_spec, "suspend"), false);
-    t->worker->restart = str_is(torchrun_pick_str(t, "reliability.restartPolicy"), "Never")
-                             ? JOB_RESTART_NEVER
-                             : JOB_RESTART_ALWAYS;
-    model->max_restarts =
-        json_i64_or(torchrun_pick(t, "reliability.maxRestarts"), RESTARTS_DEFAULT);
-    model->deadline_ms =
-        json_i64_or(torchrun_pick(t, "reliability.activeDeadlineSeconds"), 0) * 1000;
-    model->ttl_ms = ttl < 0 ? -1 : ttl * 1000;
-    model->clean = str_is(clean, "All")    ? JOB_CLEAN_ALL
-                   : str_is(clean, "None") ? JOB_CLEAN_NONE
-                                           : JOB_CLEAN_RUNNING;
+    model->suspend = t->spec.suspend;
+    t->worker->restart =
+        t->spec.restart == TORCHRUN_RESTART_NEVER ? JOB_RESTART_NEVER : JOB_RESTART_ALWAYS;
+    model->max_restarts = t->spec.max_restarts;
+    model->deadline_ms = t->spec.deadline_s * 1000;
+    model->ttl_ms = t->spec.ttl_s < 0 ? -1 : t->spec.ttl_s * 1000;
+    model->clean = (__typeof__(model->clean))t->spec.clean;
 }
 
 static void merge_strings(struct arena *arena, struct json *to, const struct json *from)
@@ -225,13 +185,12 @@ static void make_labels(struct torchrun *t, struct job_model *model)
 {
     struct json *labels = json_new_object(t->arena);
     struct json *annotations = json_new_object(t->arena);
-    struct str job_name = json_str(json_get(t->job_spec, "jobName"));
+    struct str job_name = t->spec.job_name;
 
-    merge_strings(t->arena, labels, json_at(t->queue_spec, "podTemplate.metadata.labels"));
-    merge_strings(t->arena, labels, json_get(t->job_spec, "labels"));
-    merge_strings(t->arena, annotations,
-                  json_at(t->queue_spec, "podTemplate.metadata.annotations"));
-    merge_strings(t->arena, annotations, json_get(t->job_spec, "annotations"));
+    merge_strings(t->arena, labels, json_at(t->spec.pod_template, "metadata.labels"));
+    merge_strings(t->arena, labels, t->spec.labels);
+    merge_strings(t->arena, annotations, json_at(t->spec.pod_template, "metadata.annotations"));
+    merge_strings(t->arena, annotations, t->spec.annotations);
     json_add_c(t->arena, labels, "app", "torchrun");
     label(t->arena, labels, JOB_LABEL_NAME, t->job->name);
     label(t->arena, labels, "torchrun.ai/job-name", job_name.len ? job_name : t->job->name);
@@ -246,7 +205,12 @@ static void make_labels(struct torchrun *t, struct job_model *model)
 
 static bool find_queue(struct torchrun *t, struct job_model *model)
 {
-    t->queue_name = torchrun_job_queue(t->job_spec);
+    const struct json *job = object_json(t->job, t->arena);
+    struct err err = {0};
+    int r = 0;
+
+    t->queue_name = torchrun_job_queue(t->arena, job);
+    (void)torchrun_spec_read(t->arena, NULL, job, &t->spec, NULL);
     if (!t->queue_name.len) {
         problem(model, "QueueNotFound", "NoQueue",
                 STR("spec.jobQueue is missing: name the TorchrunQueue to run in"));
@@ -262,9 +226,12 @@ static bool find_queue(struct torchrun *t, struct job_model *model)
         return false;
     }
     arena_defer(t->arena, object_release, object_ref(t->queue));
-    t->queue_spec = json_get(object_json(t->queue, t->arena), "spec");
-    t->kai_queue = torchrun_kai_queue(t->queue, t->queue_spec);
-    struct str bad = torchrun_template_problem(t->queue_spec, t->arena);
+    const struct json *queue = object_json(t->queue, t->arena);
+    t->kai_queue = torchrun_queue_map(t->arena, t->queue, queue).queue;
+    r = torchrun_spec_read(t->arena, queue, job, &t->spec, &err);
+    if (r)
+        problem(model, "InvalidSpec", "InvalidField", str_printf(t->arena, "%s", err.text));
+    struct str bad = torchrun_template_problem(t->spec.pod_template, t->arena);
     if (bad.len)
         problem(model, "QueueInvalid", "InvalidTemplate",
                 str_printf(t->arena, "TorchrunQueue " STR_FMT ": " STR_FMT, STR_ARG(t->queue_name),
@@ -280,32 +247,26 @@ static void translate(const struct control_input *input,
     struct torchrun *t = ARENA_NEW(arena, struct torchrun);
 
     *t = (struct torchrun){.input = input, .arena = arena, .job = object};
-    t->job_spec = json_get(object_json(object, arena), "spec");
-    t->job_id = json_str(json_get(t->job_spec, "jobID"));
-    if (!t->job_id.len)
-        t->job_id = object->uid;
     model->front = t;
     VEC_PUSH(arena, &model->roles, (struct job_role){.name = STR("worker")});
     t->worker = &model->roles.items[0];
     model->headless = true;
     bool found = find_queue(t, model);
+    t->job_id = t->spec.job_id.len ? t->spec.job_id : object->uid;
     read_policy(t, model);
     if (!found)
         return;
-    if (!json_str(json_get(t->job_spec, "command")).len)
+    if (!t->spec.command.len)
         problem(model, "InvalidSpec", "NoCommand",
                 STR("spec.command is missing: say what every rank shall run"));
-    t->mount_path = json_str(torchrun_pick(t, "storage.workspace.mountPath"));
-    if (!t->mount_path.len)
-        t->mount_path = torchrun_pick_str(t, "workspaceStorage.mountPath");
+    t->mount_path = t->spec.workspace.mount_path;
     if (!t->mount_path.len)
         t->mount_path = STR(TORCHRUN_MOUNT);
     model->upload = str_is(object_annotation(object, TORCHRUN_WORKSPACE), "upload");
     model->workspace_revision = object_annotation(object, TORCHRUN_REVISION);
-    t->source = torchrun_pick_str(t, "workspaceStorage.source");
-    t->source_url = torchrun_pick_str(t, "workspaceStorage.url");
-    t->host_workspace = model->upload || t->source_url.len || str_is(t->source, "existing");
-    read_shape(t, model);
+    t->host_workspace =
+        model->upload || t->spec.source_url.len || str_is(t->spec.source, "existing");
+    read_shape(t);
     read_size(t, model);
     read_rendezvous(t);
     make_labels(t, model);
@@ -461,7 +422,7 @@ static void jobs_of(const struct cache *cache,
 
         if (job_phase_is_final(phase) || (held_up && phase != JOB_PENDING))
             continue;
-        if (!queue.len || str_eq(torchrun_job_queue(json_get(root, "spec")), queue))
+        if (!queue.len || str_eq(torchrun_job_queue(&arena, root), queue))
             control_keys_add(ret, job->ns, job->name);
     }
 }

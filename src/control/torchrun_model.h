@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "control/job.h"
+#include "control/torchrun_spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,31 +18,20 @@ struct torchrun {
     struct arena *arena;
     const struct object *job;
     const struct object *queue;
-    struct job_role *worker; /* the only role */
-    int64_t gpus_total;      /* of all workers */
-    const struct json *job_spec;
-    const struct json *queue_spec;
+    struct job_role *worker;   /* the only role */
+    int64_t gpus_total;        /* of all workers */
+    struct torchrun_spec spec; /* what the queue says, and the job over it */
     struct str queue_name;
     struct str kai_queue;
     struct str job_id;
     struct str mount_path;    /* of the workspace: /app */
     struct str rdzv_backend;  /* standalone, c10d, static, etcd-v2 */
     struct str rdzv_endpoint; /* given by the user; empty: the job's own */
-    int64_t rdzv_port;        /* given by the user; 0: one of our choosing */
     bool elastic;
-    bool host_workspace; /* the sync pod serves a workspace */
-    struct str source;   /* workspaceStorage: zip, git, s3 or existing; empty: uploads only */
-    struct str source_url;
-    int64_t gpus_per_node;  /* 0: a queue without GPUs */
-    int64_t node_cpu_milli; /* 0: nothing said */
-    int64_t node_memory_bytes;
-    int64_t nproc;            /* ranks of a pod; 0: one a GPU */
+    bool host_workspace;      /* the sync pod serves a workspace */
+    int64_t gpus_per_node;    /* 0: a queue without GPUs */
     bool shape_from_template; /* the trainer's own resources say what a pod gets */
 };
-
-/* The job's value at `path` if it has one, else the queue's. */
-const struct json *torchrun_pick(const struct torchrun *t, const char *path);
-struct str torchrun_pick_str(const struct torchrun *t, const char *path);
 
 /* Fill model->pod_spec, sync_spec and claims. */
 void torchrun_make_pods(struct torchrun *t, struct job_model *model);

@@ -117,7 +117,7 @@ static void require_product(struct arena *arena, struct json *spec, const struct
 
 static void select_gpu_type(struct torchrun *t, struct json *spec, struct job_model *model)
 {
-    struct str type = torchrun_pick_str(t, "nodeResources.gpuType");
+    struct str type = t->spec.gpu_type;
     struct json *products = json_new_array(t->arena);
     const struct object *node;
     size_t cursor = 0;
@@ -154,12 +154,11 @@ static void select_gpu_type(struct torchrun *t, struct json *spec, struct job_mo
 static void make_scheduling(struct torchrun *t, struct json *spec, struct job_model *model)
 {
     struct arena *arena = t->arena;
-    struct str scheduler = torchrun_pick_str(t, "scheduling.scheduler");
-    struct str priority = torchrun_pick_str(t, "scheduling.priorityClassName");
-    const struct json *affinity = torchrun_pick(t, "scheduling.affinity");
+    const struct torchrun_spec *said = &t->spec;
+    struct str priority = said->priority_class;
 
     json_add_str(arena, spec, "schedulerName",
-                 scheduler.len ? scheduler : t->input->config->scheduler_name);
+                 said->scheduler.len ? said->scheduler : t->input->config->scheduler_name);
     if (!priority.len)
         priority = json_str(json_get(spec, "priorityClassName"));
     json_remove(spec, STR("priorityClassName"));
@@ -170,15 +169,13 @@ static void make_scheduling(struct torchrun *t, struct json *spec, struct job_mo
                                     "PriorityClass " STR_FMT
                                     " does not exist: the job runs with the default priority",
                                     STR_ARG(priority));
-    if (affinity)
-        json_set(spec, STR("affinity"), json_clone(arena, affinity));
-    const struct json *selectors[] = {json_at(t->queue_spec, "scheduling.nodeSelector"),
-                                      json_at(t->job_spec, "scheduling.nodeSelector")};
+    if (said->affinity)
+        json_set(spec, STR("affinity"), json_clone(arena, said->affinity));
+    const struct json *selectors[] = {said->queue_node_selector, said->job_node_selector};
     for (size_t i = 0; i < 2; i++)
         if (json_count(selectors[i]))
             merge_into(arena, json_make_path(arena, spec, "nodeSelector"), selectors[i]);
-    const struct json *tolerations[] = {json_at(t->queue_spec, "scheduling.tolerations"),
-                                        json_at(t->job_spec, "scheduling.tolerations")};
+    const struct json *tolerations[] = {said->queue_tolerations, said->job_tolerations};
     for (size_t i = 0; i < 2; i++)
         if (json_count(tolerations[i]))
             append_all(arena, list_of(arena, spec, "tolerations"), tolerations[i]);
@@ -189,13 +186,11 @@ static void make_scheduling(struct torchrun *t, struct json *spec, struct job_mo
 
 static void make_network_env(struct torchrun *t, struct json *env)
 {
-    struct str both = torchrun_pick_str(t, "networking.interface");
-    struct str nccl = torchrun_pick_str(t, "networking.ncclInterface");
-    struct str gloo = torchrun_pick_str(t, "networking.glooInterface");
-    struct str backend = torchrun_pick_str(t, "distributed.backend");
+    struct str both = t->spec.interface;
+    struct str nccl = t->spec.nccl_interface.len ? t->spec.nccl_interface : both;
+    struct str gloo = t->spec.gloo_interface.len ? t->spec.gloo_interface : both;
+    struct str backend = t->spec.backend;
 
-    nccl = nccl.len ? nccl : both;
-    gloo = gloo.len ? gloo : both;
     if (backend.len)
         env_add(t->arena, env, "TORCH_DISTRIBUTED_BACKEND", backend);
     if (nccl.len)
@@ -210,19 +205,19 @@ static void make_env(struct torchrun *t, struct json *trainer)
 {
     struct json *own = json_get(trainer, "env");
     struct json *env = json_new_array(t->arena);
-    struct str setup = json_str(json_get(t->job_spec, "setupCommand"));
-    struct str folder = torchrun_pick_str(t, "workingDir");
+    struct str setup = t->spec.setup_command;
+    struct str folder = t->spec.working_dir;
 
-    append_all(t->arena, env, json_get(t->queue_spec, "env"));
+    append_all(t->arena, env, t->spec.queue_env);
     append_all(t->arena, env, own);
-    append_all(t->arena, env, json_get(t->job_spec, "env"));
+    append_all(t->arena, env, t->spec.job_env);
     make_network_env(t, env);
     env_add(t->arena, env, "TORCHRUN_JOB_NAME", t->job->name);
     env_add(t->arena, env, "TORCHRUN_JOB_ID", t->job_id);
     env_add(t->arena, env, "TORCHRUN_JOB_QUEUE", t->queue_name);
     env_add(t->arena, env, LAUNCH_ENV_JOB,
             str_printf(t->arena, STR_FMT "/" STR_FMT, STR_ARG(t->job->ns), STR_ARG(t->job->name)));
-    env_add(t->arena, env, LAUNCH_ENV_COMMAND, json_str(json_get(t->job_spec, "command")));
+    env_add(t->arena, env, LAUNCH_ENV_COMMAND, t->spec.command);
     if (setup.len)
         env_add(t->arena, env, LAUNCH_ENV_SETUP, setup);
     env_add(t->arena, env, LAUNCH_ENV_APP_DIR, folder.len ? folder : t->mount_path);
@@ -234,12 +229,16 @@ static void make_env(struct torchrun *t, struct json *trainer)
     json_set(trainer, STR("env"), env);
 }
 
-static void copy_field(struct torchrun *t, struct json *to, const char *key, const char *path)
+static void copy(struct torchrun *t, struct json *to, const char *key, const struct json *value)
 {
-    const struct json *value = torchrun_pick(t, path);
-
     if (value)
         json_set(to, str_from(key), json_clone(t->arena, value));
+}
+
+static void copy_str(struct torchrun *t, struct json *to, const char *key, struct str value)
+{
+    if (value.len)
+        json_add_str(t->arena, to, key, value);
 }
 
 static struct json *command_of(struct arena *arena, const char *word)
@@ -258,40 +257,41 @@ static void translate_claims(struct torchrun *t, struct json *spec)
         struct json *claim = json_get(volume, "persistentVolumeClaim");
         struct str alias = json_str(json_get(claim, "claimName"));
 
-        JSON_FOREACH(json_get(t->queue_spec, "resources"), resource)
-            if (alias.len && str_eq(json_str_at(resource, "template.metadata.name"), alias))
+        for (size_t i = 0; i < t->spec.resource_count; i++) {
+            const struct torchrun_resource *resource = &t->spec.resources[i];
+
+            if (alias.len && str_eq(json_str_at(resource->template, "metadata.name"), alias))
                 json_add_str(t->arena, claim, "claimName",
                              torchrun_resource_name(t->queue, resource, t->arena));
+        }
     }
 }
 
 static struct json *make_worker_spec(struct torchrun *t, struct job_model *model)
 {
     struct arena *arena = t->arena;
-    const struct json *template = json_at(t->queue_spec, "podTemplate.spec");
+    const struct json *template = json_get(t->spec.pod_template, "spec");
     struct json *spec = template ? json_clone(arena, template) : json_new_object(arena);
     struct json *trainer = trainer_make(t, spec);
 
-    copy_field(t, trainer, "image", "image");
-    copy_field(t, trainer, "imagePullPolicy", "imagePullPolicy");
-    copy_field(t, trainer, "securityContext", "securityContext");
+    copy_str(t, trainer, "image", t->spec.image);
+    copy_str(t, trainer, "imagePullPolicy", t->spec.image_pull_policy);
+    copy(t, trainer, "securityContext", t->spec.security_context);
     if (!json_str(json_get(trainer, "image")).len)
         json_add_c(arena, trainer, "image", TORCHRUN_IMAGE);
     json_set(trainer, STR("command"), command_of(arena, "worker"));
     json_remove(trainer, STR("args"));
     make_env(t, trainer);
-    copy_field(t, spec, "imagePullSecrets", "imagePullSecrets");
-    copy_field(t, spec, "securityContext", "podSecurityContext");
-    copy_field(t, spec, "serviceAccountName", "serviceAccountName");
-    copy_field(t, spec, "hostNetwork", "networking.hostNetwork");
+    copy(t, spec, "imagePullSecrets", t->spec.image_pull_secrets);
+    copy(t, spec, "securityContext", t->spec.pod_security_context);
+    copy_str(t, spec, "serviceAccountName", t->spec.service_account);
+    copy(t, spec, "hostNetwork", t->spec.host_network);
     /* The engine restarts the gang as a whole: a container never comes back alone. */
     json_add_c(arena, spec, "restartPolicy", "Never");
     make_scheduling(t, spec, model);
     translate_claims(t, spec);
-    append_all(arena, list_of(arena, spec, "volumes"),
-               json_at(t->job_spec, "volumes.additionalVolumes"));
-    append_all(arena, list_of(arena, trainer, "volumeMounts"),
-               json_at(t->job_spec, "volumes.additionalMounts"));
+    append_all(arena, list_of(arena, spec, "volumes"), t->spec.volumes);
+    append_all(arena, list_of(arena, trainer, "volumeMounts"), t->spec.mounts);
     return spec;
 }
 
@@ -301,20 +301,21 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     struct json *spec = json_new_object(arena);
     struct json *sync =
         json_push(json_add_array(arena, spec, "containers"), json_new_object(arena));
-    struct str image = torchrun_pick_str(t, "workspaceStorage.image");
+    struct str image = t->spec.sync_image;
 
     json_add_c(arena, sync, "name", JOB_ROLE_SYNC);
     json_add_str(arena, sync, "image",
                  image.len ? image : json_str_at(worker, "containers.0.image"));
+    copy_str(t, sync, "imagePullPolicy", t->spec.sync_pull_policy);
     json_set(sync, STR("command"), command_of(arena, "sync"));
     struct json *env = json_add_array(arena, sync, "env");
     env_add(arena, env, LAUNCH_ENV_JOB,
             str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(t->job->ns), STR_ARG(t->job->name)));
     env_add(arena, env, LAUNCH_ENV_WORKSPACE_DIR, STR(WORKSPACE_DIR));
-    if (t->source.len)
-        env_add(arena, env, LAUNCH_ENV_SOURCE, t->source);
-    if (t->source_url.len)
-        env_add(arena, env, LAUNCH_ENV_SOURCE_URL, t->source_url);
+    if (t->spec.source.len)
+        env_add(arena, env, LAUNCH_ENV_SOURCE, t->spec.source);
+    if (t->spec.source_url.len)
+        env_add(arena, env, LAUNCH_ENV_SOURCE_URL, t->spec.source_url);
     struct json *port = json_push(json_add_array(arena, sync, "ports"), json_new_object(arena));
     json_add_c(arena, port, "name", JOB_ROLE_SYNC);
     json_add_i64(arena, port, "containerPort", LAUNCH_SYNC_PORT);
@@ -350,7 +351,7 @@ static struct str rdzv_endpoint(const struct torchrun *t,
                                 struct arena *arena)
 {
     struct str job = t->job->name;
-    int64_t port = t->rdzv_port;
+    int64_t port = t->spec.rdzv_port;
 
     if (t->rdzv_endpoint.len)
         return t->rdzv_endpoint;
@@ -369,7 +370,7 @@ static void fill_env(const struct torchrun *t,
                      struct json *env,
                      struct arena *arena)
 {
-    int64_t nproc = t->nproc ? t->nproc : pod->gpus ? pod->gpus : 1;
+    int64_t nproc = t->spec.nproc ? t->spec.nproc : pod->gpus ? pod->gpus : 1;
 
     env_add(arena, env, LAUNCH_ENV_GENERATION,
             str_printf(arena, "%lld", (long long)pod->generation));
@@ -399,8 +400,8 @@ static void fill_resources(const struct torchrun *t,
 {
     struct json *limits = json_make_path(arena, trainer, "resources.limits");
     struct json *requests = json_make_path(arena, trainer, "resources.requests");
-    int64_t cpu_milli = share(t->node_cpu_milli, pod->gpus, t->gpus_per_node);
-    int64_t memory = share(t->node_memory_bytes, pod->gpus, t->gpus_per_node);
+    int64_t cpu_milli = share(t->spec.node_cpu_milli, pod->gpus, t->gpus_per_node);
+    int64_t memory = share(t->spec.node_memory_bytes, pod->gpus, t->gpus_per_node);
 
     if (pod->gpus) {
         struct str gpus = str_printf(arena, "%lld", (long long)pod->gpus);
@@ -423,9 +424,9 @@ static void fill_shm(const struct torchrun *t,
                      struct json *trainer,
                      struct arena *arena)
 {
-    int64_t bytes = 0;
+    int64_t bytes = t->spec.shm_bytes_per_gpu;
 
-    if (quantity_whole_json(torchrun_pick(t, "storage.shmSizePerGPU"), &bytes, NULL) < 0 || !bytes)
+    if (!bytes)
         return;
     struct json *volume = json_push(list_of(arena, spec, "volumes"), json_new_object(arena));
     json_add_c(arena, volume, "name", "dshm");

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -12,6 +13,7 @@
 #include "control/job.h"
 #include "control/status.h"
 #include "control/torchrun.h"
+#include "control/torchrun_spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,11 +34,10 @@ struct run {
     struct arena *arena;
     struct actions *actions;
     const struct object *object;
-    const struct json *spec;
-    struct str kai_name;
-    struct str kai_parent;
-    const struct object *kai; /* the scheduling Queue; NULL: not there yet */
-    struct str problem;       /* of the template */
+    struct torchrun_spec spec;
+    struct torchrun_names names; /* of the scheduling queue */
+    const struct object *kai;    /* the scheduling Queue; NULL: not there yet */
+    struct str problem;          /* of the spec */
 };
 
 static bool made_by(const struct object *kai, struct str ns, struct str name)
@@ -64,7 +65,7 @@ static void drop_others(const struct control_input *input,
 
 static struct json *share_of(const struct run *run, const char *resource)
 {
-    const struct json *given = json_get(json_at(run->spec, "queue.resources"), resource);
+    const struct json *given = json_get(run->names.shares, resource);
     struct json *share = json_new_object(run->arena);
     static const struct {
         const char *key;
@@ -88,8 +89,8 @@ static struct json *kai_spec(const struct run *run)
     struct json *resources = json_new_object(run->arena);
     const char *const names[] = {"gpu", "cpu", "memory"};
 
-    if (!str_eq(run->kai_parent, run->kai_name))
-        json_add_str(run->arena, spec, "parentQueue", run->kai_parent);
+    if (!str_eq(run->names.parent, run->names.queue))
+        json_add_str(run->arena, spec, "parentQueue", run->names.parent);
     for (size_t i = 0; i < 3; i++)
         json_set(resources, str_from(names[i]), share_of(run, names[i]));
     json_set(spec, STR("resources"), resources);
@@ -105,7 +106,7 @@ static void create_kai(const struct run *run)
                  str_dup(run->arena, kind_api_version(&kind_queue, version)));
     json_add_c(run->arena, body, "kind", kind_queue.name);
     struct json *meta = json_add_object(run->arena, body, "metadata");
-    json_add_str(run->arena, meta, "name", run->kai_name);
+    json_add_str(run->arena, meta, "name", run->names.queue);
     struct json *labels = json_add_object(run->arena, meta, "labels");
     json_add_c(run->arena, labels, LABEL_MANAGED, MANAGED_BY);
     json_add_str(run->arena, labels, LABEL_QUEUE, run->object->name);
@@ -144,7 +145,7 @@ static int64_t active_jobs(const struct run *run)
         const struct json *root = object_json(job, &arena);
         struct str phase = json_str_at(root, "status.phase");
 
-        if (str_eq(torchrun_job_queue(json_get(root, "spec")), run->object->name) &&
+        if (str_eq(torchrun_job_queue(&arena, root), run->object->name) &&
             !job_phase_is_final(job_phase_parse(phase)))
             count++;
     }
@@ -154,22 +155,23 @@ static int64_t active_jobs(const struct run *run)
 static struct str queue_problem(const struct run *run)
 {
     if (!run->kai)
-        return str_printf(run->arena, "making scheduling queue " STR_FMT, STR_ARG(run->kai_name));
+        return str_printf(run->arena, "making scheduling queue " STR_FMT,
+                          STR_ARG(run->names.queue));
     struct str parent = json_str_at(object_json(run->kai, run->arena), "spec.parentQueue");
     if (parent.len && !cache_get(run->input->cache, &kind_queue, STR(""), parent))
         return str_printf(run->arena,
                           "parent " STR_FMT " of scheduling queue " STR_FMT
                           " does not exist; see: kubectl get queues",
-                          STR_ARG(parent), STR_ARG(run->kai_name));
+                          STR_ARG(parent), STR_ARG(run->names.queue));
     const struct object *other;
     size_t cursor = 0;
     _cleanup_(arena_done) struct arena arena = {0};
     while ((other = cache_next(run->input->cache, &kind_queue, STR(""), &cursor)))
-        if (str_eq(json_str_at(object_json(other, &arena), "spec.parentQueue"), run->kai_name))
+        if (str_eq(json_str_at(object_json(other, &arena), "spec.parentQueue"), run->names.queue))
             return str_printf(run->arena,
                               "scheduling queue " STR_FMT " has queues below it (" STR_FMT
                               "): only a queue without children takes jobs",
-                              STR_ARG(run->kai_name), STR_ARG(other->name));
+                              STR_ARG(run->names.queue), STR_ARG(other->name));
     return STR_NONE;
 }
 
@@ -178,7 +180,7 @@ static void write_status(const struct run *run, struct json *status)
     struct arena *arena = run->arena;
     int64_t now_ms = run->input->now_ms;
     struct str queue = queue_problem(run);
-    bool resources = torchrun_resources(run->input, run->object, run->spec, run->actions, status);
+    bool resources = torchrun_resources(run->input, run->object, &run->spec, run->actions, status);
     bool ready = !queue.len && !run->problem.len && resources;
 
     json_add_c(arena, status, "phase", ready ? "Active" : "Updating");
@@ -187,8 +189,8 @@ static void write_status(const struct run *run, struct json *status)
                  : queue.len      ? queue
                  : !resources     ? STR("not all objects of spec.resources are there yet")
                               : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
-                                           STR_ARG(run->kai_name)));
-    json_add_str(arena, status, "kaiQueue", run->kai_name);
+                                           STR_ARG(run->names.queue)));
+    json_add_str(arena, status, "kaiQueue", run->names.queue);
     json_add_i64(arena, status, "activeJobs", active_jobs(run));
     json_add_i64(arena, status, "observedGeneration", run->object->generation);
     condition_set(arena, status,
@@ -200,7 +202,7 @@ static void write_status(const struct run *run, struct json *status)
                   &(struct condition){"QueueReady", queue.len ? "False" : "True",
                                       queue.len ? "QueueNotFound" : "QueueExists", queue},
                   now_ms);
-    if (json_count(json_get(run->spec, "resources")))
+    if (run->spec.resource_count)
         condition_set(arena, status,
                       &(struct condition){"ResourcesReady", resources ? "True" : "False",
                                           resources ? "AllResourcesReady" : "ResourcesNotReady",
@@ -240,14 +242,17 @@ static void reconcile(const struct control_input *input,
     struct run run = {
         .input = input, .arena = actions->arena, .actions = actions, .object = object};
     arena_defer(run.arena, object_release, object_ref(object));
-    run.spec = json_get(object_json(object, run.arena), "spec");
-    run.kai_name = torchrun_kai_queue(object, run.spec);
-    run.kai_parent = torchrun_kai_parent(run.spec);
-    run.kai = cache_get(input->cache, &kind_queue, STR(""), run.kai_name);
+    const struct json *tree = object_json(object, run.arena);
+    struct err err = {0};
+    run.names = torchrun_queue_map(run.arena, object, tree);
+    run.kai = cache_get(input->cache, &kind_queue, STR(""), run.names.queue);
     if (run.kai)
         arena_defer(run.arena, object_release, object_ref(run.kai));
-    run.problem = torchrun_template_problem(run.spec, run.arena);
-    drop_others(input, key, run.kai_name, actions);
+    if (torchrun_spec_read(run.arena, tree, NULL, &run.spec, &err))
+        run.problem = str_printf(run.arena, "%s", err.text);
+    else
+        run.problem = torchrun_template_problem(run.spec.pod_template, run.arena);
+    drop_others(input, key, run.names.queue, actions);
     reconcile_kai(&run);
     patch_status(&run);
 }
@@ -259,10 +264,9 @@ static void all_queues(const struct cache *cache, struct str kai_name, struct co
     size_t cursor = 0;
 
     while ((queue = cache_next(cache, &kind_torchrunqueue, STR(""), &cursor))) {
-        const struct json *spec = json_get(object_json(queue, &arena), "spec");
+        struct torchrun_names names = torchrun_queue_map(&arena, queue, object_json(queue, &arena));
 
-        if (str_eq(torchrun_kai_queue(queue, spec), kai_name) ||
-            str_eq(torchrun_kai_parent(spec), kai_name))
+        if (str_eq(names.queue, kai_name) || str_eq(names.parent, kai_name))
             control_keys_add(ret, queue->ns, queue->name);
     }
 }
@@ -279,7 +283,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         all_queues(cache, object->name, ret);
     } else if (object->kind == &kind_torchrunjob) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct str queue = torchrun_job_queue(json_get(object_json(object, &arena), "spec"));
+        struct str queue = torchrun_job_queue(&arena, object_json(object, &arena));
 
         if (queue.len)
             control_keys_add(ret, object->ns, queue);

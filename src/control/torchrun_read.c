@@ -1,3 +1,4 @@
+#include "api/decode.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -7,34 +8,48 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct str torchrun_job_queue(const struct json *job_spec)
-{
-    struct str name = json_str(json_get(job_spec, "jobQueue"));
+static const struct decode_field job_name_fields[] = {
+    DECODE_FIELD(struct torchrun_names, queue, "jobQueue", STR, .alias = "queue"),
+};
+const struct decode_table torchrun_job_names =
+    DECODE_TABLE(struct torchrun_names, "spec", job_name_fields);
 
-    return name.len ? name : json_str(json_get(job_spec, "queue"));
+static const struct decode_field queue_name_fields[] = {
+    DECODE_FIELD(struct torchrun_names, queue, "kaiQueue", STR, .alias = "queue.name"),
+    DECODE_FIELD(struct torchrun_names,
+                 parent,
+                 "parentKaiQueue",
+                 STR,
+                 .alias = "queue.parentQueue",
+                 .absent = TORCHRUN_PARENT),
+    DECODE_FIELD(struct torchrun_names, shares, "queue.resources", JSON),
+};
+const struct decode_table torchrun_queue_names =
+    DECODE_TABLE(struct torchrun_names, "spec", queue_name_fields);
+
+struct str torchrun_job_queue(struct arena *arena, const struct json *job)
+{
+    struct torchrun_names names = {0};
+
+    (void)decode_object(&torchrun_job_names, arena, job, &names, NULL);
+    return names.queue;
 }
 
-struct str torchrun_kai_queue(const struct object *queue, const struct json *queue_spec)
+struct torchrun_names torchrun_queue_map(struct arena *arena,
+                                         const struct object *queue,
+                                         const struct json *tree)
 {
-    struct str name = json_str(json_get(queue_spec, "kaiQueue"));
+    struct torchrun_names names = {0};
 
-    if (!name.len)
-        name = json_str_at(queue_spec, "queue.name");
-    return name.len ? name : queue->name;
+    (void)decode_object(&torchrun_queue_names, arena, tree, &names, NULL);
+    if (!names.queue.len)
+        names.queue = queue->name;
+    return names;
 }
 
-struct str torchrun_kai_parent(const struct json *queue_spec)
+struct str torchrun_template_problem(const struct json *template, struct arena *arena)
 {
-    struct str name = json_str(json_get(queue_spec, "parentKaiQueue"));
-
-    if (!name.len)
-        name = json_str_at(queue_spec, "queue.parentQueue");
-    return name.len ? name : STR(TORCHRUN_PARENT);
-}
-
-struct str torchrun_template_problem(const struct json *queue_spec, struct arena *arena)
-{
-    const struct json *spec = json_at(queue_spec, "podTemplate.spec");
+    const struct json *spec = json_get(template, "spec");
     const struct json *containers = json_get(spec, "containers");
     size_t trainers = 0;
 

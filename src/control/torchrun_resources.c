@@ -6,6 +6,7 @@
 #include "control/action.h"
 #include "control/control.h"
 #include "control/torchrun.h"
+#include "control/torchrun_spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,14 +22,12 @@ struct run {
 };
 
 struct str torchrun_resource_name(const struct object *queue,
-                                  const struct json *resource,
+                                  const struct torchrun_resource *resource,
                                   struct arena *arena)
 {
-    struct str name = json_str(json_get(resource, "name"));
-
-    if (!str_is(json_str(json_get(resource, "nameMode")), "prefix"))
-        return name;
-    return str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(queue->name), STR_ARG(name));
+    if (resource->name_mode == TORCHRUN_NAME_EXACT)
+        return resource->name;
+    return str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(queue->name), STR_ARG(resource->name));
 }
 
 static struct json *make(struct run *run,
@@ -83,9 +82,9 @@ static struct json *missing(struct arena *arena, const struct json *has, const s
 }
 
 /* Empty: the object is there. */
-static struct str ensure(struct run *run, const struct json *resource)
+static struct str ensure(struct run *run, const struct torchrun_resource *resource)
 {
-    const struct json *template = json_get(resource, "template");
+    const struct json *template = resource->template;
     struct str version = json_str(json_get(template, "apiVersion"));
     struct str kind_name = json_str(json_get(template, "kind"));
     const struct kind *kind =
@@ -106,7 +105,7 @@ static struct str ensure(struct run *run, const struct json *resource)
         action_create(run->actions, kind, make(run, template, kind, name));
         return STR("being made");
     }
-    if (json_bool_or(json_get(resource, "immutable"), false) || object->deleted_ms)
+    if (resource->immutable || object->deleted_ms)
         return STR_NONE;
     struct json *wanted = json_clone(run->arena, template);
     json_remove(wanted, STR("metadata"));
@@ -119,7 +118,7 @@ static struct str ensure(struct run *run, const struct json *resource)
 
 bool torchrun_resources(const struct control_input *input,
                         const struct object *queue,
-                        const struct json *queue_spec,
+                        const struct torchrun_spec *spec,
                         struct actions *actions,
                         struct json *status)
 {
@@ -127,12 +126,13 @@ bool torchrun_resources(const struct control_input *input,
     struct json *list = json_new_array(run.arena);
     bool ready = true;
 
-    JSON_FOREACH(json_get(queue_spec, "resources"), resource) {
+    for (size_t i = 0; i < spec->resource_count; i++) {
+        const struct torchrun_resource *resource = &spec->resources[i];
         struct str problem = ensure(&run, resource);
         struct json *entry = json_push(list, json_new_object(run.arena));
 
         json_add_str(run.arena, entry, "name", torchrun_resource_name(queue, resource, run.arena));
-        json_add_str(run.arena, entry, "kind", json_str_at(resource, "template.kind"));
+        json_add_str(run.arena, entry, "kind", json_str(json_get(resource->template, "kind")));
         json_add_bool(run.arena, entry, "ready", !problem.len);
         if (problem.len)
             json_add_str(run.arena, entry, "message", problem);

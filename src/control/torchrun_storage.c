@@ -16,66 +16,45 @@
 
 #define SIZE_DEFAULT ((int64_t)1 << 30) /* of a claim that says nothing: 1Gi */
 
-/* storage.<what>.<field>, of the job or the queue. */
-static const struct json *field(const struct torchrun *t, const char *what, const char *name)
+static int64_t claim_bytes(const struct torchrun *t,
+                           const struct torchrun_volume *volume,
+                           int64_t gpus)
 {
-    char path[64];
-    struct str parts[] = {STR("storage."), str_from(what), STR("."), str_from(name)};
-    size_t len = 0;
-
-    for (size_t i = 0; i < 4; i++) {
-        if (len + parts[i].len >= sizeof(path))
-            return NULL;
-        memcpy(path + len, parts[i].p, parts[i].len);
-        len += parts[i].len;
-    }
-    path[len] = '\0';
-    return torchrun_pick(t, path);
-}
-
-static int64_t claim_bytes(const struct torchrun *t, const char *what, int64_t gpus)
-{
-    int64_t bytes = 0;
-
-    if (quantity_whole_json(field(t, what, "size"), &bytes, NULL) == 0 && bytes > 0)
-        return bytes;
-    if (quantity_whole_json(field(t, what, "sizePerGPU"), &bytes, NULL) == 0 && bytes > 0)
-        return bytes * (gpus > 0 ? gpus : 1);
-    if (str_is(str_from(what), "workspace") &&
-        quantity_whole_json(torchrun_pick(t, "workspaceStorage.size"), &bytes, NULL) == 0 &&
-        bytes > 0)
-        return bytes;
+    if (volume->bytes > 0)
+        return volume->bytes;
+    if (volume->bytes_per_gpu > 0)
+        return volume->bytes_per_gpu * (gpus > 0 ? gpus : 1);
+    if (volume == &t->spec.workspace && t->spec.workspace_bytes > 0)
+        return t->spec.workspace_bytes;
     return SIZE_DEFAULT;
 }
 
-static struct str claim_class(const struct torchrun *t, const char *what)
+static struct str claim_class(const struct torchrun *t, const struct torchrun_volume *volume)
 {
-    struct str class = json_str(field(t, what, "storageClass"));
-
-    if (!class.len)
-        class = json_str(field(t, what, "storageClassName"));
-    if (!class.len && str_is(str_from(what), "workspace"))
-        class = torchrun_pick_str(t, "workspaceStorage.storageClass");
-    return class;
+    if (!volume->storage_class.len && volume == &t->spec.workspace)
+        return t->spec.workspace_class;
+    return volume->storage_class;
 }
 
-static struct json *claim_spec(struct torchrun *t, const char *what, int64_t gpus, const char *mode)
+static struct json *claim_spec(struct torchrun *t,
+                               const struct torchrun_volume *volume,
+                               int64_t gpus,
+                               const char *mode)
 {
     struct json *spec = json_new_object(t->arena);
-    const struct json *modes = field(t, what, "accessModes");
-    struct str class = claim_class(t, what);
+    struct str class = claim_class(t, volume);
 
-    if (json_count(modes))
-        json_set(spec, STR("accessModes"), json_clone(t->arena, modes));
+    if (json_count(volume->access_modes))
+        json_set(spec, STR("accessModes"), json_clone(t->arena, volume->access_modes));
     else
         json_push(json_add_array(t->arena, spec, "accessModes"),
                   json_new_str(t->arena, str_from(mode)));
     if (class.len)
         json_add_str(t->arena, spec, "storageClassName", class);
-    json_add_str(
-        t->arena, json_make_path(t->arena, spec, "resources.requests"), "storage",
-        quantity_text(t->arena, (struct quantity){(__int128)claim_bytes(t, what, gpus) * 1000000000,
-                                                  QUANTITY_BINARY}));
+    json_add_str(t->arena, json_make_path(t->arena, spec, "resources.requests"), "storage",
+                 quantity_text(t->arena, (struct quantity){(__int128)claim_bytes(t, volume, gpus) *
+                                                               1000000000,
+                                                           QUANTITY_BINARY}));
     return spec;
 }
 
@@ -120,32 +99,33 @@ static void make_shared(struct torchrun *t,
                         const char *what,
                         const char *mount_path)
 {
-    struct str existing = json_str(field(t, what, "existingClaim"));
-    struct str path = json_str(field(t, what, "mountPath"));
-    bool keep = json_bool_or(field(t, what, "persist"), true);
+    bool datasets = str_is(str_from(what), "datasets");
+    const struct torchrun_volume *volume = datasets ? &t->spec.datasets : &t->spec.checkpoints;
+    struct str existing = volume->existing_claim;
+    struct str path = volume->mount_path;
+    bool keep = json_bool_or(volume->persist, true);
 
-    if (!json_bool_or(field(t, what, "enabled"), existing.len > 0))
+    if (!json_bool_or(volume->enabled, existing.len > 0))
         return;
     struct job_claim claim = {.what = what, .keep = keep, .name = existing};
     if (!existing.len) {
         claim.name =
             str_printf(t->arena, STR_FMT "-%s", STR_ARG(keep ? t->queue_name : t->job->name), what);
-        claim.spec = claim_spec(t, what, t->gpus_total, "ReadWriteMany");
+        claim.spec = claim_spec(t, volume, t->gpus_total, "ReadWriteMany");
     }
     VEC_PUSH(t->arena, &model->claims, claim);
     add_volume(t->arena, t->worker->pod_spec, what, claim.name);
     add_mount(t->arena, t->worker->pod_spec, what, path.len ? path : str_from(mount_path),
-              str_is(str_from(what), "datasets"));
+              datasets);
 }
 
 static void make_workspace(struct torchrun *t, struct job_model *model)
 {
-    struct str existing = json_str(field(t, "workspace", "existingClaim"));
-    bool enabled = json_bool_or(field(t, "workspace", "enabled"),
-                                torchrun_pick(t, "workspaceStorage") != NULL);
-    struct job_claim claim = {.what = "workspace",
-                              .name = existing,
-                              .keep = json_bool_or(field(t, "workspace", "persist"), false)};
+    const struct torchrun_volume *volume = &t->spec.workspace;
+    struct str existing = volume->existing_claim;
+    bool enabled = json_bool_or(volume->enabled, t->spec.workspace_storage != NULL);
+    struct job_claim claim = {
+        .what = "workspace", .name = existing, .keep = json_bool_or(volume->persist, false)};
 
     /* The ranks work on a copy of their own, so that one volume needs only one writer. */
     add_volume(t->arena, t->worker->pod_spec, "workspace", STR_NONE);
@@ -164,7 +144,7 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
     }
     if (!existing.len) {
         claim.name = str_printf(t->arena, STR_FMT "-workspace", STR_ARG(t->job->name));
-        claim.spec = claim_spec(t, "workspace", t->gpus_total, "ReadWriteOnce");
+        claim.spec = claim_spec(t, volume, t->gpus_total, "ReadWriteOnce");
     }
     VEC_PUSH(t->arena, &model->claims, claim);
     if (model->sync_spec)

@@ -1,5 +1,6 @@
 #include "sched/decode.h"
 
+#include "api/decode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -206,29 +207,81 @@ void decode_node(struct decode *decode, struct sched_node *ret)
 }
 
 /* ---- pod group ---- */
-static struct sched_topology_want topology_of(const struct json *value)
-{
-    return (struct sched_topology_want){
-        .topology = json_str(json_get(value, "topology")),
-        .required = json_str(json_get(value, "requiredTopologyLevel")),
-        .preferred = json_str(json_get(value, "preferredTopologyLevel")),
-    };
-}
+static const char *const preemptibility_words[] = {
+    [SCHED_BY_PRIORITY] = "",
+    [SCHED_PREEMPTIBLE] = "preemptible",
+    [SCHED_NON_PREEMPTIBLE] = "non-preemptible",
+    [SCHED_SEMI_PREEMPTIBLE] = "semi-preemptible",
+    NULL,
+};
 
-static enum sched_preemptibility preemptibility_of(struct decode *decode, struct str text)
+static const struct decode_field topology_want_fields[] = {
+    DECODE_FIELD(struct sched_topology_want, topology, "topology", STR),
+    DECODE_FIELD(struct sched_topology_want, required, "requiredTopologyLevel", STR),
+    DECODE_FIELD(struct sched_topology_want, preferred, "preferredTopologyLevel", STR),
+};
+static const struct decode_table topology_want_table =
+    DECODE_TABLE(struct sched_topology_want, NULL, topology_want_fields);
+
+static const struct decode_field subgroup_fields[] = {
+    DECODE_FIELD(struct sched_subgroup, name, "name", STR),
+    DECODE_FIELD(struct sched_subgroup, parent, "parent", STR),
+    DECODE_FIELD(struct sched_subgroup, min_member, "minMember", I64, .absent = "1"),
+    DECODE_FIELD(struct sched_subgroup, min_subgroup, "minSubGroup", I64),
+    DECODE_FIELD(struct sched_subgroup,
+                 topology,
+                 "topologyConstraint",
+                 OBJECT,
+                 .table = &topology_want_table),
+};
+static const struct decode_table subgroup_table =
+    DECODE_TABLE(struct sched_subgroup, NULL, subgroup_fields);
+
+static const struct decode_field group_fields[] = {
+    DECODE_FIELD(struct sched_group, queue, "queue", STR),
+    DECODE_FIELD(struct sched_group, min_member, "minMember", I64),
+    DECODE_FIELD(struct sched_group, min_subgroup, "minSubGroup", I64),
+    DECODE_FIELD(struct sched_group, priority_class, "priorityClassName", STR),
+    DECODE_FIELD(struct sched_group,
+                 preemptibility,
+                 "preemptibility",
+                 ENUM,
+                 .words = preemptibility_words),
+    DECODE_FIELD(struct sched_group,
+                 topology,
+                 "topologyConstraint",
+                 OBJECT,
+                 .table = &topology_want_table),
+    DECODE_ITEMS(struct sched_group,
+                 subgroups,
+                 subgroup_count,
+                 "subGroups",
+                 LIST,
+                 .table = &subgroup_table),
+};
+static const struct decode_table group_table =
+    DECODE_TABLE(struct sched_group, "spec", group_fields);
+
+static const struct decode_carried group_carried[] = {
+    {"spec.parallelism", "the grouper keeps it as it is; minMember is what counts"},
+    {"spec.completions", "the grouper keeps it as it is; minMember is what counts"},
+    {"spec.backoffLimit", "the grouper keeps it as it is; the job's controller counts failures"},
+    {"spec.markUnschedulable", "every waiting pod is told why, whatever it says"},
+    {"spec.schedulingBackoff", "a group is tried again when something it waits for has changed"},
+    {"status", "written by the group's controller and the scheduler, for people and clients"},
+    {NULL, NULL},
+};
+const struct decode_kind podgroup_decode_kind = {.crd = "podgroups.scheduling.run.ai",
+                                                 .tables = {&group_table},
+                                                 .carried = group_carried};
+
+/* Read by table over what the spec has already; the first error is kept. */
+static void decode_by(struct decode *decode, const struct decode_table *table, void *ret)
 {
-    if (str_is(text, "preemptible"))
-        return SCHED_PREEMPTIBLE;
-    if (str_is(text, "non-preemptible"))
-        return SCHED_NON_PREEMPTIBLE;
-    if (str_is(text, "semi-preemptible"))
-        return SCHED_SEMI_PREEMPTIBLE;
-    if (text.len)
-        (void)decode_error(decode,
-                           "spec.preemptibility: \"" STR_FMT "\" is none of preemptible, "
-                           "non-preemptible, semi-preemptible",
-                           STR_ARG(text));
-    return SCHED_BY_PRIORITY;
+    struct err err = {0};
+
+    if (decode_over(table, decode->arena, decode->tree, ret, &err))
+        (void)decode_error(decode, "%s", err.text);
 }
 
 static int64_t annotation_time(struct decode *decode, const char *key)
@@ -244,112 +297,114 @@ static int64_t annotation_time(struct decode *decode, const char *key)
 
 void decode_group(struct decode *decode, struct sched_group *ret)
 {
-    const struct json *spec = json_get(decode->tree, "spec");
-    const struct json *subgroups = json_get(spec, "subGroups");
-    struct sched_subgroup *all =
-        ARENA_ARRAY(decode->arena, struct sched_subgroup, json_count(subgroups) + 1);
-
     *ret = (struct sched_group){
         .ns = decode->object->ns,
         .name = decode->object->name,
         .uid = decode->object->uid,
         .pool = object_label(decode->object, decode->config->pool_label.p),
-        .queue = json_str(json_get(spec, "queue")),
         .created_ms = decode->object->created_ms,
-        .min_member = json_i64_or(json_get(spec, "minMember"), 1),
-        .min_subgroup = json_i64_or(json_get(spec, "minSubGroup"), 0),
-        .priority_class = json_str(json_get(spec, "priorityClassName")),
-        .preemptibility = preemptibility_of(decode, json_str(json_get(spec, "preemptibility"))),
-        .topology = topology_of(json_get(spec, "topologyConstraint")),
-        .subgroups = all,
+        .min_member = 1,
         .stale_since_ms = annotation_time(decode, "kai.scheduler/stale-podgroup-timestamp"),
         .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
     };
-    JSON_FOREACH(subgroups, subgroup) {
-        all[ret->subgroup_count++] = (struct sched_subgroup){
-            .name = json_str(json_get(subgroup, "name")),
-            .parent = json_str(json_get(subgroup, "parent")),
-            .min_member = json_i64_or(json_get(subgroup, "minMember"), 1),
-            .min_subgroup = json_i64_or(json_get(subgroup, "minSubGroup"), 0),
-            .topology = topology_of(json_get(subgroup, "topologyConstraint")),
-        };
-    }
+    decode_by(decode, &group_table, ret);
 }
 
 /* ---- queue, topology, claim ---- */
-static double number_of(struct decode *decode,
-                        const struct json *value,
-                        const char *field,
-                        double otherwise)
+#define QUOTA_FIELDS(resource, name)                                                             \
+    DECODE_FIELD(struct sched_queue, quota[resource].quota, "resources." name ".quota", NUMBER), \
+        DECODE_FIELD(struct sched_queue, quota[resource].limit, "resources." name ".limit",      \
+                     NUMBER),                                                                    \
+        DECODE_FIELD(struct sched_queue, quota[resource].weight,                                 \
+                     "resources." name ".overQuotaWeight", NUMBER)
+
+static const struct decode_field queue_fields[] = {
+    DECODE_FIELD(struct sched_queue, parent, "parentQueue", STR),
+    DECODE_FIELD(struct sched_queue, priority, "priority", I64),
+    DECODE_FIELD(struct sched_queue, preempt_min_runtime_ms, "preemptMinRuntime", DURATION),
+    DECODE_FIELD(struct sched_queue, reclaim_min_runtime_ms, "reclaimMinRuntime", DURATION),
+    QUOTA_FIELDS(SCHED_CPU, "cpu"),
+    QUOTA_FIELDS(SCHED_MEMORY, "memory"),
+    QUOTA_FIELDS(SCHED_GPU, "gpu"),
+};
+static const struct decode_table queue_table =
+    DECODE_TABLE(struct sched_queue, "spec", queue_fields);
+
+static const struct decode_carried queue_carried[] = {
+    {"spec.displayName", "for people"},
+    {"status", "written by the queue's controller, for people and clients"},
+    {NULL, NULL},
+};
+const struct decode_kind queue_decode_kind = {.crd = "queues.scheduling.run.ai",
+                                              .tables = {&queue_table},
+                                              .carried = queue_carried};
+
+/* In units of the API; below zero is unlimited. */
+static double quota_of(double value, double unit)
 {
-    struct quantity quantity = {0};
-    struct err err = {0};
-
-    if (json_is_null(value))
-        return otherwise;
-    if (quantity_parse_json(value, &quantity, &err)) {
-        (void)decode_error(decode, "spec.resources.%s: %s", field, err.text);
-        return otherwise;
-    }
-    return (double)(int64_t)(quantity.nano / 1000000000) +
-           (double)(int64_t)(quantity.nano % 1000000000) / 1e9;
-}
-
-static int64_t duration_of(struct decode *decode, const char *field)
-{
-    struct str text = json_str(json_get(json_get(decode->tree, "spec"), field));
-    int64_t ms = -1;
-
-    if (text.len && !time_parse_duration(text, &ms))
-        (void)decode_error(decode, "spec.%s: \"" STR_FMT "\" is not a duration such as 10m", field,
-                           STR_ARG(text));
-    return ms;
+    return value >= 0 ? value * unit : SCHED_UNLIMITED;
 }
 
 void decode_queue(struct decode *decode, struct sched_queue *ret)
 {
     static const char *const names[SCHED_RESOURCES] = {"cpu", "memory", "gpu"};
-    const struct json *spec = json_get(decode->tree, "spec");
+    const struct json *resources = json_at(decode->tree, "spec.resources");
     bool strict = decode->config->quirks & SCHED_QUIRK(UNSET_LIMIT_ZERO);
 
     *ret = (struct sched_queue){
         .name = decode->object->name,
-        .parent = json_str(json_get(spec, "parentQueue")),
         .pool = object_label(decode->object, decode->config->pool_label.p),
         .created_ms = decode->object->created_ms,
-        .priority = json_i64_or(json_get(spec, "priority"), 100),
-        .preempt_min_runtime_ms = duration_of(decode, "preemptMinRuntime"),
-        .reclaim_min_runtime_ms = duration_of(decode, "reclaimMinRuntime"),
+        .priority = 100,
+        .preempt_min_runtime_ms = -1,
+        .reclaim_min_runtime_ms = -1,
     };
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        const struct json *block = json_get(json_get(spec, "resources"), names[r]);
-        struct sched_quota *quota = &ret->quota[r];
+        ret->quota[r].limit = strict ? 0 : SCHED_UNLIMITED;
+        ret->quota[r].weight = !strict && json_is_null(json_get(resources, names[r])) ? 1 : 0;
+    }
+    decode_by(decode, &queue_table, ret);
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
         double unit = r == SCHED_MEMORY ? 1e6 : 1;
 
-        quota->quota = number_of(decode, json_get(block, "quota"), "quota", 0);
-        quota->limit =
-            number_of(decode, json_get(block, "limit"), "limit", strict ? 0 : SCHED_UNLIMITED);
-        quota->weight = number_of(decode, json_get(block, "overQuotaWeight"), "overQuotaWeight",
-                                  !strict && json_is_null(block) ? 1 : 0);
-        if (quota->quota >= 0)
-            quota->quota *= unit;
-        else
-            quota->quota = SCHED_UNLIMITED;
-        if (quota->limit >= 0)
-            quota->limit *= unit;
-        else
-            quota->limit = SCHED_UNLIMITED;
+        ret->quota[r].quota = quota_of(ret->quota[r].quota, unit);
+        ret->quota[r].limit = quota_of(ret->quota[r].limit, unit);
     }
 }
 
+struct topology_level {
+    struct str label;
+};
+
+struct topology_spec {
+    const struct topology_level *levels;
+    size_t level_count;
+};
+
+static const struct decode_field level_fields[] = {
+    DECODE_FIELD(struct topology_level, label, "nodeLabel", STR, .required = true),
+};
+static const struct decode_table level_table =
+    DECODE_TABLE(struct topology_level, NULL, level_fields);
+static const struct decode_field topology_fields[] = {
+    DECODE_ITEMS(struct topology_spec, levels, level_count, "levels", LIST, .table = &level_table),
+};
+static const struct decode_table topology_table =
+    DECODE_TABLE(struct topology_spec, "spec", topology_fields);
+const struct decode_kind topology_decode_kind = {.crd = "topologies.kai.scheduler",
+                                                 .tables = {&topology_table}};
+
 void decode_topology(struct decode *decode, struct sched_topology *ret)
 {
-    const struct json *levels = json_at(decode->tree, "spec.levels");
-    struct str *all = ARENA_ARRAY(decode->arena, struct str, json_count(levels) + 1);
+    struct topology_spec spec = {0};
+    struct str *all = NULL;
 
-    *ret = (struct sched_topology){.name = decode->object->name, .levels = all};
-    JSON_FOREACH(levels, level)
-        all[ret->level_count++] = json_str(json_get(level, "nodeLabel"));
+    decode_by(decode, &topology_table, &spec);
+    all = ARENA_ARRAY(decode->arena, struct str, spec.level_count);
+    for (size_t i = 0; i < spec.level_count; i++)
+        all[i] = spec.levels[i].label;
+    *ret = (struct sched_topology){
+        .name = decode->object->name, .levels = all, .level_count = spec.level_count};
 }
 
 void decode_claim(struct decode *decode, struct sched_claim *ret)

@@ -6,10 +6,16 @@
 #include <stdint.h>
 
 struct arena;
+struct decode_kind;
 struct err;
 struct json;
 struct object;
 struct sched_config;
+
+/* What is read of the kinds that CRDs define (api/decode.h). */
+extern const struct decode_kind podgroup_decode_kind;
+extern const struct decode_kind queue_decode_kind;
+extern const struct decode_kind topology_decode_kind;
 
 /* decode: API objects as specs. Everything returned points into the object's tree or `arena`.
  * A field that makes no sense is an error that names it; the spec is usable all the same. */

@@ -72,6 +72,9 @@ def run_apart(name):
 def main(argv):
     if argv[:1] == ["--one"]:
         return run_one(argv[1])
+    if "--help" in argv or "-h" in argv:
+        print(__doc__.strip())
+        return 0
     jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 2 * (os.cpu_count() or 1))
     if "--jobs" in argv:
         jobs = int(argv.pop(argv.index("--jobs") + 1))
