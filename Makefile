@@ -7,6 +7,7 @@
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed
 # make tidy       clang-tidy over the whole tree
+# make clean-root the first two of these on a bare Debian, in a folder of its own (as root)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
 # make install    PREFIX=/usr/local DESTDIR=
 # make reference  docs/reference, from the option tables
@@ -19,7 +20,7 @@ ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all reference demo test asan tsan fuzz tidy bench dist install clean image test-kubernetes bench-kubernetes
+.PHONY: all reference demo test asan tsan fuzz tidy bench dist install clean clean-root image test-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -65,6 +66,9 @@ bench: all
 	@build/bench/bench-sched
 	@python3 bench/workspace.py
 	@bench/agent.py
+
+clean-root:
+	@tests/clean-root.sh
 
 image: all
 	@deploy/image/build.py

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh [--dry-run] [build|demo|test|tidy|dist ARCH]: install what is missing for building (default), or for the make
+# deps.sh [--dry-run] [build|demo|test|tidy|clean-root|dist ARCH]: install what is missing for building (default), or for the make
 # target of that name, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
 # packages, one a line, and installs nothing. On other systems it says what to install.
 # deps.sh --libraries: print the packages of the libraries that are linked.
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --dry-run) dry_run=1 ;;
     --libraries) echo $libraries; exit 0 ;;
-    build | demo | test | tidy) group=$1 ;;
+    build | demo | test | tidy | clean-root) group=$1 ;;
     dist)
         group=dist
         case ${2:-} in
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
         [ "$(dpkg --print-architecture 2> /dev/null)" != "$2" ] || cross=
         shift
         ;;
-    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|dist ARCH]" >&2; exit 2 ;;
+    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|clean-root|dist ARCH]" >&2; exit 2 ;;
     esac
     shift
 done
@@ -60,6 +60,7 @@ present() {
 case $group in
 test) wanted="$build $test" ;;
 tidy) wanted="$build $tidy" ;;
+clean-root) wanted=mmdebstrap ;;
 dist) wanted="$build $cross" ;;
 *) wanted=$build ;;
 esac

@@ -195,15 +195,20 @@ TEST(json_hostile_texts_end_in_bounded_time_and_memory)
     static const struct {
         const char *piece;
         const char *why;
+        const char *where;
         const char *text;
     } rows[] = {
-        {"[", "10 MB of nested arrays", "nested too deeply"},
-        {"{\"a\":", "10 MB of nested objects", "nested too deeply"},
-        {"9", "a number of 10 MB without an end is fine", NULL},
-        {"\"", "10 MB of quotes", "unexpected text behind the value"},
-        {"\\", "10 MB of backslashes", "expected a value"},
-        {" ", "10 MB of blanks", "the text ends where a value is expected"},
-        {"\xf0", "10 MB of cut sequences", "expected a value"},
+        {"[", "10 MB of nested arrays", "line 1, column 257, at [0][0]", "nested too deeply"},
+        {"{\"a\":", "10 MB of nested objects", "line 1, column 1281, at a.a.a",
+         "nested too deeply"},
+        {"9", "a number of 10 MB without an end is fine", "", NULL},
+        {"\"", "10 MB of quotes", "line 1, column 3: ", "unexpected text behind the value"},
+        {"\\", "10 MB of backslashes", "line 1, column 1: ", "expected a value"},
+        {" ", "10 MB of blanks", "line 1, column 10485761: ", "ends where a value is expected"},
+        {"\xf0", "10 MB of cut sequences", "line 1, column 1: ", "expected a value"},
+        {"{\"a\":1,", "10 MB that open objects",
+         "line 1, column 8, at a: ", "a member name in quotes"},
+        {"\n", "10 MB of lines", "line 10485761, column 1: ", "ends where a value is expected"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -217,6 +222,29 @@ TEST(json_hostile_texts_end_in_bounded_time_and_memory)
             buf_add(&text, str_from(rows[i].piece));
         int r = json_parse(&arena, buf_str(&text), &value, &err);
         EXPECT(rows[i].text ? r == -EINVAL && strstr(err.text, rows[i].text) : r == 0);
+        EXPECT(str_starts(str_from(err.text), str_from(rows[i].where)));
+        arena_done(&arena);
+    }
+}
+
+TEST(json_a_text_cut_anywhere_is_refused_with_the_place_of_the_cut)
+{
+    static const char text[] =
+        "{\"spec\":{\"on\":true,\n\"list\":[1,-2.5e3,\"a\\u00e9\\n\",null],\n"
+        "\"deep\":{\"x\":[{},[]],\"y\":\"\xc3\xa9\"}}}";
+
+    for (size_t len = 0; len < sizeof(text) - 1; len++) {
+        struct arena arena = {.bytes_max = (size_t)64 << 10};
+        struct json *value = NULL;
+        struct err err = {0};
+        unsigned line = 1;
+
+        for (size_t i = 0; i < len; i++)
+            line += text[i] == '\n';
+        struct str place = str_printf(&arena, "line %u, column ", line);
+        test_case(str_printf(&arena, "cut behind %zu bytes", len).p);
+        EXPECT(json_parse(&arena, (struct str){text, len}, &value, &err) == -EINVAL && !value);
+        EXPECT(str_starts(str_from(err.text), place));
         arena_done(&arena);
     }
 }

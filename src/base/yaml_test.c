@@ -137,18 +137,31 @@ TEST(yaml_a_small_text_cannot_become_a_large_tree)
                                "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"
                                "f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
                                "g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n";
+    static const char merges[] = "a: &a {k: v}\nb: &b {x: *a, y: *a}\nc: &c {x: *b, y: *b}\n";
     struct arena arena = {.bytes_max = (size_t)64 << 20};
+    _cleanup_(buf_done) struct buf text = {0};
     struct json *value = NULL;
     struct err err = {0};
 
     EXPECT(yaml_parse(&arena, str_from(bomb), &value, &err) == -EINVAL);
+    EXPECT(str_starts(str_from(err.text), STR("line 6, column ")));
+    EXPECT(strstr(err.text, "aliases expand to too much"));
+    arena_done(&arena);
+
+    /* The same by doubling, many times over. */
+    buf_add(&text, str_from(merges));
+    for (char c = 'd'; c <= 'z'; c++)
+        buf_addf(&text, "%c: &%c {x: *%c, y: *%c}\n", c, c, c - 1, c - 1);
+    EXPECT(yaml_parse(&arena, buf_str(&text), &value, &err) == -EINVAL);
+    EXPECT(str_starts(str_from(err.text), STR("line ")));
     EXPECT(strstr(err.text, "aliases expand to too much"));
     arena_done(&arena);
 
     _cleanup_(buf_done) struct buf deep = {0};
-    for (int i = 0; i < 100000; i++)
+    while (deep.len < (size_t)10 << 20)
         buf_addc(&deep, '[');
     EXPECT(yaml_parse(&arena, buf_str(&deep), &value, &err) == -EINVAL);
+    EXPECT(str_starts(str_from(err.text), STR("line 1, column 129: ")));
     EXPECT(strstr(err.text, "nested too deeply"));
     arena_done(&arena);
 }

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""docs.py: what the pages say about the tree is so. Ends with `N passed, N failed`.
+
+links      A link between pages leads to a file, and behind # to a heading of it.
+features   Every row of README's feature table (the table with a column "Muster") names the tests that show it, in an
+           HTML comment anywhere in the row, which readers do not see:
+
+               | gangs start whole or not at all | yes <!-- test: e2e.scheduling.a_gang_waits, unit.a_gang --> | ...
+
+           unit.NAME         TEST(NAME) in a *_test.c
+           e2e.FILE.NAME     test_NAME in tests/e2e/test_FILE.py
+           kubernetes.NAME   test_NAME in a file of tests/kubernetes
+           scenario.NAME     tests/scenarios/NAME.yaml
+           suite.NAME        a test of meson.build: suite.conformance
+
+           A row in which Muster's column says "no" needs none.
+blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LANGUAGES = {"", "sh", "sh runnable", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
+
+
+def tracked():
+    text = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, check=True).stdout
+    return [f for f in text.splitlines() if os.path.isfile(os.path.join(ROOT, f))]
+
+
+def read(file):
+    with open(os.path.join(ROOT, file), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def fences(text):
+    """(line, language, body) of each fenced block."""
+    start, language, body = 0, None, []
+    for number, line in enumerate(text.split("\n"), 1):
+        fence = re.match(r" *```(.*)$", line)
+        if fence and language is None:
+            start, language, body = number, fence.group(1).strip(), []
+        elif fence:
+            yield start, language, "\n".join(body)
+            language = None
+        elif language is not None:
+            body.append(line)
+    if language is not None:
+        yield start, "never closed", ""
+
+
+def prose(text):
+    """Without fenced blocks and code spans, line for line."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group(0))
+    text = re.sub(r"^ *```.*?^ *```[^\n]*$", blank, text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", blank, text)
+
+
+def anchors(text):
+    """What can stand behind #, as the usual renderers name headings."""
+    found, seen = set(), {}
+    for heading in re.findall(r"^#{1,6} +(.*?) *#*$", re.sub(r"^ *```.*?^ *```[^\n]*$", "", text,
+                                                             flags=re.DOTALL | re.MULTILINE), re.MULTILINE):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        count = seen.get(slug, 0)
+        seen[slug] = count + 1
+        found.add(slug if not count else f"{slug}-{count}")
+    return found | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+
+
+def check_links(pages):
+    for page in pages:
+        for number, line in enumerate(prose(read(page)).split("\n"), 1):
+            for target in re.findall(r"\]\(([^()\s]+)\)", line):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                if not os.path.exists(os.path.join(ROOT, file)):
+                    yield f"{page}:{number}: {target}: there is no {file}"
+                elif anchor and file.endswith(".md") and anchor not in anchors(read(file)):
+                    yield f"{page}:{number}: {target}: {file} has no heading #{anchor}"
+
+
+def known_tests(files):
+    known = set()
+    for file in files:
+        if file.endswith("_test.c"):
+            known.update("unit." + name for name in re.findall(r"^TEST\((\w+)\)", read(file), re.MULTILINE))
+        match = re.fullmatch(r"tests/(e2e|kubernetes)/(\w+)\.py", file)
+        if match:
+            names = re.findall(r"^def test_(\w+)\(", read(file), re.MULTILINE)
+            folder = f"e2e.{match.group(2)[5:]}." if match.group(1) == "e2e" else "kubernetes."
+            known.update(folder + name for name in names)
+        match = re.fullmatch(r"tests/scenarios/(.+)\.yaml", file)
+        if match:
+            known.add("scenario." + match.group(1))
+    builds = "".join(read(f) for f in files if f.endswith("meson.build"))
+    known.update("suite." + name for name in re.findall(r"^ *test\('([^']+)'", builds, re.MULTILINE))
+    return known
+
+
+def feature_rows(text):
+    """(line, cells, Muster's cell, the row) of each row of the feature table."""
+    column, row_count = None, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")] if line.strip().startswith("|") else []
+        if not cells:
+            column = None
+        elif column is None and "Muster" in cells:
+            column, row_count = cells.index("Muster"), 0
+        elif column is not None and len(cells) > column:
+            row_count += 1
+            if row_count > 1:  # the first is the rule below the header
+                yield number, cells, re.sub(r"<!--.*?-->", "", cells[column]).strip(), line
+
+
+def check_features(pages, readme="README.md"):
+    known = known_tests(tracked())
+    for number, cells, ours, line in feature_rows(read(readme)):
+        named = [n.strip() for c in re.findall(r"<!-- *tests?: *(.*?) *-->", line) for n in c.split(",")]
+        if not named and ours.lower() not in ("no", "-", "—"):
+            yield f"{readme}:{number}: \"{cells[0]}\" names no test; see tests/docs.py"
+        for name in named:
+            if name not in known:
+                yield f"{readme}:{number}: \"{cells[0]}\": there is no test {name}"
+
+
+def check_blocks(pages):
+    for page in pages:
+        for number, language, _ in fences(read(page)):
+            if language not in LANGUAGES:
+                yield f"{page}:{number}: a block \"{language}\"; known are {', '.join(sorted(LANGUAGES - {''}))}"
+
+
+def main():
+    pages = [f for f in tracked() if f.endswith(".md")]
+    passed, failed = 0, 0
+    for name, check in sorted(globals().items()):
+        if not name.startswith("check_"):
+            continue
+        problems = list(check(pages))
+        for problem in problems:
+            print(problem)
+        if problems:
+            print(f"FAIL {name[6:]}: {len(problems)}")
+        passed, failed = passed + (not problems), failed + bool(problems)
+    print(f"{len(pages)} pages, {len(list(feature_rows(read('README.md'))))} features")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
