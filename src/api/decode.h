@@ -124,18 +124,26 @@ int decode_over(const struct decode_table *table,
                 struct err *err);
 
 /* What the code reads of a kind: for the test, and for whoever asks what a field does here. */
-struct decode_carried {
-    const char *path; /* "spec.displayName"; what is below it is meant too */
-    const char *why;  /* it is stored and shown, but nothing here reads it */
+struct decode_use {
+    const struct decode_table *table;
+    const char *at; /* path of the object the table is given: "spec", "spec.replicaSpecs.*" (each of
+                       a map); NULL: the whole */
 };
 
-#define DECODE_TABLES_MAX 4
+struct decode_note {
+    const char *path; /* "spec.displayName"; what is below it is meant too */
+    const char *text;
+};
+
+#define DECODE_USES_MAX 8
 
 struct decode_kind {
     const char *crd;     /* "queues.scheduling.run.ai" */
     const char *version; /* NULL: all that the CRD has */
-    const struct decode_table *tables[DECODE_TABLES_MAX];
-    const struct decode_carried *carried; /* up to a NULL path; may be NULL */
+    struct decode_use uses[DECODE_USES_MAX];
+    /* Both up to a NULL path; NULL: none. */
+    const struct decode_note *by_hand; /* read without a table, and where */
+    const struct decode_note *carried; /* stored and shown but read by nothing here, and why */
 };
 
 /* ---- for the macros above ---- */

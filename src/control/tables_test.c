@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/kubeflow.h"
+#include "control/pytorch_job.h"
 #include "control/torchrun_spec.h"
 #include "sched/decode.h"
 #include "test.h"
@@ -25,17 +27,54 @@
  *
  * What a table names is in the schema, with a type, words, range and default that agree: nothing is
  * admitted that cannot be read, nothing is read that is pruned. What a schema has is read by a
- * table, or is said to be carried, and why. */
+ * table, or is said to be read by hand or only carried, and why. */
 
-/* Kinds that nothing here reads yet, each with what it is there for. */
-static const struct decode_carried bindrequest_carried[] = {
+/* ---- the kinds ---- */
+static const struct decode_note kubeflow_by_hand[] = {
+    {"spec.runPolicy.schedulingPolicy.minAvailable", "grouping_kubeflow.c: the gang's minimum"},
+    {"status", "job_status.c, kubeflow_status.c: what they wrote themselves"},
+    {NULL, NULL},
+};
+static const struct decode_note kubeflow_carried[] = {
+    {"spec.runPolicy.schedulingPolicy.minResources", "the pods say what they need"},
+    {"spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds", "a gang waits as long as it must"},
+    {NULL, NULL},
+};
+static const struct decode_kind pytorchjob_decode_kind = {
+    .crd = "pytorchjobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.pytorchReplicaSpecs.*"},
+             {&pytorch_spec_table, "spec"},
+             {&pytorch_elastic_table, "spec.elasticPolicy"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = kubeflow_carried};
+
+static const struct decode_note jobset_by_hand[] = {
+    {"spec.replicatedJobs", "jobset.c; template becomes a Job as it is"},
+    {"spec.network", "jobset_make.c"},
+    {"spec.coordinator", "jobset_make.c"},
+    {"spec.volumeClaimPolicies", "jobset_make.c"},
+    {"spec.successPolicy", "jobset_policy.c"},
+    {"spec.failurePolicy", "jobset_policy.c"},
+    {"spec.startupPolicy", "jobset_policy.c"},
+    {"spec.suspend", "jobset.c"},
+    {"spec.managedBy", "jobset.c"},
+    {"spec.ttlSecondsAfterFinished", "jobset.c"},
+    {"status", "jobset.c, jobset_policy.c: what they wrote themselves"},
+    {NULL, NULL},
+};
+static const struct decode_kind jobset_decode_kind = {.crd = "jobsets.jobset.x-k8s.io",
+                                                      .by_hand = jobset_by_hand};
+
+/* Kinds that nothing here reads, each with what it is there for. */
+static const struct decode_note bindrequest_carried[] = {
     {"spec", "KAI's scheduler tells its binder so; Muster binds pods itself and makes none"},
     {"status", "KAI's binder answers so"},
     {NULL, NULL},
 };
 static const struct decode_kind bindrequest_decode_kind = {.crd = "bindrequests.scheduling.run.ai",
                                                            .carried = bindrequest_carried};
-static const struct decode_carried installation_carried[] = {
+static const struct decode_note installation_carried[] = {
     {"spec", "so that KAI's manifests apply; the command line configures this program"},
     {"status", "so that KAI's manifests apply"},
     {NULL, NULL},
@@ -47,9 +86,10 @@ static const struct decode_kind shard_decode_kind = {.crd = "schedulingshards.ka
 
 /* One line a kind of deploy/crds. */
 static const struct decode_kind *const decode_kinds[] = {
-    &bindrequest_decode_kind, &config_decode_kind,        &podgroup_decode_kind,
-    &queue_decode_kind,       &shard_decode_kind,         &topology_decode_kind,
-    &torchrunjob_decode_kind, &torchrunqueue_decode_kind,
+    &jobset_decode_kind,        &pytorchjob_decode_kind, &bindrequest_decode_kind,
+    &config_decode_kind,        &podgroup_decode_kind,   &queue_decode_kind,
+    &shard_decode_kind,         &topology_decode_kind,   &torchrunjob_decode_kind,
+    &torchrunqueue_decode_kind,
 };
 
 /* ---- the check ---- */
@@ -309,7 +349,7 @@ static void check_unread(struct check *check, const struct schema *schema, struc
         return;
     }
     if (!schema->property_count) {
-        say(check, path, "no table reads it; read it, or say in the kind's `carried` why not");
+        say(check, path, "nothing reads it; read it, or say in the kind's `carried` why not");
         return;
     }
     for (size_t i = 0; i < schema->property_count; i++) {
@@ -333,6 +373,52 @@ static bool any_read(const struct check *check, const struct schema *schema)
     return any;
 }
 
+/* A table at a path; "*" at its end: at everything below. */
+static void check_use(struct check *check, const struct decode_use *use, const struct schema *root)
+{
+    struct str path = str_from(use->at);
+
+    if (!str_ends(path, STR(".*"))) {
+        const struct schema *schema = use->at ? find(root, use->at) : root;
+
+        check_table(check, use->table, schema, path);
+        return;
+    }
+    path.len -= 2;
+    const struct schema *map = find(root, str_c(check->arena, path));
+    if (!map || (!map->property_count && !map->additional)) {
+        say(check, path, "a table reads what is below it, the schema has nothing there");
+        return;
+    }
+    if (map->additional)
+        check_table(check, use->table, map->additional, str_from(use->at));
+    for (size_t i = 0; i < map->property_count; i++)
+        check_table(check, use->table, map->properties[i].schema,
+                    below(check, path, str_c(check->arena, map->properties[i].name)));
+}
+
+static void check_notes(struct check *check,
+                        const struct decode_note *notes,
+                        const char *what,
+                        const struct schema *root)
+{
+    for (const struct decode_note *note = notes; note && note->path; note++) {
+        const struct schema *schema = find(root, note->path);
+        struct str path = str_from(note->path);
+
+        if (!schema)
+            say(check, path,
+                str_printf(check->arena, "is said to be %s, the schema does not have it", what).p);
+        else if (any_read(check, schema))
+            say(check, path,
+                str_printf(check->arena, "is said to be %s, but is read already", what).p);
+        else if (strlen(note->text) < 8)
+            say(check, path, str_printf(check->arena, "is %s, without a word why", what).p);
+        else
+            VEC_PUSH(check->arena, &check->read, schema);
+    }
+}
+
 static void check_kind(struct arena *arena,
                        const struct decode_kind *kind,
                        const struct schema *schema,
@@ -340,20 +426,10 @@ static void check_kind(struct arena *arena,
 {
     struct check check = {.arena = arena, .problems = problems};
 
-    for (size_t i = 0; i < DECODE_TABLES_MAX && kind->tables[i]; i++)
-        check_table(&check, kind->tables[i], schema, STR_NONE);
-    for (const struct decode_carried *c = kind->carried; c && c->path; c++) {
-        const struct schema *carried = find(schema, c->path);
-
-        if (!carried)
-            say(&check, str_from(c->path), "is said to be carried, the schema does not have it");
-        else if (any_read(&check, carried))
-            say(&check, str_from(c->path), "is said to be carried, but a table reads it");
-        else if (strlen(c->why) < 8)
-            say(&check, str_from(c->path), "is carried without a reason");
-        else
-            VEC_PUSH(arena, &check.read, carried);
-    }
+    for (size_t i = 0; i < DECODE_USES_MAX && kind->uses[i].table; i++)
+        check_use(&check, &kind->uses[i], schema);
+    check_notes(&check, kind->by_hand, "read by hand", schema);
+    check_notes(&check, kind->carried, "carried", schema);
     check_unread(&check, schema, STR_NONE);
 }
 
@@ -429,9 +505,9 @@ static const struct decode_field sample_fields[] = {
     DECODE_ITEMS(struct sample, items, item_count, "items", LIST, .table = &sample_item_table),
 };
 static const struct decode_table sample_table = DECODE_TABLE(struct sample, "spec", sample_fields);
-static const struct decode_carried sample_carried[] = {{"spec.note", "for people"}, {NULL, NULL}};
+static const struct decode_note sample_carried[] = {{"spec.note", "for people"}, {NULL, NULL}};
 static const struct decode_kind sample_kind = {.crd = "samples",
-                                               .tables = {&sample_table},
+                                               .uses = {{&sample_table, NULL}},
                                                .carried = sample_carried};
 
 TEST(the_check_of_schemas_finds_each_difference)
@@ -461,10 +537,10 @@ TEST(the_check_of_schemas_finds_each_difference)
         {"no words", ",'enum':['A','B']", "", "spec.word: the table has words, the schema no enum"},
         {"an unread field", "'text':{'type':'string'},'old'",
          "'text':{'type':'string'},'new':{'type':'string'},'old'",
-         "spec.new: no table reads it; read it, or say in the kind's `carried` why not"},
+         "spec.new: nothing reads it; read it, or say in the kind's `carried` why not"},
         {"an unread field in a list", "'name':{'type':'string'}",
          "'name':{'type':'string'},'size':{'type':'integer'}",
-         "spec.items[].size: no table reads it; read it, or say in the kind's `carried` why not"},
+         "spec.items[].size: nothing reads it; read it, or say in the kind's `carried` why not"},
         {"no longer required", "'required':['name'],", "",
          "spec.items[].name: the table requires it, the schema does not"},
         {"carried, and gone", ",'note':{'type':'string'}", "",

@@ -161,14 +161,15 @@ int torchrun_spec_read(struct arena *arena,
     return of_queue;
 }
 
-static const struct decode_carried engine_carried[] = {
-    {"status", "the engine's and the controllers' own memory: they write it and read it back"},
+static const struct decode_note by_hand[] = {
+    {"status", "job_status.c and torchrun_queue.c: what they wrote themselves"},
     {NULL, NULL},
 };
-const struct decode_kind torchrunjob_decode_kind = {.crd = "torchrunjobs.torchrun.ai",
-                                                    .tables = {&torchrun_job_names, &job_table},
-                                                    .carried = engine_carried};
+const struct decode_kind torchrunjob_decode_kind = {
+    .crd = "torchrunjobs.torchrun.ai",
+    .uses = {{&torchrun_job_names, NULL}, {&job_table, NULL}},
+    .by_hand = by_hand};
 const struct decode_kind torchrunqueue_decode_kind = {
     .crd = "torchrunqueues.torchrun.ai",
-    .tables = {&torchrun_queue_names, &queue_table},
-    .carried = engine_carried};
+    .uses = {{&torchrun_queue_names, NULL}, {&queue_table, NULL}},
+    .by_hand = by_hand};

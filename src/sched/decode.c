@@ -262,7 +262,7 @@ static const struct decode_field group_fields[] = {
 static const struct decode_table group_table =
     DECODE_TABLE(struct sched_group, "spec", group_fields);
 
-static const struct decode_carried group_carried[] = {
+static const struct decode_note group_carried[] = {
     {"spec.parallelism", "the grouper keeps it as it is; minMember is what counts"},
     {"spec.completions", "the grouper keeps it as it is; minMember is what counts"},
     {"spec.backoffLimit", "the grouper keeps it as it is; the job's controller counts failures"},
@@ -272,7 +272,7 @@ static const struct decode_carried group_carried[] = {
     {NULL, NULL},
 };
 const struct decode_kind podgroup_decode_kind = {.crd = "podgroups.scheduling.run.ai",
-                                                 .tables = {&group_table},
+                                                 .uses = {{&group_table, NULL}},
                                                  .carried = group_carried};
 
 /* Read by table over what the spec has already; the first error is kept. */
@@ -330,13 +330,13 @@ static const struct decode_field queue_fields[] = {
 static const struct decode_table queue_table =
     DECODE_TABLE(struct sched_queue, "spec", queue_fields);
 
-static const struct decode_carried queue_carried[] = {
+static const struct decode_note queue_carried[] = {
     {"spec.displayName", "for people"},
     {"status", "written by the queue's controller, for people and clients"},
     {NULL, NULL},
 };
 const struct decode_kind queue_decode_kind = {.crd = "queues.scheduling.run.ai",
-                                              .tables = {&queue_table},
+                                              .uses = {{&queue_table, NULL}},
                                               .carried = queue_carried};
 
 /* In units of the API; below zero is unlimited. */
@@ -392,7 +392,7 @@ static const struct decode_field topology_fields[] = {
 static const struct decode_table topology_table =
     DECODE_TABLE(struct topology_spec, "spec", topology_fields);
 const struct decode_kind topology_decode_kind = {.crd = "topologies.kai.scheduler",
-                                                 .tables = {&topology_table}};
+                                                 .uses = {{&topology_table, NULL}}};
 
 void decode_topology(struct decode *decode, struct sched_topology *ret)
 {
