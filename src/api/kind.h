@@ -106,6 +106,13 @@ struct kind_crd {
       "clustertrainingruntimes", "clustertrainingruntime", "", "", false, false, true)             \
     X(pytorchjob, "kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", "pytorchjob", "", "all",      \
       true, true, true)                                                                            \
+    X(tfjob, "kubeflow.org", "v1", "TFJob", "tfjobs", "tfjob", "", "all", true, true, true)        \
+    X(mpijob, "kubeflow.org", "v1", "MPIJob", "mpijobs", "mpijob", "", "all", true, true, true)    \
+    X(xgboostjob, "kubeflow.org", "v1", "XGBoostJob", "xgboostjobs", "xgboostjob", "", "all",      \
+      true, true, true)                                                                            \
+    X(jaxjob, "kubeflow.org", "v1", "JAXJob", "jaxjobs", "jaxjob", "", "all", true, true, true)    \
+    X(paddlejob, "kubeflow.org", "v1", "PaddleJob", "paddlejobs", "paddlejob", "", "all", true,    \
+      true, true)                                                                                  \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \

@@ -8,6 +8,11 @@ extern const struct controller torchrun_queue_controller; /* TorchrunQueue */
 extern const struct controller torchrun_job_controller;   /* TorchrunJob */
 extern const struct controller jobset_controller;         /* JobSet */
 extern const struct controller pytorch_job_controller;    /* PyTorchJob */
+extern const struct controller tf_job_controller;         /* TFJob */
+extern const struct controller mpi_job_controller;        /* MPIJob */
+extern const struct controller xgboost_job_controller;    /* XGBoostJob */
+extern const struct controller jax_job_controller;        /* JAXJob */
+extern const struct controller paddle_job_controller;     /* PaddleJob */
 extern const struct controller group_status_controller;   /* status of pod groups */
 extern const struct controller group_controller;          /* pod groups */
 

@@ -19,8 +19,8 @@
 #define PREEMPTIBLE "kai.scheduler/preemptibility"
 #define PRIORITY    "priorityClassName"
 
-static const char *const launcher_worker[] = {"Launcher", "Worker", NULL};
-static const char *const master_worker[] = {"Master", "Worker", NULL};
+static const char *const launcher[] = {"Launcher", NULL};
+static const char *const master[] = {"Master", NULL};
 static const char *const worker_only[] = {"Worker", NULL};
 
 /* One line a kind. Whatever is not here gets the last one. */
@@ -38,17 +38,21 @@ static const struct grouping_rule rules[] = {
     {.name = "XGBoostJob",
      .group = "kubeflow.org",
      .replica_key = "xgbReplicaSpecs",
-     .required = master_worker,
+     .required = master,
      .apply = grouping_kubeflow},
     {.name = "JAXJob",
      .group = "kubeflow.org",
      .replica_key = "jaxReplicaSpecs",
      .required = worker_only,
      .apply = grouping_kubeflow},
+    {.name = "PaddleJob",
+     .group = "kubeflow.org",
+     .replica_key = "paddleReplicaSpecs",
+     .apply = grouping_kubeflow},
     {.name = "MPIJob",
      .group = "kubeflow.org",
      .replica_key = "mpiReplicaSpecs",
-     .required = launcher_worker,
+     .required = launcher,
      .apply = grouping_mpi},
     {.name = "Notebook", .group = "kubeflow.org", .priority = "build"},
     {.name = "JobSet", .group = "jobset.x-k8s.io", .apply = grouping_jobset},

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "control/grouping.h"
 #include "control/grouping_rule.h"
+#include "control/job.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -148,6 +149,11 @@ int grouping_pytorch(const struct grouping_input *input,
     int64_t masters = replicas_of(specs, "Master");
     struct str type = grouping_label(input->pod, REPLICA_TYPE);
     int64_t size = 0;
+    /* The store of an elastic job's rendezvous is there before the workers are. */
+    if (str_is(grouping_label(input->pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC)) {
+        grouping_per_pod(input, ret);
+        return 0;
+    }
     int r = grouping_kubeflow(input, rule, owner, ret, err);
 
     if (r < 0)

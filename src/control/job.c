@@ -139,9 +139,12 @@ static void remove_extras(struct job_run *run)
         const struct object *object =
             cache_get(run->input->cache, extra->kind, run->model.object->ns, extra->name);
 
-        if (extra->while_active && object && !object->deleted_ms &&
-            object_owned_by(object, run->model.object->uid))
+        if (!extra->while_active)
+            continue;
+        if (object && !object->deleted_ms && object_owned_by(object, run->model.object->uid))
             action_delete(&run->actions, object);
+        else if (run->input->is_watched && !run->input->is_watched(run->input->user, extra->kind))
+            action_watch(&run->actions, extra->kind);
     }
 }
 

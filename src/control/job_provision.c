@@ -141,6 +141,22 @@ static bool covers(const struct json *is, const struct json *wanted)
     return true;
 }
 
+/* Kinds that jobs rarely need are watched from when one first does. False: not known yet. */
+static bool know_extras(struct job_run *run)
+{
+    bool known = true;
+
+    for (size_t i = 0; run->input->is_watched && i < run->model.extras.count; i++) {
+        const struct kind *kind = run->model.extras.items[i].kind;
+
+        if (run->input->is_watched(run->input->user, kind))
+            continue;
+        action_watch(&run->actions, kind);
+        known = false;
+    }
+    return known;
+}
+
 static void provision_extras(struct job_run *run)
 {
     for (size_t i = 0; i < run->model.extras.count; i++) {
@@ -202,7 +218,7 @@ bool job_provision(struct job_run *run)
     enum job_phase phase = state->phase;
     struct str message = state->message;
 
-    if (!provision_claims(run))
+    if (!provision_claims(run) || !know_extras(run))
         return false;
     provision_service(run);
     provision_extras(run);

@@ -258,6 +258,5 @@ JOB_CONTROLLER(pytorch_job_controller,
                &kind_pytorchjob,
                &kind_pod,
                &kind_service,
-               &kind_hpa,
                &kind_node,
                &kind_podgroup);
