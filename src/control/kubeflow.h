@@ -140,6 +140,9 @@ void kubeflow_autoscale(struct kubeflow *k,
 /* Tables of what is read, for the check against the schemas. */
 extern const struct decode_table kubeflow_policy_table;
 extern const struct decode_table kubeflow_replicas_table;
+extern const struct decode_table tf_spec_table;
+extern const struct decode_table mpi_spec_table;
+extern const struct decode_table paddle_spec_table;
 
 extern const struct job_kind pytorchjob;
 extern const struct job_kind tfjob;

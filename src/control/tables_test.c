@@ -49,6 +49,46 @@ static const struct decode_kind pytorchjob_decode_kind = {
     .by_hand = kubeflow_by_hand,
     .carried = kubeflow_carried};
 
+static const struct decode_kind tfjob_decode_kind = {
+    .crd = "tfjobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.tfReplicaSpecs.*"},
+             {&tf_spec_table, "spec"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = kubeflow_carried};
+static const struct decode_note mpijob_carried[] = {
+    {"spec.runPolicy.schedulingPolicy.minResources", "the pods say what they need"},
+    {"spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds", "a gang waits as long as it must"},
+    {"spec.sshAuthMountPath", "ranks are started through the API, not by ssh"},
+    {NULL, NULL},
+};
+static const struct decode_kind mpijob_decode_kind = {
+    .crd = "mpijobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.mpiReplicaSpecs.*"},
+             {&mpi_spec_table, "spec"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = mpijob_carried};
+static const struct decode_kind xgboostjob_decode_kind = {
+    .crd = "xgboostjobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.xgbReplicaSpecs.*"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = kubeflow_carried};
+static const struct decode_kind jaxjob_decode_kind = {
+    .crd = "jaxjobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.jaxReplicaSpecs.*"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = kubeflow_carried};
+static const struct decode_kind paddlejob_decode_kind = {
+    .crd = "paddlejobs.kubeflow.org",
+    .uses = {{&kubeflow_policy_table, "spec"},
+             {&kubeflow_replicas_table, "spec.paddleReplicaSpecs.*"},
+             {&paddle_spec_table, "spec"}},
+    .by_hand = kubeflow_by_hand,
+    .carried = kubeflow_carried};
+
 static const struct decode_note jobset_by_hand[] = {
     {"spec.replicatedJobs", "jobset.c; template becomes a Job as it is"},
     {"spec.network", "jobset_make.c"},
@@ -86,10 +126,11 @@ static const struct decode_kind shard_decode_kind = {.crd = "schedulingshards.ka
 
 /* One line a kind of deploy/crds. */
 static const struct decode_kind *const decode_kinds[] = {
-    &jobset_decode_kind,        &pytorchjob_decode_kind, &bindrequest_decode_kind,
-    &config_decode_kind,        &podgroup_decode_kind,   &queue_decode_kind,
-    &shard_decode_kind,         &topology_decode_kind,   &torchrunjob_decode_kind,
-    &torchrunqueue_decode_kind,
+    &tfjob_decode_kind,      &mpijob_decode_kind,      &xgboostjob_decode_kind,
+    &jaxjob_decode_kind,     &paddlejob_decode_kind,   &jobset_decode_kind,
+    &pytorchjob_decode_kind, &bindrequest_decode_kind, &config_decode_kind,
+    &podgroup_decode_kind,   &queue_decode_kind,       &shard_decode_kind,
+    &topology_decode_kind,   &torchrunjob_decode_kind, &torchrunqueue_decode_kind,
 };
 
 /* ---- the check ---- */
