@@ -278,12 +278,15 @@ int agent_start(uv_loop_t *loop,
         r = make_folders(agent, err);
     machine_look(&agent->machine, agent->options.data_dir);
     if (r == 0)
+        r = bridge_start(agent, err);
+    if (r == 0)
         r = start_spawner(agent, err);
     if (r) {
         arena_done(&agent->arena);
         mem_free(agent);
         return r;
     }
+    bridge_node_address(agent, agent->node_address);
     make_nodes(agent);
     agent->podio.ops = &streams_ops;
     agent->cache = cache_new(options->seed);
@@ -292,6 +295,7 @@ int agent_start(uv_loop_t *loop,
     agent->turn.data = agent->heartbeat.data = agent;
     agent->handles_open = 2;
     (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+    service_start(agent);
     nodes_start(agent);
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);
@@ -340,6 +344,7 @@ void agent_stop(struct agent *agent)
     }
     agent->dirty = NULL;
     spawner_stop(&agent->spawner);
+    bridge_stop(agent);
     service_stop_all(agent);
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);

@@ -76,6 +76,17 @@ static void add_limits(struct findings *findings, const struct machine *machine)
     say(f->fix, "run as root, on a machine whose /sys/fs/cgroup is writable");
 }
 
+static void add_network(struct findings *findings, const struct machine *machine)
+{
+    const char *missing = bridge_missing(machine);
+    struct finding *f = add(findings, "pod network", NULL, !missing);
+    say(f->words, "%s",
+        missing ? "pods share this machine's network, with a loopback address each"
+                : "a bridge, and an address of its own for each pod");
+    say(f->fix, "%s; or --pod-network=bridge, if pods need not reach the outside",
+        missing ? missing : "");
+}
+
 static void add_gpus(struct findings *findings, const struct machine *machine)
 {
     const struct gpus *gpus = &machine->gpus;
@@ -94,6 +105,7 @@ size_t doctor_machine(const struct machine *machine, struct finding ret[static D
     add_user(&findings, machine);
     add_namespaces(&findings, machine);
     add_limits(&findings, machine);
+    add_network(&findings, machine);
     add_gpus(&findings, machine);
     return findings.count;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/agent.h"
+#include "agent/bridge.h"
 #include "agent/cgroup.h"
 #include "agent/gpu.h"
 #include "agent/lifecycle.h"
@@ -233,6 +234,8 @@ struct agent {
     struct pod *dirty;
     struct pod **dirty_tail;
     struct spawner spawner;
+    struct bridge bridge;
+    char node_address[16]; /* where pods find this node */
     uv_timer_t turn;
     uv_timer_t heartbeat;
     struct node *nodes;

@@ -27,12 +27,15 @@ void network_take_address(struct pod *pod)
 {
     struct agent *agent = pod->agent;
     char ip[sizeof(pod->ip)];
+    bool bridged = bridge_has(pod);
     if (json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
-        (void)snprintf(pod->ip, sizeof(pod->ip), "127.0.0.1");
+        bridge_node_address(agent, pod->ip);
         return;
     }
     do {
-        uint32_t a = LOOPBACK_FIRST + agent->next_ip++ % LOOPBACK_COUNT;
+        uint32_t a =
+            bridged ? agent->bridge.base + BRIDGE_POD_FIRST + agent->next_ip++ % BRIDGE_POD_COUNT
+                    : LOOPBACK_FIRST + agent->next_ip++ % LOOPBACK_COUNT;
         (void)snprintf(ip, sizeof(ip), "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255,
                        a & 255);
     } while (address_is_taken(agent, ip));
@@ -44,7 +47,8 @@ void network_keep_address(struct pod *pod, struct str address)
     (void)snprintf(pod->ip, sizeof(pod->ip), STR_FMT, STR_ARG(address));
     unsigned a, b, c, d;
     if (sscanf(pod->ip, "%u.%u.%u.%u", &a, &b, &c, &d) == 4) {
-        uint32_t next = (a << 24 | b << 16 | c << 8 | d) - LOOPBACK_FIRST + 1;
+        uint32_t next = (a << 24 | b << 16 | c << 8 | d) + 1;
+        next -= a == 10 ? pod->agent->bridge.base + BRIDGE_POD_FIRST : LOOPBACK_FIRST;
         if (next > pod->agent->next_ip && next < LOOPBACK_COUNT)
             pod->agent->next_ip = next;
     }
@@ -120,7 +124,9 @@ static void add_shared(struct agent *agent, struct str ns, struct arena *arena, 
     const struct object *service;
     for (size_t cursor = 0; (service = cache_next(agent->cache, &kind_service, STR(""), &cursor));)
         add_service(agent, service, ns, arena, out);
-    add_names(out, STR("127.0.0.1"), STR("kubernetes"), STR("default"), false);
+    char api[16];
+    service_api_address(agent, api);
+    add_names(out, str_from(api), STR("kubernetes"), STR("default"), false);
 }
 
 static void add_own(struct pod *pod, struct buf *out)

@@ -11,8 +11,9 @@ struct pod;
 /* network: a pod's address and the names it can use.
  *
  * Every pod has an address of its own, so that programs which listen on "their" address and port do
- * not meet. In the host's network that is one of 127.64.0.0/10, which needs no privilege. Names are
- * lines of the pod's own /etc/hosts, rewritten when pods or services come and go. */
+ * not meet: on the pod network where there is one (agent/bridge.h), else, in the host's network,
+ * one of 127.64.0.0/10, which needs no privilege. Names are lines of the pod's own /etc/hosts,
+ * rewritten when pods or services come and go. */
 void network_take_address(struct pod *pod);
 void network_keep_address(struct pod *pod, struct str address);
 void network_give_address(struct pod *pod);

@@ -113,7 +113,7 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     struct json *addresses = json_add_array(arena, status, "addresses");
     struct json *address = json_push(addresses, json_new_object(arena));
     json_add_c(arena, address, "type", "InternalIP");
-    json_add_c(arena, address, "address", "127.0.0.1");
+    json_add_c(arena, address, "address", agent->node_address);
     address = json_push(addresses, json_new_object(arena));
     json_add_c(arena, address, "type", "Hostname");
     json_add_c(arena, address, "address", node->name);

@@ -2,6 +2,7 @@
 #include "agent/internal.h"
 #include "agent/record.h"
 #include "agent/security.h"
+#include "agent/service.h"
 #include "agent/token.h"
 #include "agent/volume.h"
 #include "api/object.h"
@@ -23,7 +24,7 @@ void pod_env_context(const struct pod *pod, struct env_context *ret)
                                 .pod = pod->root,
                                 .ns = pod->ns,
                                 .pod_ip = str_from(pod->ip),
-                                .host_ip = STR("127.0.0.1"),
+                                .host_ip = str_from(agent->node_address),
                                 .node_name = str_from(agent->nodes[pod->node].name),
                                 .node_cpu_milli = agent->cpus_per_node * 1000,
                                 .node_memory_bytes = agent->memory_per_node_bytes};
@@ -40,6 +41,15 @@ static struct str pod_hostname(const struct pod *pod)
 {
     struct str name = json_str_at(pod->root, "spec.hostname");
     return str_sub(name.len ? name : pod->name, 0, 63);
+}
+
+static int write_resolv_conf(struct pod *pod, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    char path[PATH_MAX];
+    bridge_resolv_conf(&text);
+    (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
+    return files_write(path, buf_str(&text), 0644, err);
 }
 
 int prepare_pod(struct pod *pod, struct err *err)
@@ -66,6 +76,7 @@ int prepare_pod(struct pod *pod, struct err *err)
         record_add(&records, "ns", STR("ipc"));
     if (machine->mount_ns)
         volume_add_memory(pod, &records);
+    bridge_add(pod, &records);
     /* For the next muster: what the object does not say. */
     record_add(&records, "agent.ns", pod->ns);
     record_add(&records, "agent.name", pod->name);
@@ -81,7 +92,8 @@ int prepare_pod(struct pod *pod, struct err *err)
     struct str hostname = pod_hostname(pod);
     _cleanup_(buf_done) struct buf line = {0};
     buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
-    return files_write(path, buf_str(&line), 0644, err);
+    r = files_write(path, buf_str(&line), 0644, err);
+    return r || !bridge_has(pod) ? r : write_resolv_conf(pod, err);
 }
 
 /* ---- a container ---- */
@@ -92,7 +104,12 @@ static void add_default_env(struct pod *pod, size_t index, struct arena *arena, 
     env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
     env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
     env_set(arena, env, STR("HOSTNAME"), pod_hostname(pod));
-    if (agent->options.api_url) {
+    if (agent->options.api_url && bridge_has(pod)) {
+        /* By name: that is what the server's certificate has. */
+        env_set(arena, env, STR("KUBERNETES_SERVICE_HOST"), STR("kubernetes.default.svc"));
+        env_set(arena, env, STR("KUBERNETES_SERVICE_PORT"),
+                str_printf(arena, "%d", SERVICE_API_PORT));
+    } else if (agent->options.api_url) {
         struct str url = str_from(agent->options.api_url);
         size_t colon = url.len;
         while (colon > 0 && url.p[colon - 1] != ':')
@@ -185,6 +202,10 @@ static int add_file_system(struct pod *pod,
         add_bind(records, path, "/etc/hosts", "ro");
         (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
+    }
+    if (bridge_has(pod)) {
+        (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
+        add_bind(records, path, "/etc/resolv.conf", "ro");
     }
     device_files(pod, index, records);
     int r = token_add(pod, records, err);

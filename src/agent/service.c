@@ -26,7 +26,8 @@ struct port {
     char name[256]; /* of the service */
     char ip[48];
     uint16_t number;
-    char target[64]; /* port number or name in the pods */
+    char target[64];          /* port number or name in the pods */
+    struct sockaddr_in fixed; /* where to pass on to, when it is no pod; family 0: a pod */
     unsigned turn;
     uv_tcp_t listener;
 };
@@ -170,6 +171,10 @@ static uint16_t pod_port(const struct pod *pod, const char *target)
 
 static bool choose(struct port *port, struct sockaddr_in *ret)
 {
+    if (port->fixed.sin_family) {
+        *ret = port->fixed;
+        return true;
+    }
     const struct object *service =
         cache_get(port->agent->cache, &kind_service, str_from(port->ns), str_from(port->name));
     if (!service)
@@ -234,7 +239,9 @@ static void drop_ports(struct agent *agent, const struct object *service)
 {
     for (struct port **at = &agent->ports; *at;) {
         struct port *port = *at;
-        if (service && !(str_is(service->ns, port->ns) && str_is(service->name, port->name))) {
+        bool meant = service && !port->fixed.sin_family && str_is(service->ns, port->ns) &&
+                     str_is(service->name, port->name);
+        if (service && !meant) {
             at = &port->next;
             continue;
         }
@@ -243,13 +250,36 @@ static void drop_ports(struct agent *agent, const struct object *service)
     }
 }
 
+/* `port` says where; it is freed where that cannot be. */
+static void listen_at(struct port *port)
+{
+    struct agent *agent = port->agent;
+    struct sockaddr_in at;
+    (void)uv_tcp_init(agent->loop, &port->listener);
+    port->listener.data = port;
+    agent->streams_open++;
+    int r = uv_ip4_addr(port->ip, port->number, &at);
+    if (r == 0)
+        r = uv_tcp_bind(&port->listener, (const struct sockaddr *)&at, 0);
+    if (r == 0)
+        r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
+    if (r < 0) {
+        log_warn(agent->log, "service.unreachable", LOG_C("service", port->name),
+                 LOG_C("address", port->ip), LOG_I64("port", port->number),
+                 LOG_C("error", uv_strerror(r)));
+        uv_close((uv_handle_t *)&port->listener, port_closed);
+        return;
+    }
+    port->next = agent->ports;
+    agent->ports = port;
+}
+
 static void add_port(struct agent *agent,
                      const struct object *service,
                      struct str ip,
                      const struct json *spec)
 {
     struct port *port = MEM_NEW(struct port);
-    struct sockaddr_in at;
     port->agent = agent;
     (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(service->ns));
     (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
@@ -261,23 +291,46 @@ static void add_port(struct agent *agent,
         (void)snprintf(port->target, sizeof(port->target), STR_FMT, STR_ARG(json_str(target)));
     else
         (void)snprintf(port->target, sizeof(port->target), "%lld", (long long)number);
-    (void)uv_tcp_init(agent->loop, &port->listener);
-    port->listener.data = port;
-    agent->streams_open++;
-    int r = uv_ip4_addr(port->ip, port->number, &at);
-    if (r == 0)
-        r = uv_tcp_bind(&port->listener, (const struct sockaddr *)&at, 0);
-    if (r == 0)
-        r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
-    if (r < 0) {
-        log_warn(agent->log, "service.unreachable", LOG_STR("service", service->name),
-                 LOG_C("address", port->ip), LOG_I64("port", port->number),
-                 LOG_C("error", uv_strerror(r)));
-        uv_close((uv_handle_t *)&port->listener, port_closed);
+    listen_at(port);
+}
+
+/* ---- the API server, for pods in namespaces of their own ---- */
+
+/* "https://127.0.0.1:7443", "https://[::]:7443": its port; 0: none. */
+static uint16_t api_port(const struct agent *agent)
+{
+    const char *colon = agent->options.api_url ? strrchr(agent->options.api_url, ':') : NULL;
+    uint64_t number = 0;
+    return colon && str_to_u64(str_from(colon + 1), &number) && number <= UINT16_MAX
+               ? (uint16_t)number
+               : 0;
+}
+
+void service_start(struct agent *agent)
+{
+    uint16_t number = api_port(agent);
+    if (!agent->bridge.on || !number)
         return;
-    }
-    port->next = agent->ports;
-    agent->ports = port;
+    struct port *port = MEM_NEW(struct port);
+    port->agent = agent;
+    port->number = SERVICE_API_PORT;
+    (void)snprintf(port->ns, sizeof(port->ns), "default");
+    (void)snprintf(port->name, sizeof(port->name), "kubernetes");
+    char *ip = port->ip;
+    service_api_address(agent, ip);
+    char host[64];
+    struct str url = str_from(agent->options.api_url);
+    (void)snprintf(host, sizeof(host), STR_FMT,
+                   STR_ARG(str_sub(url, 8, str_find(str_sub(url, 8, url.len), ':') + 8)));
+    if (uv_ip4_addr(host, number, &port->fixed) < 0 || !port->fixed.sin_addr.s_addr)
+        (void)uv_ip4_addr("127.0.0.1", number, &port->fixed);
+    listen_at(port);
+}
+
+void service_api_address(const struct agent *agent, char out[static 16])
+{
+    uint32_t a = agent->bridge.on ? agent->bridge.base + BRIDGE_API : INADDR_LOOPBACK;
+    (void)snprintf(out, 16, "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
 }
 
 /* ---- addresses ---- */
@@ -304,7 +357,10 @@ static void give_address(struct agent *agent, const struct object *service)
 {
     char ip[48];
     do {
-        uint32_t a = ADDRESS_FIRST + agent->next_service_ip++ % ADDRESS_COUNT;
+        uint32_t next = agent->next_service_ip++;
+        uint32_t a = agent->bridge.on
+                         ? agent->bridge.base + BRIDGE_SERVICE_FIRST + next % BRIDGE_SERVICE_COUNT
+                         : ADDRESS_FIRST + next % ADDRESS_COUNT;
         (void)snprintf(ip, sizeof(ip), "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255,
                        a & 255);
     } while (address_is_taken(agent, ip));
@@ -319,6 +375,13 @@ static void give_address(struct agent *agent, const struct object *service)
                                   .patch = API_PATCH_MERGE,
                                   .body = body};
     agent_call(agent, &request, address_given, NULL);
+}
+
+static bool in_bridge(const struct agent *agent, struct str ip)
+{
+    char prefix[16];
+    (void)snprintf(prefix, sizeof(prefix), "10.%u.", agent->bridge.base >> 16 & 255);
+    return str_starts(ip, str_from(prefix));
 }
 
 void service_gone(struct agent *agent, const struct object *service)
@@ -339,7 +402,9 @@ void service_observe(struct agent *agent, const struct object *service)
     struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
     if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
         return;
-    if (!ip.len) {
+    /* One of another network: the node had, or had no, bridge when it was given. */
+    bool foreign = agent->bridge.on ? !in_bridge(agent, ip) : str_starts(ip, STR("10."));
+    if (!ip.len || foreign) {
         give_address(agent, service);
         return;
     }

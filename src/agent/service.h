@@ -11,11 +11,16 @@ struct pod;
 
 /* service: ClusterIPs that can be reached.
  *
- * A service without an address gets one of 127.32.0.0/11, which every process of the machine can
- * use and nobody needs a privilege for. For each TCP port the agent listens there and passes every
- * connection on to one of the ready pods the selector names, in turn. Headless services have no
- * address: their name leads to the pods. */
+ * A service without an address gets one of the pod network (agent/bridge.h), or of 127.32.0.0/11,
+ * which every process of the machine can use and nobody needs a privilege for. For each TCP port
+ * the agent listens there and passes every connection on to one of the ready pods the selector
+ * names, in turn. Headless services have no address: their name leads to the pods. */
 void service_observe(struct agent *agent, const struct object *service);
+/* On the pod network the API server is passed on as a service is. */
+#define SERVICE_API_PORT 443
+void service_start(struct agent *agent);
+/* Where pods reach it. */
+void service_api_address(const struct agent *agent, char out[static 16]);
 void service_gone(struct agent *agent, const struct object *service);
 void service_stop_all(struct agent *agent);
 

@@ -40,6 +40,9 @@
  * pod:
  *     hostname=H          UTS name (with ns=uts)
  *     ns=net|uts|ipc|user namespaces the pod's containers share; one record each
+ *     net.bridge=INDEX    with ns=net: connect it to this interface of the host, by a pair whose
+ *                         other end is net.name=N there and eth0 in the pod, which gets
+ *                         net.address=A net.prefix=N and a default route by net.gateway=A
  *     tmpfs.options=O tmpfs=P   memory at P inside the folder, for all containers, gone with the
  * shim
  *

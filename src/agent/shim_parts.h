@@ -74,6 +74,9 @@ int mounts_make(const struct child_request *request, char words[static 256]);
 /* From now on `folder` has the paths, those that end in a slash as folders. */
 int points_make(const char *folder, char *const paths[]);
 
+/* ---- network namespace (shim_net.c): this process is in it from then on ---- */
+int network_make(const struct records *pod);
+
 /* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
 int privileges_drop(const struct records *spec, char words[static 256]);
 

@@ -180,7 +180,7 @@ struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
         json_add_str(arena, status, "message", pod->stop_message);
     }
     add_conditions(arena, status, pod, now_ms);
-    json_add_c(arena, status, "hostIP", "127.0.0.1");
+    json_add_c(arena, status, "hostIP", pod->agent->node_address);
     if (pod->ip[0]) {
         json_add_c(arena, status, "podIP", pod->ip);
         struct json *ips = json_add_array(arena, status, "podIPs");

@@ -577,12 +577,14 @@ static int sandbox(const struct records *pod)
     int r = records_has(pod, "ns", "user") ? make_user() : 0;
     if (r)
         return r;
-    int flags = (records_has(pod, "ns", "net") ? CLONE_NEWNET : 0) |
-                (records_has(pod, "ns", "uts") ? CLONE_NEWUTS : 0) |
+    int flags = (records_has(pod, "ns", "uts") ? CLONE_NEWUTS : 0) |
                 (records_has(pod, "ns", "ipc") ? CLONE_NEWIPC : 0);
     if (flags && unshare(flags) < 0)
         return -errno;
-    r = make_memory(pod);
+    if (records_has(pod, "ns", "net"))
+        r = network_make(pod);
+    if (r == 0)
+        r = make_memory(pod);
     if (r)
         return r;
     const char *hostname = records_get(pod, "hostname");

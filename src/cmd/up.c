@@ -40,9 +40,11 @@ struct up_values {
     int64_t cpus_per_node;
     const char *memory_per_node;
     const char *node_labels;
+    int pod_network;
     int log_level;
 };
 
+static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option up_options[] = {
@@ -68,6 +70,10 @@ static const struct option up_options[] = {
      .help = "pretend that every node has this much memory, like 512Gi (default: this machine's)"},
     {"node-labels", 0, OPTION_STR, offsetof(struct up_values, node_labels), .value = "K=V,...",
      .help = "labels for every node"},
+    {"pod-network", 0, OPTION_CHOICE, offsetof(struct up_values, pod_network), .fallback = "auto",
+     .choices = pod_networks, .value = "KIND",
+     .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
+             "address for each pod; auto: a bridge where pods can reach the outside through it"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log on standard error"},
     {0},
@@ -165,6 +171,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,
         .cpus_per_node = values->cpus_per_node,
         .node_labels = values->node_labels,
+        .network = values->pod_network,
         .log = &up->log,
     };
     uint64_t gpus;

@@ -49,8 +49,9 @@ def test_pods_on_one_port_do_not_meet():
         check(m.get("pod", "w0")["status"]["podIP"] != m.get("pod", "w1")["status"]["podIP"], "two addresses")
 
 
-def test_a_pod_reaches_the_api_server_as_its_service_account():
-    with Muster() as m:
+def who_am_i(flags=()):
+    """What the API server says to a pod that asks who it is."""
+    with Muster(flags=flags) as m:
         wait_for(lambda: m.get("serviceaccount", "default"), "the default ServiceAccount")
         ask = ("import json, os, ssl, urllib.request\n"
                "d = '/var/run/secrets/kubernetes.io/serviceaccount/'\n"
@@ -63,11 +64,16 @@ def test_a_pod_reaches_the_api_server_as_its_service_account():
                "c = ssl.create_default_context(cafile=d + 'ca.crt')\n"
                "print(json.load(urllib.request.urlopen(r, context=c))['status']['userInfo']['username'])\n"
                "print(open(d + 'namespace').read())\n")
-        out = run_pod(m, "a", ["python3", "-c", ask])
-        check(out == "system:serviceaccount:default:default\ndefault\n", out)
+        return run_pod(m, "a", ["python3", "-c", ask])
 
 
-def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
+def test_a_pod_reaches_the_api_server_as_its_service_account():
+    out = who_am_i()
+    check(out == "system:serviceaccount:default:default\ndefault\n", out)
+
+
+def rendezvous_and_reduce(flags=()):
+    """Two pods, one torchrun each, all_reduce with gloo."""
     found = torch_pythons()
     if not found:
         raise Skip("no Python here can import torch")
@@ -77,7 +83,7 @@ def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
               "d.all_reduce(t)\n"
               "print('rank', d.get_rank(), 'of', d.get_world_size(), 'sum', t.item(), flush=True)\n"
               "d.destroy_process_group()\n")
-    with Muster(nodes=2) as m:
+    with Muster(nodes=2, flags=flags) as m:
         m.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata:\n  t.py: |\n"
                 + "".join("    " + line + "\n" for line in script.splitlines()))
         apply(m, service("job", clusterIP="None"))
@@ -95,3 +101,7 @@ def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
             wait_phase(m, f"w{i}", "Succeeded", "Failed", limit=120)
         out = logs(m, "w0") + logs(m, "w1")
         check(out.count("sum 3.0") == 2, out)
+
+
+def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
+    rendezvous_and_reduce()

@@ -1,0 +1,104 @@
+"""The pod network: bridge and pairs. Every test makes a network namespace of its own first, for itself and all it
+starts: nothing here touches the machine's interfaces."""
+
+import ctypes
+import os
+import subprocess
+
+from harness import Muster, Skip, check, run, wait_for
+from pods import apply, container, ended, logs, pod, run_pod, wait_phase, wait_ready
+from test_agent_network import FETCH, rendezvous_and_reduce, service, web, who_am_i
+
+CLONE_NEWNET = 0x40000000
+FLAGS = ("--pod-network", "bridge")
+
+
+def own_network():
+    if os.geteuid() != 0:
+        raise Skip("a pod network needs root")
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        raise Skip("this machine permits no network namespaces")
+    run(["ip", "link", "set", "lo", "up"])
+    if subprocess.run(["ip", "link", "add", "probe0", "type", "bridge"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("this kernel has no bridges")
+    run(["ip", "link", "del", "probe0"])
+
+
+def interfaces():
+    return [line.split(":")[1].strip().split("@")[0] for line in run(["ip", "-o", "link"]).stdout.splitlines()]
+
+
+def ours():
+    return [name for name in interfaces() if name.startswith("mus")]
+
+
+def test_two_pods_of_the_pod_network_rendezvous_and_reduce_with_real_torchrun():
+    own_network()
+    rendezvous_and_reduce(FLAGS)
+
+
+def test_names_services_and_addresses_on_the_pod_network():
+    own_network()
+    with Muster(flags=FLAGS) as m:
+        apply(m, service("front"), service("all", clusterIP="None"), web("w0"), web("w1"))
+        wait_ready(m, "w0")
+        wait_ready(m, "w1")
+        wait_for(lambda: m.get("service", "front")["spec"].get("clusterIP"), "the service to get an address")
+        addresses = [m.get("pod", n)["status"]["podIP"] for n in ("w0", "w1")]
+        check(len(set(addresses)) == 2 and all(a.startswith("10.") for a in addresses), str(addresses))
+
+        def fetch(n, url):
+            return run_pod(m, n, ["python3", "-c", FETCH, url]).strip()
+        check(fetch("a", "http://w1.all:8080") == "w1", "a pod by its subdomain")
+        check(fetch("b", "http://front.default.svc.cluster.local") in ("w0", "w1"), "a service by its name")
+        # The loopback is the pod's own: what listens there is nobody else's business.
+        out = run_pod(m, "c", "cat /proc/net/dev | grep -c :; cat /proc/net/tcp | grep -c 0100007F || true")
+        check(out.split() == ["2", "0"], f"lo and eth0, and no listener of the host: {out}")
+        # From the host, and through the API server.
+        check(run(["python3", "-c", FETCH, f"http://{addresses[0]}:8080"]).stdout.strip() == "w0", "from the node")
+        proxied = m.kubectl("get", "--raw", "/api/v1/namespaces/default/pods/w1:8080/proxy/").stdout
+        check(proxied == "w1", proxied)
+        host = run_pod(m, "d", "echo $IP", hostNetwork=True, container={"env": [
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]}).strip()
+        check(host.endswith(".0.1"), f"a pod on the host's network has the node's address: {host}")
+
+
+def test_the_api_server_is_reached_from_the_pod_network():
+    own_network()
+    out = who_am_i(FLAGS)
+    check(out == "system:serviceaccount:default:default\ndefault\n", out)
+
+
+def test_the_pod_network_survives_muster_and_goes_with_the_last_pod():
+    own_network()
+    m = Muster(flags=FLAGS)
+    with m:
+        apply(m, web("w0"), pod("w1", container("sleep 1000"), terminationGracePeriodSeconds=0))
+        wait_ready(m, "w0")
+        wait_phase(m, "w1", "Running")
+        before = sorted(ours())
+        check(len(before) == 3, f"a bridge and a port for each pod: {before}")
+        address = m.get("pod", "w0")["status"]["podIP"]
+        m.kill()
+        m.start()
+        check(run(["python3", "-c", FETCH, f"http://{address}:8080"]).stdout.strip() == "w0", "still there")
+        check(sorted(ours()) == before, f"{ours()} is not {before}")
+        check(run_pod(m, "a", ["python3", "-c", FETCH, f"http://{address}:8080"]).strip() == "w0", "and to new pods")
+        m.kubectl("delete", "pod", "w1", "a", "--wait=true")
+        wait_for(lambda: len(ours()) == 2, "the port of the deleted pod to go")
+        m.kubectl("delete", "pod", "w0", "--wait=true")
+    check(ours() == [], f"nothing is left: {ours()}")
+
+
+def test_a_shim_that_is_killed_leaves_no_interface():
+    own_network()
+    with Muster(flags=FLAGS) as m:
+        apply(m, pod("a", container("sleep 1000"), terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        uid = m.get("pod", "a")["metadata"]["uid"]
+        with open(os.path.join(m.data, "pods", uid, "shim.pid")) as f:
+            os.kill(int(f.read().split()[0]), 9)
+        wait_phase(m, "a", "Failed")
+        check(ended(m, "a")["exitCode"] == 137, str(ended(m, "a")))
+        wait_for(lambda: len(ours()) == 1, "only the bridge to be left")
+        check(logs(m, "a") == "", "its logs are still asked for")
