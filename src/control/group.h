@@ -9,5 +9,10 @@ struct object;
 #define GROUP_ANNOTATION     "pod-group-name"              /* on pods */
 #define GROUP_SUBGROUP_LABEL "kai.scheduler/subgroup-name" /* on pods */
 
+/* On pod groups, moments: when the scheduler first started it, and since when it is below its
+ * minimum. Both outlive a restart of the scheduler. */
+#define GROUP_START_ANNOTATION "kai.scheduler/last-start-timestamp"
+#define GROUP_STALE_ANNOTATION "kai.scheduler/stale-podgroup-timestamp"
+
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);

@@ -6,12 +6,14 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "exec/scheduler_apply.h"
 #include "exec/scheduler_queues.h"
+#include "exec/scheduler_report.h"
 #include "sched/sched.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -26,7 +28,9 @@
 
 static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &kind_topology,
                                              &kind_node,  &kind_podgroup,      &kind_pod};
-#define WATCHES (sizeof(watched) / sizeof(watched[0]))
+#define QUEUE_DEPTH_MAX 64
+#define LIMIT_TOLERANCE 1e-6 /* shares of devices are sums of decimals */
+#define WATCHES         (sizeof(watched) / sizeof(watched[0]))
 
 struct watch {
     struct scheduler *scheduler;
@@ -38,6 +42,7 @@ struct scheduler {
     uv_loop_t *loop;
     uv_timer_t *timer; /* lives until the loop has closed it */
     struct applier *applier;
+    struct reporter *reporter;
     struct api *api;
     struct sched *core;
     struct cache *cache;
@@ -100,7 +105,7 @@ static void on_change(void *user, const struct api_change *change)
             cache_drop(scheduler->cache, change->object);
         else
             cache_put(scheduler->cache, change->object);
-        applier_observe(scheduler->applier, what, change->object);
+        reporter_observe(scheduler->reporter, what, change->object);
         if (sched_observe(scheduler->core, what, change->object, &err) < 0)
             log_warn(scheduler->log, "scheduler.odd_object",
                      LOG_C("kind", change->object->kind->name),
@@ -143,6 +148,52 @@ static void on_written(void *user, const struct applier_outcome *outcome)
     arm(scheduler, scheduler->not_before_ms);
 }
 
+/* No queue above a gang is beyond its limit. */
+static bool may_bind(void *user, struct str ns, struct str group)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct scheduler *scheduler = user;
+    const struct object *object = cache_get(scheduler->cache, &kind_podgroup, ns, group);
+    struct str queue = object ? json_str_at(object_json(object, &arena), "spec.queue") : STR_NONE;
+    struct sched_queue_view view;
+
+    for (size_t depth = 0; queue.len && depth < QUEUE_DEPTH_MAX; depth++) {
+        if (!sched_queue_view(scheduler->core, queue, &view))
+            return true;
+        for (size_t i = 0; i < SCHED_RESOURCES; i++)
+            if (view.limit[i] >= 0 && view.allocated[i] > view.limit[i] + LIMIT_TOLERANCE)
+                return false;
+        object = cache_get(scheduler->cache, &kind_queue, STR(""), queue);
+        queue = object ? json_str_at(object_json(object, &arena), "spec.parentQueue") : STR_NONE;
+    }
+    return true;
+}
+
+static bool keeps_starts(void *user)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct scheduler *scheduler = user;
+    const struct sched_config *config = sched_config(scheduler->core);
+    const struct object *queue;
+    size_t cursor = 0;
+
+    if (config->preempt_min_runtime_ms > 0 || config->reclaim_min_runtime_ms > 0)
+        return true;
+    while ((queue = cache_next(scheduler->cache, &kind_queue, STR(""), &cursor))) {
+        const struct json *spec = json_get(object_json(queue, &arena), "spec");
+
+        if (json_str_at(spec, "preemptMinRuntime").len ||
+            json_str_at(spec, "reclaimMinRuntime").len)
+            return true;
+    }
+    return false;
+}
+
+static void on_ready(void *user)
+{
+    arm_for_change(user);
+}
+
 /* Not after every cycle of a burst; the last one is always reported, by a cycle of its own. */
 static void report_queues(struct scheduler *scheduler,
                           const struct sched_plan *plan,
@@ -165,9 +216,16 @@ static int64_t arm_for_later(struct scheduler *scheduler)
 
     if (scheduler->report_due && report < next)
         next = report;
+    if (reporter_due_ms(scheduler->reporter) < next)
+        next = reporter_due_ms(scheduler->reporter);
     if (next != INT64_MAX)
         arm(scheduler, next);
     return next;
+}
+
+static void on_again(void *user)
+{
+    (void)arm_for_later(user);
 }
 
 int64_t scheduler_turn(struct scheduler *scheduler)
@@ -176,10 +234,11 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     int64_t now_ms = clock_of(scheduler);
     struct sched_plan plan = {0};
 
-    if (scheduler->watches_synced < WATCHES)
+    if (scheduler->watches_synced < WATCHES || applier_is_waiting(scheduler->applier))
         return INT64_MAX;
     bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||
-               (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS);
+               (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS) ||
+               now_ms >= reporter_due_ms(scheduler->reporter);
     /* A timer may fire a moment early: then it is set again. */
     if (!sched_needs_cycle(scheduler->core) && !due)
         return arm_for_later(scheduler);
@@ -193,6 +252,7 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
     applier_apply(scheduler->applier, &plan, now_ms);
+    reporter_apply(scheduler->reporter, &plan, now_ms);
     report_queues(scheduler, &plan, now_ms);
     if (plan.bind_count || plan.evict_count)
         log_debug(scheduler->log, "scheduler.cycle", LOG_I64("binds", (int64_t)plan.bind_count),
@@ -223,9 +283,17 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->cache = cache_new(options->seed);
     scheduler->applier = applier_new(&(struct applier_options){.api = api,
                                                                .cache = scheduler->cache,
-                                                               .seed = options->seed,
                                                                .done = on_written,
+                                                               .may_bind = may_bind,
+                                                               .keeps_starts = keeps_starts,
+                                                               .ready = on_ready,
                                                                .user = scheduler});
+    scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
+                                                                  .cache = scheduler->cache,
+                                                                  .component = APPLIER_COMPONENT,
+                                                                  .seed = options->seed,
+                                                                  .again = on_again,
+                                                                  .user = scheduler});
     if (loop) {
         scheduler->timer = MEM_NEW(uv_timer_t);
         int r = uv_timer_init(loop, scheduler->timer);
@@ -263,6 +331,7 @@ void scheduler_stop(struct scheduler *scheduler)
     for (size_t i = 0; i < WATCHES; i++)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
+    reporter_free(scheduler->reporter);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);
     if (scheduler->timer)

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -19,28 +18,16 @@
 #include "exec/event.h"
 #include "sched/sched.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
-#define COMPONENT "muster-scheduler"
-
-/* A pod group as the applier knows it: its pods, and what it was last told about waiting. */
-struct gang {
-    struct map pods;        /* pod name -> pod_link */
-    enum sched_reason told; /* what the status says; NONE: nothing */
-    bool waiting;           /* in the plan that is being applied */
-    size_t ns_len;
-    size_t text_len;
-    char text[]; /* "namespace/group" */
-};
 
 struct applier {
     struct applier_options options;
-    struct map gangs;           /* gang->text -> gang */
-    struct map pods;            /* "namespace/pod" -> struct pod_link */
     struct call *calls;         /* under way, newest first */
+    VEC(struct call *) held;    /* binds that wait for evictions */
+    size_t evictions;           /* under way */
     struct event_budget events; /* about single pods: a crowd is told by its groups */
 };
 
@@ -55,142 +42,10 @@ struct call {
     struct str *nodes;
     size_t pod_count;
     int64_t now_ms;
+    struct str group;
+    struct api_binding *bindings; /* of a bind */
+    bool first_start;             /* of its gang */
 };
-
-/* Which gang a pod was last seen in. */
-struct pod_link {
-    struct gang *gang;
-    size_t ns_len;
-    size_t text_len;
-    char text[];
-};
-
-/* ---- which pods make a group ---- */
-
-static struct str gang_ns(const struct gang *gang)
-{
-    return (struct str){gang->text, gang->ns_len};
-}
-
-static struct str gang_name(const struct gang *gang)
-{
-    return (struct str){gang->text + gang->ns_len + 1, gang->text_len - gang->ns_len - 1};
-}
-
-static size_t key_write(char *out, struct str ns, struct str name)
-{
-    if (ns.len)
-        memcpy(out, ns.p, ns.len);
-    out[ns.len] = '/';
-    if (name.len)
-        memcpy(out + ns.len + 1, name.p, name.len);
-    return ns.len + 1 + name.len;
-}
-
-static struct gang *gang_find(const struct applier *applier, struct str ns, struct str name)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-
-    return map_get(&applier->gangs,
-                   str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(name)));
-}
-
-static struct gang *gang_make(struct applier *applier, struct str ns, struct str name)
-{
-    struct gang *gang = gang_find(applier, ns, name);
-
-    if (gang)
-        return gang;
-    gang = mem_alloc(sizeof(*gang) + ns.len + 1 + name.len);
-    gang->pods.seed = applier->options.seed;
-    gang->ns_len = ns.len;
-    gang->text_len = key_write(gang->text, ns, name);
-    map_set(&applier->gangs, (struct str){gang->text, gang->text_len}, gang);
-    return gang;
-}
-
-static void gang_drop_if_empty(struct applier *applier, struct gang *gang)
-{
-    if (gang->pods.count || gang->told != SCHED_REASON_NONE)
-        return;
-    map_remove(&applier->gangs, (struct str){gang->text, gang->text_len});
-    map_done(&gang->pods);
-    mem_free(gang);
-}
-
-static struct str link_key(const struct pod_link *link)
-{
-    return (struct str){link->text, link->text_len};
-}
-
-static struct str link_pod(const struct pod_link *link)
-{
-    return (struct str){link->text + link->ns_len + 1, link->text_len - link->ns_len - 1};
-}
-
-static void link_drop(struct applier *applier, struct pod_link *link)
-{
-    struct gang *gang = link->gang;
-
-    map_remove(&applier->pods, link_key(link));
-    map_remove(&gang->pods, link_pod(link));
-    mem_free(link);
-    gang_drop_if_empty(applier, gang);
-}
-
-static void observe_pod(struct applier *applier,
-                        enum sched_change change,
-                        const struct object *object)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct str group = object_annotation(object, GROUP_ANNOTATION);
-    struct pod_link *link =
-        map_get(&applier->pods, str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(object->ns),
-                                           STR_ARG(object->name)));
-
-    if (link && change == SCHED_PUT && str_eq(gang_name(link->gang), group))
-        return;
-    if (link)
-        link_drop(applier, link);
-    if (change == SCHED_DROP || !group.len)
-        return;
-    link = mem_alloc(sizeof(*link) + object->ns.len + 1 + object->name.len);
-    link->ns_len = object->ns.len;
-    link->text_len = key_write(link->text, object->ns, object->name);
-    link->gang = gang_make(applier, object->ns, group);
-    map_set(&applier->pods, link_key(link), link);
-    map_set(&link->gang->pods, link_pod(link), link);
-}
-
-/* A group that says it waits was told so, by us or by our predecessor. */
-static void observe_group(struct applier *applier,
-                          enum sched_change change,
-                          const struct object *object)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct gang *gang = gang_find(applier, object->ns, object->name);
-
-    if (change == SCHED_DROP) {
-        if (gang) {
-            gang->told = SCHED_REASON_NONE;
-            gang_drop_if_empty(applier, gang);
-        }
-        return;
-    }
-    if (!json_str_at(object_json(object, &arena), "status.message").len)
-        return;
-    gang = gang ? gang : gang_make(applier, object->ns, object->name);
-    if (gang->told == SCHED_REASON_NONE)
-        gang->told = SCHED_REASON_COUNT; /* something, we do not know what */
-}
-
-void applier_observe(struct applier *applier, enum sched_change change, const struct object *object)
-{
-    if (object->kind == &kind_pod)
-        observe_pod(applier, change, object);
-    else if (object->kind == &kind_podgroup)
-        observe_group(applier, change, object);
-}
 
 /* ---- writes under way ---- */
 
@@ -245,7 +100,7 @@ static void tell_pod(struct api *api,
                                     .reason = str_from(reason),
                                     .message = message,
                                     .warning = warning,
-                                    .component = COMPONENT,
+                                    .component = APPLIER_COMPONENT,
                                     .now_ms = now_ms});
 }
 
@@ -270,23 +125,52 @@ static void tell_bound(struct call *call, const struct api_result *result)
     }
 }
 
-static void on_written(void *user, const struct api_result *result)
+static void release_held(struct applier *applier);
+static void annotate_group(struct applier *applier,
+                           struct str ns,
+                           struct str group,
+                           const char *key,
+                           int64_t moment);
+
+static void call_done(struct call *call, int code)
+{
+    const struct applier_options *options = &call->applier->options;
+
+    options->done(options->user, &(struct applier_outcome){.code = code,
+                                                           .evict = call->evict,
+                                                           .pods = call->pods,
+                                                           .pod_count = call->pod_count});
+}
+
+static void on_bound(void *user, const struct api_result *result)
 {
     struct call *call = user;
-    /* What is to be evicted and is gone has made its room. */
-    bool gone = call->evict && result->err && result->err->http_status == 404;
 
     if (call->applier) {
-        const struct applier_options *options = &call->applier->options;
-
-        if (!call->evict)
-            tell_bound(call, result);
-        options->done(options->user, &(struct applier_outcome){.code = gone ? 0 : result->code,
-                                                               .evict = call->evict,
-                                                               .pods = call->pods,
-                                                               .pod_count = call->pod_count});
+        tell_bound(call, result);
+        if (!result->code && call->first_start &&
+            call->applier->options.keeps_starts(call->applier->options.user))
+            annotate_group(call->applier, call->pods[0].ns, call->group, GROUP_START_ANNOTATION,
+                           call->now_ms);
+        call_done(call, result->code);
     }
     call_free(call);
+}
+
+static void on_evicted(void *user, const struct api_result *result)
+{
+    struct call *call = user;
+    struct applier *applier = call->applier;
+    /* What is to be evicted and is gone has made its room. */
+    bool gone = result->err && result->err->http_status == 404;
+
+    if (applier) {
+        call_done(call, gone ? 0 : result->code);
+        applier->evictions--;
+    }
+    call_free(call);
+    if (applier && !applier->evictions)
+        release_held(applier);
 }
 
 /* ---- binds ---- */
@@ -315,29 +199,69 @@ static struct str bind_annotations(const struct sched_bind *bind, struct arena *
     return json_text(arena, annotations);
 }
 
+static struct call *bind_call(struct applier *applier,
+                              const struct sched_bind *binds,
+                              size_t count,
+                              int64_t now_ms)
+{
+    struct call *call = call_new(applier, count, now_ms);
+
+    call->group = str_dup(&call->arena, binds[0].group);
+    call->first_start = binds[0].first_start;
+    call->bindings = ARENA_ARRAY(&call->arena, struct api_binding, count);
+    for (size_t i = 0; i < count; i++) {
+        call_add(call, &binds[i].pod, binds[i].node);
+        call->bindings[i] =
+            (struct api_binding){.ns = call->pods[i].ns,
+                                 .pod = call->pods[i].name,
+                                 .uid = call->pods[i].uid,
+                                 .node = call->nodes[i],
+                                 .annotations = bind_annotations(&binds[i], &call->arena)};
+    }
+    return call;
+}
+
+static void send_bind(struct call *call)
+{
+    api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+}
+
 static void apply_binds(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
 {
     for (size_t start = 0, end; start < plan->bind_count; start = end) {
-        _cleanup_(arena_done) struct arena arena = {0};
-
         end = start + 1;
         while (end < plan->bind_count && plan->binds[end].batch == plan->binds[start].batch)
             end++;
-        struct api_binding *bindings = ARENA_ARRAY(&arena, struct api_binding, end - start);
-        struct call *call = call_new(applier, end - start, now_ms);
-        for (size_t i = start; i < end; i++) {
-            const struct sched_bind *bind = &plan->binds[i];
-
-            bindings[i - start] =
-                (struct api_binding){.ns = bind->pod.ns,
-                                     .pod = bind->pod.name,
-                                     .uid = bind->pod.uid,
-                                     .node = bind->node,
-                                     .annotations = bind_annotations(bind, &arena)};
-            call_add(call, &bind->pod, bind->node);
-        }
-        api_bind(applier->options.api, bindings, end - start, on_written, call);
+        struct call *call = bind_call(applier, &plan->binds[start], end - start, now_ms);
+        if (applier->evictions)
+            VEC_PUSH(NULL, &applier->held, call);
+        else
+            send_bind(call);
     }
+}
+
+/* The evictions have been answered, and the core knows which of them did not happen. */
+static void release_held(struct applier *applier)
+{
+    const struct applier_options *options = &applier->options;
+
+    for (size_t i = 0; i < applier->held.count; i++) {
+        struct call *call = applier->held.items[i];
+
+        if (options->may_bind(options->user, call->pods[0].ns, call->group)) {
+            send_bind(call);
+            continue;
+        }
+        call_done(call, -EAGAIN);
+        call_free(call);
+    }
+    applier->held.count = 0;
+    options->ready(options->user);
+}
+
+bool applier_is_waiting(const struct applier *applier)
+{
+    return applier->evictions > 0;
 }
 
 /* ---- evictions and nominations ---- */
@@ -425,6 +349,7 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
         struct json *body = json_new_object(&arena);
 
         call->evict = true;
+        applier->evictions++;
         call_add(call, &evict->pod, STR_NONE);
         json_add_c(&arena, body, "apiVersion", "policy/v1");
         json_add_c(&arena, body, "kind", "Eviction");
@@ -442,7 +367,7 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
                                        .subresource = STR("eviction"),
                                        .uid = evict->pod.uid,
                                        .body = json_text(&arena, body)},
-                 on_written, call);
+                 on_evicted, call);
     }
 }
 
@@ -463,116 +388,47 @@ static void apply_nominations(struct applier *applier, const struct sched_plan *
     }
 }
 
-/* ---- who waits, and why ---- */
+/* ---- what groups remember ---- */
 
-static void mark_pods(struct applier *applier,
-                      const struct gang *gang,
-                      const struct sched_waiting *waiting,
-                      int64_t now_ms)
-{
-    MAP_FOREACH(&gang->pods, entry) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct object *pod =
-            cache_get(applier->options.cache, &kind_pod, waiting->ns, link_pod(entry->value));
-        const struct json *root = pod ? object_json(pod, &arena) : NULL;
-        const struct json *before = json_get(root, "status");
-
-        if (!pod || pod->deleted_ms || json_str_at(root, "spec.nodeName").len)
-            continue;
-        struct json *status = json_new_object(&arena);
-        if (json_get(before, "conditions"))
-            json_set(status, STR("conditions"), json_clone(&arena, json_get(before, "conditions")));
-        condition_set(
-            &arena, status,
-            &(struct condition){"PodScheduled", "False", "Unschedulable", waiting->message},
-            now_ms);
-        if (!json_equal(json_get(before, "conditions"), json_get(status, "conditions")))
-            patch_status(applier, &kind_pod, pod->ns, pod->name, &arena, status);
-    }
-}
-
-static void mark_group(struct applier *applier,
-                       const struct gang *gang,
-                       const struct sched_waiting *waiting,
-                       int64_t now_ms)
+/* `moment` 0 takes the annotation off. */
+static void annotate_group(struct applier *applier,
+                           struct str ns,
+                           struct str group,
+                           const char *key,
+                           int64_t moment)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *status = json_new_object(&arena);
-    struct json *condition =
-        json_push(json_add_array(&arena, status, "schedulingConditions"), json_new_object(&arena));
-    const struct object *group =
-        cache_get(applier->options.cache, &kind_podgroup, waiting->ns, waiting->group);
+    struct json *body = json_new_object(&arena);
+    struct json *annotations = json_make_path(&arena, body, "metadata.annotations");
 
-    if (!group)
-        return;
-    json_add_str(&arena, status, "message", waiting->message);
-    json_add_c(&arena, condition, "type", "UnschedulableOnNodePool");
-    json_add_c(&arena, condition, "status", "True");
-    json_add_c(&arena, condition, "nodePool", "default");
-    json_add_c(&arena, condition, "reason", "Unschedulable");
-    json_add_str(&arena, condition, "message", waiting->message);
-    json_add_str(&arena, condition, "lastTransitionTime", time_text(&arena, now_ms));
-    struct json *reason =
-        json_push(json_add_array(&arena, condition, "reasons"), json_new_object(&arena));
-    json_add_c(&arena, reason, "reason", sched_reason_word(waiting->reason));
-    json_add_str(&arena, reason, "message", waiting->message);
-    patch_status(applier, &kind_podgroup, waiting->ns, waiting->group, &arena, status);
-    if (gang->told != waiting->reason)
-        event_send(applier->options.api, &(struct event){.kind = &kind_podgroup,
-                                                         .ns = waiting->ns,
-                                                         .name = waiting->group,
-                                                         .uid = group->uid,
-                                                         .reason = STR("Unschedulable"),
-                                                         .message = waiting->message,
-                                                         .component = COMPONENT,
-                                                         .now_ms = now_ms});
+    json_set(annotations, str_from(key),
+             moment ? json_new_str(&arena, time_text(&arena, moment)) : json_new_null(&arena));
+    api_call(applier->options.api,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_podgroup,
+                                   .ns = ns,
+                                   .name = group,
+                                   .patch = API_PATCH_MERGE,
+                                   .body = json_text(&arena, body)},
+             ignore, NULL);
 }
 
-static void clear_group(struct applier *applier, const struct gang *gang)
+static void apply_notes(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct json *status = json_new_object(&arena);
+    for (size_t i = 0; i < plan->note_count; i++) {
+        const struct sched_note *note = &plan->notes[i];
 
-    json_set(status, STR("message"), json_new_null(&arena));
-    json_set(status, STR("schedulingConditions"), json_new_null(&arena));
-    patch_status(applier, &kind_podgroup, gang_ns(gang), gang_name(gang), &arena, status);
-}
-
-static void apply_waiting(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
-{
-    for (size_t i = 0; i < plan->waiting_count; i++) {
-        const struct sched_waiting *waiting = &plan->waiting[i];
-        struct gang *gang = gang_find(applier, waiting->ns, waiting->group);
-
-        if (!gang)
-            continue;
-        gang->waiting = true;
-        if (!waiting->changed && gang->told == waiting->reason)
-            continue;
-        mark_group(applier, gang, waiting, now_ms);
-        if (gang->told != waiting->reason)
-            mark_pods(applier, gang, waiting, now_ms);
-        gang->told = waiting->reason;
-    }
-    MAP_FOREACH(&applier->gangs, entry) {
-        struct gang *gang = entry->value;
-        bool waiting = gang->waiting;
-
-        gang->waiting = false;
-        if (waiting || gang->told == SCHED_REASON_NONE)
-            continue;
-        clear_group(applier, gang);
-        gang->told = SCHED_REASON_NONE;
-        gang_drop_if_empty(applier, gang);
+        annotate_group(applier, note->ns, note->group, GROUP_STALE_ANNOTATION,
+                       note->note == SCHED_NOTE_STALE ? now_ms : 0);
     }
 }
 
 void applier_apply(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
 {
-    apply_binds(applier, plan, now_ms);
     apply_evicts(applier, plan, now_ms);
+    apply_binds(applier, plan, now_ms);
     apply_nominations(applier, plan);
-    apply_waiting(applier, plan, now_ms);
+    apply_notes(applier, plan, now_ms);
 }
 
 struct applier *applier_new(const struct applier_options *options)
@@ -580,8 +436,6 @@ struct applier *applier_new(const struct applier_options *options)
     struct applier *applier = MEM_NEW(struct applier);
 
     applier->options = *options;
-    applier->gangs.seed = options->seed;
-    applier->pods.seed = options->seed;
     return applier;
 }
 
@@ -591,15 +445,8 @@ void applier_free(struct applier *applier)
         return;
     for (struct call *call = applier->calls; call; call = call->next)
         call->applier = NULL;
-    MAP_FOREACH(&applier->pods, entry)
-        mem_free(entry->value);
-    MAP_FOREACH(&applier->gangs, entry) {
-        struct gang *gang = entry->value;
-
-        map_done(&gang->pods);
-        mem_free(gang);
-    }
-    map_done(&applier->pods);
-    map_done(&applier->gangs);
+    for (size_t i = 0; i < applier->held.count; i++)
+        call_free(applier->held.items[i]);
+    VEC_DONE(&applier->held);
     mem_free(applier);
 }

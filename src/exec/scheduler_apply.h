@@ -8,10 +8,12 @@
 
 struct api;
 struct cache;
-struct object;
 
-/* scheduler_apply: carries a plan of the scheduler out through struct api. */
+/* scheduler_apply: carries a plan of the scheduler out through struct api: binds, evictions,
+ * nominations and what pod groups remember. */
 struct applier;
+
+#define APPLIER_COMPONENT "muster-scheduler" /* source of events */
 
 /* A bind (of a whole gang) or an eviction came back. */
 struct applier_outcome {
@@ -24,8 +26,13 @@ struct applier_outcome {
 struct applier_options {
     struct api *api;
     const struct cache *cache; /* pods and pod groups */
-    uint64_t seed;
     void (*done)(void *user, const struct applier_outcome *outcome);
+    /* Asked about a gang whose binds waited for evictions: does it still fit into its queue? */
+    bool (*may_bind)(void *user, struct str ns, struct str group);
+    /* Nothing waits any more: applier_is_waiting() has become false. */
+    void (*ready)(void *user);
+    /* Whether a minimum run time is set anywhere: then the moment a gang starts is written down. */
+    bool (*keeps_starts)(void *user);
     void *user;
 };
 
@@ -33,8 +40,8 @@ struct applier *applier_new(const struct applier_options *options);
 /* No outcome is told after this. NULL is fine. */
 void applier_free(struct applier *applier);
 
-/* Pods come and go: keeps track of which pods make a group. */
-void applier_observe(struct applier *applier,
-                     enum sched_change change,
-                     const struct object *object);
+/* The binds of a plan that evicts wait until its evictions have been answered: they may count on
+ * what the evicted pods gave up in their queue, and an eviction can be refused. No other plan must
+ * be made meanwhile. */
+bool applier_is_waiting(const struct applier *applier);
 void applier_apply(struct applier *applier, const struct sched_plan *plan, int64_t now_ms);

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/allocate.h"
 #include "sched/event.h"
 #include "sched/pack.h"
 #include "sched/sched.h"
@@ -127,6 +128,8 @@ static void pod_leave_group(struct sched *sched, struct pod *pod)
     VEC_REMOVE_SWAP(&group->pods, pod->group_index);
     if (pod->group_index < group->pods.count)
         group->pods.items[pod->group_index]->group_index = pod->group_index;
+    if (group->failure && group->failure->pod == pod)
+        group->failure->pod = NULL; /* the words of the last attempt outlive it */
     pod->group = NULL;
     pod->set = SET_NONE;
     group_release(sched, group);
@@ -216,6 +219,16 @@ static uint8_t pod_open_shares(struct sched *sched,
     }
     pod->named_node = node;
     return count;
+}
+
+/* The numbers that a plan gave it hold only as long as the plan does: tried on another node they
+ * would be somebody else's. */
+static void pod_forget_devices(struct pod *pod)
+{
+    mem_free(pod->plan_devices);
+    pod->plan_devices = NULL;
+    pod->devices = NULL;
+    pod->device_count = 0;
 }
 
 /* What the plan decided and the event does not know of yet. */
@@ -310,6 +323,10 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
         map_set(&sched->pods_by_key, pod->key, pod);
     }
     struct sched_pod own;
+    size_t planned =
+        decided.same_pod && decided.status == ST_BINDING && pod->plan_devices && !spec->device_count
+            ? pod->device_count
+            : 0;
     pack_pod(spec, &own, &pod->block);
     pod->ns = own.ns;
     pod->name = own.name;
@@ -318,8 +335,8 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod->nominated = own.nominated_node;
     pod->labels = own.labels;
     pod->label_count = own.label_count;
-    pod->devices = own.devices;
-    pod->device_count = own.device_count;
+    pod->devices = planned ? pod->plan_devices : own.devices;
+    pod->device_count = planned ? planned : own.device_count;
     pod->shape = shape;
     pod->created_ms = spec->created_ms;
     pod->deadline_ms = spec->deadline_ms;
@@ -333,6 +350,8 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod_join_group(sched, pod, spec);
     pod_wants(sched, pod);
     pod_enter(sched, pod, spec, &decided);
+    if (planned && !ST_IN(pod->status, ST_USED))
+        pod_forget_devices(pod);
     sched->changed = true;
 }
 
@@ -354,6 +373,7 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
     if (!pod || pod->status != ST_BINDING || pod->observed_node)
         return;
     pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    pod_forget_devices(pod);
     sched->changed = true;
 }
 

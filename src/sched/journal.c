@@ -263,7 +263,8 @@ static void place_set(struct sched *sched, const struct undo *to)
 
     take_off(sched, pod);
     pod->status = to->status;
-    pod->node = to->node;
+    /* One that holds nothing keeps no node: a node that only such pods name is freed. */
+    pod->node = ST_IN(to->status, ST_USED) ? to->node : NULL;
     pod->share_count = to->share_count;
     memcpy(pod->shares, to->shares, sizeof(pod->shares));
     pod->left = to->left;

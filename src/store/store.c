@@ -475,6 +475,11 @@ const char *store_read_only(const struct store *store)
     return store->read_only[0] ? store->read_only : NULL;
 }
 
+bool store_is_idle(const struct store *store)
+{
+    return !uv_is_active((const uv_handle_t *)&store->idle) && !store->open && !store->writing;
+}
+
 void store_close(struct store *store)
 {
     if (!store)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct api;
@@ -39,6 +40,9 @@ struct api *store_api(struct store *store);
 
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);
+
+/* Nothing is staged, no answer or event is due: running the loop would do nothing. */
+bool store_is_idle(const struct store *store);
 
 /* Commits what is staged, drops watches, and frees everything; replies that are still due are
  * called from here. The loop must still run once (uv_run) for the handles to close. NULL is fine.

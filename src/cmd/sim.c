@@ -1,0 +1,207 @@
+#include "sim/sim.h"
+
+#include "base/arena.h"
+#include "tool/option.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* sim: runs the simulator for a seed, for many, or at every write of the gang story. */
+
+#define RING_LINES 250 /* of the trace, printed when a run fails */
+#define LINE_BYTES 640
+
+struct sim_values {
+    int64_t seed;
+    int64_t seeds;
+    int64_t steps;
+    int64_t crash_at;
+    bool one_by_one;
+    bool every_write;
+    bool trace;
+    bool after;
+};
+
+static const struct option sim_option_table[] = {
+    {"seed", 0, OPTION_I64, offsetof(struct sim_values, seed), .fallback = "1", .min = 0,
+     .max = INT64_MAX, .value = "N", .help = "where the random numbers start"},
+    {"seeds", 0, OPTION_I64, offsetof(struct sim_values, seeds), .fallback = "1", .min = 1,
+     .max = 100000000, .value = "N", .help = "run this many seeds, from --seed on"},
+    {"steps", 0, OPTION_I64, offsetof(struct sim_values, steps), .fallback = "0", .min = 0,
+     .max = SIM_STEPS_MAX, .value = "N", .help = "steps with faults (0: the usual number)"},
+    {"one-by-one", 0, OPTION_BOOL, offsetof(struct sim_values, one_by_one),
+     .help = "bind gangs pod by pod, lose answers and let requests overtake, as on a cluster"},
+    {"every-write", 0, OPTION_BOOL, offsetof(struct sim_values, every_write),
+     .help = "play the gang story again and again, with a crash before and after each write"},
+    {"crash-at", 0, OPTION_I64, offsetof(struct sim_values, crash_at), .fallback = "0", .min = 0,
+     .max = INT64_MAX, .value = "N",
+     .help = "play the gang story once, with a crash at this write (0: a random run)"},
+    {"after", 0, OPTION_BOOL, offsetof(struct sim_values, after),
+     .help = "with --crash-at: crash after the write instead of before it"},
+    {"trace", 0, OPTION_BOOL, offsetof(struct sim_values, trace), .help = "print every step"},
+    {0},
+};
+
+struct ring {
+    char lines[RING_LINES][LINE_BYTES];
+    size_t count;
+    bool print;
+};
+
+static void on_line(void *user, const char *line)
+{
+    struct ring *ring = user;
+
+    (void)snprintf(ring->lines[ring->count++ % RING_LINES], LINE_BYTES, "%s", line);
+    if (ring->print)
+        (void)puts(line);
+}
+
+static void print_ring(const struct ring *ring)
+{
+    size_t first = ring->count > RING_LINES ? ring->count - RING_LINES : 0;
+
+    for (size_t i = first; !ring->print && i < ring->count; i++)
+        (void)puts(ring->lines[i % RING_LINES]);
+}
+
+static bool run_one(struct sim_options *options, struct ring *ring, struct sim_result *ret)
+{
+    ring->count = 0;
+    options->trace = on_line;
+    options->user = ring;
+    sim_run(options, ret);
+    if (!ret->failed)
+        return true;
+    print_ring(ring);
+    (void)printf("FAILED: %s\nagain: build/sim --seed %" PRIu64 " --trace%s", ret->text,
+                 options->seed, options->one_by_one ? " --one-by-one" : "");
+    if (options->steps)
+        (void)printf(" --steps %" PRIu64, options->steps);
+    if (options->story == SIM_GANG)
+        (void)printf(" --crash-at %" PRIu64 "%s", options->crash_at,
+                     options->crash_when == SIM_CRASH_AFTER ? " --after" : "");
+    (void)printf("\n");
+    return false;
+}
+
+struct totals {
+    uint64_t runs;
+    uint64_t steps;
+    uint64_t crashes;
+    uint64_t pods;
+    int64_t virtual_ms;
+};
+
+static void add_up(struct totals *totals, const struct sim_result *result)
+{
+    totals->runs++;
+    totals->steps += result->steps;
+    totals->crashes += result->crashes;
+    totals->pods += result->pods;
+    totals->virtual_ms += result->virtual_ms;
+}
+
+/* The same seed twice must be the same run. */
+static bool run_seeds(const struct sim_values *values, struct ring *ring, struct totals *totals)
+{
+    struct sim_options options = {.steps = (uint64_t)values->steps,
+                                  .one_by_one = values->one_by_one};
+    struct sim_result result = {0};
+    uint64_t hash = 0;
+
+    for (int64_t i = 0; i < values->seeds; i++) {
+        options.seed = (uint64_t)(values->seed + i);
+        if (!run_one(&options, ring, &result))
+            return false;
+        add_up(totals, &result);
+        hash = i == 0 ? result.hash : hash;
+    }
+    options.seed = (uint64_t)values->seed;
+    if (!run_one(&options, ring, &result))
+        return false;
+    if (result.hash != hash) {
+        (void)printf("FAILED: seed %" PRIu64 " gave another run the second time\n", options.seed);
+        return false;
+    }
+    return true;
+}
+
+/* Until a run ends before the write that it was to die at. */
+static bool run_every_write(const struct sim_values *values,
+                            struct ring *ring,
+                            struct totals *totals)
+{
+    struct sim_options options = {
+        .seed = (uint64_t)values->seed, .story = SIM_GANG, .one_by_one = values->one_by_one};
+    struct sim_result result = {.crashes = 1};
+
+    for (uint64_t at = 1; result.crashes; at++)
+        for (int when = SIM_CRASH_BEFORE; when <= SIM_CRASH_AFTER; when++) {
+            options.crash_at = at;
+            options.crash_when = (enum sim_crash)when;
+            if (!run_one(&options, ring, &result))
+                return false;
+            add_up(totals, &result);
+        }
+    return true;
+}
+
+static int sim_main(struct invocation *invocation)
+{
+    const struct sim_values *values = invocation->values;
+    struct ring *ring = ARENA_NEW(invocation->arena, struct ring);
+    struct totals totals = {0};
+    struct timespec from, to;
+    bool fine;
+
+    ring->print = values->trace;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    if (values->every_write) {
+        fine = run_every_write(values, ring, &totals);
+    } else if (values->crash_at) {
+        struct sim_options options = {.seed = (uint64_t)values->seed,
+                                      .story = SIM_GANG,
+                                      .crash_at = (uint64_t)values->crash_at,
+                                      .crash_when =
+                                          values->after ? SIM_CRASH_AFTER : SIM_CRASH_BEFORE,
+                                      .one_by_one = values->one_by_one};
+        struct sim_result result;
+
+        fine = run_one(&options, ring, &result);
+        add_up(&totals, &result);
+    } else {
+        fine = run_seeds(values, ring, &totals);
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+    (void)printf("%s: %" PRIu64 " runs from seed %" PRId64 ", %" PRIu64 " steps, %" PRIu64
+                 " crashes, %" PRIu64 " pods, %.1f h of virtual time in %.1f s (%.0fx)\n",
+                 fine ? "ok" : "FAILED", totals.runs, values->seed, totals.steps, totals.crashes,
+                 totals.pods, (double)totals.virtual_ms / 3600000, seconds,
+                 (double)totals.virtual_ms / 1000 / seconds);
+    return fine ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static const struct command command_sim = {
+    .name = "sim",
+    .summary = "simulate the control plane with faults",
+    .about = "Runs store, controllers, scheduler and machines on virtual time, breaks what can "
+             "break, and checks after every step what must always hold. A failure prints its "
+             "seed.",
+    .example = "build/sim --seed 17 --trace",
+    .options = sim_option_table,
+    .values_size = sizeof(struct sim_values),
+    .run = sim_main,
+};
+
+int main(int argc, char *argv[], char *envp[])
+{
+    static const struct program program = {
+        .name = "sim", .summary = "simulate the control plane with faults", .only = &command_sim};
+
+    return program_main(&program, argc, argv, envp);
+}

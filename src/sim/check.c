@@ -1,0 +1,591 @@
+#include "sim/check.h"
+
+#include "api/api.h"
+#include "api/gpu.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAP_SEED      13
+#define DEVICES_MAX   64
+#define DEPTH_MAX     16
+#define PREEMPTIBLE   100 /* priorities from here on are not preemptible */
+#define MICRO         1000000
+#define QUEUE_DEFAULT "default-queue"
+
+enum resource {
+    CPU,    /* millicores */
+    MEMORY, /* bytes */
+    GPU,    /* millionths of a device */
+    PODS,
+    RESOURCES,
+};
+static const char *const resource_words[RESOURCES] = {"CPU", "memory", "GPUs", "pods"};
+
+/* A pod as it was last committed. */
+struct fact {
+    const struct object *object;
+    struct str node; /* these point into the object */
+    struct str group;
+    int64_t wants[RESOURCES];
+    uint64_t devices; /* bits */
+    int64_t portion;  /* of each device, in millionths; 0: whole */
+    bool ended;
+    bool succeeded;
+    size_t len;
+    char text[]; /* "ns/name" */
+};
+
+/* A process that really runs. */
+struct live {
+    char uid[64];
+    size_t len;
+    char text[];
+};
+
+/* A gang: how many of its pods were active after the last commit. */
+struct gang {
+    int64_t active;
+    int64_t partial_since_ms; /* 0: whole, or nothing */
+    size_t pods_ever;
+    bool finished; /* its job has ended */
+    size_t len;
+    char text[];
+};
+
+struct check {
+    struct check_options options;
+    struct cache *cache; /* groups, queues, nodes, priority classes, jobs */
+    VEC(struct api_watch *) watches;
+    struct map facts;
+    struct map lives;
+    struct map gangs; /* "ns/group" */
+    bool dirty;
+    bool failed;
+    char text[CHECK_TEXT_MAX];
+};
+
+static const struct kind *const watched[] = {&kind_pod,  &kind_podgroup,    &kind_queue,
+                                             &kind_node, &kind_torchrunjob, &kind_priorityclass,
+                                             &kind_job};
+#define WATCHED (sizeof(watched) / sizeof(watched[0]))
+
+__attribute__((format(printf, 2, 3))) static void fail(struct check *check, const char *fmt, ...)
+{
+    va_list args;
+
+    if (check->failed)
+        return;
+    check->failed = true;
+    va_start(args, fmt);
+    (void)vsnprintf(check->text, sizeof(check->text), fmt, args);
+    va_end(args);
+}
+
+/* ---- pods ---- */
+
+static size_t key_of(char *out, size_t size, struct str ns, struct str name)
+{
+    return (size_t)snprintf(out, size, STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(name));
+}
+
+static int64_t micro_of(struct str text)
+{
+    struct quantity quantity = {0};
+
+    return quantity_parse(text, &quantity, NULL) == 0 ? (int64_t)(quantity.nano / 1000) : 0;
+}
+
+static uint64_t device_bits(struct str text)
+{
+    struct str part;
+    uint64_t bits = 0;
+    uint64_t number;
+
+    while (text.len && str_cut(&text, ',', &part))
+        if (str_to_u64(part, &number) && number < DEVICES_MAX)
+            bits |= UINT64_C(1) << number;
+    return bits;
+}
+
+static void read_wants(struct fact *fact, const struct json *root)
+{
+    JSON_FOREACH(json_at(root, "spec.containers"), container) {
+        const struct json *requests = json_at(container, "resources.requests");
+        int64_t amount = 0;
+
+        if (quantity_milli_json(json_get(requests, "cpu"), &amount, NULL) == 0)
+            fact->wants[CPU] += amount;
+        if (quantity_whole_json(json_get(requests, "memory"), &amount, NULL) == 0)
+            fact->wants[MEMORY] += amount;
+        if (quantity_whole_json(json_get(requests, GPU_RESOURCE), &amount, NULL) == 0)
+            fact->wants[GPU] += amount * MICRO;
+    }
+    fact->wants[PODS] = 1;
+    fact->portion = micro_of(object_annotation(fact->object, GPU_ANNOTATION_PORTION));
+    fact->devices = device_bits(object_annotation(fact->object, GPU_ANNOTATION_DEVICES));
+    fact->wants[GPU] += micro_of(object_annotation(fact->object, GPU_ANNOTATION_FRACTION));
+}
+
+static void fact_drop(struct check *check, struct fact *fact)
+{
+    map_remove(&check->facts, (struct str){fact->text, fact->len});
+    object_unref(fact->object);
+    mem_free(fact);
+}
+
+static struct gang *gang_make(struct check *check, struct str ns, struct str name)
+{
+    char key[1024];
+    size_t len = key_of(key, sizeof(key), ns, name);
+    struct gang *gang = map_get(&check->gangs, (struct str){key, len});
+
+    if (gang)
+        return gang;
+    gang = mem_alloc(sizeof(*gang) + len + 1);
+    gang->len = len;
+    memcpy(gang->text, key, len);
+    map_set(&check->gangs, (struct str){gang->text, gang->len}, gang);
+    return gang;
+}
+
+static void put_pod(struct check *check, const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char key[1024];
+    size_t len = key_of(key, sizeof(key), pod->ns, pod->name);
+    struct fact *before = map_get(&check->facts, (struct str){key, len});
+    const struct json *root = object_json(pod, &arena);
+    struct str phase = json_str_at(root, "status.phase");
+    struct fact *fact = mem_alloc(sizeof(*fact) + len + 1);
+
+    fact->object = object_ref(pod);
+    fact->len = len;
+    memcpy(fact->text, key, len);
+    fact->node = json_str_at(root, "spec.nodeName");
+    fact->group = object_annotation(pod, "pod-group-name");
+    fact->succeeded = str_is(phase, "Succeeded");
+    fact->ended = fact->succeeded || str_is(phase, "Failed");
+    read_wants(fact, root);
+    if (before && before->ended && !fact->ended && str_eq(before->object->uid, pod->uid))
+        fail(check, "pod %s had ended and is " STR_FMT " again", fact->text, STR_ARG(phase));
+    if (before && before->node.len && !str_eq(before->node, fact->node) &&
+        str_eq(before->object->uid, pod->uid))
+        fail(check, "pod %s moved from node " STR_FMT " to " STR_FMT, fact->text,
+             STR_ARG(before->node), STR_ARG(fact->node));
+    if (fact->group.len) {
+        struct gang *gang = gang_make(check, pod->ns, fact->group);
+
+        if (gang->finished && !before)
+            fail(check, "pod %s was made although the job of its group has finished", fact->text);
+        gang->pods_ever += !before;
+    }
+    if (before)
+        fact_drop(check, before);
+    map_set(&check->facts, (struct str){fact->text, fact->len}, fact);
+}
+
+static void drop_pod(struct check *check, const struct object *pod)
+{
+    char key[1024];
+    struct fact *fact =
+        map_get(&check->facts, (struct str){key, key_of(key, sizeof(key), pod->ns, pod->name)});
+
+    if (fact)
+        fact_drop(check, fact);
+}
+
+/* ---- jobs ---- */
+
+static bool is_over(const struct object *job)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *status = json_get(object_json(job, &arena), "status");
+    struct str phase = json_str_at(status, "phase");
+
+    if (job->kind == &kind_torchrunjob)
+        return str_is(phase, "Succeeded") || str_is(phase, "Failed");
+    JSON_FOREACH(json_get(status, "conditions"), condition) {
+        struct str type = json_str_at(condition, "type");
+
+        if (str_is(json_str_at(condition, "status"), "True") &&
+            (str_is(type, "Complete") || str_is(type, "Failed")))
+            return true;
+    }
+    return false;
+}
+
+static void put_job(struct check *check, const struct object *job)
+{
+    const struct object *before = cache_get(check->cache, job->kind, job->ns, job->name);
+    bool same = before && str_eq(before->uid, job->uid);
+
+    if (same && is_over(before) && !is_over(job))
+        fail(check, "%s " STR_FMT " had finished and goes on", job->kind->name, STR_ARG(job->name));
+    if (job->kind == &kind_torchrunjob && is_over(job) && !job->deleted_ms) {
+        char group[1024];
+        int len = snprintf(group, sizeof(group), "pg-" STR_FMT "-" STR_FMT, STR_ARG(job->name),
+                           STR_ARG(job->uid));
+
+        gang_make(check, job->ns, (struct str){group, (size_t)len})->finished = true;
+    }
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    struct check *check = user;
+    const struct object *object = change->object;
+
+    if (!object)
+        return;
+    check->dirty = true;
+    if (object->kind == &kind_pod) {
+        if (change->event == API_DELETED)
+            drop_pod(check, object);
+        else
+            put_pod(check, object);
+        return;
+    }
+    if (change->event == API_DELETED) {
+        cache_drop(check->cache, object);
+        return;
+    }
+    if (object->kind == &kind_torchrunjob || object->kind == &kind_job)
+        put_job(check, object);
+    cache_put(check->cache, object);
+}
+
+/* ---- processes ---- */
+
+void check_started(struct check *check, struct str ns, struct str name, struct str uid)
+{
+    char key[1024];
+    size_t len = key_of(key, sizeof(key), ns, name);
+    struct live *live = map_get(&check->lives, (struct str){key, len});
+
+    if (live) {
+        fail(check, "pod %.*s runs twice: uid %s and uid " STR_FMT, (int)len, key, live->uid,
+             STR_ARG(uid));
+        return;
+    }
+    live = mem_alloc(sizeof(*live) + len + 1);
+    live->len = len;
+    memcpy(live->text, key, len);
+    (void)snprintf(live->uid, sizeof(live->uid), STR_FMT, STR_ARG(uid));
+    map_set(&check->lives, (struct str){live->text, live->len}, live);
+}
+
+void check_ended(struct check *check, struct str ns, struct str name, struct str uid)
+{
+    char key[1024];
+    struct live *live =
+        map_get(&check->lives, (struct str){key, key_of(key, sizeof(key), ns, name)});
+
+    if (!live || !str_is(uid, live->uid))
+        return;
+    map_remove(&check->lives, (struct str){live->text, live->len});
+    mem_free(live);
+}
+
+/* ---- nodes ---- */
+
+struct load {
+    int64_t used[RESOURCES];
+    uint64_t whole; /* devices */
+    int64_t shared[DEVICES_MAX];
+    const struct fact *first[DEVICES_MAX]; /* who holds it */
+};
+
+static void load_add(struct check *check, struct load *load, const struct fact *fact)
+{
+    for (size_t r = 0; r < RESOURCES; r++)
+        if (r != GPU)
+            load->used[r] += fact->wants[r];
+    if (!fact->devices) {
+        load->used[GPU] += fact->wants[GPU];
+        return;
+    }
+    for (size_t d = 0; d < DEVICES_MAX; d++) {
+        uint64_t bit = UINT64_C(1) << d;
+
+        if (!(fact->devices & bit))
+            continue;
+        if ((load->whole & bit) || (!fact->portion && load->shared[d]))
+            fail(check, "GPU %zu of node " STR_FMT " is given twice, to %s and to %s", d,
+                 STR_ARG(fact->node), load->first[d]->text, fact->text);
+        load->first[d] = fact;
+        if (!fact->portion) {
+            load->whole |= bit;
+            load->used[GPU] += MICRO;
+            continue;
+        }
+        load->used[GPU] += load->shared[d] ? 0 : MICRO;
+        load->shared[d] += fact->portion;
+        if (load->shared[d] > MICRO)
+            fail(check, "GPU %zu of node " STR_FMT " is shared beyond itself: %lld millionths", d,
+                 STR_ARG(fact->node), (long long)load->shared[d]);
+    }
+}
+
+static void check_node(struct check *check, const struct object *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *has = json_at(object_json(node, &arena), "status.allocatable");
+    int64_t total[RESOURCES] = {0};
+    struct load load = {0};
+
+    (void)quantity_milli_json(json_get(has, "cpu"), &total[CPU], NULL);
+    (void)quantity_whole_json(json_get(has, "memory"), &total[MEMORY], NULL);
+    (void)quantity_whole_json(json_get(has, GPU_RESOURCE), &total[GPU], NULL);
+    (void)quantity_whole_json(json_get(has, "pods"), &total[PODS], NULL);
+    total[GPU] *= MICRO;
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+
+        if (!fact->ended && str_eq(fact->node, node->name))
+            load_add(check, &load, fact);
+    }
+    for (size_t r = 0; r < RESOURCES; r++)
+        if (load.used[r] > total[r])
+            fail(check, "node " STR_FMT " has %lld %s and promised %lld", STR_ARG(node->name),
+                 (long long)total[r], resource_words[r], (long long)load.used[r]);
+}
+
+/* ---- queues ---- */
+
+static bool is_fixed(const struct check *check, const struct json *group, struct arena *arena)
+{
+    struct str says = json_str_at(group, "spec.preemptibility");
+    const struct object *class = cache_get(check->cache, &kind_priorityclass, STR(""),
+                                           json_str_at(group, "spec.priorityClassName"));
+
+    if (says.len)
+        return str_is(says, "non-preemptible");
+    return class && json_i64_or(json_get(object_json(class, arena), "value"), 0) >= PREEMPTIBLE;
+}
+
+/* A number of a queue in the unit of `resource`; -1 for none. */
+static int64_t bound_of(const struct json *queue, enum resource resource, const char *what)
+{
+    static const char *const names[] = {"cpu", "memory", "gpu"};
+    static const int64_t units[] = {1, 1000000, MICRO};
+    const struct json *block = json_get(json_at(queue, "spec.resources"), names[resource]);
+    struct quantity value = {0};
+
+    if (!json_get(block, what) || quantity_parse_json(json_get(block, what), &value, NULL) < 0 ||
+        value.nano < 0)
+        return -1;
+    return (int64_t)(value.nano * units[resource] / 1000000000);
+}
+
+struct sum {
+    int64_t all[GPU + 1];
+    int64_t fixed[GPU + 1];
+};
+
+static bool is_below(const struct check *check,
+                     struct str queue,
+                     struct str above,
+                     struct arena *arena)
+{
+    for (size_t i = 0; queue.len && i < DEPTH_MAX; i++) {
+        if (str_eq(queue, above))
+            return true;
+        const struct object *object = cache_get(check->cache, &kind_queue, STR(""), queue);
+        queue = object ? json_str_at(object_json(object, arena), "spec.parentQueue") : STR_NONE;
+    }
+    return false;
+}
+
+static void check_queue(struct check *check, const struct object *queue)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *spec = object_json(queue, &arena);
+    struct sum sum = {0};
+
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+        const struct object *object =
+            cache_get(check->cache, &kind_podgroup, fact->object->ns, fact->group);
+
+        if (fact->ended || !fact->node.len || fact->object->deleted_ms || !object)
+            continue;
+        const struct json *group = object_json(object, &arena);
+        struct str name = json_str_at(group, "spec.queue");
+        if (!is_below(check, name.len ? name : STR(QUEUE_DEFAULT), queue->name, &arena))
+            continue;
+        bool fixed = is_fixed(check, group, &arena);
+        for (size_t r = 0; r <= GPU; r++) {
+            sum.all[r] += fact->wants[r];
+            sum.fixed[r] += fixed ? fact->wants[r] : 0;
+        }
+    }
+    for (size_t r = 0; r <= GPU; r++) {
+        int64_t limit = bound_of(spec, (enum resource)r, "limit");
+        int64_t quota = bound_of(spec, (enum resource)r, "quota");
+
+        if (limit >= 0 && sum.all[r] > limit)
+            fail(check, "queue " STR_FMT " is limited to %lld %s and has %lld",
+                 STR_ARG(queue->name), (long long)limit, resource_words[r], (long long)sum.all[r]);
+        if (quota >= 0 && sum.fixed[r] > quota)
+            fail(
+                check, "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
+                STR_ARG(queue->name), (long long)quota, resource_words[r], (long long)sum.fixed[r]);
+    }
+}
+
+/* ---- gangs ---- */
+
+static void check_gang(struct check *check, const struct object *group, int64_t now_ms)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *spec = json_get(object_json(group, &arena), "spec");
+    int64_t min = json_i64_or(json_get(spec, "minMember"), 1);
+    struct gang *gang = gang_make(check, group->ns, group->name);
+    int64_t active = 0;
+    bool succeeded = false;
+
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+
+        if (!str_eq(fact->group, group->name) || !str_eq(fact->object->ns, group->ns))
+            continue;
+        active += fact->node.len && !fact->ended && !fact->object->deleted_ms;
+        succeeded = succeeded || fact->succeeded;
+    }
+    bool partial = active > 0 && active < min && !succeeded;
+    if (check->options.whole_gangs && partial && active > gang->active)
+        fail(check, "gang %s: %lld of %lld pods were bound, not all at once", gang->text,
+             (long long)active, (long long)min);
+    if (!partial)
+        gang->partial_since_ms = 0;
+    else if (!gang->partial_since_ms)
+        gang->partial_since_ms = now_ms;
+    else if (now_ms - gang->partial_since_ms > CHECK_STALE_MS)
+        fail(check, "gang %s holds %lld of %lld pods for %lld s", gang->text, (long long)active,
+             (long long)min, (long long)(now_ms - gang->partial_since_ms) / 1000);
+    gang->active = active;
+}
+
+const char *check_now(struct check *check, int64_t now_ms)
+{
+    const struct object *object;
+    size_t cursor = 0;
+
+    if (!check->dirty || check->failed)
+        return check->failed ? check->text : NULL;
+    check->dirty = false;
+    while ((object = cache_next(check->cache, &kind_node, STR(""), &cursor)))
+        check_node(check, object);
+    cursor = 0;
+    while ((object = cache_next(check->cache, &kind_queue, STR(""), &cursor)))
+        check_queue(check, object);
+    cursor = 0;
+    while ((object = cache_next(check->cache, &kind_podgroup, STR(""), &cursor)))
+        check_gang(check, object, now_ms);
+    return check->failed ? check->text : NULL;
+}
+
+const char *check_at_rest(struct check *check)
+{
+    MAP_FOREACH(&check->facts, entry) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct fact *fact = entry->value;
+        bool says = false;
+
+        if (fact->node.len || fact->ended || fact->object->deleted_ms)
+            continue;
+        JSON_FOREACH(json_at(object_json(fact->object, &arena), "status.conditions"), condition)
+            says = says || (str_is(json_str_at(condition, "type"), "PodScheduled") &&
+                            str_is(json_str_at(condition, "status"), "False") &&
+                            json_str_at(condition, "message").len);
+        if (!says)
+            fail(check, "pod %s waits and does not say why", fact->text);
+    }
+    return check->failed ? check->text : NULL;
+}
+
+const char *check_clean(struct check *check)
+{
+    static const struct kind *const gone[] = {&kind_podgroup, &kind_torchrunjob, &kind_job};
+
+    MAP_FOREACH(&check->facts, entry)
+        fail(check, "pod %s is still there", ((struct fact *)entry->value)->text);
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+        const struct object *object;
+        size_t cursor = 0;
+
+        while ((object = cache_next(check->cache, gone[i], STR(""), &cursor)))
+            fail(check, "%s " STR_FMT " is still there", gone[i]->name, STR_ARG(object->name));
+    }
+    MAP_FOREACH(&check->lives, entry)
+        fail(check, "the process of pod %s still runs", ((struct live *)entry->value)->text);
+    return check->failed ? check->text : NULL;
+}
+
+size_t check_live_pods(const struct check *check)
+{
+    size_t count = 0;
+
+    MAP_FOREACH(&check->facts, entry)
+        count += !((struct fact *)entry->value)->ended;
+    return count;
+}
+
+size_t check_bound_pods(const struct check *check)
+{
+    size_t count = 0;
+
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+
+        count += fact->node.len && !fact->ended;
+    }
+    return count;
+}
+
+struct check *check_new(const struct check_options *options)
+{
+    struct check *check = MEM_NEW(struct check);
+
+    check->options = *options;
+    check->cache = cache_new(MAP_SEED);
+    check->facts.seed = check->lives.seed = check->gangs.seed = MAP_SEED;
+    for (size_t i = 0; i < WATCHED; i++)
+        VEC_PUSH(NULL, &check->watches,
+                 api_watch(options->api, &(struct api_watch_request){.kind = watched[i]}, on_change,
+                           check));
+    return check;
+}
+
+void check_free(struct check *check)
+{
+    if (!check)
+        return;
+    for (size_t i = 0; i < check->watches.count; i++)
+        api_watch_stop(check->options.api, check->watches.items[i]);
+    VEC_DONE(&check->watches);
+    MAP_FOREACH(&check->facts, entry)
+        fact_drop(check, entry->value);
+    MAP_FOREACH(&check->lives, entry)
+        mem_free(entry->value);
+    MAP_FOREACH(&check->gangs, entry)
+        mem_free(entry->value);
+    map_done(&check->facts);
+    map_done(&check->lives);
+    map_done(&check->gangs);
+    cache_free(check->cache);
+    mem_free(check);
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+
+/* check: what must always hold, looked at after every step of the simulator.
+ *
+ * Watches the store itself, not through a link, so it sees every commit as it happens, and hears
+ * from the machines which processes really run. What it holds against them:
+ *   - no node has more promised away than it has: CPU, memory, GPUs, pods; no GPU is given twice,
+ *     and no shared one beyond itself;
+ *   - a gang is bound whole (where gangs are bound in one write) and does not stay below its
+ *     minimum for longer than CHECK_STALE_MS;
+ *   - no queue passes its limit, and what cannot be preempted stays within quotas, at every level;
+ *     pods on their way out do not count;
+ *   - no pod runs twice under one name, and none after it has ended;
+ *   - a finished job stays finished and gets no more pods; */
+#define CHECK_STALE_MS \
+    150000 /* the grace of 60 s, and time to notice, to stop and to be restarted */
+#define CHECK_TEXT_MAX 600
+
+struct check;
+
+struct check_options {
+    struct api *api;
+    bool whole_gangs; /* no watcher may ever see a part of a gang appear */
+};
+
+struct check *check_new(const struct check_options *options);
+/* NULL is fine. */
+void check_free(struct check *check);
+
+void check_started(struct check *check, struct str ns, struct str name, struct str uid);
+void check_ended(struct check *check, struct str ns, struct str name, struct str uid);
+
+/* NULL, or what does not hold. Cheap when nothing changed. */
+const char *check_now(struct check *check, int64_t now_ms);
+/* At rest, with everything up and no faults: every pod that waits says why. */
+const char *check_at_rest(struct check *check);
+/* After everybody's work was deleted: NULL, or what was left behind. */
+const char *check_clean(struct check *check);
+/* How many pods there are that have not ended. */
+size_t check_live_pods(const struct check *check);
+size_t check_bound_pods(const struct check *check);

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+struct rng;
+
+/* link: the way between a client and the store in the simulator, as slow and broken as the seed
+ * wants it. It is a struct api on top of another one.
+ *
+ * Nothing passes by itself: requests, answers and the events of watches lie on the link until
+ * link_step() carries one of them, chosen by the random numbers. Events of one watch keep their
+ * order, as do requests where `ordered` says so; everything else overtakes. On the way a request
+ * may be refused, an answer may be lost (the client hears that nobody answered, the write has
+ * happened), and a watch may break: it then heals itself from the state, as every informer does.
+ *
+ * Every request that changes something is a "write" and has a number, counted from 1; a crash can
+ * be asked for at one of them, before or after it takes effect. */
+struct link;
+
+struct link_faults { /* of 1000 */
+    uint32_t refuse;
+    uint32_t lose_answer;
+    uint32_t break_watch;
+};
+
+enum link_crash {
+    LINK_CRASH_NEVER,
+    LINK_CRASH_BEFORE, /* the write does not happen */
+    LINK_CRASH_AFTER,  /* it has happened, nobody was told */
+};
+
+struct link_options {
+    struct api *below;
+    struct rng *rng;
+    bool ordered;
+    /* A gang's binds are one transaction. Otherwise they go one by one, each of them a write, and
+     * are undone when one of them cannot be, as on a cluster. */
+    bool whole_gangs;
+    /* Everything that happens, in words. */
+    void (*trace)(void *user, const char *text);
+    /* The write that was asked for has come: the client is to be stopped and link_cut() called. */
+    void (*crash)(void *user);
+    /* Let the store finish what it was given. */
+    void (*settle)(void *user);
+    void *user;
+};
+
+struct link *link_new(const struct link_options *options);
+/* Answers what is still out, as link_cut() does. NULL is fine. */
+void link_free(struct link *link);
+struct api *link_api(struct link *link);
+
+void link_set_faults(struct link *link, const struct link_faults *faults);
+void link_crash_at(struct link *link, uint64_t write, enum link_crash when);
+uint64_t link_writes(const struct link *link);
+
+/* Carry one thing. False: nothing is on the way. */
+bool link_step(struct link *link);
+/* The client is dead (its watches have been stopped): requests on the way are dropped, and every
+ * call is answered once more, with a failure, so that what belongs to it can be freed. */
+void link_cut(struct link *link);

@@ -1,0 +1,395 @@
+#include "sim/machines.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "sim/hollow.h"
+#include "sim/hollow_body.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RETRY_MS    500
+#define START_MS    2000  /* the longest that a start takes */
+#define STOP_MS     3000  /* the longest that a process takes to end when it is asked to */
+#define RUN_MS      40000 /* the longest that a process runs by itself */
+#define FAIL_OF_100 12    /* of processes that end by themselves */
+#define KILLED      137
+#define FOREVER     ((int64_t)1 << 50)
+#define MAP_SEED    11
+#define NAME_BYTES  32
+
+enum phase {
+    PHASE_WAITING,
+    PHASE_RUNNING,
+    PHASE_ENDED,
+};
+
+struct machine {
+    char name[NAME_BYTES];
+    bool off;
+    bool registered;
+    bool calling;
+    int64_t due_ms;
+};
+
+struct process {
+    struct machines *machines;
+    struct machine *machine;
+    const struct object *pod; /* newest */
+    enum phase phase;
+    enum phase told;
+    int64_t due_ms;   /* of what it does next by itself */
+    int64_t retry_ms; /* no call before this */
+    int64_t code;
+    bool calling;
+    bool released; /* the API knows that the machine needs the pod no longer */
+    bool gone;     /* the API has no such pod any more */
+    struct str uid;
+};
+
+struct machines {
+    struct machines_options options;
+    struct hollow_options shape;
+    struct machine *list;
+    struct map processes; /* by uid */
+    struct api_watch *watch;
+    int64_t now_ms;
+    bool hurry;
+};
+
+static void process_free(struct process *process)
+{
+    map_remove(&process->machines->processes, process->uid);
+    object_unref(process->pod);
+    mem_free(process);
+}
+
+static void process_end(struct process *process, int64_t code)
+{
+    const struct machines_options *options = &process->machines->options;
+    bool ran = process->phase == PHASE_RUNNING;
+
+    process->phase = PHASE_ENDED;
+    process->due_ms = FOREVER;
+    process->code = code;
+    if (ran)
+        options->ended(options->user, process->pod->ns, process->pod->name, process->uid);
+}
+
+/* ---- what the API tells ---- */
+
+static struct machine *machine_named(struct machines *machines, struct str name)
+{
+    for (size_t i = 0; i < machines->options.count; i++)
+        if (str_is(name, machines->list[i].name))
+            return &machines->list[i];
+    return NULL;
+}
+
+static void appeared(struct machines *machines, const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *root = object_json(pod, &arena);
+    struct machine *machine = machine_named(machines, json_str_at(root, "spec.nodeName"));
+    struct str phase = json_str_at(root, "status.phase");
+
+    if (!machine || str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+        return;
+    struct process *process = mem_alloc(sizeof(*process));
+    *process = (struct process){.machines = machines, .machine = machine, .pod = object_ref(pod)};
+    process->uid = process->pod->uid;
+    process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, START_MS);
+    map_set(&machines->processes, process->uid, process);
+}
+
+static void replace_pod(struct process *process, const struct object *pod)
+{
+    const struct object *before = process->pod;
+
+    /* The key points into the object. */
+    map_remove(&process->machines->processes, process->uid);
+    process->pod = object_ref(pod);
+    process->uid = process->pod->uid;
+    map_set(&process->machines->processes, process->uid, process);
+    object_unref(before);
+}
+
+static void on_pod(void *user, const struct api_change *change)
+{
+    struct machines *machines = user;
+
+    if (!change->object)
+        return;
+    struct process *process = map_get(&machines->processes, change->object->uid);
+    if (change->event == API_DELETED) {
+        if (!process)
+            return;
+        if (process->phase != PHASE_ENDED)
+            process_end(process, KILLED);
+        process->gone = true;
+        if (!process->calling)
+            process_free(process);
+        return;
+    }
+    if (!process) {
+        appeared(machines, change->object);
+        return;
+    }
+    bool was_deleted = process->pod->deleted_ms != 0;
+    replace_pod(process, change->object);
+    if (!change->object->deleted_ms || was_deleted || process->phase == PHASE_ENDED)
+        return;
+    if (process->phase == PHASE_WAITING)
+        process_end(process, KILLED);
+    else
+        process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, STOP_MS);
+}
+
+/* ---- what processes do ---- */
+
+static int64_t number_of(const struct object *pod, const char *annotation, int64_t otherwise)
+{
+    int64_t number;
+
+    return str_to_i64(object_annotation(pod, annotation), &number) ? number : otherwise;
+}
+
+static int64_t run_ms(struct machines *machines, const struct object *pod)
+{
+    int64_t longest = machines->hurry ? RUN_MS / 10 : RUN_MS;
+    int64_t otherwise = rng_between(machines->options.rng, 100, longest);
+
+    /* A job's helper runs until the job needs it no longer. */
+    if (str_ends(pod->name, STR("-sync-0")))
+        otherwise = FOREVER / 2;
+    return number_of(pod, HOLLOW_RUN_MS, otherwise);
+}
+
+static int64_t exit_code(struct machines *machines, const struct object *pod)
+{
+    bool unlucky = rng_below(machines->options.rng, 100) < FAIL_OF_100;
+
+    if (pod->deleted_ms)
+        return KILLED;
+    return number_of(pod, HOLLOW_EXIT_CODE, unlucky && !machines->hurry ? 1 : 0);
+}
+
+static void do_next(struct process *process)
+{
+    struct machines *machines = process->machines;
+    const struct machines_options *options = &machines->options;
+
+    if (process->phase == PHASE_WAITING) {
+        process->phase = PHASE_RUNNING;
+        process->due_ms = machines->now_ms + run_ms(machines, process->pod);
+        options->started(options->user, process->pod->ns, process->pod->name, process->uid);
+    } else if (process->phase == PHASE_RUNNING) {
+        process_end(process, exit_code(machines, process->pod));
+    }
+}
+
+static void on_told(void *user, const struct api_result *result)
+{
+    struct process *process = user;
+
+    process->calling = false;
+    if (process->gone) {
+        process_free(process);
+        return;
+    }
+    if (result->code)
+        process->retry_ms = process->machines->now_ms + RETRY_MS;
+}
+
+static void on_released(void *user, const struct api_result *result)
+{
+    struct process *process = user;
+
+    process->released = !result->code;
+    on_told(user, result);
+}
+
+static void on_status_told(void *user, const struct api_result *result)
+{
+    struct process *process = user;
+
+    /* What was told is what the answer shows. */
+    if (!result->code && result->object) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str phase = json_str_at(object_json(result->object, &arena), "status.phase");
+
+        process->told = str_is(phase, "Running") ? PHASE_RUNNING : PHASE_ENDED;
+    }
+    on_told(user, result);
+}
+
+static void tell(struct process *process)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *pod = process->pod;
+    struct api_request request = {
+        .kind = &kind_pod, .ns = pod->ns, .name = pod->name, .uid = pod->uid};
+    struct hollow_moment moment = {.now_ms = process->machines->now_ms,
+                                   .code = process->phase == PHASE_ENDED ? process->code : -1};
+
+    process->calling = true;
+    if (process->told == PHASE_ENDED) {
+        request.verb = API_DELETE;
+        request.body = STR("{\"gracePeriodSeconds\":0}");
+        api_call(process->machines->options.api, &request, on_released, process);
+        return;
+    }
+    struct json *root = json_new_object(&arena);
+    json_set(root, STR("status"), hollow_pod_status(&arena, pod, &moment));
+    request.verb = API_PATCH;
+    request.subresource = STR("status");
+    request.patch = API_PATCH_MERGE;
+    request.body = json_text(&arena, root);
+    api_call(process->machines->options.api, &request, on_status_told, process);
+}
+
+static bool has_news(const struct process *process)
+{
+    return process->told < process->phase ||
+           (process->phase == PHASE_ENDED && process->pod->deleted_ms && !process->released);
+}
+
+/* ---- nodes ---- */
+
+static void on_registered(void *user, const struct api_result *result)
+{
+    struct machine *machine = user;
+
+    machine->calling = false;
+    machine->registered = !result->code || (result->err && result->err->http_status == 409);
+}
+
+static void register_machine(struct machines *machines, struct machine *machine)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    size_t index = (size_t)(machine - machines->list);
+    struct json *body =
+        hollow_node(&arena, &machines->shape, str_from(machine->name), index, machines->now_ms);
+
+    machine->calling = true;
+    machine->due_ms = machines->now_ms + RETRY_MS;
+    api_call(machines->options.api,
+             &(struct api_request){
+                 .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, body)},
+             on_registered, machine);
+}
+
+int64_t machines_turn(struct machines *machines, int64_t now_ms)
+{
+    int64_t next = INT64_MAX;
+
+    machines->now_ms = now_ms;
+    for (size_t i = 0; i < machines->options.count; i++) {
+        struct machine *machine = &machines->list[i];
+
+        if (machine->registered || machine->calling)
+            continue;
+        if (now_ms >= machine->due_ms)
+            register_machine(machines, machine);
+        else if (machine->due_ms < next)
+            next = machine->due_ms;
+    }
+    MAP_FOREACH(&machines->processes, entry) {
+        struct process *process = entry->value;
+
+        if (process->machine->off)
+            continue;
+        if (now_ms >= process->due_ms)
+            do_next(process);
+        if (!process->calling && has_news(process)) {
+            if (now_ms >= process->retry_ms)
+                tell(process);
+            else if (process->retry_ms < next)
+                next = process->retry_ms;
+        }
+        if (process->due_ms < next)
+            next = process->due_ms;
+    }
+    return next >= FOREVER / 4 ? INT64_MAX : next;
+}
+
+bool machines_are_registered(const struct machines *machines)
+{
+    for (size_t i = 0; i < machines->options.count; i++)
+        if (!machines->list[i].registered)
+            return false;
+    return true;
+}
+
+void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms)
+{
+    struct machine *machine = &machines->list[index];
+
+    machines->now_ms = now_ms;
+    machine->off = !on;
+    MAP_FOREACH(&machines->processes, entry) {
+        struct process *process = entry->value;
+
+        if (process->machine == machine && process->phase != PHASE_ENDED)
+            process_end(process, KILLED);
+    }
+}
+
+bool machines_has_power(const struct machines *machines, size_t index)
+{
+    return !machines->list[index].off;
+}
+
+void machines_hurry(struct machines *machines)
+{
+    machines->hurry = true;
+    MAP_FOREACH(&machines->processes, entry) {
+        struct process *process = entry->value;
+
+        if (process->phase == PHASE_RUNNING && process->due_ms < FOREVER / 4)
+            process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, RUN_MS / 10);
+    }
+}
+
+struct machines *machines_new(const struct machines_options *options, int64_t now_ms)
+{
+    struct machines *machines = MEM_NEW(struct machines);
+
+    machines->options = *options;
+    machines->now_ms = now_ms;
+    machines->processes.seed = MAP_SEED;
+    machines->shape = (struct hollow_options){
+        .gpus = options->gpus, .gpu_memory_mib = 16000, .cpus = 16, .memory_gib = 64, .pods = 110};
+    machines->list = mem_alloc(options->count * sizeof(machines->list[0]));
+    for (size_t i = 0; i < options->count; i++)
+        (void)snprintf(machines->list[i].name, NAME_BYTES, "machine-%zu", i);
+    machines->watch =
+        api_watch(options->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, machines);
+    return machines;
+}
+
+void machines_stop(struct machines *machines)
+{
+    api_watch_stop(machines->options.api, TAKE_PTR(machines->watch));
+}
+
+void machines_free(struct machines *machines)
+{
+    if (!machines)
+        return;
+    assert(!machines->watch);
+    MAP_FOREACH(&machines->processes, entry)
+        process_free(entry->value);
+    map_done(&machines->processes);
+    mem_free(machines->list);
+    mem_free(machines);
+}

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+struct rng;
+
+/* machines: the nodes of the simulator, on virtual time.
+ *
+ * Registers nodes and plays their agents: a pod that is bound to one starts as a process after a
+ * while, ends by itself or because its pod is deleted, and each of these is told to the API until
+ * the API has it. A process goes on while the control plane is dead. A machine that loses power
+ * loses its processes, tells nobody, and finds out when it is back. The annotations of hollow.h
+ * (run-ms, exit-code) are honoured. */
+struct machines;
+
+struct machines_options {
+    struct api *api;
+    struct rng *rng;
+    size_t count;
+    int64_t gpus; /* of each */
+    /* A process starts and ends: the truth, whatever the API says. */
+    void (*started)(void *user, struct str ns, struct str name, struct str uid);
+    void (*ended)(void *user, struct str ns, struct str name, struct str uid);
+    void *user;
+};
+
+struct machines *machines_new(const struct machines_options *options, int64_t now_ms);
+/* Calls under way must have been answered (link_cut()). NULL is fine. */
+void machines_free(struct machines *machines);
+/* Stops listening, so that its link can be cut. */
+void machines_stop(struct machines *machines);
+
+/* Everything that is due. Returns when the next thing is, INT64_MAX for never. */
+int64_t machines_turn(struct machines *machines, int64_t now_ms);
+bool machines_are_registered(const struct machines *machines);
+/* Power of one machine, off or on; its node is told NotReady by somebody else. */
+void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms);
+bool machines_has_power(const struct machines *machines, size_t index);
+/* Pods end within a few seconds from now on, unless they say otherwise. */
+void machines_hurry(struct machines *machines);

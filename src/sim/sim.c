@@ -1,0 +1,444 @@
+#include "sim/sim.h"
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "exec/runner.h"
+#include "exec/scheduler.h"
+#include "sched/sched.h"
+#include "sim/check.h"
+#include "sim/link.h"
+#include "sim/machines.h"
+#include "sim/work.h"
+#include "store/store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <uv.h>
+
+/* Flow: step() does one thing: something moves on a link, a part takes its turn, time passes, or
+ * somebody outside does something. When nothing can move, time jumps to the next moment at which
+ * something is due.
+ *
+ * The parts are the real ones and know nothing of this: the runner and the scheduler are turned by
+ * hand (their loop is NULL) and read the virtual clock; the store's loop has no timer and is run
+ * until the store is idle whenever it was given something. */
+
+#define START_MS       1800000000000 /* some day in 2027 */
+#define CRASH_OF_10000 20            /* of steps, in a random run */
+#define POWER_OF_10000 8
+#define WORK_EVERY_MS  2500 /* on average */
+#define TICK_MS        20   /* the most that passes between two things by itself */
+#define OFF_MS         45000
+#define REST_MS        (20 * 60 * 1000) /* nothing may go on for longer than this */
+#define MACHINES_MAX   6
+#define TEXT_BYTES     600
+#define STORY_EVERY_MS 20000
+
+struct sim {
+    const struct sim_options *options;
+    struct sim_result *result;
+    struct rng rng;
+    int64_t now_ms;
+    uv_loop_t loop;
+    struct store *store;
+    struct link *plane;  /* of the control plane */
+    struct link *fields; /* of the machines */
+    struct runner *runner;
+    struct scheduler *scheduler;
+    struct machines *machines;
+    struct work *work;
+    struct check *check;
+    size_t machine_count;
+    int64_t gpus;
+    int64_t work_ms;               /* when somebody does something next; INT64_MAX: never */
+    int64_t back_ms[MACHINES_MAX]; /* when the power returns; 0: it is on */
+    int64_t away_ms[MACHINES_MAX]; /* when others notice that it is off; 0: they have */
+    size_t story_step;
+    bool faults;
+};
+
+static int64_t virtual_now(void *user)
+{
+    const struct sim *sim = user;
+
+    return sim->now_ms;
+}
+
+static void trace(void *user, const char *text)
+{
+    struct sim *sim = user;
+    char line[TEXT_BYTES];
+
+    (void)snprintf(line, sizeof(line), "%7" PRIu64 " %9.3f %s", sim->result->steps,
+                   (double)(sim->now_ms - START_MS) / 1000, text);
+    sim->result->hash = str_hash(str_from(line), sim->result->hash);
+    if (sim->options->trace)
+        sim->options->trace(sim->options->user, line);
+}
+
+__attribute__((format(printf, 2, 3))) static void fail(struct sim *sim, const char *fmt, ...)
+{
+    va_list args;
+
+    if (sim->result->failed)
+        return;
+    sim->result->failed = true;
+    va_start(args, fmt);
+    (void)vsnprintf(sim->result->text, sizeof(sim->result->text), fmt, args);
+    va_end(args);
+    trace(sim, sim->result->text);
+}
+
+static void settle(void *user)
+{
+    struct sim *sim = user;
+
+    while (!store_is_idle(sim->store))
+        (void)uv_run(&sim->loop, UV_RUN_NOWAIT);
+}
+
+/* ---- the control plane lives and dies ---- */
+
+static void plane_start(struct sim *sim)
+{
+    struct err err = {0};
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.seed = sim->options->seed;
+    int r = runner_start(
+        NULL, link_api(sim->plane),
+        &(struct runner_options){
+            .embedded = true, .seed = sim->options->seed, .now = virtual_now, .now_user = sim},
+        &sim->runner, &err);
+    if (r == 0)
+        r = scheduler_start(
+            NULL, link_api(sim->plane),
+            &(struct scheduler_options){
+                .config = &config, .seed = sim->options->seed, .now = virtual_now, .now_user = sim},
+            &sim->scheduler, &err);
+    if (r < 0)
+        fail(sim, "the control plane does not start: %s", err.text);
+    settle(sim);
+}
+
+static void plane_stop(struct sim *sim)
+{
+    scheduler_stop(sim->scheduler);
+    runner_stop(sim->runner);
+    sim->scheduler = NULL;
+    sim->runner = NULL;
+    link_cut(sim->plane);
+}
+
+static void crash(void *user)
+{
+    struct sim *sim = user;
+
+    trace(sim, "the control plane dies and starts again");
+    sim->result->crashes++;
+    plane_stop(sim);
+    plane_start(sim);
+}
+
+/* ---- machines ---- */
+
+static void on_started(void *user, struct str ns, struct str name, struct str uid)
+{
+    struct sim *sim = user;
+    char text[TEXT_BYTES];
+
+    sim->result->pods++;
+    (void)snprintf(text, sizeof(text), "process of " STR_FMT " starts", STR_ARG(name));
+    trace(sim, text);
+    check_started(sim->check, ns, name, uid);
+}
+
+static void on_ended(void *user, struct str ns, struct str name, struct str uid)
+{
+    struct sim *sim = user;
+    char text[TEXT_BYTES];
+
+    (void)snprintf(text, sizeof(text), "process of " STR_FMT " ends", STR_ARG(name));
+    trace(sim, text);
+    check_ended(sim->check, ns, name, uid);
+}
+
+static void power_off(struct sim *sim, size_t index)
+{
+    if (sim->back_ms[index])
+        return;
+    trace(sim, "a machine loses power");
+    machines_power(sim->machines, index, false, sim->now_ms);
+    sim->away_ms[index] = sim->now_ms + OFF_MS / 2;
+    sim->back_ms[index] = sim->now_ms + OFF_MS + (int64_t)rng_below(&sim->rng, OFF_MS * 8);
+}
+
+/* A node that was away is told so, and told ready again when it is back. */
+static int64_t power_turn(struct sim *sim)
+{
+    int64_t next = INT64_MAX;
+
+    for (size_t i = 0; i < sim->machine_count; i++) {
+        if (sim->away_ms[i] && sim->now_ms >= sim->away_ms[i]) {
+            sim->away_ms[i] = 0;
+            work_ready(sim->work, i, false);
+        }
+        if (sim->back_ms[i] && sim->now_ms >= sim->back_ms[i]) {
+            sim->back_ms[i] = 0;
+            machines_power(sim->machines, i, true, sim->now_ms);
+            work_ready(sim->work, i, true);
+        }
+        if (sim->away_ms[i] && sim->away_ms[i] < next)
+            next = sim->away_ms[i];
+        if (sim->back_ms[i] && sim->back_ms[i] < next)
+            next = sim->back_ms[i];
+    }
+    return next;
+}
+
+/* ---- one step ---- */
+
+static int64_t outside_turn(struct sim *sim)
+{
+    int64_t next = machines_turn(sim->machines, sim->now_ms);
+    int64_t power = power_turn(sim);
+
+    if (sim->now_ms >= sim->work_ms) {
+        if (sim->options->story == SIM_GANG) {
+            bool more = work_story(sim->work, sim->story_step++);
+
+            sim->work_ms = more ? sim->now_ms + STORY_EVERY_MS : INT64_MAX;
+        } else {
+            work_something(sim->work);
+            sim->work_ms = sim->now_ms + rng_between(&sim->rng, 0, WORK_EVERY_MS * 2);
+        }
+    }
+    settle(sim);
+    if (power < next)
+        next = power;
+    return sim->work_ms < next ? sim->work_ms : next;
+}
+
+static void something_bad(struct sim *sim)
+{
+    if (!sim->faults || sim->options->story != SIM_RANDOM)
+        return;
+    uint64_t dice = rng_below(&sim->rng, 10000);
+    if (dice < CRASH_OF_10000)
+        crash(sim);
+    else if (dice < CRASH_OF_10000 + POWER_OF_10000)
+        power_off(sim, rng_below(&sim->rng, sim->machine_count));
+}
+
+/* Everybody has their turn. Returns when something is due, if nothing moves. */
+static int64_t turn_all(struct sim *sim)
+{
+    int64_t next = outside_turn(sim);
+    int64_t at = runner_turn(sim->runner);
+
+    if (at < next)
+        next = at;
+    at = scheduler_turn(sim->scheduler);
+    return at < next ? at : next;
+}
+
+static void step(struct sim *sim, int64_t until_ms)
+{
+    uint64_t choice = rng_below(&sim->rng, 12);
+    bool moved = true;
+
+    sim->result->steps++;
+    something_bad(sim);
+    if (choice < 6)
+        moved = link_step(sim->plane);
+    else if (choice < 8)
+        moved = link_step(sim->fields);
+    else if (choice == 8)
+        (void)runner_turn(sim->runner);
+    else if (choice == 9)
+        (void)scheduler_turn(sim->scheduler);
+    else
+        sim->now_ms += (int64_t)rng_below(&sim->rng, TICK_MS);
+    if (choice >= 10)
+        (void)outside_turn(sim);
+    settle(sim);
+    if (!moved && !link_step(sim->plane) && !link_step(sim->fields)) {
+        int64_t next = turn_all(sim);
+
+        settle(sim);
+        if (!link_step(sim->plane) && !link_step(sim->fields)) {
+            if (next > until_ms)
+                next = until_ms;
+            if (next > sim->now_ms)
+                sim->now_ms = next;
+        }
+        settle(sim);
+    }
+    const char *wrong = check_now(sim->check, sim->now_ms);
+    if (wrong)
+        fail(sim, "%s", wrong);
+    if (sim->result->steps >= SIM_STEPS_MAX)
+        fail(sim, "it does not come to rest within %d steps", SIM_STEPS_MAX);
+}
+
+static void run_for(struct sim *sim, int64_t ms)
+{
+    int64_t until_ms = sim->now_ms + ms;
+
+    while (sim->now_ms < until_ms && !sim->result->failed)
+        step(sim, until_ms);
+}
+
+static void set_faults(struct sim *sim, bool on)
+{
+    static const struct link_faults none = {0};
+    /* Each seed has its own bad luck; some have none. */
+    uint32_t bad = on ? (uint32_t)rng_below(&sim->rng, 4) : 0;
+    struct link_faults some = {.refuse = bad * 15, .lose_answer = bad * 10, .break_watch = bad * 3};
+
+    sim->faults = on;
+    if (sim->options->story != SIM_RANDOM)
+        some = none;
+    if (sim->options->one_by_one == false)
+        some.lose_answer = 0; /* in one process an answer is never lost */
+    link_set_faults(sim->plane, on ? &some : &none);
+    link_set_faults(sim->fields, on ? &some : &none);
+}
+
+/* ---- a run ---- */
+
+static int open_all(struct sim *sim, struct err *err)
+{
+    const struct sim_options *options = sim->options;
+    bool whole = !options->one_by_one;
+
+    if (uv_loop_init(&sim->loop) < 0)
+        return err_set(err, -1, "cannot make a loop");
+    int r = store_open(
+        &(struct store_options){
+            .loop = &sim->loop, .seed = options->seed + 1, .now_ms = virtual_now, .now_user = sim},
+        &sim->store, err);
+    if (r < 0)
+        return r;
+    struct api *api = store_api(sim->store);
+    settle(sim);
+    struct link_options link = {.below = api,
+                                .rng = &sim->rng,
+                                .ordered = whole,
+                                .whole_gangs = whole,
+                                .trace = trace,
+                                .crash = crash,
+                                .settle = settle,
+                                .user = sim};
+    sim->plane = link_new(&link);
+    sim->fields = link_new(&link);
+    sim->check = check_new(&(struct check_options){.api = api, .whole_gangs = whole});
+    sim->work = work_new(&(struct work_options){.api = api,
+                                                .rng = &sim->rng,
+                                                .machines = sim->machine_count,
+                                                .gpus = sim->gpus,
+                                                .trace = trace,
+                                                .user = sim});
+    sim->machines = machines_new(&(struct machines_options){.api = link_api(sim->fields),
+                                                            .rng = &sim->rng,
+                                                            .count = sim->machine_count,
+                                                            .gpus = sim->gpus,
+                                                            .started = on_started,
+                                                            .ended = on_ended,
+                                                            .user = sim},
+                                 sim->now_ms);
+    plane_start(sim);
+    return 0;
+}
+
+static void close_all(struct sim *sim)
+{
+    if (sim->store) {
+        if (sim->runner)
+            plane_stop(sim);
+        if (sim->machines)
+            machines_stop(sim->machines);
+        link_free(sim->fields);
+        link_free(sim->plane);
+        machines_free(sim->machines);
+        work_free(sim->work);
+        check_free(sim->check);
+        settle(sim);
+        store_close(sim->store);
+    }
+    (void)uv_run(&sim->loop, UV_RUN_DEFAULT);
+    int r = uv_loop_close(&sim->loop);
+    assert(r == 0);
+    (void)r;
+}
+
+/* Nothing on the links and nothing due for a long while. */
+static void come_to_rest(struct sim *sim)
+{
+    set_faults(sim, false);
+    sim->work_ms = INT64_MAX;
+    for (size_t i = 0; i < sim->machine_count; i++)
+        if (sim->back_ms[i])
+            sim->back_ms[i] = sim->now_ms;
+    machines_hurry(sim->machines);
+    run_for(sim, REST_MS);
+}
+
+static void play(struct sim *sim)
+{
+    const struct sim_options *options = sim->options;
+    uint64_t steps = options->steps ? options->steps : SIM_STEPS;
+
+    run_for(sim, 1000); /* the first objects, the nodes */
+    if (!machines_are_registered(sim->machines))
+        run_for(sim, 10000);
+    work_queues(sim->work);
+    set_faults(sim, true);
+    link_crash_at(sim->plane, link_writes(sim->plane) + options->crash_at,
+                  (enum link_crash)options->crash_when);
+    sim->work_ms = sim->now_ms;
+    if (options->story == SIM_GANG)
+        run_for(sim, STORY_EVERY_MS * 8);
+    else
+        while (sim->result->steps < steps && !sim->result->failed)
+            step(sim, INT64_MAX);
+    sim->result->writes = link_writes(sim->plane);
+    trace(sim, "everything is repaired");
+    come_to_rest(sim);
+    const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check);
+    if (wrong)
+        fail(sim, "at rest: %s", wrong);
+    if (sim->result->failed)
+        return;
+    trace(sim, "people delete everything");
+    work_delete_all(sim->work);
+    run_for(sim, REST_MS);
+    wrong = sim->result->failed ? NULL : check_clean(sim->check);
+    if (wrong)
+        fail(sim, "after everything was deleted: %s", wrong);
+}
+
+void sim_run(const struct sim_options *options, struct sim_result *ret)
+{
+    struct sim sim = {.options = options,
+                      .result = ret,
+                      .rng = {options->seed},
+                      .now_ms = START_MS,
+                      .work_ms = INT64_MAX};
+    struct err err = {0};
+
+    *ret = (struct sim_result){0};
+    sim.machine_count = options->story == SIM_GANG ? 2 : 2 + rng_below(&sim.rng, MACHINES_MAX - 1);
+    sim.gpus = options->story == SIM_GANG ? 2 : 1 + (int64_t)rng_below(&sim.rng, 4);
+    if (open_all(&sim, &err) < 0)
+        fail(&sim, "%s", err.text);
+    else
+        play(&sim);
+    ret->virtual_ms = sim.now_ms - START_MS;
+    close_all(&sim);
+}

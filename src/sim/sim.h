@@ -1,0 +1,59 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* sim: the whole control plane on virtual time, from one seed.
+ *
+ * The store's in-memory twin, every controller (exec/runner.h), the scheduler (exec/scheduler.h)
+ * and a few machines in one process and one thread. People come and go with their work; links are
+ * slow, refuse and break; the control plane dies and starts again with nothing but the store;
+ * machines lose power. After every step, check.h looks whether everything that must hold does. At
+ * the end all is repaired, the work must come to its end or say what it waits for, and when people
+ * have deleted it nothing may be left.
+ *
+ * The same options give the same run, step for step. */
+enum sim_story {
+    SIM_RANDOM, /* a random cluster and random work */
+    /* One gang, two halves of a GPU and an eviction, and nothing else: short enough to be crashed
+     * at each of its writes. */
+    SIM_GANG,
+};
+
+enum sim_crash {
+    SIM_CRASH_NEVER,
+    SIM_CRASH_BEFORE,
+    SIM_CRASH_AFTER,
+};
+
+struct sim_options {
+    uint64_t seed;
+    uint64_t steps; /* with faults, before all is repaired; 0: SIM_STEPS */
+    enum sim_story story;
+    /* The control plane dies once, at this write of its own. */
+    uint64_t crash_at;
+    enum sim_crash crash_when;
+    bool one_by_one; /* gangs are bound pod by pod, as on a cluster */
+    /* Every step in words; may be NULL. */
+    void (*trace)(void *user, const char *line);
+    void *user;
+};
+
+#define SIM_STEPS      3000
+#define SIM_TEXT_BYTES 800
+/* Steps that a run may take in all; one that needs more does not come to rest. */
+#define SIM_STEPS_MAX 400000
+
+struct sim_result {
+    bool failed;
+    char text[SIM_TEXT_BYTES]; /* what did not hold */
+    uint64_t steps;
+    uint64_t writes;  /* of the control plane */
+    uint64_t crashes; /* of it */
+    uint64_t hash;    /* of everything that happened */
+    int64_t virtual_ms;
+    size_t pods; /* that ran */
+};
+
+void sim_run(const struct sim_options *options, struct sim_result *ret);

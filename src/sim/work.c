@@ -1,0 +1,367 @@
+#include "sim/work.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define NAME_BYTES 48
+#define THINGS_MAX 24 /* that exist at once; more of them wait for each other only */
+#define TEXT_BYTES 300
+#define GANG_MAX   5
+
+struct thing {
+    const struct kind *kind;
+    char name[NAME_BYTES];
+    unsigned pods; /* of a gang made by hand: NAME-0, NAME-1, ... */
+};
+
+struct work {
+    struct work_options options;
+    VEC(struct thing) things;
+    uint64_t number;
+};
+
+static const char *const queues[] = {"red-a", "red-b", "blue", "default-queue"};
+#define QUEUES (sizeof(queues) / sizeof(queues[0]))
+static const char *const classes[] = {"train", "train", "build-preemptible", "build"};
+#define CLASSES (sizeof(classes) / sizeof(classes[0]))
+
+__attribute__((format(printf, 2, 3))) static void trace(const struct work *work,
+                                                        const char *fmt,
+                                                        ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    work->options.trace(work->options.user, text);
+}
+
+static void on_done(void *user, const struct api_result *result)
+{
+    const struct work *work = user;
+
+    if (result->code)
+        trace(work, "people: refused: %s", result->err->text);
+}
+
+__attribute__((format(printf, 3, 4))) static void create(struct work *work,
+                                                         const struct kind *kind,
+                                                         const char *fmt,
+                                                         ...)
+{
+    char text[4096];
+    va_list args;
+
+    va_start(args, fmt);
+    int len = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    assert(len > 0 && (size_t)len < sizeof(text));
+    api_call(work->options.api,
+             &(struct api_request){.verb = API_CREATE,
+                                   .kind = kind,
+                                   .ns = kind->namespaced ? STR("default") : STR_NONE,
+                                   .body = (struct str){text, (size_t)len}},
+             on_done, work);
+}
+
+static uint64_t below(const struct work *work, uint64_t limit)
+{
+    return rng_below(work->options.rng, limit);
+}
+
+static struct thing *thing_new(struct work *work, const struct kind *kind, const char *prefix)
+{
+    struct thing thing = {.kind = kind};
+
+    (void)snprintf(thing.name, sizeof(thing.name), "%s-%" PRIu64, prefix, work->number++);
+    VEC_PUSH(NULL, &work->things, thing);
+    trace(work, "people: create %s %s", kind->name, thing.name);
+    return &work->things.items[work->things.count - 1];
+}
+
+/* ---- what they bring ---- */
+
+/* One pod. `share` in hundredths of a GPU, else whole ones. */
+struct pod_wish {
+    const char *name;
+    const char *queue;
+    const char *class;
+    const char *group; /* annotation, or NULL */
+    int64_t gpus;
+    int64_t share;
+    int64_t run_ms; /* -1: as the machine likes */
+};
+
+static void create_pod(struct work *work, const struct pod_wish *wish)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str notes = STR("\"muster.dev/sim\":\"true\"");
+
+    if (wish->group)
+        notes =
+            str_printf(&arena, STR_FMT ",\"pod-group-name\":\"%s\"", STR_ARG(notes), wish->group);
+    if (wish->share)
+        notes = str_printf(&arena, STR_FMT ",\"gpu-fraction\":\"0.%02" PRId64 "\"", STR_ARG(notes),
+                           wish->share);
+    if (wish->run_ms >= 0)
+        notes = str_printf(&arena, STR_FMT ",\"hollow.muster.dev/run-ms\":\"%" PRId64 "\"",
+                           STR_ARG(notes), wish->run_ms);
+    struct str limits = wish->gpus
+                            ? str_printf(&arena, ",\"nvidia.com/gpu\":\"%" PRId64 "\"", wish->gpus)
+                            : STR("");
+    create(work, &kind_pod,
+           "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
+           "\"labels\":{\"kai.scheduler/queue\":\"%s\",\"priorityClassName\":\"%s\"},"
+           "\"annotations\":{" STR_FMT "}},\"spec\":{\"schedulerName\":\"kai-scheduler\","
+           "\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"main\",\"image\":\"x\","
+           "\"resources\":{\"limits\":{\"cpu\":\"500m\",\"memory\":\"256Mi\"" STR_FMT "}}}]}}",
+           wish->name, wish->queue, wish->class, STR_ARG(notes), STR_ARG(limits));
+}
+
+static const char *some_queue(const struct work *work)
+{
+    return queues[below(work, QUEUES)];
+}
+
+static const char *some_class(const struct work *work)
+{
+    return classes[below(work, CLASSES)];
+}
+
+static void bring_pod(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_pod, "pod");
+    struct pod_wish wish = {.name = thing->name,
+                            .queue = some_queue(work),
+                            .class = some_class(work),
+                            .gpus = (int64_t)below(work, (uint64_t)work->options.gpus + 1),
+                            .run_ms = -1};
+
+    create_pod(work, &wish);
+}
+
+static void bring_share(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_pod, "share");
+    struct pod_wish wish = {.name = thing->name,
+                            .queue = some_queue(work),
+                            .class = "train",
+                            .share = 10 + (int64_t)below(work, 80),
+                            .run_ms = -1};
+
+    create_pod(work, &wish);
+}
+
+static void create_gang(struct work *work,
+                        struct thing *thing,
+                        const struct pod_wish *like,
+                        unsigned min)
+{
+    create(work, &kind_podgroup,
+           "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
+           "\"metadata\":{\"name\":\"%s\"},\"spec\":{\"minMember\":%u,\"queue\":\"%s\","
+           "\"priorityClassName\":\"%s\"}}",
+           thing->name, min, like->queue, like->class);
+    for (unsigned i = 0; i < thing->pods; i++) {
+        struct pod_wish wish = *like;
+        char name[NAME_BYTES + 12];
+
+        (void)snprintf(name, sizeof(name), "%s-%u", thing->name, i);
+        wish.name = name;
+        wish.group = thing->name;
+        create_pod(work, &wish);
+    }
+}
+
+static void bring_gang(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_podgroup, "gang");
+    struct pod_wish wish = {.queue = some_queue(work),
+                            .class = some_class(work),
+                            .gpus = (int64_t)below(work, 2),
+                            .share = below(work, 4) ? 0 : 50,
+                            .run_ms = -1};
+
+    if (wish.share)
+        wish.gpus = 0;
+    thing->pods = 2 + (unsigned)below(work, GANG_MAX - 1);
+    create_gang(work, thing, &wish, thing->pods - (unsigned)below(work, 2));
+}
+
+static void bring_batch(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_job, "batch");
+
+    create(work, &kind_job,
+           "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
+           "\"parallelism\":2,\"completions\":3,\"backoffLimit\":2,\"template\":{\"metadata\":{"
+           "\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"restartPolicy\":\"Never\","
+           "\"schedulerName\":\"kai-scheduler\",\"containers\":[{\"name\":\"main\",\"image\":\"x\","
+           "\"resources\":{\"limits\":{\"cpu\":\"1\",\"nvidia.com/gpu\":\"1\"}}}]}}}}",
+           thing->name, some_queue(work));
+}
+
+static void bring_torchrun(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_torchrunjob, "train");
+
+    create(work, &kind_torchrunjob,
+           "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\",\"metadata\":{"
+           "\"name\":\"%s\",\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"jobQueue\":"
+           "\"small\",\"numGPUs\":%" PRIu64 ",\"command\":\"python3 train.py\"}}",
+           thing->name, some_queue(work), 1 + below(work, 4));
+}
+
+/* ---- what they take away ---- */
+
+static void delete_named(struct work *work, const struct kind *kind, const char *name)
+{
+    api_call(work->options.api,
+             &(struct api_request){.verb = API_DELETE,
+                                   .kind = kind,
+                                   .ns = STR("default"),
+                                   .name = str_from(name),
+                                   .body = STR("{\"propagationPolicy\":\"Background\"}")},
+             on_done, work);
+}
+
+static void delete_thing(struct work *work, size_t index)
+{
+    struct thing *thing = &work->things.items[index];
+
+    trace(work, "people: delete %s %s", thing->kind->name, thing->name);
+    for (unsigned i = 0; i < thing->pods; i++) {
+        char name[NAME_BYTES + 12];
+
+        (void)snprintf(name, sizeof(name), "%s-%u", thing->name, i);
+        delete_named(work, &kind_pod, name);
+    }
+    delete_named(work, thing->kind, thing->name);
+    VEC_REMOVE_SWAP(&work->things, index);
+}
+
+void work_delete_all(struct work *work)
+{
+    while (work->things.count)
+        delete_thing(work, work->things.count - 1);
+}
+
+void work_ready(struct work *work, size_t machine, bool ready)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    trace(work, "node machine-%zu is %s", machine, ready ? "ready" : "not ready");
+    api_call(work->options.api,
+             &(struct api_request){
+                 .verb = API_PATCH,
+                 .kind = &kind_node,
+                 .name = str_printf(&arena, "machine-%zu", machine),
+                 .subresource = STR("status"),
+                 .patch = API_PATCH_STRATEGIC,
+                 .body = str_printf(&arena,
+                                    "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":"
+                                    "\"%s\",\"reason\":\"Simulated\"}]}}",
+                                    ready ? "True" : "Unknown")},
+             on_done, work);
+}
+
+/* ---- in which order ---- */
+
+void work_something(struct work *work)
+{
+    static void (*const bring[])(struct work *) = {bring_pod,   bring_share,    bring_gang,
+                                                   bring_batch, bring_torchrun, bring_gang};
+    uint64_t choice = below(work, sizeof(bring) / sizeof(bring[0]) + 2);
+
+    if (work->things.count >= THINGS_MAX || choice >= sizeof(bring) / sizeof(bring[0])) {
+        if (work->things.count)
+            delete_thing(work, below(work, work->things.count));
+        return;
+    }
+    bring[choice](work);
+}
+
+static void queue(struct work *work, const char *name, const char *parent, const char *gpu)
+{
+    create(work, &kind_queue,
+           "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":{\"name\":"
+           "\"%s\"},\"spec\":{\"parentQueue\":\"%s\",\"resources\":{\"gpu\":{%s},"
+           "\"cpu\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1},"
+           "\"memory\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1}}}}",
+           name, parent, gpu);
+}
+
+void work_queues(struct work *work)
+{
+    queue(work, "red", "", "\"quota\":4,\"limit\":6,\"overQuotaWeight\":1");
+    queue(work, "red-a", "red", "\"quota\":2,\"limit\":-1,\"overQuotaWeight\":2");
+    queue(work, "red-b", "red", "\"quota\":1,\"limit\":3,\"overQuotaWeight\":1");
+    queue(work, "blue", "", "\"quota\":3,\"limit\":-1,\"overQuotaWeight\":1");
+    create(work, &kind_torchrunqueue,
+           "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunQueue\",\"metadata\":{"
+           "\"name\":\"small\"},\"spec\":{\"nodeResources\":{\"gpus\":1,\"cpus\":2,\"memory\":"
+           "\"1Gi\"}}}");
+}
+
+bool work_story(struct work *work, size_t step)
+{
+    struct thing *thing;
+
+    switch (step) {
+    case 0: /* two halves of one GPU */
+        for (size_t i = 0; i < 2; i++) {
+            thing = thing_new(work, &kind_pod, "half");
+            create_pod(work, &(struct pod_wish){.name = thing->name,
+                                                .queue = "blue",
+                                                .class = "train",
+                                                .share = 50,
+                                                .run_ms = 600000});
+        }
+        return true;
+    case 1: /* a gang that fills what is left of the two machines */
+        thing = thing_new(work, &kind_podgroup, "gang");
+        thing->pods = 3;
+        create_gang(
+            work, thing,
+            &(struct pod_wish){.queue = "blue", .class = "train", .gpus = 1, .run_ms = 600000}, 3);
+        return true;
+    case 2: /* and one that must be let in before it */
+        thing = thing_new(work, &kind_podgroup, "urgent");
+        thing->pods = 2;
+        create_gang(
+            work, thing,
+            &(struct pod_wish){.queue = "blue", .class = "build", .gpus = 1, .run_ms = 600000}, 2);
+        return true;
+    default: return false;
+    }
+}
+
+struct work *work_new(const struct work_options *options)
+{
+    struct work *work = MEM_NEW(struct work);
+
+    work->options = *options;
+    return work;
+}
+
+void work_free(struct work *work)
+{
+    if (!work)
+        return;
+    VEC_DONE(&work->things);
+    mem_free(work);
+}

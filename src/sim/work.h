@@ -1,0 +1,34 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api;
+struct rng;
+
+/* work: what people do in the simulator: they bring queues, pods, gangs and jobs, change their
+ * minds, and delete what they brought. They write to the store directly, as if by kubectl. */
+struct work;
+
+struct work_options {
+    struct api *api;
+    struct rng *rng;
+    size_t machines;
+    int64_t gpus; /* of each machine */
+    void (*trace)(void *user, const char *text);
+    void *user;
+};
+
+struct work *work_new(const struct work_options *options);
+void work_free(struct work *work);
+/* The queues that everything else is put into. */
+void work_queues(struct work *work);
+/* One thing, chosen at random. */
+void work_something(struct work *work);
+/* The fixed story of SIM_GANG, step `step`; false when it is over. */
+bool work_story(struct work *work, size_t step);
+/* Everything that was brought goes. */
+void work_delete_all(struct work *work);
+/* Whether the node of a machine may be used. */
+void work_ready(struct work *work, size_t machine, bool ready);
