@@ -3,6 +3,7 @@
 # (apt and make, nothing else) in a folder of its own, made from the package sources this machine is configured with.
 # With COMMANDs, these instead of the two. Ends with `N passed, N failed`; exits 77, saying why, where it cannot run.
 # Needs root, mmdebstrap or debootstrap (tools/deps.sh clean-root), the network for packages, and 3 GB in TMPDIR.
+# CLEAN_ROOT=DIR keeps the root file system there, and uses it again the next time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=bookworm
@@ -16,8 +17,12 @@ if ! command -v mmdebstrap debootstrap > /dev/null; then
     tools/deps.sh clean-root || skip "neither mmdebstrap nor debootstrap can be had here"
 fi
 
-root=$(mktemp -d "${TMPDIR:-/tmp}/muster-clean-root.XXXXXX")
-trap 'rm -rf --one-file-system "$root"' EXIT
+if [ -n "${CLEAN_ROOT:-}" ]; then
+    root=$CLEAN_ROOT
+else
+    root=$(mktemp -d "${TMPDIR:-/tmp}/muster-clean-root.XXXXXX")
+    trap 'rm -rf --one-file-system "$root" "$root.log"' EXIT
+fi
 started=$(date +%s)
 elapsed() { echo "$(($(date +%s) - started)) s"; }
 
@@ -32,7 +37,8 @@ copy_sources() {
 
 make_root() {
     local mirror
-    mirror=$(apt-cache policy base-files 2> /dev/null | sed -n 's/^ *[0-9]* \([a-z+]*:[^ ]*\) '"$suite"'\/main .*/\1/p' | head -n 1)
+    mirror=$(apt-cache policy base-files 2> /dev/null |
+        sed -n 's/^ *[0-9]* \([a-z+]*:[^ ]*\) '"$suite"'\/main .*/\1/p' | head -n 1)
     [ -n "$mirror" ] || skip "no package source of this machine has Debian $suite"
     if command -v mmdebstrap > /dev/null; then
         mmdebstrap --quiet --mode=root --variant=apt --include=make,ca-certificates "$suite" "$root" "$mirror"
@@ -56,11 +62,12 @@ inside() {
             sh -c "cd /root/muster && $2"' sh "$root" "$1"
 }
 
-make_root
+[ -e "$root/usr/bin/make" ] || make_root
 copy_sources
 mkdir -p "$root/root/muster"
 git ls-files -co --exclude-standard -z | tar --null --files-from=- -cf - | tar -C "$root/root/muster" -xf -
-echo "clean-root: $(inside 'dpkg-query -W -f "\${Package}\n" | wc -l') packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"
+packages=$(inside 'dpkg-query -W -f "\${Package}\n" | wc -l')
+echo "clean-root: $packages packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"
 passed=0
 failed=0
 for command; do

@@ -13,11 +13,11 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FILE_LINES_MAX = 900  # we aim for 800
+FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 6
 NESTING_MAX = 4
-COLUMNS_MAX = 150  # of what clang-format does not lay out: Python and shell
+COLUMNS_MAX = 130  # of what clang-format does not lay out: Python and shell
 
 # A call, and what to use instead.
 BANNED = {
@@ -33,14 +33,12 @@ BANNED = {
 }
 # Fine in tests and benches, which own their machine and end when something is odd.
 PRODUCT_ONLY = {"system", "rand", "srand", "strtod", "strtoul", "strtoull", "strtoll", "strtol", "atol", "strerror"}
-# What breaks a limit and is better so, with the reason. This list should only shrink.
+# Functions with more parameters, and better so, with the reason. This list should only shrink.
 EXCEPTIONS = {
-    "src/workspace/tree.c": "one file is all of what touches the tree on disk",
-    "answer": "what libmicrohttpd calls has these parameters",
     "session_list": "each is a column filter the caller has at hand",
     "http_reply_parts": "a reply has these parts",
     "walk_index": "hot loop: no struct is built for it",
-    "answer": "the library that calls it says so",
+    "answer": "what libmicrohttpd calls has these parameters",
     "topology_subsets": "hot loop: no struct is built for it",
 }
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
@@ -118,7 +116,7 @@ def check_format(files):
 def check_file_size(files):
     for file in files["c"]:
         count = read(file).count("\n")
-        if count > FILE_LINES_MAX and file not in EXCEPTIONS:
+        if count > FILE_LINES_MAX:
             yield f"{file}: {count} lines, more than {FILE_LINES_MAX}"
 
 

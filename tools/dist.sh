@@ -81,7 +81,8 @@ bundle() {
 }
 
 check_glibc() {
-    newest=$("$triplet-readelf" -V "$root"/bin/* "$root"/lib/* | grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
+    newest=$("$triplet-readelf" -V "$root"/bin/* "$root"/lib/* | grep -o 'GLIBC_2\.[0-9]*' |
+        sed 's/GLIBC_//' | sort -Vu | tail -n 1)
     [ "$(printf '%s\n' "$newest" $glibc_max | sort -V | tail -n 1)" = $glibc_max ] ||
         echo "dist.sh: needs glibc $newest, newer than $glibc_max: make it on Debian 12 for that" >&2
 }

@@ -5,7 +5,8 @@ set -u
 here=$(dirname "$0")
 cases=$here/../../../shared/scenarios
 [ -d "$cases" ] || { echo "no recorded scenarios here"; exit 77; }
-failed=$("$1" "$cases"/*.json "$cases"/units/*.json "$cases"/podgrouper/*.json | grep -v ' passed, ' | cut -d: -f1 | sort -u)
+failed=$("$1" "$cases"/*.json "$cases"/units/*.json "$cases"/podgrouper/*.json |
+    grep -v ' passed, ' | cut -d: -f1 | sort -u)
 known=$(grep -v '^#' "$here/known.txt" | cut -d' ' -f1 | sort -u)
 [ "$failed" = "$known" ] && exit 0
 echo "not as recorded, and not known:"

@@ -76,7 +76,8 @@ def test_failure_restart_and_rules():
 
         once = "test $JOB_ATTEMPT != 0 || exit 3"
         spec = "failurePolicy: {maxRestarts: 2, restartStrategy: BlockingRecreate}"
-        env = ", env: [{name: JOB_ATTEMPT, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['jobset.sigs.k8s.io/restart-attempt']\"}}}]"
+        label = "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+        env = f", env: [{{name: JOB_ATTEMPT, valueFrom: {{fieldRef: {{fieldPath: \"{label}\"}}}}}}]"
         create(m, "again", [part("w", once).replace("]}]", "]" + env + "}]"), part("v", "true")], spec)
         m.kubectl("wait", "jobset/again", "--for=condition=Completed", "--timeout=60s", limit=90)
         got = status(m, "again")
@@ -128,7 +129,8 @@ def test_what_cannot_work_is_refused():
             done = m.kubectl("create", "-f", "-", ok=False, input=SET % {"name": "x", "spec": spec, "parts": part("w", "true")})
             check(done.returncode != 0 and field in done.stderr, f"{spec}: {done.stderr}")
         bad = [part("w", "true", more="dependsOn: [{name: later, status: Ready}],"), part("later", "true")]
-        done = m.kubectl("create", "-f", "-", ok=False, input=SET % {"name": "x", "spec": "suspend: false", "parts": ", ".join(bad)})
+        wrong = SET % {"name": "x", "spec": "suspend: false", "parts": ", ".join(bad)}
+        done = m.kubectl("create", "-f", "-", ok=False, input=wrong)
         check("spec.replicatedJobs[0].dependsOn" in done.stderr, done.stderr)
         long = SET % {"name": "x" * 60, "spec": "suspend: false", "parts": part("worker", "true")}
         check("63 letters" in m.kubectl("create", "-f", "-", ok=False, input=long).stderr, "a long name was accepted")

@@ -94,8 +94,8 @@ def dump(plane):
     for argv in (["get", "pods,torchrunjobs,pvc,pv", "-A", "-o", "wide"], ["describe", "pods"], ["get", "events", "-A"]):
         print(plane.kubectl(*argv, ok=False).stdout[-6000:], file=sys.stderr)
     for pod in json.loads(plane.kubectl("get", "pods", "-o", "json", ok=False).stdout or '{"items":[]}')["items"]:
-        print("---", pod["metadata"]["name"], plane.kubectl("logs", pod["metadata"]["name"], "--all-containers", ok=False).stdout[-1500:],
-              file=sys.stderr)
+        name = pod["metadata"]["name"]
+        print("---", name, plane.kubectl("logs", name, "--all-containers", ok=False).stdout[-1500:], file=sys.stderr)
 
 
 def train(plane):
