@@ -9,6 +9,8 @@
 # make tidy       clang-tidy over the whole tree
 # make clean-root the first two of these on a bare Debian, in a folder of its own (as root)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
+# make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
+# make test-package   the package and the krew manifest, in a scratch root (as root)
 # make install    PREFIX=/usr/local DESTDIR=
 # make reference  docs/reference, from the option tables
 # make clean
@@ -20,7 +22,7 @@ ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all reference demo test asan tsan fuzz tidy bench dist install clean clean-root image test-kubernetes bench-kubernetes
+.PHONY: all reference demo test asan tsan fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -80,6 +82,13 @@ test-kubernetes: all
 dist: all
 	@tools/deps.sh dist $(ARCH)
 	@tools/dist.sh $(ARCH)
+	@tools/krew.sh
+
+deb: dist
+	@tools/deb.sh $(ARCH)
+
+test-package: deb
+	@tests/package.py
 
 bench-kubernetes: all
 	@tests/kubernetes/bench.py
