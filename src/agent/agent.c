@@ -179,7 +179,6 @@ static void take_options(struct agent *agent, const struct agent_options *option
     own->data_dir = keep(agent, options->data_dir);
     /* Two musters on one machine share its loopback addresses: each begins somewhere else. */
     agent->next_ip = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
-    agent->next_service_ip = agent->next_ip;
     own->shim_path =
         options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
     own->launch_path =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/service.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -67,6 +68,9 @@ int agent_start(uv_loop_t *loop,
 /* Closes everything the agent holds in the loop; its memory goes when the loop has run once more.
  * Pods go on. NULL is fine. */
 void agent_stop(struct agent *agent);
+
+/* The network that addresses of Services must be of for this agent to make them reachable. */
+struct service_network agent_services(const struct agent *agent);
 
 /* Logs, exec and ports of the pods, for the API server; valid until agent_stop(). */
 struct podio *agent_podio(struct agent *agent);

@@ -246,7 +246,6 @@ struct agent {
     const char *gpu_product;
     int64_t gpu_memory_mib;
     uint32_t next_ip;
-    uint32_t next_service_ip;
     struct port *ports; /* of services, listened on */
     size_t relays_open;
     unsigned long next_exec;

@@ -3,6 +3,7 @@
 #include "agent/internal.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/service.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cache/cache.h"
@@ -12,11 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ADDRESS_FIRST 0x7f200002u /* 127.32.0.2 */
-#define ADDRESS_COUNT 0x001ffff0u
-#define BACKLOG       128
-#define RELAY_BYTES   65536
-#define RELAYS_MAX    4096 /* connections passed on at a time, over all services */
+#define BACKLOG     128
+#define RELAY_BYTES 65536
+#define RELAYS_MAX  4096 /* connections passed on at a time, over all services */
 
 /* One TCP port of a service. */
 struct port {
@@ -335,53 +334,35 @@ void service_api_address(const struct agent *agent, char out[static 16])
 
 /* ---- addresses ---- */
 
-static bool address_is_taken(const struct agent *agent, const char *ip)
+static struct service_network network_of(const struct agent *agent)
 {
-    const struct object *service;
-    for (size_t cursor = 0;
-         (service = cache_next(agent->cache, &kind_service, STR(""), &cursor));) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        if (str_is(json_str_at(object_json(service, &arena), "spec.clusterIP"), ip))
-            return true;
-    }
-    return false;
+    return agent->bridge.on ? (struct service_network){agent->bridge.base + BRIDGE_SERVICE_FIRST,
+                                                       BRIDGE_SERVICE_COUNT}
+                            : SERVICE_LOOPBACK;
+}
+
+struct service_network agent_services(const struct agent *agent)
+{
+    return network_of(agent);
 }
 
 static void address_given(void *user, const struct api_result *result)
 {
     (void)user;
-    (void)result; /* the watch tells; a conflict means somebody else has given one */
+    (void)result; /* the watch tells */
 }
 
-static void give_address(struct agent *agent, const struct object *service)
+/* The store gives an address of the network with any write: one that changes nothing will do. */
+static void ask_for_address(struct agent *agent, const struct object *service)
 {
-    char ip[48];
-    do {
-        uint32_t next = agent->next_service_ip++;
-        uint32_t a = agent->bridge.on
-                         ? agent->bridge.base + BRIDGE_SERVICE_FIRST + next % BRIDGE_SERVICE_COUNT
-                         : ADDRESS_FIRST + next % ADDRESS_COUNT;
-        (void)snprintf(ip, sizeof(ip), "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255,
-                       a & 255);
-    } while (address_is_taken(agent, ip));
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct str body =
-        str_printf(&arena, "{\"spec\":{\"clusterIP\":\"%s\",\"clusterIPs\":[\"%s\"]}}", ip, ip);
     struct api_request request = {.verb = API_PATCH,
                                   .kind = &kind_service,
                                   .ns = service->ns,
                                   .name = service->name,
                                   .uid = service->uid,
                                   .patch = API_PATCH_MERGE,
-                                  .body = body};
+                                  .body = STR("{}")};
     agent_call(agent, &request, address_given, NULL);
-}
-
-static bool in_bridge(const struct agent *agent, struct str ip)
-{
-    char prefix[16];
-    (void)snprintf(prefix, sizeof(prefix), "10.%u.", agent->bridge.base >> 16 & 255);
-    return str_starts(ip, str_from(prefix));
 }
 
 void service_gone(struct agent *agent, const struct object *service)
@@ -403,9 +384,9 @@ void service_observe(struct agent *agent, const struct object *service)
     if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
         return;
     /* One of another network: the node had, or had no, bridge when it was given. */
-    bool foreign = agent->bridge.on ? !in_bridge(agent, ip) : str_starts(ip, STR("10."));
-    if (!ip.len || foreign) {
-        give_address(agent, service);
+    struct service_network network = network_of(agent);
+    if (!service_network_has(&network, ip)) {
+        ask_for_address(agent, service);
         return;
     }
     JSON_FOREACH(json_at(root, "spec.ports"), port) {

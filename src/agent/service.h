@@ -11,9 +11,9 @@ struct pod;
 
 /* service: ClusterIPs that can be reached.
  *
- * A service without an address gets one of the pod network (agent/bridge.h), or of 127.32.0.0/11,
- * which every process of the machine can use and nobody needs a privilege for. For each TCP port
- * the agent listens there and passes every connection on to one of the ready pods the selector
+ * The store gives every service that is not headless an address of the pod network
+ * (agent/bridge.h), or of a loopback network (api/service.h). For each TCP port the agent listens
+ * there and passes every connection on to one of the ready pods the selector
  * names, in turn. Headless services have no address: their name leads to the pods. */
 void service_observe(struct agent *agent, const struct object *service);
 /* On the pod network the API server is passed on as a service is. */

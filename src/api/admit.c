@@ -76,24 +76,6 @@ static void set_default(struct admit *admit, struct json *object, const char *ke
         json_add_c(admit->arena, object, key, text);
 }
 
-static void default_service(struct admit *admit)
-{
-    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
-
-    set_default(admit, spec, "type", "ClusterIP");
-    set_default(admit, spec, "sessionAffinity", "None");
-    set_default(admit, spec, "internalTrafficPolicy", "Cluster");
-    JSON_FOREACH(json_get(spec, "ports"), port) {
-        if (!json_is(port, JSON_OBJECT))
-            continue;
-        set_default(admit, port, "protocol", "TCP");
-        const struct json *number = json_get(port, "port");
-        if (json_is_null(json_get(port, "targetPort")) && !json_is_null(number))
-            json_set(port, STR("targetPort"), json_clone(admit->arena, number));
-    }
-    (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
-}
-
 static void default_namespace(struct admit *admit)
 {
     struct json *spec = json_make_path(admit->arena, admit->object, "spec");
@@ -140,7 +122,7 @@ void admit_default(struct admit *admit)
     else if (admit->kind == &kind_crd)
         crd_default(admit);
     else if (admit->kind == &kind_service)
-        default_service(admit);
+        admit_service_default(admit);
     else if (admit->kind == &kind_namespace)
         default_namespace(admit);
     else if (admit->kind == &kind_pvc)
@@ -151,27 +133,6 @@ void admit_default(struct admit *admit)
         admit_job_default(admit);
     if (admit->kind == &kind_pod && !admit->old)
         set_default(admit, json_make_path(admit->arena, object, "status"), "phase", "Pending");
-}
-
-static void check_service(struct admit *admit)
-{
-    const struct json *ports = json_at(admit->object, "spec.ports");
-    bool headless = str_is(json_str_at(admit->object, "spec.clusterIP"), "None");
-    bool external = str_is(json_str_at(admit->object, "spec.type"), "ExternalName");
-    size_t index = 0;
-
-    if (!json_count(ports) && !headless && !external)
-        admit_required(admit, STR("spec.ports"), "");
-    JSON_FOREACH(ports, port) {
-        int64_t number = json_i64_or(json_get(port, "port"), 0);
-
-        if (number < 1 || number > 65535)
-            admit_invalid(admit, str_printf(admit->arena, "spec.ports[%zu].port", index),
-                          json_get(port, "port"), "must be between 1 and 65535, inclusive");
-        if (json_count(ports) > 1 && !json_str(json_get(port, "name")).len)
-            admit_required(admit, str_printf(admit->arena, "spec.ports[%zu].name", index), "");
-        index++;
-    }
 }
 
 static void check_pvc(struct admit *admit)
@@ -288,7 +249,7 @@ void admit_validate(struct admit *admit)
     } else if (admit->kind == &kind_crd) {
         crd_validate(admit);
     } else if (admit->kind == &kind_service) {
-        check_service(admit);
+        admit_service_validate(admit);
     } else if (admit->kind == &kind_pvc) {
         check_pvc(admit);
     } else if (admit->kind == &kind_configmap) {

@@ -60,3 +60,6 @@ void admit_job_validate(struct admit *admit);
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
 /* admit_sets.c */
 void admit_jobset_validate(struct admit *admit);
+/* admit_service.c */
+void admit_service_default(struct admit *admit);
+void admit_service_validate(struct admit *admit);

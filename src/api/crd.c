@@ -235,7 +235,8 @@ static int parse_version(struct arena *arena,
                  .namespaced = str_is(json_str_at(root, "spec.scope"), "Namespaced"),
                  .status = json_at(version, "subresources.status") != NULL,
                  .custom = true},
-        .crd = {.openapi = json_at(version, "schema.openAPIV3Schema")},
+        .crd = {.openapi = json_at(version, "schema.openAPIV3Schema"),
+                .selectable = json_get(version, "selectableFields")},
         .served = json_bool_or(json_get(version, "served"), false),
         .storage = json_bool_or(json_get(version, "storage"), false)};
     ret->has_rules = has_rules(ret->crd.openapi);

@@ -41,8 +41,9 @@ struct kind {
 
 /* What a CRD says about one version of a kind; held by the registry, replaced when the CRD is. */
 struct kind_crd {
-    const struct schema *schema; /* api/schema.h */
-    const struct json *openapi;  /* the openAPIV3Schema it was compiled from, for `explain` */
+    const struct schema *schema;   /* api/schema.h */
+    const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
+    const struct json *selectable; /* selectableFields of the version; NULL: none */
     /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */
     const char *scale_spec;
     const char *scale_status;
@@ -90,6 +91,8 @@ struct kind_crd {
     X(clusterrolebinding, "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding",                 \
       "clusterrolebindings", "clusterrolebinding", "", "", false, false, false)                    \
     X(hpa, "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",             \
+      "horizontalpodautoscaler", "hpa", "all", true, true, false)                                  \
+    X(hpa_v1, "autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers",          \
       "horizontalpodautoscaler", "hpa", "all", true, true, false)                                  \
     X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                      \
     X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                 \

@@ -4,9 +4,13 @@
 
 #include <stdint.h>
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+#define LETTERS_AND_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-static int value_of(char c)
+/* All 64 digits, the last two being what the alphabets differ in. */
+static const char ordinary[] = LETTERS_AND_DIGITS "+/";
+static const char for_urls[] = LETTERS_AND_DIGITS "-_";
+
+static int value_of(const char alphabet[static 64], char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -14,12 +18,17 @@ static int value_of(char c)
         return c - 'a' + 26;
     if (c >= '0' && c <= '9')
         return c - '0' + 52;
-    if (c == '+')
+    if (c == alphabet[62])
         return 62;
-    return c == '/' ? 63 : -1;
+    return c == alphabet[63] ? 63 : -1;
 }
 
-bool base64_decode(struct arena *arena, struct str text, struct str *ret)
+/* `lenient`: line breaks and padding are skipped. */
+static bool decode(struct arena *arena,
+                   const char alphabet[static 64],
+                   bool lenient,
+                   struct str text,
+                   struct str *ret)
 {
     char *out = arena_alloc(arena, text.len / 4 * 3 + 4, 1, 1);
     size_t len = 0;
@@ -29,11 +38,11 @@ bool base64_decode(struct arena *arena, struct str text, struct str *ret)
 
     for (size_t i = 0; i < text.len; i++) {
         char c = text.p[i];
-        int value = value_of(c);
+        int value = value_of(alphabet, c);
 
-        if (c == '\n' || c == '\r')
+        if (lenient && (c == '\n' || c == '\r'))
             continue;
-        if (c == '=') {
+        if (lenient && c == '=') {
             padding = true;
             continue;
         }
@@ -49,7 +58,10 @@ bool base64_decode(struct arena *arena, struct str text, struct str *ret)
     return true;
 }
 
-struct str base64_encode(struct arena *arena, struct str bytes)
+static struct str encode(struct arena *arena,
+                         const char alphabet[static 64],
+                         bool padded,
+                         struct str bytes)
 {
     char *out = arena_alloc(arena, (bytes.len + 2) / 3 * 4 + 1, 1, 1);
     size_t len = 0;
@@ -64,8 +76,30 @@ struct str base64_encode(struct arena *arena, struct str bytes)
             bits |= (unsigned char)bytes.p[i + 2];
         out[len++] = alphabet[bits >> 18];
         out[len++] = alphabet[bits >> 12 & 63];
-        out[len++] = left > 1 ? alphabet[bits >> 6 & 63] : '=';
-        out[len++] = left > 2 ? alphabet[bits & 63] : '=';
+        if (left > 1 || padded)
+            out[len++] = left > 1 ? alphabet[bits >> 6 & 63] : '=';
+        if (left > 2 || padded)
+            out[len++] = left > 2 ? alphabet[bits & 63] : '=';
     }
     return (struct str){out, len};
+}
+
+bool base64_decode(struct arena *arena, struct str text, struct str *ret)
+{
+    return decode(arena, ordinary, true, text, ret);
+}
+
+struct str base64_encode(struct arena *arena, struct str bytes)
+{
+    return encode(arena, ordinary, true, bytes);
+}
+
+bool base64url_decode(struct arena *arena, struct str text, struct str *ret)
+{
+    return decode(arena, for_urls, false, text, ret);
+}
+
+struct str base64url_encode(struct arena *arena, struct str bytes)
+{
+    return encode(arena, for_urls, false, bytes);
 }

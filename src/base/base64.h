@@ -11,3 +11,7 @@ struct arena;
  * else that is not of the alphabet. */
 bool base64_decode(struct arena *arena, struct str text, struct str *ret);
 struct str base64_encode(struct arena *arena, struct str bytes);
+
+/* The alphabet for URLs and tokens, without padding; decoding takes nothing else. */
+bool base64url_decode(struct arena *arena, struct str text, struct str *ret);
+struct str base64url_encode(struct arena *arena, struct str bytes);

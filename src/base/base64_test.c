@@ -59,3 +59,18 @@ TEST(base64_refuses_what_is_not_of_the_alphabet)
     }
     arena_done(&arena);
 }
+
+TEST(base64url_has_its_own_last_digits_and_no_padding)
+{
+    struct arena arena = {0};
+    struct str bytes = STR("\xfb\xff\xfe\x01");
+    struct str back = STR_NONE;
+
+    EXPECT(str_is(base64_encode(&arena, bytes), "+//+AQ=="));
+    EXPECT(str_is(base64url_encode(&arena, bytes), "-__-AQ"));
+    EXPECT(base64url_decode(&arena, STR("-__-AQ"), &back) && str_eq(back, bytes));
+    EXPECT(!base64url_decode(&arena, STR("-__-AQ=="), &back));
+    EXPECT(!base64url_decode(&arena, STR("+//+"), &back));
+    EXPECT(!base64url_decode(&arena, STR("Zm\n9v"), &back));
+    arena_done(&arena);
+}

@@ -16,7 +16,7 @@ struct err;
  * Members keep their order; numbers keep their text, so nothing is lost by reading and writing an
  * object. Strings without escapes point into the text that was parsed, which must therefore live as
  * long as the tree. Of duplicate members the last one counts, in the place of the first, as in
- * Kubernetes; json_parse_strict() refuses them.
+ * Kubernetes; json_parse_strict() refuses them, json_parse_telling() names them.
  *
  * The tree may be changed (patches do); new nodes come from an arena given by the caller. A value
  * belongs to one parent: use json_clone() to put it into a second one. All readers accept NULL and
@@ -57,6 +57,17 @@ struct json {
 int json_parse(struct arena *arena, struct str text, struct json **ret, struct err *err);
 /* The same, but a member that is there twice is an error. */
 int json_parse_strict(struct arena *arena, struct str text, struct json **ret, struct err *err);
+/* The same, but they are told: "spec.containers[0].image", in the order of the text. */
+#define JSON_DOUBLES_MAX 16 /* further ones are not told */
+struct json_doubles {
+    struct str paths[JSON_DOUBLES_MAX];
+    size_t count;
+};
+int json_parse_telling(struct arena *arena,
+                       struct str text,
+                       struct json_doubles *doubles,
+                       struct json **ret,
+                       struct err *err);
 
 /* ---- reading ---- */
 static inline bool json_is(const struct json *value, enum json_type type)

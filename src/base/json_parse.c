@@ -41,7 +41,8 @@ struct parser {
     struct json *node_end; /* one past the last */
     unsigned depth;
     bool strict;
-    char path[PATH_BYTES]; /* of the problem: "spec.containers[0].name" */
+    struct json_doubles *doubles; /* NULL: nobody wants to know */
+    char path[PATH_BYTES];        /* of the problem: "spec.containers[0].name" */
 };
 
 /* From the outside in; what does not fit is left out. */
@@ -367,6 +368,19 @@ static struct json *find_name(struct parser *parser, struct children *children, 
     return map_get(&children->names, name);
 }
 
+/* The member being read is there already. */
+static bool found_double(struct parser *parser)
+{
+    struct json_doubles *doubles = parser->doubles;
+    char path[PATH_BYTES] = "";
+
+    if (doubles && doubles->count < JSON_DOUBLES_MAX) {
+        size_t len = add_path(parser->top, path);
+        doubles->paths[doubles->count++] = str_dup(parser->arena, (struct str){path, len});
+    }
+    return !parser->strict;
+}
+
 /* Add a member, or put its value in the place of the one that has its name. */
 static inline bool add_member(struct parser *parser, struct children *children, struct json *member)
 {
@@ -385,7 +399,7 @@ static inline bool add_member(struct parser *parser, struct children *children, 
 
         *same = *member;
         same->next = next;
-        return !parser->strict;
+        return found_double(parser);
     }
     append(children, member);
     if (children->names.count)
@@ -589,4 +603,14 @@ int json_parse(struct arena *arena, struct str text, struct json **ret, struct e
 int json_parse_strict(struct arena *arena, struct str text, struct json **ret, struct err *err)
 {
     return parse(&(struct parser){.arena = arena, .strict = true}, text, ret, err);
+}
+
+int json_parse_telling(struct arena *arena,
+                       struct str text,
+                       struct json_doubles *doubles,
+                       struct json **ret,
+                       struct err *err)
+{
+    *doubles = (struct json_doubles){0};
+    return parse(&(struct parser){.arena = arena, .doubles = doubles}, text, ret, err);
 }

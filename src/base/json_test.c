@@ -165,6 +165,31 @@ TEST(json_of_duplicate_members_the_last_counts_in_the_place_of_the_first)
     arena_done(&arena);
 }
 
+TEST(json_tells_the_paths_of_duplicate_members)
+{
+    struct arena arena = {0};
+    struct json *value = NULL;
+    struct json_doubles doubles;
+    struct buf many = {0};
+
+    EXPECT(json_parse_telling(&arena,
+                              STR("{\"a\":[{\"b\":1},{\"b\":1,\"c\":0,\"b\":2}],\"d\":1,\"d\":2}"),
+                              &doubles, &value, NULL) == 0);
+    EXPECT(doubles.count == 2);
+    EXPECT(str_is(doubles.paths[0], "a[1].b") && str_is(doubles.paths[1], "d"));
+    EXPECT(json_i64_or(json_get(value, "d"), 0) == 2);
+    EXPECT(json_parse_telling(&arena, STR("{\"a\":{\"b\":1},\"b\":{}}"), &doubles, &value, NULL) ==
+           0);
+    EXPECT(doubles.count == 0);
+    for (int i = 0; i < 2 * JSON_DOUBLES_MAX; i++)
+        buf_addf(&many, "%s\"a\":0", i ? "," : "{");
+    buf_addc(&many, '}');
+    EXPECT(json_parse_telling(&arena, buf_str(&many), &doubles, &value, NULL) == 0);
+    EXPECT(doubles.count == JSON_DOUBLES_MAX);
+    buf_done(&many);
+    arena_done(&arena);
+}
+
 /* Object sizes on both sides of where the parser changes how it finds names. */
 TEST(json_duplicates_are_found_in_objects_of_any_size)
 {

@@ -189,9 +189,11 @@ static int start_agent(struct up *up, const char *url, struct err *err)
             return err_wrap(err, r, "--memory-per-node");
     }
     int r = agent_start(&up->loop, store_api(up->store), &options, &up->agent, err);
-    if (r == 0)
-        server_set_podio(up->server, agent_podio(up->agent));
-    return r;
+    if (r < 0)
+        return r;
+    store_set_services(up->store, agent_services(up->agent));
+    server_set_podio(up->server, agent_podio(up->agent));
+    return 0;
 }
 
 static int start(struct up *up, struct err *err)

@@ -1,6 +1,7 @@
 #include "http/jwt.h"
 
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -14,53 +15,6 @@
 
 #define MAC_BYTES       32
 #define TOKEN_BYTES_MAX 4096
-
-/* Base64 in the URL alphabet, without padding. */
-static void add_base64url(struct buf *out, struct str bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t have = bytes.len - i < 3 ? bytes.len - i : 3;
-        uint32_t group = 0;
-
-        for (size_t j = 0; j < 3; j++)
-            group = group << 8 | (j < have ? (unsigned char)bytes.p[i + j] : 0);
-        for (size_t j = 0; j <= have; j++)
-            buf_addc(out, digits[group >> (18 - 6 * j) & 63]);
-    }
-}
-
-static int digit_value(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
-static bool from_base64url(struct buf *out, struct str text)
-{
-    uint32_t group = 0;
-    unsigned bits = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = digit_value(text.p[i]);
-
-        if (digit < 0)
-            return false;
-        group = group << 6 | (uint32_t)digit;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            buf_addc(out, (char)(group >> bits & 0xff));
-        }
-    }
-    return true;
-}
 
 static bool mac_of(struct str key, struct str text, unsigned char mac[static MAC_BYTES])
 {
@@ -98,28 +52,31 @@ static void write_claims(struct buf *buf, const struct jwt *jwt)
 
 void jwt_sign(struct buf *out, struct str key, const struct jwt *jwt)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf claims = {0};
-    _cleanup_(buf_done) struct buf text = {0};
     unsigned char mac[MAC_BYTES] = {0};
 
     write_claims(&claims, jwt);
-    add_base64url(&text, STR("{\"alg\":\"HS256\",\"typ\":\"JWT\"}"));
-    buf_addc(&text, '.');
-    add_base64url(&text, buf_str(&claims));
-    (void)mac_of(key, buf_str(&text), mac);
-    buf_add(out, buf_str(&text));
+    struct str head = base64url_encode(&arena, STR("{\"alg\":\"HS256\",\"typ\":\"JWT\"}"));
+    struct str body = base64url_encode(&arena, buf_str(&claims));
+    struct str text = str_printf(&arena, STR_FMT "." STR_FMT, STR_ARG(head), STR_ARG(body));
+    (void)mac_of(key, text, mac);
+    buf_add(out, text);
     buf_addc(out, '.');
-    add_base64url(out, (struct str){(const char *)mac, sizeof(mac)});
+    buf_add(out, base64url_encode(&arena, (struct str){(const char *)mac, sizeof(mac)}));
 }
 
 /* The signature covers everything before the last dot. The algorithm is always ours, whatever the
  * header claims. */
-static bool signature_holds(struct str key, struct str token, size_t signed_len)
+static bool signature_holds(struct arena *arena,
+                            struct str key,
+                            struct str token,
+                            size_t signed_len)
 {
-    _cleanup_(buf_done) struct buf given = {0};
+    struct str given = STR_NONE;
     unsigned char mac[MAC_BYTES] = {0};
 
-    return from_base64url(&given, str_sub(token, signed_len + 1, token.len)) &&
+    return base64url_decode(arena, str_sub(token, signed_len + 1, token.len), &given) &&
            given.len == sizeof(mac) && mac_of(key, str_sub(token, 0, signed_len), mac) &&
            gnutls_memcmp(given.p, mac, sizeof(mac)) == 0;
 }
@@ -130,16 +87,16 @@ bool jwt_verify(struct arena *arena,
                 int64_t now_ms,
                 struct jwt *ret)
 {
-    _cleanup_(buf_done) struct buf claims = {0};
+    struct str claims = STR_NONE;
     size_t first = str_find(token, '.');
     struct json *root = NULL;
 
     if (!key.len || token.len > TOKEN_BYTES_MAX || first == token.len)
         return false;
     size_t second = first + 1 + str_find(str_sub(token, first + 1, token.len), '.');
-    if (second >= token.len || !signature_holds(key, token, second) ||
-        !from_base64url(&claims, str_sub(token, first + 1, second - first - 1)) ||
-        json_parse(arena, str_dup(arena, buf_str(&claims)), &root, NULL) < 0)
+    if (second >= token.len || !signature_holds(arena, key, token, second) ||
+        !base64url_decode(arena, str_sub(token, first + 1, second - first - 1), &claims) ||
+        json_parse(arena, claims, &root, NULL) < 0)
         return false;
     const struct json *own = json_get(root, "kubernetes.io");
     struct jwt jwt = {

@@ -29,9 +29,10 @@ static const char *const watched[] = {"roles", "clusterroles", "rolebindings",
 /* The objects that decide, kept current by watches. */
 struct authz {
     struct api *api;
-    struct api_watch *watches[WATCHED_COUNT + 1];
+    struct api_watch *watches[WATCHED_COUNT + 2];
     VEC(const struct object *) rules;
     struct map accounts; /* ServiceAccounts by uid */
+    struct map pods;     /* by uid */
 };
 
 static void on_rule(void *user, const struct api_change *change)
@@ -54,15 +55,23 @@ static void on_rule(void *user, const struct api_change *change)
         VEC_PUSH(NULL, &authz->rules, object_ref(change->object));
 }
 
-static void on_account(void *user, const struct api_change *change)
+static void note(struct map *map, const struct api_change *change)
 {
-    struct authz *authz = user;
-
     if (!change->object)
         return;
     object_unref(change->event == API_DELETED
-                     ? map_remove(&authz->accounts, change->object->uid)
-                     : map_set(&authz->accounts, change->object->uid, object_ref(change->object)));
+                     ? map_remove(map, change->object->uid)
+                     : map_set(map, change->object->uid, object_ref(change->object)));
+}
+
+static void on_account(void *user, const struct api_change *change)
+{
+    note(&((struct authz *)user)->accounts, change);
+}
+
+static void on_pod(void *user, const struct api_change *change)
+{
+    note(&((struct authz *)user)->pods, change);
 }
 
 struct authz *authz_new(struct api *api)
@@ -80,6 +89,8 @@ struct authz *authz_new(struct api *api)
     }
     authz->watches[WATCHED_COUNT] = api_watch(
         api, &(struct api_watch_request){.kind = &kind_serviceaccount}, on_account, authz);
+    authz->watches[WATCHED_COUNT + 1] =
+        api_watch(api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, authz);
     return authz;
 }
 
@@ -87,7 +98,7 @@ void authz_free(struct authz *authz)
 {
     if (!authz)
         return;
-    for (size_t i = 0; i < WATCHED_COUNT + 1; i++)
+    for (size_t i = 0; i < WATCHED_COUNT + 2; i++)
         api_watch_stop(authz->api, authz->watches[i]);
     for (size_t i = 0; i < authz->rules.count; i++)
         object_unref(authz->rules.items[i]);
@@ -95,12 +106,31 @@ void authz_free(struct authz *authz)
     MAP_FOREACH(&authz->accounts, entry)
         object_unref(entry->value);
     map_done(&authz->accounts);
+    MAP_FOREACH(&authz->pods, entry)
+        object_unref(entry->value);
+    map_done(&authz->pods);
     mem_free(authz);
 }
 
 bool authz_account_exists(const struct authz *authz, struct str uid)
 {
     return map_get(&authz->accounts, uid) != NULL;
+}
+
+bool authz_pod_exists(const struct authz *authz, struct str uid)
+{
+    return map_get(&authz->pods, uid) != NULL;
+}
+
+const struct object *authz_pod(const struct authz *authz, struct str ns, struct str name)
+{
+    MAP_FOREACH(&authz->pods, entry) {
+        const struct object *pod = entry->value;
+
+        if (str_eq(pod->name, name) && str_eq(pod->ns, ns))
+            return pod;
+    }
+    return NULL;
 }
 
 bool authz_allows(const struct authz *authz,

@@ -10,6 +10,7 @@ struct authz;
 struct buf;
 struct rbac_request;
 struct request;
+struct object;
 struct user;
 
 /* authz: what a user may do. The owner everything; a ServiceAccount what RBAC objects say, which
@@ -28,5 +29,8 @@ void authz_write_rules(const struct authz *authz,
                        const struct user *user,
                        struct str ns,
                        struct buf *buf);
-/* A token is good only as long as its account is there. */
+/* A token is good only as long as its account is there, and the pod it was made for. */
 bool authz_account_exists(const struct authz *authz, struct str uid);
+bool authz_pod_exists(const struct authz *authz, struct str uid);
+/* NULL: there is none of that name. */
+const struct object *authz_pod(const struct authz *authz, struct str ns, struct str name);

@@ -49,7 +49,8 @@ bool identify_token(struct server *server, struct arena *arena, struct str token
         return true;
     }
     if (!jwt_verify(arena, buf_str(&server->token_key), token, clock_now_ms(), &jwt) ||
-        !authz_account_exists(server->authz, jwt.account_uid))
+        !authz_account_exists(server->authz, jwt.account_uid) ||
+        (jwt.pod.len && !authz_pod_exists(server->authz, jwt.pod_uid)))
         return false;
     identify_account(arena, ret, jwt.ns, jwt.account);
     ret->uid = jwt.account_uid;

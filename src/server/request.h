@@ -64,7 +64,8 @@ struct request {
     enum view view;
     enum include include;
     struct api_request call;
-    void *stream; /* of the file that answers in pieces */
+    bool no_warnings; /* fieldValidation=Ignore */
+    void *stream;     /* of the file that answers in pieces */
 };
 
 static inline struct arena *request_arena(const struct request *request)

@@ -37,7 +37,8 @@ static void reply_warnings(struct request *request, struct str warnings)
 
 static void answer(struct request *request, const struct api_result *result)
 {
-    reply_warnings(request, result->warnings);
+    if (!request->no_warnings)
+        reply_warnings(request, result->warnings);
     if (result->code < 0) {
         request_fail_result(request, result);
         return;
@@ -176,9 +177,34 @@ static void fill_call(struct request *request)
         .dry_run = http_query(arena, query, "dryRun").len > 0,
         .strict_fields = str_is(validation, "Strict"),
     };
+    request->no_warnings = str_is(validation, "Ignore");
     struct str limit = http_query(arena, query, "limit");
     if (limit.len)
         (void)str_to_u64(limit, &request->call.limit);
+}
+
+/* Options of a write that mean nothing here would be taken for something else. */
+static bool check_options(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str validation = http_query(arena, request->x->head.query, "fieldValidation");
+    struct str dry_run = http_query(arena, request->x->head.query, "dryRun");
+
+    if (validation.len && !str_is(validation, "Ignore") && !str_is(validation, "Warn") &&
+        !str_is(validation, "Strict")) {
+        request_fail(request, 422, "Invalid",
+                     "fieldValidation: Unsupported value: \"" STR_FMT
+                     "\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                     STR_ARG(str_sub(validation, 0, 64)));
+        return false;
+    }
+    if (dry_run.len && !str_is(dry_run, "All")) {
+        request_fail(request, 422, "Invalid",
+                     "dryRun: Unsupported value: \"" STR_FMT "\": supported values: \"All\"",
+                     STR_ARG(str_sub(dry_run, 0, 64)));
+        return false;
+    }
+    return true;
 }
 
 static void method_not_allowed(struct request *request)
@@ -211,6 +237,8 @@ static void write_resource(struct request *request)
     bool named = request->route.name.len > 0;
 
     view_accept(request);
+    if (!check_options(request))
+        return;
     if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
         request->call.verb = API_CREATE;
         if (request_take_body(request))

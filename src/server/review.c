@@ -131,6 +131,41 @@ static void token_review(struct request *request, struct json *root)
 }
 
 /* ---- serviceaccounts/NAME/token ---- */
+
+/* A token may be bound to a pod that is there; its uid is filled in where it was left out. */
+static bool bind_token(struct request *request, const struct json *root, struct jwt *jwt)
+{
+    const struct json *bound = json_at(root, "spec.boundObjectRef");
+    struct str kind = json_str(json_get(bound, "kind"));
+    struct str uid = json_str(json_get(bound, "uid"));
+
+    if (json_is_null(bound))
+        return true;
+    if (!str_is(kind, "Pod")) {
+        request_fail(request, 422, "Invalid",
+                     "spec.boundObjectRef.kind: Unsupported value: \"" STR_FMT
+                     "\": supported values: \"Pod\"",
+                     STR_ARG(str_sub(kind, 0, 64)));
+        return false;
+    }
+    jwt->pod = json_str(json_get(bound, "name"));
+    const struct object *pod = authz_pod(request->server->authz, jwt->ns, jwt->pod);
+    if (!pod) {
+        request_fail(request, 404, "NotFound", "pods \"" STR_FMT "\" not found",
+                     STR_ARG(str_sub(jwt->pod, 0, 253)));
+        return false;
+    }
+    if (uid.len && !str_eq(uid, pod->uid)) {
+        request_fail(request, 409, "Conflict",
+                     "the UID in the bound object reference (" STR_FMT
+                     ") does not match the UID in record (" STR_FMT ")",
+                     STR_ARG(str_sub(uid, 0, 64)), STR_ARG(pod->uid));
+        return false;
+    }
+    jwt->pod_uid = pod->uid;
+    return true;
+}
+
 static void on_account(void *user, const struct api_result *result)
 {
     struct request *request = user;
@@ -150,9 +185,9 @@ static void on_account(void *user, const struct api_result *result)
                       .account_uid = result->object->uid,
                       .issued_ms = clock_now_ms()};
     jwt.expires_ms = jwt.issued_ms + seconds * 1000;
-    if (str_is(json_str(json_at(root, "spec.boundObjectRef.kind")), "Pod")) {
-        jwt.pod = json_str(json_at(root, "spec.boundObjectRef.name"));
-        jwt.pod_uid = json_str(json_at(root, "spec.boundObjectRef.uid"));
+    if (!bind_token(request, root, &jwt)) {
+        http_unref(request->x);
+        return;
     }
     jwt_sign(&token, buf_str(&request->server->token_key), &jwt);
     struct json *status = json_new_object(arena);

@@ -174,7 +174,8 @@ static void service_row(struct row *row)
 {
     cell_at(row, "spec.type", "ClusterIP");
     cell_at(row, "spec.clusterIP", "<none>");
-    cell_or(row, json_str(json_at(row->root, "status.loadBalancer.ingress.0.ip")), "<none>");
+    struct str outside = json_str_at(row->root, "status.loadBalancer.ingress.0.ip");
+    cell_or(row, outside.len ? outside : json_str_at(row->root, "spec.externalName"), "<none>");
     ports_cell(row);
     cell_age(row);
     pairs_cell(row, json_at(row->root, "spec.selector"));

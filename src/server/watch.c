@@ -1,6 +1,8 @@
 #include "api/api.h"
+#include "api/field.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -237,6 +239,21 @@ static struct str field_selector(struct request *request)
                       given.len ? "," : "", STR_ARG(given));
 }
 
+static bool check_selectors(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct selector selector = {0};
+    struct err err = {0};
+
+    if (selector_parse_labels(arena, request->call.label_selector, &selector, &err) == 0 &&
+        field_selector_parse(arena, request->kind,
+                             kinds_crd(request->server->api->kinds, request->kind),
+                             request->call.field_selector, &selector, &err) == 0)
+        return true;
+    request_fail(request, 400, "BadRequest", "%s", err.text);
+    return false;
+}
+
 void watch_begin(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -253,6 +270,8 @@ void watch_begin(struct request *request)
                      STR_ARG(str_sub(version, 0, 64)));
         return;
     }
+    if (!check_selectors(request))
+        return;
     struct stream *stream = ARENA_NEW(arena, struct stream);
     stream->request = request;
     stream->x = request->x;

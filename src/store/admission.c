@@ -1,6 +1,8 @@
+#include "api/admit.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
+#include "api/service.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -109,12 +111,79 @@ static int admit_priority(struct write *write, struct json *spec)
     return 0;
 }
 
-int admission_run(struct write *write, struct json *root)
+/* ---- services ---- */
+
+#define ADDRESS_TRIES_MAX 1000
+
+static bool address_is_taken(const struct write *write, struct str address)
 {
+    const struct shelf *shelf = shelf_of(write->store, &kind_service);
+    struct str text = str_printf(write->arena, "\"clusterIP\":\"" STR_FMT "\"", STR_ARG(address));
+
+    for (size_t i = 0; i < shelf->entries.count; i++) {
+        const struct object *service = entry_latest(shelf->entries.items[i]);
+
+        if (service && service != write->old && str_contains(service->raw, text))
+            return true;
+    }
+    return false;
+}
+
+static struct str free_address(struct write *write)
+{
+    const struct service_network *network = &write->store->services;
+
+    for (int i = 0; i < ADDRESS_TRIES_MAX; i++) {
+        uint64_t number = store_random(write->store) % network->count;
+        struct str text = service_address_text(write->arena, network->first + (uint32_t)number);
+
+        if (!address_is_taken(write, text))
+            return text;
+    }
+    return STR_NONE;
+}
+
+/* A Service that can have an address has one from its first moment on. One of a network that is no
+ * longer used gets another with its next write. */
+static void admit_address(struct write *write, struct admit *admit)
+{
+    const struct service_network *network = &write->store->services;
+    struct json *spec = json_get(admit->object, "spec");
+    struct str given = json_str(json_get(spec, "clusterIP"));
+    struct str old = json_str_at(admit->old, "spec.clusterIP");
+    bool settled = str_is(old, "None") || service_network_has(network, old);
+    const char *problem = NULL;
+
+    if (str_is(json_str(json_get(spec, "type")), "ExternalName") ||
+        (str_is(given, "None") && !settled) || (settled && str_eq(given, old)))
+        return;
+    if (!given.len || str_eq(given, old)) {
+        given = free_address(write);
+        json_add_str(write->arena, spec, "clusterIP", given);
+        json_push(json_add_array(write->arena, spec, "clusterIPs"),
+                  json_new_str(write->arena, given));
+    }
+    if (settled)
+        problem = "may not change once set";
+    else if (!service_network_has(network, given))
+        problem = "failed to allocate it: not of the network of services; leave it out to be given "
+                  "one";
+    else if (address_is_taken(write, given))
+        problem = "failed to allocate it: another Service has it";
+    if (problem)
+        admit_invalid(admit, STR("spec.clusterIPs"), json_get(spec, "clusterIPs"), problem);
+}
+
+int admission_run(struct write *write, struct admit *admit)
+{
+    if (write->kind == &kind_service)
+        admit_address(write, admit);
+    if (admit->old)
+        return 0;
     if (write->kind == &kind_pvc)
-        admit_claim(write, root);
+        admit_claim(write, admit->object);
     if (write->kind == &kind_pod)
-        return admit_priority(write, json_make_path(write->arena, root, "spec"));
+        return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return 0;
 }
 

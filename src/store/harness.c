@@ -60,6 +60,7 @@ static void on_done(void *user, const struct api_result *result)
     harness->status = result->err ? result->err->http_status : 0;
     copy(harness->text, sizeof(harness->text), str_from(result->err ? result->err->text : ""));
     copy(harness->reason, sizeof(harness->reason), result->reason);
+    copy(harness->warnings, sizeof(harness->warnings), result->warnings);
     copy(harness->continue_token, sizeof(harness->continue_token), result->continue_token);
     object_unref(harness->object);
     harness->object = object_ref(result->object);

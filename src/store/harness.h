@@ -24,6 +24,7 @@ struct harness {
     char text[256];
     char reason[64];
     char causes[1024]; /* "field: message\n"... */
+    char warnings[256];
     char continue_token[256];
     struct object *object; /* with a reference */
     size_t item_count;

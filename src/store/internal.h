@@ -1,8 +1,10 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/service.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -13,7 +15,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-struct json;
+struct admit;
 struct object;
 
 /* The inside of src/store. One thread, the loop's, but for db_commit(), which runs in the writer.
@@ -177,6 +179,7 @@ struct store {
     struct api_watch *watches;
     bool watches_due;
 
+    struct service_network services;
     struct map by_uid; /* committed: uid -> struct entry */
     struct map owned;  /* uid -> struct owned, committed */
     struct due *collect_first;
@@ -254,8 +257,9 @@ struct write {
     bool strict_fields;
     struct str field_manager;
     struct entry *entry;
-    const struct object *old; /* newest state; NULL: not there */
-    struct json *managed;     /* managedFields that an apply made; NULL: keep track */
+    const struct object *old;    /* newest state; NULL: not there */
+    struct json_doubles doubles; /* of the body */
+    struct json *managed;        /* managedFields that an apply made; NULL: keep track */
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
@@ -309,8 +313,8 @@ int bind_pod(struct write *write, const struct api_request *request);
 int evict_pod(struct write *write, const struct api_request *request);
 
 /* ---- admission.c ---- */
-/* What a new object gets from others: a default class, a priority. */
-int admission_run(struct write *write, struct json *root);
+/* What an object gets from others: a default class, a priority, an address. */
+int admission_run(struct write *write, struct admit *admit);
 /* Whether budgets let the pod go; counts it. */
 int admission_evict(struct write *write);
 

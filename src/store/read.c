@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/field.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
@@ -139,8 +140,9 @@ int read_items(struct store *store, struct reply *reply, const struct api_reques
         return no_such_kind(reply, request->kind);
     if (selector_parse_labels(&reply->arena, str_dup(&reply->arena, request->label_selector),
                               &listing.labels, &reply->err) < 0 ||
-        selector_parse_fields(&reply->arena, str_dup(&reply->arena, request->field_selector),
-                              &listing.fields, &reply->err) < 0) {
+        field_selector_parse(
+            &reply->arena, request->kind, kinds_crd(store->api.kinds, request->kind),
+            str_dup(&reply->arena, request->field_selector), &listing.fields, &reply->err) < 0) {
         struct err why = reply->err;
 
         return reply_fail(reply, 400, "BadRequest", "%s", why.text);

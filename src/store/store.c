@@ -432,6 +432,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         seed = (uint64_t)time(NULL);
     store->api = (struct api){.ops = &ops, .kinds = kinds_new()};
     store->loop = options->loop;
+    store->services = SERVICE_LOOPBACK;
     store->now_ms = options->now_ms;
     store->now_user = options->now_user;
     store->seed = seed;
@@ -468,6 +469,11 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 struct api *store_api(struct store *store)
 {
     return &store->api;
+}
+
+void store_set_services(struct store *store, struct service_network network)
+{
+    store->services = network;
 }
 
 const char *store_read_only(const struct store *store)

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "api/service.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,6 +39,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 
 /* Lives as long as the store. */
 struct api *store_api(struct store *store);
+
+/* Where Services get their addresses from; until then api/service.h's loopback network. */
+void store_set_services(struct store *store, struct service_network network);
 
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);

@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/field.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
@@ -187,8 +188,9 @@ struct api_watch *store_watch(struct api *api,
      * selects nothing; callers with texts from outside check them first. */
     if (selector_parse_labels(&watch->arena, str_dup(&watch->arena, request->label_selector),
                               watch->labels, NULL) < 0 ||
-        selector_parse_fields(&watch->arena, str_dup(&watch->arena, request->field_selector),
-                              watch->fields, NULL) < 0)
+        field_selector_parse(
+            &watch->arena, request->kind, kinds_crd(store->api.kinds, request->kind),
+            str_dup(&watch->arena, request->field_selector), watch->fields, NULL) < 0)
         watch->shelf = NULL;
     if (!watch->shelf)
         watch->refused = 400;

@@ -73,7 +73,7 @@ static int parse_body(struct write *write, struct str body, struct json **ret)
 {
     struct err err = {0};
 
-    if (json_parse(write->arena, body, ret, &err) < 0)
+    if (json_parse_telling(write->arena, body, &write->doubles, ret, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
     return 0;
 }
@@ -222,6 +222,21 @@ static int refuse(struct write *write, const struct admit *admit)
                       STR_ARG(first->message), admit->causes.count > 1 ? " (and more)" : "");
 }
 
+/* What is wrong with the fields of the body: a warning a line, or one text for a refusal. */
+static struct str complaints(struct write *write, const struct schema_unknown *unknown)
+{
+    const char *between = write->strict_fields ? ", " : "\n";
+    struct str text = STR("");
+
+    for (size_t i = 0; i < write->doubles.count; i++)
+        text = str_printf(write->arena, STR_FMT "%sduplicate field \"" STR_FMT "\"", STR_ARG(text),
+                          text.len ? between : "", STR_ARG(write->doubles.paths[i]));
+    for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
+        text = str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"", STR_ARG(text),
+                          text.len ? between : "", STR_ARG(unknown->items[i]));
+    return text;
+}
+
 /* What the schema does not know is dropped with a word about it, or refused. */
 static int prune(struct write *write, struct json *root, const struct schema *schema)
 {
@@ -236,15 +251,12 @@ static int prune(struct write *write, struct json *root, const struct schema *sc
         if (i >= in_spec)
             unknown.items[i] =
                 str_printf(write->arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
-    struct str text = STR("");
-    for (size_t i = 0; i < unknown.count && i < WARNINGS_MAX; i++)
-        text = str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"", STR_ARG(text),
-                          !i                     ? ""
-                          : write->strict_fields ? ", "
-                                                 : "\n",
-                          STR_ARG(unknown.items[i]));
-    if (unknown.count && write->strict_fields)
-        return reply_fail(reply, 400, "BadRequest", "strict decoding error: " STR_FMT,
+    struct str text = complaints(write, &unknown);
+    if (text.len && write->strict_fields)
+        return reply_fail(reply, 400, "BadRequest",
+                          "%s in version \"%s\" cannot be handled as a %s: strict decoding "
+                          "error: " STR_FMT,
+                          write->kind->name, write->kind->version, write->kind->name,
                           STR_ARG(text));
     reply->result.warnings = text;
     return 0;
@@ -297,8 +309,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     if (r < 0)
         return r;
     admit_default(&admit);
-    if (!old)
-        r = admission_run(write, root);
+    r = admission_run(write, &admit);
     if (r < 0)
         return r;
     admit_validate(&admit);

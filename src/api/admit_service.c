@@ -1,0 +1,137 @@
+#include "api/admit.h"
+#include "api/service.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Services: what is filled in, and what must hold. Their addresses are given by the store, which
+ * knows those that are taken. */
+
+bool service_address_parse(struct str text, uint32_t *ret)
+{
+    uint32_t address = 0;
+    struct str part;
+    uint64_t number = 0;
+
+    for (int i = 0; i < 4; i++) {
+        if (!str_cut(&text, '.', &part) || part.len > 3 || (part.len > 1 && part.p[0] == '0') ||
+            !str_to_u64(part, &number) || number > 255)
+            return false;
+        address = address << 8 | (uint32_t)number;
+    }
+    if (text.len)
+        return false;
+    *ret = address;
+    return true;
+}
+
+struct str service_address_text(struct arena *arena, uint32_t address)
+{
+    return str_printf(arena, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255,
+                      address & 255);
+}
+
+bool service_network_has(const struct service_network *network, struct str address)
+{
+    uint32_t number = 0;
+
+    return service_address_parse(address, &number) && number - network->first < network->count;
+}
+
+static void set_default(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+/* clusterIP and clusterIPs say the same, and an update that leaves them out keeps them. */
+static void keep_address(struct admit *admit, struct json *spec)
+{
+    struct str address = json_str(json_get(spec, "clusterIP"));
+    struct str first = json_str(json_at(spec, "clusterIPs.0"));
+    const struct json *before = json_at(admit->old, "spec.clusterIP");
+
+    if (!address.len)
+        address = first.len ? first : json_str(before);
+    if (!address.len)
+        return;
+    address = str_dup(admit->arena, address);
+    json_add_str(admit->arena, spec, "clusterIP", address);
+    if (!json_count(json_get(spec, "clusterIPs")) || !str_eq(first, address))
+        json_push(json_add_array(admit->arena, spec, "clusterIPs"),
+                  json_new_str(admit->arena, address));
+}
+
+static void default_network(struct admit *admit, struct json *spec)
+{
+    set_default(admit, spec, "internalTrafficPolicy", "Cluster");
+    set_default(admit, spec, "ipFamilyPolicy", "SingleStack");
+    if (!json_count(json_get(spec, "ipFamilies")))
+        json_push(json_add_array(admit->arena, spec, "ipFamilies"),
+                  json_new_str(admit->arena, STR("IPv4")));
+    keep_address(admit, spec);
+}
+
+void admit_service_default(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    set_default(admit, spec, "type", "ClusterIP");
+    set_default(admit, spec, "sessionAffinity", "None");
+    if (str_is(json_str(json_get(spec, "type")), "ExternalName")) {
+        json_remove(spec, STR("clusterIP"));
+        json_remove(spec, STR("clusterIPs"));
+    } else {
+        default_network(admit, spec);
+    }
+    JSON_FOREACH(json_get(spec, "ports"), port) {
+        if (!json_is(port, JSON_OBJECT))
+            continue;
+        set_default(admit, port, "protocol", "TCP");
+        const struct json *number = json_get(port, "port");
+        if (json_is_null(json_get(port, "targetPort")) && !json_is_null(number))
+            json_set(port, STR("targetPort"), json_clone(admit->arena, number));
+    }
+    (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
+}
+
+static void check_ports(struct admit *admit, const struct json *ports)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(ports, port) {
+        int64_t number = json_i64_or(json_get(port, "port"), 0);
+
+        if (number < 1 || number > 65535)
+            admit_invalid(admit, str_printf(admit->arena, "spec.ports[%zu].port", index),
+                          json_get(port, "port"), "must be between 1 and 65535, inclusive");
+        if (json_count(ports) > 1 && !json_str(json_get(port, "name")).len)
+            admit_required(admit, str_printf(admit->arena, "spec.ports[%zu].name", index), "");
+        index++;
+    }
+}
+
+void admit_service_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    struct str type = json_str(json_get(spec, "type"));
+    struct str address = json_str(json_get(spec, "clusterIP"));
+    static const char *const types[] = {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
+    bool external = str_is(type, "ExternalName");
+    bool known = false;
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        known = known || str_is(type, types[i]);
+    if (!known)
+        admit_unsupported(admit, STR("spec.type"), json_get(spec, "type"),
+                          "\"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"");
+    if (external && !json_str(json_get(spec, "externalName")).len)
+        admit_required(admit, STR("spec.externalName"), "");
+    if (!json_count(json_get(spec, "ports")) && !str_is(address, "None") && !external)
+        admit_required(admit, STR("spec.ports"), "");
+    check_ports(admit, json_get(spec, "ports"));
+}
