@@ -27,6 +27,7 @@ struct subject {
     const struct json *job;
     const struct json *pod;
     const struct json *group;
+    const struct json *owner; /* reference of the group to what it was made for, of any kind */
 };
 
 static void line(const char *label, struct str text)
@@ -60,6 +61,21 @@ static int find_group(struct subject *subject, struct err *err)
     return group.len ? try_one(subject, &kind_podgroup, group, &subject->group, err) : 0;
 }
 
+/* A PyTorchJob, a JobSet, a Deployment: whatever its kind, its pods' group refers to it. */
+static int find_owned_group(struct subject *subject, struct err *err)
+{
+    struct look_list groups = {0};
+    int r = look_all(subject->look, &kind_podgroup, subject->ns, &groups, err);
+
+    for (size_t i = 0; r == 0 && i < groups.count; i++)
+        JSON_FOREACH(json_at(groups.items[i], "metadata.ownerReferences"), owner)
+            if (str_eq(json_str(json_get(owner, "name")), subject->name)) {
+                subject->group = groups.items[i];
+                subject->owner = owner;
+            }
+    return r;
+}
+
 static int find(struct subject *subject, struct err *err)
 {
     int r = try_one(subject, &kind_torchrunjob, subject->name, &subject->job, err);
@@ -69,8 +85,10 @@ static int find(struct subject *subject, struct err *err)
     if (r == 0)
         r = find_group(subject, err);
     if (r == 0 && !subject->job && !subject->pod && !subject->group)
+        r = find_owned_group(subject, err);
+    if (r == 0 && !subject->job && !subject->pod && !subject->group)
         return err_set(err, -ENOENT,
-                       "there is no TorchrunJob, pod or pod group \"" STR_FMT
+                       "there is no pod, pod group or job with pods named \"" STR_FMT
                        "\" in namespace \"" STR_FMT "\"",
                        STR_ARG(subject->name), STR_ARG(subject->ns));
     return r;
@@ -131,8 +149,9 @@ static int tell(struct subject *subject, struct err *err)
                               : subject->pod ? subject->pod
                                              : subject->group;
     struct str phase = json_str_at(what, "status.phase");
+    struct str kind = json_str(json_get(subject->owner ? subject->owner : what, "kind"));
 
-    line(json_str(json_get(what, "kind")).p ? str_c(arena, json_str(json_get(what, "kind"))) : "",
+    line(kind.len ? str_c(arena, kind) : "",
          str_printf(arena, STR_FMT "/" STR_FMT ": " STR_FMT, STR_ARG(subject->ns),
                     STR_ARG(subject->name), STR_ARG(phase)));
     line("Says", json_str_at(what, "status.message"));
