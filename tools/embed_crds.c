@@ -1,6 +1,7 @@
-/* embed_crds FOLDER OUTPUT DEPFILE: writes the CRDs of a folder (*.yaml) as C: their JSON, and
- * their printer columns as tables. Run by the build; the depfile names the folder and every file in
- * it, so that a new file is noticed. */
+/* embed_crds FOLDER OUTPUT DEPFILE [NAME]: writes the CRDs of a folder (*.yaml) as C: their JSON,
+ * and their printer columns as tables. With NAME, objects of another kind: `NAME_builtins` is the
+ * table of their names and JSON, and there are no columns. Run by the build; the depfile names the
+ * folder and every file in it, so that a new file is noticed. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -136,12 +137,14 @@ int main(int argc, char *argv[])
     _cleanup_(buf_done) struct buf deps = {0};
     size_t count = 0;
 
-    if (argc != 4)
-        die("usage", "embed_crds FOLDER OUTPUT DEPFILE");
+    if (argc != 4 && argc != 5)
+        die("usage", "embed_crds FOLDER OUTPUT DEPFILE [NAME]");
+    const char *name = argc == 5 ? argv[4] : "crd";
     struct names names = yaml_files(&arena, argv[1]);
     buf_addf(&deps, "%s: %s", argv[2], argv[1]);
-    buf_add(&out, STR("#include \"api/crd_builtin.h\"\n#include \"api/kind.h\"\n\n"
-                      "#include <stddef.h>\n\n"));
+    buf_add(&out, argc == 5 ? STR("#include \"control/runtimes.h\"\n\n")
+                            : STR("#include \"api/crd_builtin.h\"\n#include \"api/kind.h\"\n\n"));
+    buf_add(&out, STR("#include <stddef.h>\n\n"));
     for (size_t i = 0; i < names.count; i++) {
         struct str path = str_printf(&arena, "%s/%s", argv[1], names.items[i]);
         struct json_vec documents = {0};
@@ -156,7 +159,8 @@ int main(int argc, char *argv[])
             buf_addf(&out, "static const char text_%zu[] =\n    ", count);
             put_text(&out, text);
             buf_add(&out, STR(";\n"));
-            put_columns(&out, &sets, documents.items[j], count);
+            if (argc == 4)
+                put_columns(&out, &sets, documents.items[j], count);
             buf_add(&list, STR("    {"));
             put_text(&list, json_str_at(documents.items[j], "metadata.name"));
             buf_addf(&list, ", text_%zu, sizeof(text_%zu) - 1},\n", count, count);
@@ -164,12 +168,15 @@ int main(int argc, char *argv[])
         }
     }
     buf_addf(&out,
-             "const struct crd_builtin crd_builtins[] = {\n" STR_FMT "};\n"
-             "const size_t crd_builtin_count = %zu;\n"
-             "const struct crd_builtin_columns crd_builtin_column_sets[] = {\n" STR_FMT "};\n"
-             "const size_t crd_builtin_column_set_count =\n"
-             "    sizeof(crd_builtin_column_sets) / sizeof(crd_builtin_column_sets[0]);\n",
-             STR_ARG(buf_str(&list)), count, STR_ARG(buf_str(&sets)));
+             "const struct %s_builtin %s_builtins[] = {\n" STR_FMT "};\n"
+             "const size_t %s_builtin_count = %zu;\n",
+             name, name, STR_ARG(buf_str(&list)), name, count);
+    if (argc == 4)
+        buf_addf(&out,
+                 "const struct crd_builtin_columns crd_builtin_column_sets[] = {\n" STR_FMT "};\n"
+                 "const size_t crd_builtin_column_set_count =\n"
+                 "    sizeof(crd_builtin_column_sets) / sizeof(crd_builtin_column_sets[0]);\n",
+                 STR_ARG(buf_str(&sets)));
     buf_addc(&deps, '\n');
     write_out(argv[2], &out);
     write_out(argv[3], &deps);

@@ -262,5 +262,10 @@ void admit_validate(struct admit *admit)
         admit_job_validate(admit);
     } else if (admit->kind == &kind_jobset) {
         admit_jobset_validate(admit);
+    } else if (admit->kind == &kind_trainjob) {
+        admit_trainjob_validate(admit);
+    } else if (admit->kind == &kind_trainingruntime ||
+               admit->kind == &kind_clustertrainingruntime) {
+        admit_runtime_validate(admit);
     }
 }

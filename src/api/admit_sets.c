@@ -185,6 +185,40 @@ static void check_update(struct admit *admit, const struct json *spec, const str
                           json_get(spec, fixed[i]), "field is immutable");
 }
 
+/* The Job of a part as the controller will complete it: indexed, and with the claims of the set as
+ * volumes. */
+static struct json *whole_job(struct admit *admit, const struct json *spec, const struct json *part)
+{
+    struct arena *arena = admit->arena;
+    struct json *job = json_clone(arena, json_at(part, "template.spec"));
+    struct json *pod = json_at(job, "template.spec");
+
+    if (!json_is(pod, JSON_OBJECT))
+        return job;
+    if (json_is_null(json_get(job, "completionMode")))
+        json_add_c(arena, job, "completionMode", "Indexed");
+    if (json_is_null(json_get(job, "completions")))
+        json_add_i64(arena, job, "completions", json_i64_or(json_get(job, "parallelism"), 1));
+    JSON_FOREACH(json_get(spec, "volumeClaimPolicies"), policy)
+        JSON_FOREACH(json_get(policy, "templates"), template) {
+            struct json *volumes = json_get(pod, "volumes");
+            struct str name = json_str_at(template, "metadata.name");
+            bool there = false;
+
+            if (!json_is(volumes, JSON_ARRAY))
+                volumes = json_add_array(arena, pod, "volumes");
+            JSON_FOREACH(volumes, volume)
+                there |= str_eq(json_str(json_get(volume, "name")), name);
+            if (there)
+                continue;
+            struct json *volume = json_push(volumes, json_new_object(arena));
+            json_add_str(arena, volume, "name", name);
+            json_add_str(arena, json_add_object(arena, volume, "persistentVolumeClaim"),
+                         "claimName", name);
+        }
+    return job;
+}
+
 void admit_jobset_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -200,18 +234,10 @@ void admit_jobset_validate(struct admit *admit)
         admit_invalid(admit, STR("spec.managedBy"), json_get(spec, "managedBy"),
                       "must be a domain-prefixed path, like acme.io/foo");
     JSON_FOREACH(json_get(spec, "replicatedJobs"), part) {
-        const struct json *job = json_at(part, "template.spec");
-        struct json *whole = json_clone(admit->arena, job);
-
         check_name_length(admit, part, set, index);
         check_depends(admit, spec, part, index);
-        /* The controller fills these in. */
-        if (whole && json_is_null(json_get(whole, "completionMode")))
-            json_add_c(admit->arena, whole, "completionMode", "Indexed");
-        if (whole && json_is_null(json_get(whole, "completions")))
-            json_add_i64(admit->arena, whole, "completions",
-                         json_i64_or(json_get(whole, "parallelism"), 1));
-        admit_job_spec(admit, whole, part_path(admit, index, ".template.spec"));
+        admit_job_spec(admit, whole_job(admit, spec, part),
+                       part_path(admit, index, ".template.spec"));
         index++;
     }
     check_targets(admit, spec, json_at(spec, "successPolicy.targetReplicatedJobs"),

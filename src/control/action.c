@@ -1,5 +1,6 @@
 #include "control/action.h"
 
+#include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -28,6 +29,12 @@ static struct action on(struct actions *actions, enum action_type type, const st
                            .ns = str_dup(actions->arena, object->ns),
                            .name = str_dup(actions->arena, object->name),
                            .uid = str_dup(actions->arena, object->uid)};
+}
+
+void action_create_ssh_keys(struct actions *actions, struct json *body)
+{
+    action_create(actions, &kind_secret, body);
+    actions->list.items[actions->list.count - 1].ssh_keys = true;
 }
 
 void action_patch(struct actions *actions, const struct object *object, struct json *patch)

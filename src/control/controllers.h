@@ -13,6 +13,8 @@ extern const struct controller mpi_job_controller;        /* MPIJob */
 extern const struct controller xgboost_job_controller;    /* XGBoostJob */
 extern const struct controller jax_job_controller;        /* JAXJob */
 extern const struct controller paddle_job_controller;     /* PaddleJob */
+extern const struct controller trainjob_controller;       /* TrainJob */
+extern const struct controller runtimes_controller;       /* default ClusterTrainingRuntimes */
 extern const struct controller group_status_controller;   /* status of pod groups */
 extern const struct controller group_controller;          /* pod groups */
 

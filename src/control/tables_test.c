@@ -106,6 +106,41 @@ static const struct decode_note jobset_by_hand[] = {
 static const struct decode_kind jobset_decode_kind = {.crd = "jobsets.jobset.x-k8s.io",
                                                       .by_hand = jobset_by_hand};
 
+static const struct decode_note trainjob_by_hand[] = {
+    {"spec.runtimeRef", "trainjob.c"},
+    {"spec.trainer", "trainjob_build.c, trainjob_ml.c; merged into the runtime's container"},
+    {"spec.initializer", "trainjob_build.c"},
+    {"spec.runtimePatches", "trainjob_build.c; a strategic patch of the runtime"},
+    {"spec.podTemplateOverrides", "trainjob_build.c"},
+    {"spec.podSpecOverrides", "trainjob_build.c"},
+    {"spec.labels", "trainjob_build.c"},
+    {"spec.annotations", "trainjob_build.c"},
+    {"spec.suspend", "trainjob.c"},
+    {"spec.activeDeadlineSeconds", "trainjob.c"},
+    {"spec.managedBy", "trainjob.c"},
+    {"status", "trainjob.c: what it wrote itself; trainerStatus is the training's"},
+    {NULL, NULL},
+};
+static const struct decode_kind trainjob_decode_kind = {.crd = "trainjobs.trainer.kubeflow.org",
+                                                        .by_hand = trainjob_by_hand};
+static const struct decode_note runtime_by_hand[] = {
+    {"spec.mlPolicy", "trainjob_ml.c"},
+    {"spec.template", "trainjob_build.c; becomes a JobSet as it is"},
+    {NULL, NULL},
+};
+static const struct decode_note runtime_carried[] = {
+    {"spec.podGroupPolicy", "for other schedulers; pod groups are the pod grouper's"},
+    {NULL, NULL},
+};
+static const struct decode_kind runtime_decode_kind = {.crd =
+                                                           "trainingruntimes.trainer.kubeflow.org",
+                                                       .by_hand = runtime_by_hand,
+                                                       .carried = runtime_carried};
+static const struct decode_kind cluster_runtime_decode_kind = {
+    .crd = "clustertrainingruntimes.trainer.kubeflow.org",
+    .by_hand = runtime_by_hand,
+    .carried = runtime_carried};
+
 /* Kinds that nothing here reads, each with what it is there for. */
 static const struct decode_note bindrequest_carried[] = {
     {"spec", "KAI's scheduler tells its binder so; Muster binds pods itself and makes none"},
@@ -126,6 +161,7 @@ static const struct decode_kind shard_decode_kind = {.crd = "schedulingshards.ka
 
 /* One line a kind of deploy/crds. */
 static const struct decode_kind *const decode_kinds[] = {
+    &trainjob_decode_kind,   &runtime_decode_kind,     &cluster_runtime_decode_kind,
     &tfjob_decode_kind,      &mpijob_decode_kind,      &xgboostjob_decode_kind,
     &jaxjob_decode_kind,     &paddlejob_decode_kind,   &jobset_decode_kind,
     &pytorchjob_decode_kind, &bindrequest_decode_kind, &config_decode_kind,

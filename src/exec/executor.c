@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "control/action.h"
 #include "exec/event.h"
+#include "exec/ssh_keys.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -141,7 +142,17 @@ static struct api_request request_for(struct arena *arena, const struct action *
 static void send_action(struct execution *execution, const struct action *action)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct step *step = MEM_NEW(struct step);
+    struct step *step = NULL;
+
+    if (action->ssh_keys) {
+        int r = ssh_keys_fill(execution->actions->arena, action->body, &execution->err);
+
+        if (r < 0) {
+            execution->code = r;
+            return;
+        }
+    }
+    step = MEM_NEW(struct step);
 
     *step = (struct step){execution, action->type};
     execution->under_way++;

@@ -365,11 +365,13 @@ static void on_done(void *user, const struct executor_result *result)
     arm(runner, 0);
 }
 
+/* Known, and the unit is told of changes: another's watch alone would leave it in the dark. */
 static bool is_watched(const void *user, const struct kind *kind)
 {
-    const struct watch *watch = watch_of(user, kind);
+    const struct unit *unit = user;
+    const struct watch *watch = watch_of(unit->runner, kind);
 
-    return watch && watch->synced;
+    return watch && watch->synced && watches_kind(unit, kind);
 }
 
 static struct watch *watch_add(struct runner *runner, const struct kind *kind)
@@ -417,7 +419,7 @@ static void reconcile(struct work *work, int64_t now_ms)
                                   .now_ms = now_ms,
                                   .kinds = runner->api->kinds,
                                   .is_watched = is_watched,
-                                  .user = runner};
+                                  .user = work->unit};
 
     work->dirty = false;
     work->due_ms = 0;

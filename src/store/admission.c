@@ -174,6 +174,25 @@ static void admit_address(struct write *write, struct admit *admit)
         admit_invalid(admit, STR("spec.clusterIPs"), json_get(spec, "clusterIPs"), problem);
 }
 
+/* ---- TrainJobs ---- */
+
+/* It names a runtime that is there: a misspelled one would only wait. */
+static void admit_runtime(struct write *write, struct admit *admit)
+{
+    const struct json *reference = json_at(admit->object, "spec.runtimeRef");
+    struct str kind = json_str(json_get(reference, "kind"));
+    struct str name = json_str(json_get(reference, "name"));
+    bool own = str_is(kind, kind_trainingruntime.name);
+    const struct kind *wanted = own ? &kind_trainingruntime : &kind_clustertrainingruntime;
+    struct str ns = own ? json_str_at(admit->object, "metadata.namespace") : STR("");
+
+    if (name.len && !entry_latest(shelf_find(shelf_of(write->store, wanted), ns, name)))
+        admit_invalid(
+            admit, STR("spec.runtimeRef"), json_get(reference, "name"),
+            str_printf(write->arena, "there is no %s of that name; create it first", wanted->name)
+                .p);
+}
+
 int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service)
@@ -182,6 +201,8 @@ int admission_run(struct write *write, struct admit *admit)
         return 0;
     if (write->kind == &kind_pvc)
         admit_claim(write, admit->object);
+    if (write->kind == &kind_trainjob)
+        admit_runtime(write, admit);
     if (write->kind == &kind_pod)
         return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return 0;

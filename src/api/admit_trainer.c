@@ -1,0 +1,187 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TrainJob and its runtimes: what cannot work is refused when it is written, with the field. */
+
+#define STEP_LABEL "trainer.kubeflow.org/trainjob-ancestor-step"
+
+/* ---- TrainJob ---- */
+
+/* Variables that the platform sets itself. */
+static bool is_reserved(struct str name)
+{
+    static const char *const names[] = {"PET_NNODES",
+                                        "PET_NPROC_PER_NODE",
+                                        "PET_NODE_RANK",
+                                        "PET_MASTER_ADDR",
+                                        "PET_MASTER_PORT",
+                                        "DMLC_TRACKER_URI",
+                                        "DMLC_TRACKER_PORT",
+                                        "DMLC_TASK_ID",
+                                        "DMLC_NUM_WORKER",
+                                        "OMPI_MCA_orte_default_hostfile",
+                                        "OMPI_MCA_orte_keep_fqdn_hostnames",
+                                        "OMPI_MCA_orte_set_default_slots",
+                                        "OMPI_MCA_plm_rsh_args"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (str_is(name, names[i]))
+            return true;
+    return false;
+}
+
+static void check_trainer(struct admit *admit, const struct json *trainer)
+{
+    const struct json *processes = json_get(trainer, "numProcPerNode");
+    struct str word = json_str(processes);
+    size_t index = 0;
+    int64_t number = 0;
+
+    JSON_FOREACH(json_get(trainer, "env"), entry) {
+        struct str path = str_printf(admit->arena, "spec.trainer.env[%zu].name", index++);
+
+        if (is_reserved(json_str(json_get(entry, "name"))))
+            admit_invalid(admit, path, json_get(entry, "name"),
+                          "is reserved: the platform sets it");
+    }
+    if (json_is_null(processes) || str_is(word, "auto") || str_is(word, "cpu") ||
+        str_is(word, "gpu"))
+        return;
+    if ((!json_i64(processes, &number) && !str_to_i64(word, &number)) || number < 1)
+        admit_invalid(admit, STR("spec.trainer.numProcPerNode"), processes,
+                      "must be a positive number, auto, cpu or gpu");
+}
+
+static void check_patches(struct admit *admit, const struct json *spec)
+{
+    static const char *const ours[] = {"node", "dataset-initializer", "model-initializer"};
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(spec, "runtimePatches"), patch) {
+        struct str path = str_printf(admit->arena, "spec.runtimePatches[%zu]", index++);
+        struct str manager = json_str(json_get(patch, "manager"));
+
+        if (names_qualified(manager) || str_find(manager, '/') == manager.len)
+            admit_invalid(admit, str_printf(admit->arena, STR_FMT ".manager", STR_ARG(path)),
+                          json_get(patch, "manager"), "must be like example.com/name");
+        JSON_FOREACH(json_at(patch, "trainingRuntimeSpec.template.spec.replicatedJobs"), part)
+            JSON_FOREACH(json_at(part, "template.spec.template.spec.containers"), container)
+                for (size_t i = 0; json_get(container, "env") && i < 3; i++)
+                    if (str_is(json_str(json_get(container, "name")), ours[i]))
+                        admit_forbidden(admit,
+                                        str_printf(admit->arena, STR_FMT " container %s env",
+                                                   STR_ARG(path), ours[i]),
+                                        "set spec.trainer.env or spec.initializer instead");
+    }
+}
+
+static void check_job_update(struct admit *admit,
+                             const struct json *spec,
+                             const struct json *before)
+{
+    static const char *const fixed[] = {"runtimeRef", "trainer", "initializer", "managedBy",
+                                        "activeDeadlineSeconds"};
+    static const char *const while_stopped[] = {"runtimePatches", "podTemplateOverrides",
+                                                "podSpecOverrides"};
+    bool stopped = json_bool_or(json_get(spec, "suspend"), false) ||
+                   json_bool_or(json_get(before, "suspend"), false);
+
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
+            admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
+                          json_get(spec, fixed[i]), "field is immutable");
+    for (size_t i = 0; !stopped && i < 3; i++)
+        if (!json_equal(json_get(spec, while_stopped[i]), json_get(before, while_stopped[i])))
+            admit_forbidden(admit, str_printf(admit->arena, "spec.%s", while_stopped[i]),
+                            "can change only while the TrainJob is suspended");
+}
+
+void admit_trainjob_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    const struct json *name = json_at(admit->object, "metadata.name");
+    struct str group = json_str_at(spec, "runtimeRef.apiGroup");
+
+    if (admit->old) {
+        check_job_update(admit, spec, json_get(admit->old, "spec"));
+        check_patches(admit, spec);
+        return;
+    }
+    if (names_dns_1035_label(json_str(name)))
+        admit_invalid(admit, STR("metadata.name"), name, names_dns_1035_label(json_str(name)));
+    if (group.len && !str_is(group, "trainer.kubeflow.org"))
+        admit_unsupported(admit, STR("spec.runtimeRef.apiGroup"),
+                          json_at(spec, "runtimeRef.apiGroup"), "\"trainer.kubeflow.org\"");
+    check_trainer(admit, json_get(spec, "trainer"));
+    check_patches(admit, spec);
+}
+
+/* ---- runtimes ---- */
+
+static void check_step(struct admit *admit, const struct json *part, size_t index)
+{
+    static const struct {
+        const char *step;
+        const char *container;
+    } rows[] = {{"trainer", "node"},
+                {"dataset-initializer", "dataset-initializer"},
+                {"model-initializer", "model-initializer"}};
+    struct str path = str_printf(admit->arena, "spec.template.spec.replicatedJobs[%zu]", index);
+    struct str step = json_str(json_get(json_at(part, "template.metadata.labels"), STEP_LABEL));
+
+    for (size_t i = 0; i < 3; i++) {
+        bool found = false;
+
+        if (!str_is(step, rows[i].step))
+            continue;
+        if (json_i64_or(json_get(part, "replicas"), 1) != 1)
+            admit_invalid(admit, str_printf(admit->arena, STR_FMT ".replicas", STR_ARG(path)),
+                          json_get(part, "replicas"), "must be 1; pods are counted by numNodes");
+        JSON_FOREACH(json_at(part, "template.spec.template.spec.containers"), container)
+            found |= str_is(json_str(json_get(container, "name")), rows[i].container);
+        if (!found)
+            admit_required(
+                admit,
+                str_printf(admit->arena, STR_FMT ".template.spec.template.spec.containers",
+                           STR_ARG(path)),
+                str_printf(admit->arena, "a container named %s, as its label " STEP_LABEL " asks",
+                           rows[i].container)
+                    .p);
+    }
+}
+
+void admit_runtime_validate(struct admit *admit)
+{
+    static const char *const policies[] = {"torch", "mpi", "jax", "xgboost", "flux"};
+    const struct json *policy = json_at(admit->object, "spec.mlPolicy");
+    const struct json *elastic = json_at(policy, "torch.elasticPolicy");
+    int64_t min = json_i64_or(json_get(elastic, "minNodes"), 1);
+    const struct json *template = json_at(admit->object, "spec.template.spec");
+    size_t said = 0;
+    size_t index = 0;
+
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+        said += json_get(policy, policies[i]) != NULL;
+    if (said > 1)
+        admit_invalid(admit, STR("spec.mlPolicy"), policy,
+                      "only one of torch, mpi, jax, xgboost and flux can be set");
+    if (json_get(policy, "flux"))
+        admit_forbidden(admit, STR("spec.mlPolicy.flux"), "is not supported");
+    if (json_i64_or(json_get(elastic, "maxNodes"), min) < min)
+        admit_invalid(admit, STR("spec.mlPolicy.torch.elasticPolicy.maxNodes"),
+                      json_get(elastic, "maxNodes"), "must be at least minNodes");
+    if (!json_count(json_get(template, "replicatedJobs")) &&
+        !json_count(json_get(template, "containers")))
+        admit_required(admit, STR("spec.template.spec.replicatedJobs"),
+                       "the Jobs of the JobSet, or containers as a shorthand for one");
+    JSON_FOREACH(json_get(template, "replicatedJobs"), part)
+        check_step(admit, part, index++);
+}

@@ -1,0 +1,398 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/owner.h"
+#include "control/trainjob.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Runtime + overrides + TrainJob = JobSet. */
+
+/* ---- finding ---- */
+
+struct json *trainjob_part(const struct trainjob_build *build, struct str name)
+{
+    JSON_FOREACH(build->parts, part)
+        if (str_eq(json_str(json_get(part, "name")), name))
+            return part;
+    return NULL;
+}
+
+static struct str step_of(const struct json *part)
+{
+    return json_str(json_get(json_at(part, "template.metadata.labels"), TRAINJOB_STEP));
+}
+
+struct json *trainjob_step(const struct trainjob_build *build, const char *step)
+{
+    JSON_FOREACH(build->parts, part)
+        if (str_is(step_of(part), step))
+            return part;
+    if (!str_is(STR("trainer"), step))
+        return trainjob_part(build, str_from(step));
+    struct json *node = trainjob_part(build, STR("node"));
+    if (!node)
+        node = trainjob_part(build, STR("trainer-node"));
+    return node || json_count(build->parts) != 1 ? node : json_first(build->parts);
+}
+
+struct json *trainjob_container(const struct json *part, struct str name)
+{
+    JSON_FOREACH(json_at(part, "template.spec.template.spec.containers"), container)
+        if (str_eq(json_str(json_get(container, "name")), name))
+            return container;
+    return NULL;
+}
+
+int64_t trainjob_count(const struct json *part)
+{
+    return json_i64_or(json_at(part, "template.spec.parallelism"), 1);
+}
+
+/* ---- the runtime ---- */
+
+/* A pod's spec in the place of a JobSet's: one part, node, with one container of that name. */
+static void expand_shorthand(struct trainjob_build *build, struct json *spec)
+{
+    struct arena *arena = build->arena;
+    struct json *pod = json_new_object(arena);
+
+    if (json_count(json_get(spec, "replicatedJobs")) || !json_count(json_get(spec, "containers")))
+        return;
+    owner_merge_map(arena, pod, spec);
+    while (json_first(spec))
+        json_remove(spec, json_key(json_first(spec)));
+    struct json *first = json_first(json_get(pod, "containers"));
+    if (json_is(first, JSON_OBJECT) && json_count(json_get(pod, "containers")) == 1)
+        json_add_c(arena, first, "name", "node");
+    struct json *part =
+        json_push(json_add_array(arena, spec, "replicatedJobs"), json_new_object(arena));
+    json_add_c(arena, part, "name", "node");
+    json_add_c(arena, json_make_path(arena, part, "template.metadata.labels"), TRAINJOB_STEP,
+               "trainer");
+    json_set(json_make_path(arena, part, "template.spec.template"), STR("spec"), pod);
+    /* A gang restarts together or not at all. */
+    json_add_i64(arena, json_at(part, "template.spec"), "backoffLimit", 0);
+    if (!json_get(pod, "restartPolicy"))
+        json_add_c(arena, pod, "restartPolicy", "Never");
+}
+
+static void take_runtime(struct trainjob_build *build, const struct json *runtime)
+{
+    struct arena *arena = build->arena;
+    const struct json *template = json_at(runtime, "spec.template");
+    struct json *spec = json_clone(arena, json_get(template, "spec"));
+
+    build->policy = json_clone(arena, json_at(runtime, "spec.mlPolicy"));
+    build->body = owner_make(arena, build->object, &kind_jobset, build->object->name);
+    struct json *meta = json_get(build->body, "metadata");
+    owner_merge_map(arena, json_add_object(arena, meta, "labels"),
+                    json_at(template, "metadata.labels"));
+    owner_merge_map(arena, json_add_object(arena, meta, "annotations"),
+                    json_at(template, "metadata.annotations"));
+    if (!json_is(spec, JSON_OBJECT))
+        spec = json_new_object(arena);
+    json_set(build->body, STR("spec"), spec);
+    expand_shorthand(build, spec);
+    build->parts = json_get(spec, "replicatedJobs");
+}
+
+/* ---- overrides ---- */
+
+/* `patch` in the shape of a Job template: {"metadata": ..., "spec": {"template": ...}}. */
+static int patch_part(struct trainjob_build *build,
+                      struct json *part,
+                      const struct json *patch,
+                      struct err *err)
+{
+    struct json *template = json_make_path(build->arena, part, "template");
+
+    return patch_strategic(build->arena, &kind_job, template, patch, err);
+}
+
+static int apply_runtime_patch(struct trainjob_build *build,
+                               const struct json *entry,
+                               size_t index,
+                               struct err *err)
+{
+    const struct json *template = json_at(entry, "trainingRuntimeSpec.template");
+    struct json *meta = json_get(build->body, "metadata");
+
+    owner_merge_map(build->arena, json_get(meta, "labels"), json_at(template, "metadata.labels"));
+    owner_merge_map(build->arena, json_get(meta, "annotations"),
+                    json_at(template, "metadata.annotations"));
+    JSON_FOREACH(json_at(template, "spec.replicatedJobs"), change) {
+        struct str name = json_str(json_get(change, "name"));
+        struct json *part = trainjob_part(build, name);
+
+        if (!part)
+            return err_set(err, -EINVAL,
+                           "spec.runtimePatches[%zu]: the runtime has no replicatedJob \"" STR_FMT
+                           "\"",
+                           index, STR_ARG(name));
+        int r = patch_part(build, part, json_get(change, "template"), err);
+        if (r < 0)
+            return err_wrap(err, r, "spec.runtimePatches[%zu]", index);
+    }
+    return 0;
+}
+
+/* An entry of podTemplateOverrides, or of the older podSpecOverrides, as a patch of a Job. */
+static struct json *override_patch(struct arena *arena, const struct json *entry, bool template)
+{
+    struct json *patch = json_new_object(arena);
+    struct json *pod = json_make_path(arena, patch, "spec.template");
+    struct json *copy = json_clone(arena, entry);
+
+    json_remove(copy, STR("targetJobs"));
+    if (!template) {
+        json_set(pod, STR("spec"), copy);
+        return patch;
+    }
+    if (json_get(entry, "metadata"))
+        json_set(pod, STR("metadata"), json_clone(arena, json_get(entry, "metadata")));
+    if (json_get(entry, "spec"))
+        json_set(pod, STR("spec"), json_clone(arena, json_get(entry, "spec")));
+    return patch;
+}
+
+static int apply_override(struct trainjob_build *build,
+                          const struct json *entry,
+                          struct str where,
+                          struct err *err)
+{
+    bool template = str_starts(where, STR("spec.podTemplateOverrides"));
+    const struct json *patch = override_patch(build->arena, entry, template);
+
+    JSON_FOREACH(json_get(entry, "targetJobs"), target) {
+        struct str name = json_str(json_get(target, "name"));
+        struct json *part = trainjob_part(build, name);
+
+        if (!part)
+            return err_set(err, -EINVAL,
+                           STR_FMT ": the runtime has no replicatedJob \"" STR_FMT "\"",
+                           STR_ARG(where), STR_ARG(name));
+        int r = patch_part(build, part, patch, err);
+        if (r < 0)
+            return err_wrap(err, r, STR_FMT, STR_ARG(where));
+    }
+    return 0;
+}
+
+static int apply_overrides(struct trainjob_build *build, struct err *err)
+{
+    static const char *const lists[] = {"podSpecOverrides", "podTemplateOverrides"};
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(build->spec, "runtimePatches"), entry) {
+        int r = apply_runtime_patch(build, entry, index++, err);
+
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        index = 0;
+        JSON_FOREACH(json_get(build->spec, lists[i]), entry) {
+            struct str where = str_printf(build->arena, "spec.%s[%zu]", lists[i], index++);
+            int r = apply_override(build, entry, where, err);
+
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- labels ---- */
+
+static void copy_kai(struct arena *arena, struct json *to, const struct json *from)
+{
+    JSON_FOREACH(from, member)
+        if (str_starts(json_key(member), STR(TRAINJOB_KAI)))
+            json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+}
+
+/* spec.labels and annotations, and the scheduler's own of the TrainJob, on the JobSet and its
+ * pods. */
+static void add_labels(struct trainjob_build *build)
+{
+    static const char *const maps[] = {"labels", "annotations"};
+    struct arena *arena = build->arena;
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *own = json_get(json_get(build->tree, "metadata"), maps[i]);
+        const struct json *asked = json_get(build->spec, maps[i]);
+        struct json *to = json_make_path(arena, json_get(build->body, "metadata"), maps[i]);
+
+        owner_merge_map(arena, to, asked);
+        copy_kai(arena, to, own);
+        JSON_FOREACH(build->parts, part) {
+            struct json *meta = json_make_path(arena, part, "template.spec.template.metadata");
+
+            owner_merge_map(arena, json_make_path(arena, meta, maps[i]), asked);
+            copy_kai(arena, json_get(meta, maps[i]), own);
+        }
+    }
+}
+
+/* ---- the trainer ---- */
+
+void trainjob_env(struct arena *arena, struct json *container, const char *name, struct str value)
+{
+    struct json *env = json_get(container, "env");
+    struct json *entry = NULL;
+
+    if (!json_is(env, JSON_ARRAY))
+        env = json_add_array(arena, container, "env");
+    JSON_FOREACH(env, each)
+        if (str_is(json_str(json_get(each, "name")), name))
+            entry = each;
+    if (!entry)
+        entry = json_push(env, json_new_object(arena));
+    json_add_str(arena, entry, "name", str_dup(arena, str_from(name)));
+    json_remove(entry, STR("valueFrom"));
+    json_add_str(arena, entry, "value", str_dup(arena, value));
+}
+
+static void merge_env(struct arena *arena, struct json *container, const struct json *from)
+{
+    JSON_FOREACH(from, wanted) {
+        struct json *env = json_get(container, "env");
+        bool there = false;
+
+        if (!json_is(env, JSON_ARRAY))
+            env = json_add_array(arena, container, "env");
+        JSON_FOREACH(env, each) {
+            if (!json_equal(json_get(each, "name"), json_get(wanted, "name")))
+                continue;
+            json_remove(each, STR("value"));
+            json_remove(each, STR("valueFrom"));
+            owner_merge_map(arena, each, wanted);
+            there = true;
+        }
+        if (!there)
+            json_push(env, json_clone(arena, wanted));
+    }
+}
+
+static void merge_resources(struct arena *arena, struct json *container, const struct json *wanted)
+{
+    static const char *const kinds[] = {"requests", "limits"};
+
+    for (size_t i = 0; i < 2; i++)
+        if (json_count(json_get(wanted, kinds[i])))
+            owner_merge_map(
+                arena,
+                json_make_path(arena, json_make_path(arena, container, "resources"), kinds[i]),
+                json_get(wanted, kinds[i]));
+    if (json_get(wanted, "claims"))
+        json_set(json_make_path(arena, container, "resources"), STR("claims"),
+                 json_clone(arena, json_get(wanted, "claims")));
+}
+
+static void set_count(struct arena *arena, struct json *part, int64_t count)
+{
+    struct json *job = json_make_path(arena, part, "template.spec");
+
+    json_add_i64(arena, job, "parallelism", count);
+    json_add_i64(arena, job, "completions", count);
+}
+
+static int64_t wanted_nodes(const struct trainjob_build *build)
+{
+    int64_t nodes = json_i64_or(json_at(build->policy, "torch.numNodes"), 1);
+
+    nodes = json_i64_or(json_get(build->policy, "numNodes"), nodes);
+    nodes = json_i64_or(json_at(build->spec, "trainer.numNodes"), nodes);
+    return nodes < TRAINJOB_PODS_MAX ? nodes : TRAINJOB_PODS_MAX;
+}
+
+static int fill_trainer(struct trainjob_build *build, struct err *err)
+{
+    static const char *const fields[] = {"image", "command", "args"};
+    struct arena *arena = build->arena;
+    const struct json *trainer = json_get(build->spec, "trainer");
+    struct json *part = trainjob_step(build, "trainer");
+    struct json *node = trainjob_container(part, STR("node"));
+
+    if (!node)
+        return err_set(err, -EINVAL,
+                       "spec.runtimeRef: the runtime has no replicatedJob with the label %s: "
+                       "trainer and a container named node",
+                       TRAINJOB_STEP);
+    for (size_t i = 0; i < 3; i++)
+        if (json_get(trainer, fields[i]))
+            json_set(node, str_from(fields[i]), json_clone(arena, json_get(trainer, fields[i])));
+    merge_env(arena, node, json_get(trainer, "env"));
+    merge_resources(arena, node, json_get(trainer, "resourcesPerNode"));
+    json_add_i64(arena, part, "replicas", 1);
+    build->nodes = wanted_nodes(build);
+    set_count(arena, part, build->nodes);
+    return 0;
+}
+
+/* ---- initializers ---- */
+
+static int fill_initializer(struct trainjob_build *build, const char *which, struct err *err)
+{
+    struct arena *arena = build->arena;
+    const struct json *wanted = json_get(json_get(build->spec, "initializer"), which);
+    struct str name = str_printf(arena, "%s-initializer", which);
+    struct json *part = trainjob_step(build, name.p);
+    struct json *container = trainjob_container(part, name);
+    struct str uri = json_str(json_get(wanted, "storageUri"));
+    struct str secret = json_str_at(wanted, "secretRef.name");
+
+    if (json_is_null(wanted))
+        return 0;
+    if (!container)
+        return err_set(err, -EINVAL,
+                       "spec.initializer.%s: the runtime has no replicatedJob and container "
+                       "%s-initializer",
+                       which, which);
+    if (uri.len)
+        trainjob_env(arena, container, "STORAGE_URI", uri);
+    merge_env(arena, container, json_get(wanted, "env"));
+    if (secret.len) {
+        struct json *from = json_get(container, "envFrom");
+
+        if (!json_is(from, JSON_ARRAY))
+            from = json_add_array(arena, container, "envFrom");
+        json_add_str(arena,
+                     json_add_object(arena, json_push(from, json_new_object(arena)), "secretRef"),
+                     "name", str_dup(arena, secret));
+    }
+    return 0;
+}
+
+int trainjob_build(struct trainjob_build *build, const struct json *runtime, struct err *err)
+{
+    int r = 0;
+
+    take_runtime(build, runtime);
+    if (!json_count(build->parts))
+        return err_set(err, -EINVAL,
+                       "spec.runtimeRef: the runtime's template has no replicatedJobs");
+    r = apply_overrides(build, err);
+    if (r == 0)
+        r = fill_trainer(build, err);
+    if (r == 0)
+        r = fill_initializer(build, "dataset", err);
+    if (r == 0)
+        r = fill_initializer(build, "model", err);
+    if (r == 0)
+        r = trainjob_apply_policy(build, err);
+    if (r < 0)
+        return r;
+    add_labels(build);
+    json_add_bool(build->arena, json_get(build->body, "spec"), "suspend",
+                  json_bool_or(json_get(build->spec, "suspend"), false));
+    return 0;
+}
