@@ -83,7 +83,19 @@ static void play_binds(struct sim *sim, const struct sched_plan *plan)
     }
 }
 
-/* An evicted pod ends at once; its owner makes a new one, which waits. */
+/* The pod ends; its owner makes a new one, which waits. */
+static void end_pod(struct sim *sim, struct sim_pod *pod)
+{
+    pod->ends = 0;
+    sched_drop_pod(sim->sched, pod->spec.ns, pod->spec.name);
+    pod->spec.phase = SCHED_PENDING;
+    pod->spec.node = STR_NONE;
+    pod->spec.uid =
+        str_printf(sim->arena, STR_FMT "-again-%u", STR_ARG(pod->spec.uid), pod->evicted);
+    pod->spec.gpu_group_count = pod->spec.device_count = 0;
+    sched_put_pod(sim->sched, &pod->spec);
+}
+
 static void play_evicts(struct sim *sim, const struct sched_plan *plan)
 {
     for (size_t i = 0; i < plan->evict_count; i++) {
@@ -97,14 +109,31 @@ static void play_evicts(struct sim *sim, const struct sched_plan *plan)
                                        .message = str_dup(sim->arena, evict->message),
                                        .moved = evict->moved});
         pod->evicted++;
-        sched_drop_pod(sim->sched, pod->spec.ns, pod->spec.name);
-        pod->spec.phase = SCHED_PENDING;
-        pod->spec.node = STR_NONE;
-        pod->spec.uid =
-            str_printf(sim->arena, STR_FMT "-again-%u", STR_ARG(pod->spec.uid), pod->evicted);
-        pod->spec.gpu_group_count = pod->spec.device_count = 0;
-        sched_put_pod(sim->sched, &pod->spec);
+        if (pod->lingers) {
+            pod->ends = sim->cycle + pod->lingers;
+            pod->spec.phase = SCHED_RELEASING;
+            sched_put_pod(sim->sched, &pod->spec);
+        } else {
+            end_pod(sim, pod);
+        }
     }
+}
+
+/* Submits and ends what is due in this cycle; true: something is due later. */
+static bool pass_time(struct sim *sim)
+{
+    bool later = false;
+
+    for (size_t i = 0; i < sim->pods.count; i++) {
+        struct sim_pod *pod = &sim->pods.items[i];
+
+        if (pod->from == sim->cycle)
+            sched_put_pod(sim->sched, &pod->spec);
+        if (pod->ends == sim->cycle)
+            end_pod(sim, pod);
+        later = later || pod->from > sim->cycle || pod->ends > sim->cycle;
+    }
+    return later;
 }
 
 static void keep_waiting(struct sim *sim, const struct sched_plan *plan)
@@ -125,9 +154,10 @@ static void run_cycles(struct sim *sim, int64_t most)
     for (sim->cycle = 1; changing && sim->cycle <= most; sim->cycle++) {
         struct arena arena = {0};
         struct sched_plan plan;
+        bool later = pass_time(sim);
 
         sched_cycle(sim->sched, START_MS + sim->cycle * CYCLE_MS, &arena, &plan);
-        changing = plan.bind_count || plan.evict_count;
+        changing = later || plan.bind_count || plan.evict_count;
         play_evicts(sim, &plan);
         play_binds(sim, &plan);
         keep_waiting(sim, &plan);
@@ -155,11 +185,11 @@ static void write_table(struct sim *sim, struct buf *out)
     for (size_t i = 0; i < sim->pods.count; i++) {
         const struct sim_pod *pod = &sim->pods.items[i];
         const struct sched_waiting *why = sim_waiting(sim, pod);
-        bool waits = pod->spec.phase == SCHED_PENDING;
+        bool waits = pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED;
 
         table_add(&table, pod->spec.name);
         table_add(&table, pod->spec.group);
-        table_add(&table, waits ? STR("Waiting") : STR("Running"));
+        table_add(&table, waits ? STR("Waiting") : pod->ends ? STR("Ending") : STR("Running"));
         table_add(&table, pod->spec.node.len ? pod->spec.node : STR("-"));
         table_add(&table, waits && why ? why->message : STR(""));
     }
@@ -179,6 +209,18 @@ static void write_table(struct sim *sim, struct buf *out)
     table_write(out, &table, true);
 }
 
+/* Every waiting group once, with all that is known about it. */
+static void write_waiting(struct sim *sim, struct json *list)
+{
+    for (size_t i = 0; i < sim->waiting.count; i++) {
+        struct sched_explanation explanation;
+
+        if (sched_explain(sim->sched, sim->waiting.items[i].ns, sim->waiting.items[i].group,
+                          sim->arena, &explanation))
+            json_push(list, sched_explanation_json(sim->arena, &explanation));
+    }
+}
+
 static void write_json(struct sim *sim, struct buf *out)
 {
     struct json *top = json_new_object(sim->arena);
@@ -188,13 +230,13 @@ static void write_json(struct sim *sim, struct buf *out)
     for (size_t i = 0; i < sim->pods.count; i++) {
         const struct sim_pod *pod = &sim->pods.items[i];
         const struct sched_waiting *why = sim_waiting(sim, pod);
-        bool waits = pod->spec.phase == SCHED_PENDING;
+        bool waits = pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED;
         struct json *item = json_push(pods, json_new_object(sim->arena));
 
         json_add_str(sim->arena, item, "namespace", pod->spec.ns);
         json_add_str(sim->arena, item, "name", pod->spec.name);
         json_add_str(sim->arena, item, "group", pod->spec.group);
-        json_add_c(sim->arena, item, "state", waits ? "Waiting" : "Running");
+        json_add_c(sim->arena, item, "state", waits ? "Waiting" : pod->ends ? "Ending" : "Running");
         if (pod->spec.node.len)
             json_add_str(sim->arena, item, "node", pod->spec.node);
         if (waits && why) {
@@ -202,6 +244,7 @@ static void write_json(struct sim *sim, struct buf *out)
             json_add_str(sim->arena, item, "message", why->message);
         }
     }
+    write_waiting(sim, json_add_array(sim->arena, top, "waiting"));
     for (size_t i = 0; i < sim->evictions.count; i++) {
         const struct sim_eviction *eviction = &sim->evictions.items[i];
         struct json *item = json_push(evictions, json_new_object(sim->arena));

@@ -15,6 +15,9 @@ struct json;
 /* simulate: the parts of `muster simulate`. Everything lives in one arena until the end. */
 struct sim_pod {
     struct sched_pod spec;
+    int64_t from;     /* cycle in which it is submitted; 0: before the first */
+    int64_t lingers;  /* cycles it takes to end when evicted */
+    int64_t ends;     /* cycle in which it does; 0: it is not ending */
     unsigned evicted; /* times */
 };
 

@@ -31,11 +31,14 @@
  *               labels: {rack: r1}, taints: [dedicated]}]     # a-0 .. a-3 with count
  *     queues: [{name: q, parent: p, quota: 4, limit: 8, weight: 1, priority: 100}]   # GPUs
  *     gangs:  [{name: g, queue: q, pods: 2, min: 1, gpus: 1, cpus: 1, fraction: 0.5,
- *               gpuMemory: 2000, priority: 50, preemptible: true, at: [a-0, a-1], ending: false,
- *               apart: rack, required: rack, preferred: rack, topology: dc, selector: {k: v},
- *               tolerate: dedicated, age: 5m}]    # `at`: already running there
- *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text"},
- *              {evictions: 1}, {evicted: pod}]
+ *               gpuMemory: 2000, priority: 50, preemptible: true|false|semi, at: [a-0, a-1],
+ * ending: false, apart: rack, required: rack, preferred: rack, topology: dc, selector: {k: v},
+ *               tolerate: dedicated, age: 5m, deadline: 1h, from: 3, lingers: 2}]
+ *             # `at`: already running there; `from`: submitted in that cycle;
+ *             # `lingers`: cycles that its pods take to end when evicted
+ *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text", place: 1,
+ *               change: "text"},
+ *              {pod: g-0, at: [a-0]}, {evictions: 1}, {evicted: pod}]
  */
 
 static int bad(struct err *err, const char *path, const char *what, const char *field)
@@ -49,10 +52,11 @@ static void sim_start(struct sim *sim)
         sim->sched = sched_new(&sim->config);
 }
 
-static void add_pod(struct sim *sim, const struct sched_pod *spec)
+static void add_pod(struct sim *sim, const struct sim_pod *pod)
 {
-    VEC_PUSH(sim->arena, &sim->pods, (struct sim_pod){.spec = *spec});
-    sched_put_pod(sim->sched, spec);
+    VEC_PUSH(sim->arena, &sim->pods, *pod);
+    if (!pod->from)
+        sched_put_pod(sim->sched, &pod->spec);
 }
 
 /* ---- manifests ---- */
@@ -105,7 +109,7 @@ static int load_pod(struct sim *sim, const struct object *object, struct err *er
                             .min_member = 1,
                             .priority_class = json_str_at(decode.tree, "spec.priorityClassName")});
     }
-    add_pod(sim, &pod);
+    add_pod(sim, &(struct sim_pod){.spec = pod});
     return 0;
 }
 
@@ -156,6 +160,14 @@ static int64_t bytes_or(const struct json *value, int64_t otherwise)
     if (!json_is_null(value))
         (void)quantity_whole_json(value, &bytes, NULL);
     return bytes;
+}
+
+static int64_t duration_or(const struct json *value, int64_t otherwise)
+{
+    int64_t ms = otherwise;
+
+    (void)time_parse_duration(json_str(value), &ms);
+    return ms;
 }
 
 static struct sched_label *labels_of(struct sim *sim, const struct json *from, size_t *ret_count)
@@ -231,9 +243,11 @@ static struct sched_group gang_group(struct sim *sim, const struct json *from, i
         .min_member = json_i64_or(json_get(from, "min"), json_i64_or(json_get(from, "pods"), 1)),
         .has_priority = true,
         .priority = json_i64_or(json_get(from, "priority"), 50),
-        .preemptibility = json_is_null(preemptible)          ? SCHED_BY_PRIORITY
-                          : json_bool_or(preemptible, false) ? SCHED_PREEMPTIBLE
-                                                             : SCHED_NON_PREEMPTIBLE,
+        .preemptibility = str_is(json_str(preemptible), "semi") ? SCHED_SEMI_PREEMPTIBLE
+                          : json_is_null(preemptible)           ? SCHED_BY_PRIORITY
+                          : json_bool_or(preemptible, false)    ? SCHED_PREEMPTIBLE
+                                                                : SCHED_NON_PREEMPTIBLE,
+        .held = json_bool_or(json_get(from, "held"), false),
         .topology = {json_str(json_get(from, "topology")), json_str(json_get(from, "required")),
                      json_str(json_get(from, "preferred"))},
     };
@@ -292,7 +306,9 @@ static void load_gang(struct sim *sim, const struct json *from, int64_t number)
         .gpu_fraction_micro = (int64_t)(number_or(json_get(from, "fraction"), 0) * 1e6 + 0.5),
         .gpu_memory_mib = json_i64_or(json_get(from, "gpuMemory"), 0),
         .gpu_devices = json_i64_or(json_get(from, "devices"), 1),
+        .deadline_ms = duration_or(json_get(from, "deadline"), 0),
         .role_rank = 2,
+        .invalid = json_str(json_get(from, "invalid")),
     };
 
     sched_put_group(sim->sched, &group);
@@ -307,7 +323,9 @@ static void load_gang(struct sim *sim, const struct json *from, int64_t number)
         *share = json_str(json_get(from, "device"));
         pod.gpu_groups = share;
         pod.gpu_group_count = pod.node.len && share->len ? 1 : 0;
-        add_pod(sim, &pod);
+        add_pod(sim, &(struct sim_pod){.spec = pod,
+                                       .from = json_i64_or(json_get(from, "from"), 0),
+                                       .lingers = json_i64_or(json_get(from, "lingers"), 0)});
     }
 }
 
@@ -437,6 +455,36 @@ static bool unmet(const struct sim_expectation *expectation, struct str what, st
     return false;
 }
 
+static bool pod_met(const struct sim *sim, const struct sim_expectation *expectation)
+{
+    struct str name = json_str(json_get(expectation->json, "pod"));
+
+    for (size_t i = 0; i < sim->pods.count; i++)
+        if (str_eq(sim->pods.items[i].spec.name, name))
+            return is_on(json_get(expectation->json, "at"), sim->pods.items[i].spec.node) ||
+                   unmet(expectation, str_printf(sim->arena, STR_FMT " elsewhere", STR_ARG(name)),
+                         sim->pods.items[i].spec.node);
+    return unmet(expectation, name, STR("there is no such pod"));
+}
+
+static bool change_met(struct sim *sim,
+                       const struct sim_expectation *expectation,
+                       const struct sched_waiting *why)
+{
+    struct str change = json_str(json_get(expectation->json, "change"));
+    int64_t place = json_i64_or(json_get(expectation->json, "place"), 0);
+    struct sched_explanation explanation = {0};
+
+    if (!change.len && !place)
+        return true;
+    (void)sched_explain(sim->sched, why->ns, why->group, sim->arena, &explanation);
+    if (change.len && !str_contains(explanation.change, change))
+        return unmet(expectation, change, explanation.change);
+    return !place || place == (int64_t)explanation.place ||
+           unmet(expectation, str_printf(sim->arena, "place %lld", (long long)place),
+                 str_printf(sim->arena, "it is %u", explanation.place));
+}
+
 static bool gang_met(struct sim *sim, const struct sim_expectation *expectation)
 {
     const struct json *want = expectation->json;
@@ -458,7 +506,8 @@ static bool gang_met(struct sim *sim, const struct sim_expectation *expectation)
             !is_on(json_get(want, "at"), pod->spec.node))
             return unmet(expectation, str_printf(sim->arena, STR_FMT " elsewhere", STR_ARG(name)),
                          str_printf(sim->arena, "it is on " STR_FMT, STR_ARG(pod->spec.node)));
-        if (pod->spec.phase == SCHED_PENDING && sim_waiting(sim, pod))
+        if ((pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED) &&
+            sim_waiting(sim, pod))
             why = sim_waiting(sim, pod);
     }
     if (!known)
@@ -474,6 +523,8 @@ static bool gang_met(struct sim *sim, const struct sim_expectation *expectation)
                      str_printf(sim->arena, STR_FMT " to wait with " STR_FMT, STR_ARG(name),
                                 STR_ARG(reason)),
                      why ? str_from(sched_reason_word(why->reason)) : STR("it does not wait"));
+    if (why && !change_met(sim, expectation, why))
+        return false;
     if (says.len && (!why || !str_contains(why->message, says)))
         return unmet(expectation, says, why ? why->message : STR("it does not wait"));
     return true;
@@ -484,6 +535,8 @@ static bool met(struct sim *sim, const struct sim_expectation *expectation)
     const struct json *want = expectation->json;
     struct str evicted = json_str(json_get(want, "evicted"));
 
+    if (json_get(want, "pod"))
+        return pod_met(sim, expectation);
     if (json_get(want, "gang"))
         return gang_met(sim, expectation);
     if (json_get(want, "evictions") &&

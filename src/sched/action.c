@@ -184,7 +184,7 @@ static bool reclaim_for(struct sched *sched, struct group *group)
         return false;
     reclaim_queues(sched, &search.reclaim);
     search.reclaim.queue = (int)group->queue->index;
-    search.reclaim.preemptible = group->preemptible;
+    search.reclaim.preemptible = !group_fixed(group);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         search.reclaim.request[r] = queue_units(r, request[r]);
     if (!sched->config.without_proportion && !reclaim_may_start(&search.reclaim))
@@ -219,8 +219,8 @@ static bool preempt_for(struct sched *sched, struct group *group)
         return false;
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
-    if (!search.tasks.count || (!group->preemptible && queue_check(sched, group, request, &queue,
-                                                                   &resource) == QUEUE_OVER_QUOTA))
+    if (!search.tasks.count || (group_fixed(group) && queue_check(sched, group, request, &queue,
+                                                                  &resource) == QUEUE_OVER_QUOTA))
         return false;
     return search_run(&search);
 }
@@ -243,7 +243,7 @@ static bool consolidate_for(struct sched *sched, struct group *group)
 
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
-    if (!search.tasks.count || !group->preemptible || !enough_in_sum(group, request))
+    if (!search.tasks.count || group_fixed(group) || !enough_in_sum(group, request))
         return false;
     return search_run(&search);
 }

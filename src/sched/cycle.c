@@ -30,7 +30,8 @@ void pending_order(struct sched *sched, struct order *order)
     for (size_t q = 0; q < sched->queues.count; q++) {
         struct queue *queue = sched->queues.items[q];
         for (size_t i = 0; i < queue->pending.count; i++)
-            if (group_eligible(sched, queue->pending.items[i]))
+            if (queue->pending.items[i]->count[ST_PENDING] &&
+                group_eligible(sched, queue->pending.items[i]))
                 order_push(order, queue->pending.items[i]);
     }
 }
@@ -107,8 +108,8 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
             actions[action](sched);
     }
     sched->trying = false;
-    keeps_close(sched);
     plan_emit(sched, ret);
+    keeps_close(sched);
     /* Evicted pods no longer count against their queues, which may let what they made room for
      * start on room that is idle: another cycle finds out. */
     sched->changed = ret->evict_count > 0;

@@ -26,4 +26,3 @@ void plan_emit(struct sched *sched, struct sched_plan *ret);
 
 /* explain.c */
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure);
-struct str explain_group(struct sched *sched, struct group *group, enum sched_reason *ret);

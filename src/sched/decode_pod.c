@@ -288,6 +288,15 @@ static void take_affinity(struct decode *decode, struct sched_pod *pod)
         pod_terms(decode->arena, json_get(away, soft), true, &pod->anti_affinity_preference_count);
 }
 
+static struct sched_port port_of(const struct json *port)
+{
+    struct str protocol = json_str(json_get(port, "protocol"));
+
+    return (struct sched_port){.address = json_str(json_get(port, "hostIP")),
+                               .protocol = protocol.len ? protocol : STR("TCP"),
+                               .port = (int32_t)json_i64_or(json_get(port, "hostPort"), 0)};
+}
+
 static void take_constraints(struct decode *decode, struct sched_pod *pod)
 {
     const struct json *spec = json_get(decode->tree, "spec");
@@ -322,10 +331,7 @@ static void take_constraints(struct decode *decode, struct sched_pod *pod)
     JSON_FOREACH(json_get(spec, "containers"), container)
         JSON_FOREACH(json_get(container, "ports"), port)
             if (json_i64_or(json_get(port, "hostPort"), 0) > 0)
-                VEC_PUSH(decode->arena, &ports,
-                         (struct sched_port){json_str(json_get(port, "hostIP")),
-                                             json_str(json_get(port, "protocol")),
-                                             (int32_t)json_i64_or(json_get(port, "hostPort"), 0)});
+                VEC_PUSH(decode->arena, &ports, port_of(port));
     pod->node_selector = selector.items;
     pod->node_selector_count = selector.count;
     pod->tolerations = tolerations.items;

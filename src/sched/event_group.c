@@ -140,6 +140,8 @@ void group_free(struct sched *sched, struct group *group)
     heap_str_free(group->ns);
     heap_str_free(group->name);
     heap_str_free(group->message);
+    heap_str_free(group->why_queue);
+    mem_free(group->why);
     mem_free(group->failure);
     mem_free(group);
 }

@@ -75,13 +75,14 @@ static void pod_wants(struct sched *sched, struct pod *pod)
             const struct claim *claim = pod->claims[i];
             uint32_t res = RES_GPU;
 
-            if (!claim->known)
-                continue;
-            if (claim->gpu)
-                pod->gpus += claim->spec.device_count;
-            else
+            /* A place for every claim, so that claims_settled() finds it. */
+            int64_t count = claim->known ? claim->spec.device_count : 0;
+
+            if (claim->known && !claim->gpu)
                 res = res_id(sched, claim->spec.device_class);
-            pod->wants[pod->want_count++] = (struct want){res, claim->spec.device_count};
+            else
+                pod->gpus += count;
+            pod->wants[pod->want_count++] = (struct want){res, count};
         }
     }
     pod_ask(sched, pod);
@@ -95,6 +96,7 @@ void pod_reclaimed(struct sched *sched, struct pod *pod)
     memcpy(place.shares, pod->shares, sizeof(place.shares));
     pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
     pod_wants(sched, pod);
+    claims_settled(sched, pod);
     pod_set(sched, pod, place.status, place.node, place.shares, place.share_count);
 }
 
@@ -162,6 +164,7 @@ void pod_out(struct sched *sched, struct pod *pod)
     if (pod->group && pod->set != SET_NONE) {
         pod->group->sets[pod->set].count[ST_GATED]--;
         pod->group->count[ST_GATED]--;
+        group_lists(pod->group);
     }
     pod_leave_group(sched, pod);
     pod_claims_dropped(sched, pod);
@@ -349,6 +352,7 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod_take_claims(sched, pod, spec);
     pod_join_group(sched, pod, spec);
     pod_wants(sched, pod);
+    claims_settled(sched, pod);
     pod_enter(sched, pod, spec, &decided);
     if (planned && !ST_IN(pod->status, ST_USED))
         pod_forget_devices(pod);

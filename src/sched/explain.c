@@ -1,3 +1,5 @@
+#include "sched/explain.h"
+
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -5,6 +7,7 @@
 #include "sched/cycle.h"
 #include "sched/place.h"
 #include "sched/queue.h"
+#include "sched/reserve.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -14,7 +17,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Why a group waits, in one sentence that says what it needs and what there is. */
+/* Why a group waits: a record for programs, and one sentence that says what it needs and what there
+ * is. Both are kept with the group. They are worked out again when something about the matter
+ * changes (the digest), or when they are old; a cycle that changes nothing for a group costs it a
+ * comparison. */
 
 #define X_WORD(name, word) [SCHED_REASON_##name] = word,
 const char *sched_reason_word(enum sched_reason reason)
@@ -23,6 +29,22 @@ const char *sched_reason_word(enum sched_reason reason)
     return words[reason];
 }
 #undef X_WORD
+
+const char *sched_filter_word(enum sched_filter filter)
+{
+#define X_WORD(name, word, text) [SCHED_FILTER_##name] = word,
+    static const char *const words[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_WORD)};
+#undef X_WORD
+    return words[filter];
+}
+
+const char *sched_filter_text(enum sched_filter filter)
+{
+#define X_TEXT(name, word, text) [SCHED_FILTER_##name] = text,
+    static const char *const texts[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_TEXT)};
+#undef X_TEXT
+    return texts[filter];
+}
 
 const char *sched_action_word(enum sched_action action)
 {
@@ -55,7 +77,7 @@ void explain_failure(struct sched *sched, struct group *group, const struct fail
 }
 
 /* "8 GPUs", "1 GPU", "2.5 GPUs", "4 CPUs", "16 GiB of memory" */
-static struct str amount_text(struct arena *arena, int r, int64_t amount)
+struct str explain_amount(struct arena *arena, int r, int64_t amount)
 {
     if (r == SCHED_GPU) {
         if (amount % GPU_MILLI == 0)
@@ -75,156 +97,444 @@ static struct str amount_text(struct arena *arena, int r, int64_t amount)
     return str_printf(arena, "%lld MiB of memory", (long long)(amount >> 20));
 }
 
-static struct str needs_text(struct sched *sched, struct group *group)
-{
-    struct pod_vec tasks = {0};
-    int64_t request[SCHED_RESOURCES];
-    int main = SCHED_GPU;
+/* ---- the matter ---- */
+/* What is looked at to say why a group waits. */
+struct matter {
+    struct sched *sched;
+    struct group *group;
+    struct pod_vec tasks;          /* what has to be placed next */
+    const struct failure *failure; /* of this cycle; NULL: it was not tried */
+    struct pod *pod;               /* that did not fit, or that cannot be used */
+    struct sched_why why;
+    const struct queue *queue; /* that stands in the way; NULL: its own */
+};
 
-    group_tasks(sched, group, false, &tasks);
-    tasks_request(&tasks, request);
-    if (!request[SCHED_GPU])
-        main = request[SCHED_CPU] ? SCHED_CPU : SCHED_MEMORY;
-    struct str amount = amount_text(sched->arena, main, request[main]);
-    if (tasks.count <= 1)
-        return str_printf(sched->arena, "needs " STR_FMT, STR_ARG(amount));
-    return str_printf(sched->arena, "needs " STR_FMT " in a gang of %zu pods", STR_ARG(amount),
-                      tasks.count);
+static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
+
+static int64_t unit_of(int r)
+{
+    return r == SCHED_GPU ? GPU_MILLI : 1;
 }
 
-static struct str free_text(struct sched *sched, const struct group *group, int r)
+static int64_t units_of(int r, double amount)
 {
-    static const uint32_t ids[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
-    const struct pool *pool = group->queue->pool;
-    int64_t unused = 0;
-    int64_t total = 0;
-    int64_t unit = r == SCHED_GPU ? GPU_MILLI : 1;
+    return (int64_t)(r == SCHED_GPU ? amount * GPU_MILLI : amount);
+}
+
+/* A pod that can never be placed as it is. */
+static struct pod *invalid_pod(const struct matter *matter)
+{
+    for (size_t i = 0; i < matter->tasks.count; i++)
+        if (matter->tasks.items[i]->shape->spec.invalid.len ||
+            matter->tasks.items[i]->shape->spec.legacy_mig)
+            return matter->tasks.items[i];
+    return NULL;
+}
+
+static bool short_in_sum(struct matter *matter)
+{
+    struct sched_why *why = &matter->why;
+
+    for (int r = SCHED_RESOURCES; r-- > 0;) {
+        if (why->request[r] <= why->free[r])
+            continue;
+        why->resource = (enum sched_resource)r;
+        why->missing = why->request[r] - why->free[r];
+        return true;
+    }
+    return false;
+}
+
+/* The least that is missing on any node that could hold the pod, of what it is short of there. */
+static void short_on_node(struct matter *matter, bool when_empty)
+{
+    const struct pool *pool = matter->group->queue->pool;
+    const struct pod *pod = matter->pod;
+    int64_t best = INT64_MAX;
 
     for (size_t i = 0; i < pool->nodes.count; i++) {
         const struct node *node = pool->nodes.items[i];
-        if (!node->schedulable)
+
+        if (!filter_allowed(matter->sched, pod->shape, node))
             continue;
-        unused += i64_max(0, node->idle[ids[r]]);
-        total += node->total[ids[r]];
+        for (size_t w = 0; w < pod->want_count; w++) {
+            uint32_t res = pod->wants[w].res;
+            int64_t room = when_empty ? node->total[res] : node->idle[res];
+            int64_t missing = pod->wants[w].amount - room;
+
+            if (missing <= 0 || res >= RES_PODS)
+                continue;
+            int r = res == RES_GPU ? SCHED_GPU : res == RES_CPU ? SCHED_CPU : SCHED_MEMORY;
+            if (missing * unit_of(r) >= best && r == (int)matter->why.resource)
+                continue;
+            if (r < (int)matter->why.resource && best != INT64_MAX)
+                continue; /* GPUs say more than memory, memory more than CPU */
+            best = missing * unit_of(r);
+            matter->why.resource = (enum sched_resource)r;
+            matter->why.missing = best;
+        }
     }
-    struct str all = amount_text(sched->arena, r, total * unit);
+}
+
+/* A pod found no node: which of the many reasons for that binds. */
+static enum sched_reason no_node_reason(struct matter *matter)
+{
+    uint32_t *nodes = matter->why.nodes;
+    const uint32_t turned[] = {SCHED_FILTER_UNREADY, SCHED_FILTER_SELECTOR, SCHED_FILTER_TAINT,
+                               SCHED_FILTER_GPU_TYPE};
+    uint32_t all = 0;
+    uint32_t out = 0;
+
+    place_count(matter->sched, matter->pod, nodes);
+    for (size_t i = 0; i <= SCHED_FILTER_COUNT; i++)
+        all += nodes[i];
+    for (size_t i = 0; i < sizeof(turned) / sizeof(*turned); i++)
+        out += nodes[turned[i]];
+    if (out == all)
+        return SCHED_REASON_NO_NODE;
+    if (out + nodes[SCHED_FILTER_TOO_SMALL] == all) {
+        short_on_node(matter, true);
+        return SCHED_REASON_TOO_BIG;
+    }
+    bool some = nodes[SCHED_FILTER_COUNT] > 0;
+    if (!some && nodes[SCHED_FILTER_RESERVED])
+        return SCHED_REASON_RESERVED;
+    if (!some &&
+        (nodes[SCHED_FILTER_AFFINITY] || nodes[SCHED_FILTER_SPREAD] || nodes[SCHED_FILTER_PORT]))
+        return SCHED_REASON_AFFINITY;
+    if (short_in_sum(matter))
+        return SCHED_REASON_NO_ROOM;
+    if (!matter->pod->shape->local) /* some have room for one: the pods keep each other away */
+        return SCHED_REASON_AFFINITY;
+    if (matter->pod->shape->shared || !matter->tasks.count)
+        return SCHED_REASON_FRAGMENTED;
+    short_on_node(matter, false);
+    return SCHED_REASON_FRAGMENTED;
+}
+
+static enum sched_reason failure_reason(struct matter *matter)
+{
+    const struct failure *failure = matter->failure;
+    struct sched_why *why = &matter->why;
+    int r = (int)failure->resource;
+
+    if (failure->reason == SCHED_REASON_OVER_LIMIT || failure->reason == SCHED_REASON_OVER_QUOTA) {
+        bool limit = failure->reason == SCHED_REASON_OVER_LIMIT;
+        const struct queue *queue = failure->queue;
+        double most = limit ? queue->spec.quota[r].limit : queue->spec.quota[r].quota;
+        int64_t used =
+            limit ? queue->allocated[r] + queue->kept[r] : queue->fixed[r] + queue->kept_fixed[r];
+
+        matter->queue = queue;
+        why->resource = failure->resource;
+        why->missing = used + why->request[r] - units_of(r, most);
+        return failure->reason;
+    }
+    if (failure->reason != SCHED_REASON_NO_ROOM)
+        return failure->reason;
+    matter->pod = failure->pod;
+    return no_node_reason(matter);
+}
+
+static int64_t lacking_pods(const struct group *group, const struct set **ret)
+{
+    for (uint32_t i = 1; i < group->set_count; i++) {
+        const struct set *set = &group->sets[i];
+        int64_t have = set_active(set) + set->count[ST_PENDING];
+
+        *ret = set;
+        if (set->leaf && have < set->min && set_required(group, i))
+            return set->min - have;
+    }
+    return 0;
+}
+
+static enum sched_reason reason_of(struct matter *matter)
+{
+    const struct group *group = matter->group;
+    const struct queue *queue = group->queue;
+    const struct set *set = NULL;
+
+    if (!group->known)
+        return SCHED_REASON_NO_GROUP;
+    if (!queue)
+        return SCHED_REASON_NO_QUEUE;
+    if (queue->broken || queue->children.count || !str_eq(group->spec.pool, queue->spec.pool))
+        return SCHED_REASON_QUEUE_BROKEN;
+    if (group->spec.held)
+        return SCHED_REASON_HELD;
+    if (!group_ready(group)) {
+        matter->why.missing = lacking_pods(group, &set);
+        return set && set->count[ST_GATED] >= matter->why.missing && matter->why.missing
+                   ? SCHED_REASON_GATED
+                   : SCHED_REASON_NOT_READY;
+    }
+    if (group->count[ST_PIPELINED])
+        return SCHED_REASON_TERMINATING;
+    matter->pod = invalid_pod(matter);
+    if (matter->pod)
+        return SCHED_REASON_INVALID;
+    if (!matter->failure || matter->failure->reason == SCHED_REASON_NONE)
+        return SCHED_REASON_IN_LINE;
+    return failure_reason(matter);
+}
+
+/* ---- sentences ---- */
+static struct str needs_text(struct matter *matter)
+{
+    struct arena *arena = matter->sched->arena;
+    const int64_t *request = matter->why.request;
+    int main = request[SCHED_GPU] ? SCHED_GPU : request[SCHED_CPU] ? SCHED_CPU : SCHED_MEMORY;
+    struct str amount = explain_amount(arena, main, request[main]);
+
+    if (matter->tasks.count <= 1)
+        return str_printf(arena, "needs " STR_FMT, STR_ARG(amount));
+    return str_printf(arena, "needs " STR_FMT " in a gang of %zu pods", STR_ARG(amount),
+                      matter->tasks.count);
+}
+
+static struct str free_text(const struct matter *matter, int r)
+{
+    struct arena *arena = matter->sched->arena;
+    int64_t unused = matter->why.free[r];
+    struct str all = explain_amount(arena, r, matter->why.total[r]);
+
     if (r == SCHED_GPU)
-        return str_printf(sched->arena, "%lld of " STR_FMT " %s free", (long long)unused,
-                          STR_ARG(all), total == 1 ? "is" : "are");
-    struct str some = amount_text(sched->arena, r, unused * unit);
-    return str_printf(sched->arena, STR_FMT " of " STR_FMT " are free", STR_ARG(some),
-                      STR_ARG(all));
+        return str_printf(arena, "%lld of " STR_FMT " %s free", (long long)(unused / GPU_MILLI),
+                          STR_ARG(all), matter->why.total[r] == GPU_MILLI ? "is" : "are");
+    return str_printf(arena, STR_FMT " of " STR_FMT " are free",
+                      STR_ARG(explain_amount(arena, r, unused)), STR_ARG(all));
 }
 
 /* "3 nodes short of GPUs, 1 node with a taint the pod does not tolerate" */
-static struct str nodes_text(struct sched *sched, struct group *group, struct pod *pod)
+static struct str nodes_text(const struct matter *matter)
 {
-    const struct pool *pool = group->queue->pool;
-    size_t counts[PLACE_FILTER_COUNT + 1] = {0};
+    struct arena *arena = matter->sched->arena;
+    const uint32_t *nodes = matter->why.nodes;
     struct str text = STR_NONE;
 
-    for (size_t i = 0; i < pool->nodes.count; i++)
-        counts[place_verdict(sched, pod, pool->nodes.items[i])]++;
-    for (unsigned f = 0; f < PLACE_FILTER_COUNT; f++)
-        if (counts[f])
-            text = str_printf(sched->arena, STR_FMT "%s%zu node%s %s", STR_ARG(text),
-                              text.len ? ", " : "", counts[f], counts[f] == 1 ? "" : "s",
-                              place_filter_text((enum place_filter)f));
-    return text.len ? text : str_printf(sched->arena, "there are no nodes");
+    for (unsigned f = 0; f < SCHED_FILTER_COUNT; f++)
+        if (nodes[f])
+            text = str_printf(arena, STR_FMT "%s%u node%s %s", STR_ARG(text), text.len ? ", " : "",
+                              nodes[f], nodes[f] == 1 ? "" : "s",
+                              sched_filter_text((enum sched_filter)f));
+    if (nodes[SCHED_FILTER_COUNT])
+        return str_printf(arena, STR_FMT "%s%u node%s with room for one pod", STR_ARG(text),
+                          text.len ? ", " : "", nodes[SCHED_FILTER_COUNT],
+                          nodes[SCHED_FILTER_COUNT] == 1 ? "" : "s");
+    return text.len ? text : str_printf(arena, "there are no nodes");
 }
 
-static struct str failure_text(struct sched *sched, struct group *group, enum sched_reason *ret)
+static struct str quota_text(struct matter *matter, enum sched_reason reason)
 {
     static const char *const names[SCHED_RESOURCES] = {"CPU", "memory", "GPU"};
-    const struct failure *failure = group->failure;
-    struct str needs = needs_text(sched, group);
-    const struct queue *queue = failure->queue;
-    int r = (int)failure->resource;
+    struct arena *arena = matter->sched->arena;
+    const struct queue *queue = matter->queue;
+    int r = (int)matter->why.resource;
+    bool limit = reason == SCHED_REASON_OVER_LIMIT;
+    double most = limit ? queue->spec.quota[r].limit : queue->spec.quota[r].quota;
+    struct str used = explain_amount(arena, r, limit ? queue->allocated[r] : queue->fixed[r]);
+    struct str bound = explain_amount(arena, r, units_of(r, most));
+    int64_t kept = limit ? queue->kept[r] : queue->kept_fixed[r];
+    struct str held = kept && !matter->group->keep
+                          ? str_printf(arena, ", " STR_FMT " of it kept for who waited longer",
+                                       STR_ARG(explain_amount(arena, r, kept)))
+                          : STR_NONE;
 
-    *ret = failure->reason;
-    if (failure->reason == SCHED_REASON_OVER_LIMIT)
-        return str_printf(sched->arena,
+    if (limit)
+        return str_printf(arena,
                           STR_FMT "; queue " STR_FMT " uses " STR_FMT
-                                  " and its %s limit is " STR_FMT,
-                          STR_ARG(needs), STR_ARG(queue->name),
-                          STR_ARG(amount_text(sched->arena, r, queue->allocated[r])), names[r],
-                          STR_ARG(amount_text(sched->arena, r,
-                                              (int64_t)(queue->spec.quota[r].limit *
-                                                        (r == SCHED_GPU ? GPU_MILLI : 1)))));
-    if (failure->reason == SCHED_REASON_OVER_QUOTA)
-        return str_printf(sched->arena,
-                          STR_FMT " and is not preemptible; queue " STR_FMT " uses " STR_FMT
-                                  " of its %s quota of " STR_FMT " for such work",
-                          STR_ARG(needs), STR_ARG(queue->name),
-                          STR_ARG(amount_text(sched->arena, r, queue->fixed[r])), names[r],
-                          STR_ARG(amount_text(sched->arena, r,
-                                              (int64_t)(queue->spec.quota[r].quota *
-                                                        (r == SCHED_GPU ? GPU_MILLI : 1)))));
-    if (failure->reason == SCHED_REASON_TOPOLOGY)
-        return str_printf(sched->arena, STR_FMT "; " STR_FMT, STR_ARG(needs),
-                          STR_ARG(failure->text));
-    int64_t gpu = failure->pod ? failure->pod->ask[SCHED_GPU] : 0;
-    struct str free = free_text(sched, group, gpu ? SCHED_GPU : SCHED_CPU);
-    if (!failure->pod)
-        return str_printf(sched->arena, STR_FMT "; " STR_FMT, STR_ARG(needs), STR_ARG(free));
-    return str_printf(sched->arena, STR_FMT "; " STR_FMT " (" STR_FMT ")", STR_ARG(needs),
-                      STR_ARG(free), STR_ARG(nodes_text(sched, group, failure->pod)));
+                                  " and its %s limit is " STR_FMT STR_FMT,
+                          STR_ARG(needs_text(matter)), STR_ARG(queue->name), STR_ARG(used),
+                          names[r], STR_ARG(bound), STR_ARG(held));
+    return str_printf(arena,
+                      STR_FMT " and is not preemptible; queue " STR_FMT " uses " STR_FMT
+                              " of its %s quota of " STR_FMT " for such work" STR_FMT,
+                      STR_ARG(needs_text(matter)), STR_ARG(queue->name), STR_ARG(used), names[r],
+                      STR_ARG(bound), STR_ARG(held));
 }
 
-struct str explain_group(struct sched *sched, struct group *group, enum sched_reason *ret)
+static struct str broken_text(const struct matter *matter)
 {
-    const struct queue *queue = group->queue;
+    struct arena *arena = matter->sched->arena;
+    const struct queue *queue = matter->group->queue;
 
-    if (!group->known) {
-        *ret = SCHED_REASON_NO_GROUP;
-        return str_printf(sched->arena, "pod group " STR_FMT " does not exist yet",
-                          STR_ARG(group->name));
-    }
-    if (!queue) {
-        *ret = SCHED_REASON_NO_QUEUE;
-        return str_printf(sched->arena, "queue \"" STR_FMT "\" does not exist",
-                          STR_ARG(group->spec.queue));
-    }
-    *ret = SCHED_REASON_QUEUE_BROKEN;
     if (queue->broken)
-        return str_printf(sched->arena,
+        return str_printf(arena,
                           "queue " STR_FMT ": its parent \"" STR_FMT
                           "\" does not exist or leads in a circle",
                           STR_ARG(queue->name), STR_ARG(queue->spec.parent));
     if (queue->children.count)
-        return str_printf(sched->arena,
-                          "queue " STR_FMT " has queues below it; submit to one of them",
+        return str_printf(arena, "queue " STR_FMT " has queues below it; submit to one of them",
                           STR_ARG(queue->name));
-    if (!str_eq(group->spec.pool, queue->spec.pool))
-        return str_printf(sched->arena,
-                          "queue " STR_FMT " belongs to node pool \"" STR_FMT
-                          "\", the pod group to \"" STR_FMT "\"",
-                          STR_ARG(queue->name), STR_ARG(queue->spec.pool),
-                          STR_ARG(group->spec.pool));
-    if (group->spec.held) {
-        *ret = SCHED_REASON_HELD;
-        return STR("held back by schedulingBackoff until its node pool changes");
-    }
-    if (!group_ready(group)) {
-        *ret = SCHED_REASON_NOT_READY;
-        for (uint32_t i = 1; i < group->set_count; i++) {
-            const struct set *set = &group->sets[i];
-            int64_t have = set_active(set) + set->count[ST_PENDING];
+    return str_printf(
+        arena,
+        "queue " STR_FMT " belongs to node pool \"" STR_FMT "\", the pod group to \"" STR_FMT "\"",
+        STR_ARG(queue->name), STR_ARG(queue->spec.pool), STR_ARG(matter->group->spec.pool));
+}
 
-            if (set->leaf && have < set->min)
-                return str_printf(sched->arena,
-                                  "%lld pods found while %lld required for gang " STR_FMT,
-                                  (long long)have, (long long)set->min,
-                                  STR_ARG(group->set_count > 2 ? set->name : group->name));
-        }
+static struct str not_ready_text(const struct matter *matter)
+{
+    const struct group *group = matter->group;
+    const struct set *set = NULL;
+    int64_t missing = lacking_pods(group, &set);
+
+    if (!set)
+        return STR("has no pods");
+    return str_printf(matter->sched->arena, "%lld pods found while %lld required for gang " STR_FMT,
+                      (long long)(set->min - missing), (long long)set->min,
+                      STR_ARG(group->set_count > 2 ? set->name : group->name));
+}
+
+static struct str gated_text(const struct matter *matter)
+{
+    int64_t gated = matter->group->count[ST_GATED];
+
+    return str_printf(matter->sched->arena,
+                      "%lld pod%s of the gang %s scheduling gates that somebody has to remove",
+                      (long long)gated, gated == 1 ? "" : "s", gated == 1 ? "has" : "have");
+}
+
+static struct str kept_text(const struct matter *matter)
+{
+    const struct group *group = matter->group;
+
+    if (!group_kept(matter->sched, group))
+        return STR_NONE;
+    int r = matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU;
+    return str_printf(
+        matter->sched->arena, "; room is kept for it, of which others still use " STR_FMT,
+        STR_ARG(explain_amount(matter->sched->arena, r, group->kept_blocked * unit_of(r))));
+}
+
+static struct str room_text(struct matter *matter)
+{
+    struct arena *arena = matter->sched->arena;
+    struct str needs = needs_text(matter);
+
+    if (!matter->pod)
+        return str_printf(
+            arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs),
+            STR_ARG(free_text(matter, matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU)),
+            STR_ARG(kept_text(matter)));
+    struct str unused = free_text(matter, matter->pod->ask[SCHED_GPU] ? SCHED_GPU : SCHED_CPU);
+    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT, STR_ARG(needs),
+                      STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)));
+}
+
+static struct str sentence(struct matter *matter, enum sched_reason reason)
+{
+    struct arena *arena = matter->sched->arena;
+    const struct group *group = matter->group;
+
+    switch (reason) {
+    case SCHED_REASON_NO_GROUP:
+        return str_printf(arena, "pod group " STR_FMT " does not exist yet", STR_ARG(group->name));
+    case SCHED_REASON_NO_QUEUE:
+        return str_printf(arena, "queue \"" STR_FMT "\" does not exist",
+                          STR_ARG(group->spec.queue));
+    case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
+    case SCHED_REASON_HELD:
+        return STR("held back by schedulingBackoff until its node pool changes");
+    case SCHED_REASON_NOT_READY: return not_ready_text(matter);
+    case SCHED_REASON_GATED: return gated_text(matter);
+    case SCHED_REASON_TERMINATING:
+        return STR("room is set aside; waiting for the pods in it to end");
+    case SCHED_REASON_INVALID:
+        return str_printf(arena, "pod " STR_FMT " cannot be placed: " STR_FMT,
+                          STR_ARG(matter->pod->name),
+                          STR_ARG(matter->pod->shape->spec.invalid.len
+                                      ? matter->pod->shape->spec.invalid
+                                      : STR("an annotation asks for a MIG profile; ask for the "
+                                            "resource nvidia.com/mig-... instead")));
+    case SCHED_REASON_OVER_LIMIT:
+    case SCHED_REASON_OVER_QUOTA: return quota_text(matter, reason);
+    case SCHED_REASON_TOPOLOGY:
+        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs_text(matter)),
+                          STR_ARG(matter->failure->text), STR_ARG(kept_text(matter)));
+    case SCHED_REASON_IN_LINE:
+        return str_printf(arena, STR_FMT "; in line", STR_ARG(needs_text(matter)));
+    case SCHED_REASON_NO_NODE:
+    case SCHED_REASON_TOO_BIG:
+    case SCHED_REASON_NO_ROOM:
+    case SCHED_REASON_FRAGMENTED:
+    case SCHED_REASON_AFFINITY:
+    case SCHED_REASON_RESERVED:
+    case SCHED_REASON_NONE:
+    case SCHED_REASON_COUNT: break;
     }
-    if (group->count[ST_PIPELINED]) {
-        *ret = SCHED_REASON_TERMINATING;
-        return str_printf(sched->arena, "room is set aside; waiting for %s to end",
-                          "the pods in it");
+    return room_text(matter);
+}
+
+/* ---- keeping the record ---- */
+static uint64_t mixed(uint64_t digest, uint64_t value)
+{
+    digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ (digest >> 29);
+}
+
+/* Everything about the matter but the numbers that change all the time. */
+static uint64_t digest_of(const struct sched *sched, const struct group *group)
+{
+    const struct failure *failure = group->failure;
+    uint64_t digest = mixed(1, group->known);
+
+    digest = mixed(digest, group->queue ? group->queue->index + 1 : 0);
+    for (int s = 0; s < ST_COUNT; s++)
+        digest = mixed(digest, (uint64_t)group->count[s]);
+    digest = mixed(digest, group_kept(sched, group));
+    digest = mixed(digest, group->spec.held);
+    if (!failure || failure->cycle != sched->cycle)
+        return digest;
+    digest = mixed(digest, failure->reason);
+    digest = mixed(digest, failure->queue ? failure->queue->index + 1 : 0);
+    digest = mixed(digest, failure->resource);
+    digest = mixed(digest, failure->pod ? failure->pod->shape->id : 0);
+    for (size_t i = 0; i < failure->text.len; i++)
+        digest = mixed(digest, (unsigned char)failure->text.p[i]);
+    return mixed(digest, sched->nodes_version);
+}
+
+static void fill_amounts(struct matter *matter)
+{
+    struct sched_why *why = &matter->why;
+    const struct group *group = matter->group;
+
+    if (!group->queue || !group->known)
+        return;
+    group_tasks(matter->sched, group, false, &matter->tasks);
+    tasks_request(&matter->tasks, why->request);
+    why->pods = (uint32_t)matter->tasks.count;
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        why->free[r] = group->queue->pool->idle[resources[r]] * unit_of(r);
+        why->total[r] = group->queue->pool->whole[resources[r]] * unit_of(r);
     }
+}
+
+bool explain_group(struct sched *sched, struct group *group)
+{
+    uint64_t digest = digest_of(sched, group);
+    struct matter matter = {.sched = sched, .group = group};
+
+    if (group->why && group->why_digest == digest &&
+        sched->now_ms < group->why->at_ms + SCHED_WHY_MS)
+        return false;
     if (group->failure && group->failure->cycle == sched->cycle)
-        return failure_text(sched, group, ret);
-    *ret = SCHED_REASON_IN_LINE;
-    return str_printf(sched->arena, STR_FMT "; in line", STR_ARG(needs_text(sched, group)));
+        matter.failure = group->failure;
+    fill_amounts(&matter);
+    matter.why.reason = reason_of(&matter);
+    matter.why.at_ms = sched->now_ms;
+    struct str message = sentence(&matter, matter.why.reason);
+    bool changed = !str_eq(group->message, message);
+    if (!group->why)
+        group->why = MEM_NEW(struct sched_why);
+    *group->why = matter.why;
+    group->why_digest = digest;
+    heap_str_free(group->why_queue);
+    group->why_queue = matter.queue ? heap_str(matter.queue->name) : STR_NONE;
+    if (changed) {
+        heap_str_free(group->message);
+        group->message = heap_str(message);
+    }
+    return changed;
 }

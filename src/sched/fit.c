@@ -47,6 +47,8 @@ enum fit fit_resources(const struct sched *sched,
         const struct want *want = &pod->wants[i];
         int64_t idle = node->idle[want->res];
 
+        if (!want->amount) /* a claim that somebody else pays for */
+            continue;
         /* Room promised to others makes `releasing` negative: it counts even where it is idle. */
         if (idle + node->releasing[want->res] < want->amount) {
             *ret_short = idle < want->amount ? shortage(want->res) : PLACE_RESERVED;

@@ -252,8 +252,74 @@ static void put_on(struct sched *sched, struct pod *pod)
     }
     queue_change(pod, 1);
     group_change(pod, 1);
-    if (pod->group)
-        group_lists(pod->group);
+    if (!pod->group)
+        return;
+    group_lists(pod->group);
+    if (pod->group->semi)
+        group_charge_core(pod->group);
+}
+
+/* ---- claims that pods share ---- */
+static const struct pod *claim_payer(const struct claim *claim)
+{
+    const struct pod *payer = NULL;
+
+    for (size_t i = 0; i < claim->users.count; i++) {
+        const struct pod *user = claim->users.items[i];
+        if (ST_IN(user->status, ST_USED) && user->node &&
+            (!payer || str_cmp(user->key, payer->key) < 0))
+            payer = user;
+    }
+    return payer;
+}
+
+/* The effects of a pod's wants, off or on. */
+static void wants_change(struct pod *pod, int64_t sign)
+{
+    queue_change(pod, sign);
+    if (pod->left)
+        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, sign);
+    if (ST_IN(pod->status, ST_USED) && pod->node)
+        node_change(pod, pod->node, pod->status, pod->shares, sign);
+}
+
+static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int64_t amount)
+{
+    struct want *want = &pod->wants[pod->shape->want_count + index];
+
+    if (want->amount == amount)
+        return;
+    wants_change(pod, -1);
+    if (pod->claims[index]->gpu)
+        pod->gpus += amount - want->amount;
+    want->amount = amount;
+    pod_ask(sched, pod);
+    if (ST_IN(pod->status, ST_USED) && pod->node)
+        pod_charge(sched, pod, pod->node, pod->charge);
+    wants_change(pod, 1);
+    if (pod->left)
+        index_update(sched, pod->left);
+    if (pod->node)
+        index_update(sched, pod->node);
+}
+
+void claims_settled(struct sched *sched, const struct pod *pod)
+{
+    if (QUIRK(sched, CLAIM_PER_POD))
+        return;
+    for (size_t c = 0; c < pod->claim_count; c++) {
+        const struct claim *claim = pod->claims[c];
+        const struct pod *payer = claim_payer(claim);
+
+        for (size_t u = 0; claim->known && u < claim->users.count; u++) {
+            struct pod *user = claim->users.items[u];
+
+            for (size_t i = 0; i < user->claim_count; i++)
+                if (user->claims[i] == claim)
+                    claim_charge(sched, user, i,
+                                 !payer || user == payer ? claim->spec.device_count : 0);
+        }
+    }
 }
 
 static void place_set(struct sched *sched, const struct undo *to)
@@ -275,6 +341,8 @@ static void place_set(struct sched *sched, const struct undo *to)
     for (size_t i = 0; i < 4; i++)
         if (touched[i])
             index_update(sched, touched[i]);
+    if (pod->claim_count)
+        claims_settled(sched, pod);
 }
 
 void pod_set(struct sched *sched,

@@ -96,8 +96,13 @@ static struct node **root_of(struct node *node, int which)
 
 void index_remove(struct node *node)
 {
-    for (int r = 0; r < RES_PODS; r++)
+    for (int r = 0; r < RES_PODS; r++) {
         node->pool->room[r] -= node->counted[r];
+        node->pool->idle[r] -= node->counted_idle[r];
+        node->pool->whole[r] -= node->counted_total[r];
+    }
+    memset(node->counted_idle, 0, sizeof(node->counted_idle));
+    memset(node->counted_total, 0, sizeof(node->counted_total));
     node->pool->parts -= node->counted[RES_PODS];
     memset(node->counted, 0, sizeof(node->counted));
     for (int which = 0; which < INDEX_COUNT; which++)
@@ -133,6 +138,12 @@ static void count_room(struct sched *sched, struct node *node)
             room = i64_max(0, room);
         node->pool->room[r] += room - node->counted[r];
         node->counted[r] = room;
+        int64_t idle = node->schedulable ? i64_max(0, node->idle[r]) : 0;
+        node->pool->idle[r] += idle - node->counted_idle[r];
+        node->counted_idle[r] = idle;
+        int64_t total = node->schedulable ? node->total[r] : 0;
+        node->pool->whole[r] += total - node->counted_total[r];
+        node->counted_total[r] = total;
     }
     if (!node->share_count && !node->mig && !node->counted[RES_PODS])
         return;

@@ -1,5 +1,6 @@
 #include "sched/place.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/queue.h"
@@ -10,17 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-const char *place_filter_text(enum place_filter filter)
-{
-    static const char *const texts[] = {
-#define PLACE_FILTER_TEXT(name, text) [PLACE_##name] = text,
-        PLACE_FILTERS(PLACE_FILTER_TEXT)
-#undef PLACE_FILTER_TEXT
-            [PLACE_OK] = "free",
-    };
-    return texts[filter];
-}
+#include <string.h>
 
 /* Whether the pod fits on the node, and how. */
 static enum place_filter try_node(struct sched *sched,
@@ -249,17 +240,45 @@ bool place_find(struct sched *sched,
     return scan(sched, pod, set && set->nodes ? set : &all, ret);
 }
 
-enum place_filter place_verdict(struct sched *sched, struct pod *pod, struct node *node)
+static enum place_filter verdict(struct sched *sched,
+                                 struct pod *pod,
+                                 const struct affinity *affinity,
+                                 struct node *node)
 {
-    enum place_filter why = filter_static(sched, pod->shape, node);
     struct placement placement = {0};
 
-    if (why != PLACE_OK)
-        return why;
+    if (!filter_allowed(sched, pod->shape, node))
+        return filter_static(sched, pod->shape, node);
     for (size_t i = 0; i < pod->want_count; i++)
         if (node->total[pod->wants[i].res] < pod->wants[i].amount)
             return PLACE_TOO_SMALL;
-    if (!claims_usable(sched, pod))
-        return PLACE_CLAIM;
-    return try_node(sched, pod, affinity_prepare(sched, pod), node, &placement);
+    return try_node(sched, pod, affinity, node, &placement);
+}
+
+/* Pods of one shape that look at nothing but the node are turned away alike: they are counted once
+ * a cycle. */
+void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1])
+{
+    const struct pool *pool = pod->group->queue->pool;
+    struct shape *shape = pod->shape;
+    bool alike =
+        shape->local && !pod->claim_count && !shape->spec.gpu_memory_mib && !sched->anti_pods;
+    size_t bytes = (SCHED_FILTER_COUNT + 1) * sizeof(*ret);
+
+    memset(ret, 0, bytes);
+    if (alike && shape->counted_in == sched->cycle && shape->counted_pool == pool) {
+        memcpy(ret, shape->counts, bytes);
+        return;
+    }
+    bool usable = claims_usable(sched, pod);
+    struct affinity *affinity = affinity_prepare(sched, pod);
+    for (size_t i = 0; i < pool->nodes.count; i++)
+        ret[usable ? verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;
+    if (!alike)
+        return;
+    if (!shape->counts)
+        shape->counts = mem_alloc(bytes);
+    memcpy(shape->counts, ret, bytes);
+    shape->counted_in = sched->cycle;
+    shape->counted_pool = pool;
 }

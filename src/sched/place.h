@@ -32,41 +32,20 @@ struct placement {
     uint32_t lent_for; /* id of the group whose kept room this is, to be given back; 0: nobody's */
 };
 
-/* How many nodes each filter turned away, for explanations. */
-#define PLACE_FILTERS(X)                                      \
-    X(UNREADY, "not ready or cordoned")                       \
-    X(SELECTOR, "not matching node selector or affinity")     \
-    X(TAINT, "with a taint the pod does not tolerate")        \
-    X(GPU_TYPE, "without that kind of GPU")                   \
-    X(TOO_SMALL, "too small even when empty")                 \
-    X(CPU, "short of CPU")                                    \
-    X(MEMORY, "short of memory")                              \
-    X(GPU, "short of GPUs")                                   \
-    X(OTHER, "short of another resource")                     \
-    X(SLOTS, "with no pod slot left")                         \
-    X(PORT, "with the host port taken")                       \
-    X(AFFINITY, "ruled out by pod affinity or anti-affinity") \
-    X(SPREAD, "ruled out by a topology spread constraint")    \
-    X(CLAIM, "not able to serve its resource claim")          \
-    X(QUEUE, "where its queue would pass a limit")            \
-    X(RESERVED, "with room that is reserved")
-
+/* SCHED_FILTERS under short names. */
 enum place_filter {
-#define PLACE_FILTER_ENUM(name, text) PLACE_##name,
-    PLACE_FILTERS(PLACE_FILTER_ENUM)
+#define PLACE_FILTER_ENUM(name, ...) PLACE_##name = SCHED_FILTER_##name,
+    SCHED_FILTERS(PLACE_FILTER_ENUM)
 #undef PLACE_FILTER_ENUM
-    PLACE_FILTER_COUNT,
-    PLACE_OK = PLACE_FILTER_COUNT,
+    PLACE_OK = SCHED_FILTER_COUNT,
 };
-const char *place_filter_text(enum place_filter filter);
-
 bool place_find(struct sched *sched,
                 struct pod *pod,
                 const struct node_set *set,
                 struct placement *ret);
 
-/* Why one node is not possible for the pod at the moment: PLACE_OK when it is. */
-enum place_filter place_verdict(struct sched *sched, struct pod *pod, struct node *node);
+/* Counts the nodes of the pool by what turns the pod away at the moment; PLACE_OK: nothing does. */
+void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1]);
 
 /* filter.c */
 enum place_filter filter_static(const struct sched *sched,

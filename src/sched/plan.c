@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/cycle.h"
+#include "sched/explain.h"
 #include "sched/queue.h"
 #include "sched/reserve.h"
 #include "sched/sched.h"
@@ -221,23 +222,20 @@ static void emit_group(struct sched *sched, struct plan *plan, struct group *gro
 {
     struct sched_waiting waiting = {0};
 
-    int64_t waits = group->count[ST_PENDING] + group->count[ST_PIPELINED];
+    int64_t waits = group->count[ST_PENDING] + group->count[ST_PIPELINED] + group->count[ST_GATED];
 
     if ((!waits && !(group->pods.count && !group->queue)) || group->told_in == sched->cycle)
         return;
     group->told_in = sched->cycle;
-    waiting.message = explain_group(sched, group, &waiting.reason);
+    waiting.changed = explain_group(sched, group);
+    waiting.message = str_dup(sched->arena, group->message);
+    waiting.why = *group->why;
+    waiting.reason = group->why->reason;
     waiting.ns = str_dup(sched->arena, group->ns);
     waiting.group = str_dup(sched->arena, group->name);
     waiting.queue = str_dup(sched->arena, group->spec.queue);
     waiting.pending_pods = (uint32_t)waits;
     waiting.since_ms = group_waits_since(group);
-    waiting.changed = !str_eq(group->message, waiting.message);
-    if (waiting.changed) {
-        heap_str_free(group->message);
-        group->message = heap_str(waiting.message);
-        group->reason = waiting.reason;
-    }
     VEC_PUSH(sched->arena, &plan->waiting, waiting);
 }
 

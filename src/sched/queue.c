@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/allocate.h"
 #include "sched/sched.h"
 #include "sched/share.h"
 #include "sched/spec.h"
@@ -120,12 +121,19 @@ void queues_shared(struct sched *sched)
 }
 
 /* ---- limits ---- */
+bool group_fixed(const struct group *group)
+{
+    return group->semi ? !group_satisfied(group) : !group->preemptible;
+}
+
 enum queue_verdict queue_check(const struct sched *sched,
                                const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource)
 {
+    bool fixed = group_fixed(group);
+
     if (sched->config.without_proportion)
         return QUEUE_OK;
     for (const struct queue *queue = group->queue; queue; queue = queue->parent)
@@ -139,7 +147,7 @@ enum queue_verdict queue_check(const struct sched *sched,
             if (!unlimited(quota->limit) &&
                 queue_units(r, queue->allocated[r] + queue->kept[r] + request[r]) > quota->limit)
                 return QUEUE_OVER_LIMIT;
-            if (!group->preemptible && !unlimited(quota->quota) &&
+            if (fixed && !unlimited(quota->quota) &&
                 queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
                 return QUEUE_OVER_QUOTA;
         }
@@ -157,7 +165,7 @@ bool queue_could_hold(const struct group *group, const int64_t request[static SC
                 continue;
             if ((queue == group->queue && amount > queue->fair[r]) ||
                 (!unlimited(quota->limit) && amount > quota->limit) ||
-                (!group->preemptible && !unlimited(quota->quota) && amount > quota->quota))
+                (group_fixed(group) && !unlimited(quota->quota) && amount > quota->quota))
                 return false;
         }
     return true;

@@ -15,6 +15,8 @@ enum queue_verdict {
     QUEUE_OVER_LIMIT,
     QUEUE_OVER_QUOTA, /* not preemptible and above quota */
 };
+/* Whether what the group lacks may only use quota: it is not preemptible, or the minimum of it. */
+bool group_fixed(const struct group *group);
 /* Whether `request` more fits the queue and everything above it; *ret_queue is where it does not.
  */
 enum queue_verdict queue_check(const struct sched *sched,

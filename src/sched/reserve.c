@@ -441,7 +441,7 @@ static void queues_count(const struct keep *keep, int64_t sign)
     for (struct queue *queue = keep->group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             queue->kept[r] += sign * keep->request[r];
-            queue->kept_fixed[r] += keep->group->preemptible ? 0 : sign * keep->request[r];
+            queue->kept_fixed[r] += keep->fixed ? sign * keep->request[r] : 0;
         }
 }
 
@@ -500,6 +500,7 @@ static void keep_open(struct sched *sched,
                           .count = nodes ? tasks->count : 0,
                           .starts_ms = choice.ends_ms == INT64_MAX ? 0 : choice.ends_ms};
     tasks_request(tasks, keep->request);
+    keep->fixed = group_fixed(group);
     for (size_t i = 0; i < keep->count; i++)
         keep->slots[i].node->kept_for = group->id;
     group->kept_in = sched->cycle;

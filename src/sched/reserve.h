@@ -46,6 +46,7 @@ struct keep {
     struct keep_slot *slots;
     size_t count;
     int64_t request[SCHED_RESOURCES]; /* kept in its queues, where a limit may be in the way */
+    bool fixed;                       /* and of their quotas */
     bool applied;
     int64_t starts_ms; /* by when everybody in the way has ended; 0: not known */
 };

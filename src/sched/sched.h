@@ -9,6 +9,7 @@
 
 struct arena;
 struct err;
+struct json;
 struct object;
 
 /* sched: the gang scheduler as a state machine. Events in, a plan out.
@@ -59,6 +60,9 @@ struct sched;
       "a resource that is not mentioned is not limited, and has quota 0 and weight 1")             \
     X(MIG_PACKING, "mig-packing", "bin-packing does not look at MIG instances",                    \
       "pods that ask for MIG instances go to the node with the fewest free ones")                  \
+    X(CLAIM_PER_POD, "claim-per-pod",                                                              \
+      "a resource claim that several pods share is charged to each of them",                       \
+      "it is charged, and takes its devices, once")                                                \
     X(NO_RESERVATION, "no-reservation",                                                            \
       "room that was freed for a gang is free to all: the next cycle decides anew",                \
       "it stays with the gang it was freed for until that starts or is cancelled")                 \
@@ -223,24 +227,25 @@ struct sched_nominate {
 };
 
 /* What stands in the way of a waiting group. */
-#define SCHED_REASONS(X)                                                      \
-    X(NONE, "Scheduled")                                                      \
-    X(NOT_READY, "NotReady") /* fewer pods than the minimum */                \
-    X(NO_GROUP, "NoPodGroup")                                                 \
-    X(NO_QUEUE, "QueueDoesNotExist")                                          \
-    X(QUEUE_BROKEN, "QueueBroken") /* orphan, cycle, not a leaf */            \
-    X(OVER_LIMIT, "OverLimit")                                                \
-    X(OVER_QUOTA, "NonPreemptibleOverQuota")                                  \
-    X(NO_NODE, "NoMatchingNode") /* filters leave no node */                  \
-    X(TOO_BIG, "LargerThanAnyNode")                                           \
-    X(NO_ROOM, "NotEnoughResources")                                          \
-    X(FRAGMENTED, "Fragmented") /* enough in sum, not together */             \
-    X(TOPOLOGY, "TopologyNotSatisfied")                                       \
-    X(TERMINATING, "WaitingForTermination") /* placed on room still in use */ \
-    X(RESERVED, "BehindReservation")                                          \
-    X(INVALID, "InvalidPod")                                                  \
-    X(HELD, "HeldBack")                                                       \
-    X(GATED, "SchedulingGated")                                               \
+#define SCHED_REASONS(X)                                                           \
+    X(NONE, "Scheduled")                                                           \
+    X(NOT_READY, "NotReady") /* fewer pods than the minimum */                     \
+    X(NO_GROUP, "NoPodGroup")                                                      \
+    X(NO_QUEUE, "QueueDoesNotExist")                                               \
+    X(QUEUE_BROKEN, "QueueBroken") /* orphan, cycle, not a leaf */                 \
+    X(OVER_LIMIT, "OverLimit")                                                     \
+    X(OVER_QUOTA, "NonPreemptibleOverQuota")                                       \
+    X(NO_NODE, "NoMatchingNode") /* filters leave no node */                       \
+    X(TOO_BIG, "LargerThanAnyNode")                                                \
+    X(NO_ROOM, "NotEnoughResources")                                               \
+    X(FRAGMENTED, "Fragmented") /* enough in sum, not together */                  \
+    X(TOPOLOGY, "TopologyNotSatisfied")                                            \
+    X(AFFINITY, "AffinityNotSatisfied")     /* room only where pods keep it out */ \
+    X(TERMINATING, "WaitingForTermination") /* placed on room still in use */      \
+    X(RESERVED, "BehindReservation")                                               \
+    X(INVALID, "InvalidPod")                                                       \
+    X(HELD, "HeldBack")                                                            \
+    X(GATED, "SchedulingGated")                                                    \
     X(IN_LINE, "InLine") /* others come first this cycle */
 
 enum sched_reason {
@@ -251,6 +256,50 @@ enum sched_reason {
 };
 const char *sched_reason_word(enum sched_reason reason);
 
+/* What turns a pod away from a node: X(NAME, word for programs, words for people). */
+#define SCHED_FILTERS(X)                                                     \
+    X(UNREADY, "unready", "not ready or cordoned")                           \
+    X(SELECTOR, "selector", "not matching node selector or affinity")        \
+    X(TAINT, "taint", "with a taint the pod does not tolerate")              \
+    X(GPU_TYPE, "gpuType", "without that kind of GPU")                       \
+    X(TOO_SMALL, "tooSmall", "too small even when empty")                    \
+    X(CPU, "cpu", "short of CPU")                                            \
+    X(MEMORY, "memory", "short of memory")                                   \
+    X(GPU, "gpu", "short of GPUs")                                           \
+    X(OTHER, "other", "short of another resource")                           \
+    X(SLOTS, "podSlots", "with no pod slot left")                            \
+    X(PORT, "hostPort", "with the host port taken")                          \
+    X(AFFINITY, "podAffinity", "ruled out by pod affinity or anti-affinity") \
+    X(SPREAD, "topologySpread", "ruled out by a topology spread constraint") \
+    X(CLAIM, "resourceClaim", "not able to serve its resource claim")        \
+    X(QUEUE, "queueLimit", "where its queue would pass a limit")             \
+    X(RESERVED, "reserved", "with room that is reserved")
+
+enum sched_filter {
+#define SCHED_FILTER_ENUM(name, ...) SCHED_FILTER_##name,
+    SCHED_FILTERS(SCHED_FILTER_ENUM)
+#undef SCHED_FILTER_ENUM
+    SCHED_FILTER_COUNT,
+};
+const char *sched_filter_word(enum sched_filter filter);
+const char *sched_filter_text(enum sched_filter filter);
+
+/* Why a group waits, for programs: the bounded record that is kept of every waiting group. It is
+ * worked out when what stands in the way changes, and every SCHED_WHY_MS while that stays. Amounts
+ * are millicores, bytes and thousandths of GPUs. */
+#define SCHED_WHY_MS 10000
+struct sched_why {
+    enum sched_reason reason;
+    int64_t at_ms; /* when it was worked out */
+    uint32_t pods; /* that have to be placed together next */
+    int64_t request[SCHED_RESOURCES];
+    int64_t free[SCHED_RESOURCES]; /* in its node pool */
+    int64_t total[SCHED_RESOURCES];
+    enum sched_resource resource; /* that is short, where one is */
+    int64_t missing;              /* of it: the smallest amount that would change the matter */
+    uint32_t nodes[SCHED_FILTER_COUNT + 1]; /* by what turns the pod away; the last one: nothing */
+};
+
 /* One waiting group. The strings live in the cycle's arena. */
 struct sched_waiting {
     struct str ns;
@@ -258,6 +307,7 @@ struct sched_waiting {
     struct str queue;
     enum sched_reason reason;
     struct str message; /* a sentence: "needs 8 GPUs in a gang of 2 pods; 3 of 8 GPUs are free" */
+    struct sched_why why;
     uint32_t pending_pods;
     int64_t since_ms;
     bool changed; /* not what the last plan said */
@@ -316,6 +366,31 @@ struct sched_queue_view {
     bool orphan; /* its parent does not exist, or it is part of a cycle */
 };
 bool sched_queue_view(const struct sched *sched, struct str name, struct sched_queue_view *ret);
+
+/* Everything about one waiting group, for whoever asks. */
+struct sched_explanation {
+    struct str ns;
+    struct str group;
+    struct str queue;
+    struct str message;
+    struct str change; /* the smallest change that would let it in, as a sentence */
+    struct sched_why why;
+    struct sched_queue_view numbers; /* of the queue that stands in the way, else of its own */
+    uint32_t place;                  /* in the line of its queue: 1 is next */
+    uint32_t line;                   /* groups of the queue that wait */
+    int64_t since_ms;
+    int64_t kept_since_ms; /* room is kept for it since then; 0: not */
+    int64_t kept_start_ms; /* and it starts by then at the latest; 0: not known */
+};
+/* False: there is no such group, or it does not wait. Strings live in `arena`. */
+bool sched_explain(const struct sched *sched,
+                   struct str ns,
+                   struct str group,
+                   struct arena *arena,
+                   struct sched_explanation *ret);
+/* The same as JSON: reason, message, change, request, free, nodes by filter, queue, place. */
+struct json *sched_explanation_json(struct arena *arena, const struct sched_explanation *from);
+struct json *sched_why_json(struct arena *arena, const struct sched_why *why);
 
 struct sched_counts {
     size_t nodes;

@@ -223,6 +223,7 @@ void shape_unref(struct sched *sched, struct shape *shape)
     mem_free(shape->wants);
     mem_free(shape->known);
     mem_free(shape->allowed);
+    mem_free(shape->counts);
     mem_free((char *)(uintptr_t)shape->key.p);
     mem_free(shape);
 }

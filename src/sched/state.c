@@ -252,7 +252,7 @@ void group_lists(struct group *group)
 
     if (!queue)
         return;
-    bool pending = group->count[ST_PENDING] > 0;
+    bool pending = group->count[ST_PENDING] + group->count[ST_GATED] > 0;
     bool active = group->count[ST_BINDING] + group->count[ST_BOUND] + group->count[ST_RUNNING] +
                       group->count[ST_PIPELINED] >
                   0;
@@ -390,6 +390,47 @@ void group_weigh(struct group *group, int64_t sign)
                     queue->fixed[r] += sign * pod->charge[r];
             }
         }
+    for (struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            queue->fixed[r] += sign * group->core[r];
+}
+
+static int by_pod_order(const void *a, const void *b)
+{
+    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
+}
+
+/* Of each leaf the first pods in order, up to its minimum. */
+static void core_of(const struct group *group, int64_t ret[static SCHED_RESOURCES])
+{
+    VEC(struct pod *) pods = {0};
+
+    for (uint32_t s = 1; s < group->set_count; s++) {
+        pods.count = 0;
+        for (size_t i = 0; group->sets[s].leaf && i < group->pods.count; i++)
+            if (group->pods.items[i]->set == s && group->pods.items[i]->ours &&
+                ST_IN(group->pods.items[i]->status, ST_ACTIVE))
+                VEC_PUSH(NULL, &pods, group->pods.items[i]);
+        if (pods.count > 1)
+            qsort(pods.items, pods.count, sizeof(*pods.items), by_pod_order);
+        for (size_t i = 0; i < pods.count && (int64_t)i < group->sets[s].min; i++)
+            for (int r = 0; r < SCHED_RESOURCES; r++)
+                ret[r] += pods.items[i]->charge[r];
+    }
+    VEC_DONE(&pods);
+}
+
+void group_charge_core(struct group *group)
+{
+    int64_t core[SCHED_RESOURCES] = {0};
+
+    if (group->semi)
+        core_of(group, core);
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        for (struct queue *queue = group->queue; queue; queue = queue->parent)
+            queue->fixed[r] += core[r] - group->core[r];
+        group->core[r] = core[r];
+    }
 }
 
 static int64_t class_priority(struct sched *sched, const struct group *group)
@@ -430,6 +471,7 @@ void group_resolve(struct sched *sched, struct group *group)
         group_lists(group);
         group_weigh(group, 1);
     }
+    group_charge_core(group);
     sched->changed = true;
 }
 

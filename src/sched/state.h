@@ -78,6 +78,9 @@ struct shape {
     uint64_t *allowed;
     size_t word_count;
     uint32_t failed_in; /* order in which a pod of this shape found no room */
+    uint32_t *counts;   /* heap: place_count()'s result for counted_pool in cycle counted_in */
+    uint32_t counted_in;
+    const struct pool *counted_pool;
 };
 
 /* The name of a shared device. Pods hold the references; shares borrow them. */
@@ -123,9 +126,11 @@ struct node {
         bool in;
     } links[3];                    /* in the capacity indexes: by GPUs, by CPU */
     int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
-    uint32_t mark;                 /* scratch of searches: equals sched->mark_now when marked */
-    uint32_t kept_for;             /* id of the group room was last kept for here; see reserve.h */
-    struct keep *keep;             /* during a cycle: the reservation that counts on this node */
+    int64_t counted_idle[RES_PODS];
+    int64_t counted_total[RES_PODS];
+    uint32_t mark;     /* scratch of searches: equals sched->mark_now when marked */
+    uint32_t kept_for; /* id of the group room was last kept for here; see reserve.h */
+    struct keep *keep; /* during a cycle: the reservation that counts on this node */
 };
 
 enum {
@@ -219,9 +224,10 @@ struct group {
     int64_t counted_priority; /* under which queue->priorities counts it */
     bool preemptible;
     bool semi;
-    int64_t count[ST_COUNT]; /* pods in some set, by status */
-    uint32_t in_queue;       /* index in queue->groups */
-    uint32_t in_pending;     /* index in queue->pending, or LIST_NONE */
+    int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
+    int64_t count[ST_COUNT];       /* pods in some set, by status */
+    uint32_t in_queue;             /* index in queue->groups */
+    uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
     uint32_t in_active;
     uint32_t in_frail;
     uint32_t in_strays; /* index in sched->strays while it has no queue */
@@ -232,8 +238,10 @@ struct group {
     int sorted_elastic;
     int64_t stale_since_ms;
     int64_t last_start_ms;
-    enum sched_reason reason;
     struct str message;      /* heap: what the last plan said */
+    struct sched_why *why;   /* heap: the record of it; NULL: it does not wait */
+    struct str why_queue;    /* heap: the queue that stands in the way; empty: its own */
+    uint64_t why_digest;     /* of what the record was worked out from */
     bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
     uint32_t resumed_in;     /* when its reservation was last looked at */
     uint32_t kept_in;        /* last cycle in which room was kept for it */
@@ -269,7 +277,7 @@ struct queue {
     uint32_t index; /* in sched->queues, creation then name order */
     bool broken;    /* orphan or part of a cycle, or below one */
     VEC(struct group *) groups;
-    VEC(struct group *) pending; /* with pods that wait */
+    VEC(struct group *) pending; /* with pods that wait, gated ones too */
     VEC(struct group *) active;  /* with pods that hold or are promised room */
     VEC(struct group *) frail;   /* active, but some leaf is below its minimum */
     /* The active groups in victim order, with some that no longer are; see victims_sorted(). */
@@ -295,8 +303,10 @@ struct pool {
     VEC(struct queue *) tops;
     struct node *index[4]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes; idle GPUs */
     int64_t total[SCHED_RESOURCES];
-    int64_t room[RES_PODS]; /* CPU, memory, GPUs idle or releasing on nodes that can be used */
-    int64_t parts;          /* thousandths of GPUs free on shared devices and as MIG instances */
+    int64_t room[RES_PODS];  /* CPU, memory, GPUs idle or releasing on nodes that can be used */
+    int64_t idle[RES_PODS];  /* of that, what is free now */
+    int64_t whole[RES_PODS]; /* what such nodes have in all */
+    int64_t parts;           /* thousandths of GPUs free on shared devices and as MIG instances */
     int64_t min_gpu_memory;
 };
 
@@ -419,6 +429,9 @@ void group_unlink(struct group *group);
 void group_stray(struct sched *sched, struct group *group);
 void group_unstray(struct sched *sched, struct group *group);
 void group_weigh(struct group *group, int64_t sign);
+/* Semi-preemptible groups: what the pods of its minimum are charged, worked out again and put on
+ * its queues. */
+void group_charge_core(struct group *group);
 void queue_free(struct queue *queue);
 void heap_str_free(struct str s);
 
@@ -450,6 +463,9 @@ void journal_rollback(struct sched *sched, struct mark mark);
 /* What was tried becomes fact; no rollback past this point. */
 void journal_commit(struct sched *sched);
 void room_grew(struct sched *sched);
+/* Of the pods that share a claim of this pod, the first that holds room pays for it; without such,
+ * each asks for it. */
+void claims_settled(struct sched *sched, const struct pod *pod);
 void pod_charge(const struct sched *sched,
                 const struct pod *pod,
                 const struct node *node,

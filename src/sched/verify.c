@@ -113,8 +113,9 @@ static int verify_group(const struct group *group, struct err *err)
     if (memcmp(count, group->count, sizeof(count)) != 0)
         return err_set(err, -EINVAL, "group " STR_FMT ": counts are off", STR_ARG(group->key));
     bool active = count[ST_PIPELINED] + count[ST_BINDING] + count[ST_BOUND] + count[ST_RUNNING] > 0;
-    if (group->queue && ((group->in_pending != LIST_NONE) != (count[ST_PENDING] > 0) ||
-                         (group->in_active != LIST_NONE) != active))
+    if (group->queue &&
+        ((group->in_pending != LIST_NONE) != (count[ST_PENDING] + count[ST_GATED] > 0) ||
+         (group->in_active != LIST_NONE) != active))
         return err_set(err, -EINVAL, "group " STR_FMT ": in the wrong lists", STR_ARG(group->key));
     return 0;
 }
@@ -123,21 +124,29 @@ static int verify_queue(const struct queue *queue, struct err *err)
 {
     int64_t allocated[SCHED_RESOURCES] = {0};
     int64_t asked[SCHED_RESOURCES] = {0};
+    int64_t fixed[SCHED_RESOURCES] = {0};
 
-    for (size_t g = 0; g < queue->groups.count; g++)
+    for (size_t g = 0; g < queue->groups.count; g++) {
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            fixed[r] += queue->groups.items[g]->core[r];
         for (size_t i = 0; i < queue->groups.items[g]->pods.count; i++) {
             const struct pod *pod = queue->groups.items[g]->pods.items[i];
             for (int r = 0; pod->ours && pod->set != SET_NONE && r < SCHED_RESOURCES; r++) {
                 allocated[r] += ST_IN(pod->status, ST_ACTIVE) ? pod->charge[r] : 0;
                 asked[r] += pod->status == ST_PENDING ? pod->ask[r] : 0;
+                if (ST_IN(pod->status, ST_ACTIVE) && !queue->groups.items[g]->preemptible)
+                    fixed[r] += pod->charge[r];
             }
         }
+    }
     for (size_t c = 0; c < queue->children.count; c++)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             allocated[r] += queue->children.items[c]->allocated[r];
             asked[r] += queue->children.items[c]->asked[r];
+            fixed[r] += queue->children.items[c]->fixed[r];
         }
     if (memcmp(allocated, queue->allocated, sizeof(allocated)) != 0 ||
+        memcmp(fixed, queue->fixed, sizeof(fixed)) != 0 ||
         memcmp(asked, queue->asked, sizeof(asked)) != 0)
         return err_set(err, -EINVAL, "queue " STR_FMT ": sums are off", STR_ARG(queue->name));
     return 0;

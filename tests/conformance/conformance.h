@@ -3,12 +3,13 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct arena;
 struct json;
 
 /* One case either passes, or prints a line that says what differs and returns false. */
-bool run_scenario(struct arena *arena, const struct json *scenario, bool mimic);
+bool run_scenario(struct arena *arena, const struct json *scenario, uint64_t quirks);
 bool run_unit(struct arena *arena, const struct json *unit);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
 bool run_grouping(struct arena *arena, const struct json *scenario);

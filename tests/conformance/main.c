@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "conformance/conformance.h"
+#include "sched/sched.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,11 +14,14 @@
 #include <string.h>
 #include <time.h>
 
-/* conformance [--native] [--time] FILE...: decisions recorded elsewhere, tried on ours.
+/* conformance [--native] [--quirk=WORD] [--time] [--only=ID] FILE...: decisions recorded elsewhere,
+ * tried on ours.
  *
  * Each file is a list of cases as described in the README beside them. Without --native the core
  * mimics the scheduler the cases were taken from; with it, its own rules apply and the lines it
- * prints are the differences. One line a failure, then "N passed, N failed". */
+ * prints are the differences; --quirk adds single ones of KAI's ways back. --quirks prints the
+ * table of differences as docs/differences.md has it. One line a failure, then "N passed, N
+ * failed". */
 
 bool differs(const struct json *test, const char *fmt, ...)
 {
@@ -57,14 +61,30 @@ static int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static bool run_case(const struct json *test, bool mimic, bool timed)
+static void print_quirks(void)
+{
+    for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
+        printf("| `%s` | %s | %s |\n", sched_quirk_texts[i].word, sched_quirk_texts[i].theirs,
+               sched_quirk_texts[i].ours);
+}
+
+/* The bit of the quirk with this word, 0: there is none. */
+static uint64_t quirk_bit(const char *word)
+{
+    for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
+        if (strcmp(sched_quirk_texts[i].word, word) == 0)
+            return UINT64_C(1) << i;
+    return 0;
+}
+
+static bool run_case(const struct json *test, uint64_t quirks, bool timed)
 {
     struct arena arena = {0};
     int64_t start = now_us();
     bool good = false;
 
     if (json_get(test, "mode"))
-        good = run_scenario(&arena, test, mimic);
+        good = run_scenario(&arena, test, quirks);
     else if (json_get(test, "rule"))
         good = run_grouping(&arena, test);
     else if (json_get(test, "dra"))
@@ -82,7 +102,7 @@ int main(int argc, char *argv[])
 {
     unsigned passed = 0;
     unsigned failed = 0;
-    bool mimic = true;
+    uint64_t quirks = SCHED_QUIRKS_ALL;
     bool timed = false;
     const char *only = NULL;
 
@@ -93,8 +113,22 @@ int main(int argc, char *argv[])
         struct err err = {0};
 
         if (strcmp(argv[i], "--native") == 0 || strcmp(argv[i], "--time") == 0) {
-            mimic = mimic && strcmp(argv[i], "--native") != 0;
+            quirks = strcmp(argv[i], "--native") == 0 ? SCHED_QUIRKS_NONE : quirks;
             timed = timed || strcmp(argv[i], "--time") == 0;
+            continue;
+        }
+        if (strcmp(argv[i], "--quirks") == 0) {
+            print_quirks();
+            return 0;
+        }
+        if (strncmp(argv[i], "--quirk=", 8) == 0) {
+            uint64_t bit = quirk_bit(argv[i] + 8);
+
+            if (!bit) {
+                (void)fprintf(stderr, "conformance: %s is not a difference\n", argv[i] + 8);
+                return 2;
+            }
+            quirks |= bit;
             continue;
         }
         if (strncmp(argv[i], "--only=", 7) == 0) {
@@ -109,7 +143,7 @@ int main(int argc, char *argv[])
         JSON_FOREACH(cases, test) {
             if (only && !str_is(json_str(json_get(test, "id")), only))
                 continue;
-            if (run_case(test, mimic, timed))
+            if (run_case(test, quirks, timed))
                 passed++;
             else
                 failed++;

@@ -34,7 +34,7 @@ struct task {
 struct run {
     struct arena *arena;
     const struct json *scenario;
-    bool mimic;
+    uint64_t quirks;
     struct task *tasks;
     size_t task_count;
     struct map by_name;
@@ -77,7 +77,7 @@ static void make_config(const struct run *run, struct sched_config *config)
     const struct json *plugins = json_get(from, "plugins");
 
     sched_config_default(config);
-    config->quirks = run->mimic ? SCHED_QUIRKS_ALL : SCHED_QUIRKS_NONE;
+    config->quirks = run->quirks;
     config->consolidate_max = json_i64_or(json_get(from, "max_consolidation_preemptees"), -1);
     config->consolidating_reclaim =
         json_bool_or(json_get(from, "allow_consolidating_reclaim"), true);
@@ -588,9 +588,9 @@ static bool run_integration(struct run *run)
     return good;
 }
 
-bool run_scenario(struct arena *arena, const struct json *scenario, bool mimic)
+bool run_scenario(struct arena *arena, const struct json *scenario, uint64_t quirks)
 {
-    struct run run = {.arena = arena, .scenario = scenario, .mimic = mimic};
+    struct run run = {.arena = arena, .scenario = scenario, .quirks = quirks};
     bool good = false;
 
     load(&run);
@@ -611,7 +611,7 @@ bool run_scenario(struct arena *arena, const struct json *scenario, bool mimic)
 /* Whether a pod's claims let it be placed at all. The nodes are those the slices name. */
 bool run_claim_unit(struct arena *arena, const struct json *unit)
 {
-    struct run run = {.arena = arena, .scenario = unit, .mimic = true};
+    struct run run = {.arena = arena, .scenario = unit, .quirks = SCHED_QUIRKS_ALL};
     struct sched_config config;
     struct sched_plan plan;
 

@@ -1,9 +1,22 @@
 #!/bin/sh
-# run.sh MUSTER: every file here is a rule with an expectation; `muster simulate` checks it.
+# run.sh MUSTER: every file here is a rule with an expectation; `muster simulate` checks it. Every reason
+# a group can wait for, and every difference from KAI, has a file that shows it.
 set -u
 here=$(dirname "$0")
 failed=0
+fail() { failed=$((failed + 1)); echo "$1"; }
 for file in "$here"/*.yaml; do
-    out=$("$1" simulate "$file" 2>&1) || { failed=$((failed + 1)); echo "$out" | sed "s|$here/||"; }
+    out=$("$1" simulate "$file" 2>&1) || fail "$(echo "$out" | sed "s|$here/||")"
 done
+header=$here/../../src/sched/sched.h
+reasons=$(sed -n '/define SCHED_REASONS/,/^$/s/.*X([A-Z_]*, "\([A-Za-z]*\)").*/\1/p' "$header" | grep -v Scheduled)
+for word in SchedulingGated $reasons; do
+    grep -qE "reason: $word" "$here"/*.yaml || fail "no file shows the reason $word"
+done
+quirks=$(sed -n '/define SCHED_QUIRKS/,/^enum/p' "$header" | tr -d '\n\\' |
+    grep -oE 'X\([A-Z_0-9]+, +"[a-z0-9-]+", +"' | sed 's/.*"\([a-z0-9-]*\)", *"$/\1/')
+for word in $quirks; do
+    grep -qE "quirks:.*$word" "$here"/*.yaml || fail "no file shows the difference $word"
+done
+[ -n "$reasons" ] && [ -n "$quirks" ] || fail "$header could not be read"
 [ "$failed" = 0 ] || { echo "$failed scenarios failed"; exit 1; }
