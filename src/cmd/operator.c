@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cmd/connect.h"
 #include "cmd/muster.h"
 #include "exec/runner.h"
@@ -43,6 +44,7 @@ struct operator_values {
     const char *cluster_domain;
     const char *launcher_image;
     struct option_list without;
+    const char *controllers;
     int64_t per_second;
     const char *listen;
     const char *debug_listen;
@@ -77,6 +79,10 @@ static const struct option operator_options[] = {
          "image that pods get muster-launch from: this one's (default: their own image has it)"},
     {"without", 0, OPTION_LIST, offsetof(struct operator_values, without), .value = "CONTROLLER",
      .help = "leave a controller off; may be given several times"},
+    {"controllers", 0, OPTION_STR, offsetof(struct operator_values, controllers),
+     .value = "[-]NAME,...",
+     .help = "controllers to run: all but those with a minus, or only those without (default: "
+             "all)"},
     {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
      .fallback = "1000", .min = 1, .max = 100000, .value = "N",
      .help = "requests a second, twice as many in a burst"},
@@ -115,7 +121,7 @@ static int lead(struct operator* op, struct err *err)
                      &(struct runner_options){
                          .config = config,
                          .log = &op->log,
-                         .without = values->without.items,
+                         .without = op->without.items,
                          .seed = op->seed,
                      },
                      &op->runner, err);
@@ -184,17 +190,32 @@ static const char *make_identity(struct operator* op)
     return str_printf(op->arena, "%s_%016llx", host, (unsigned long long)op->seed).p;
 }
 
+static int choose_controllers(struct operator* op, struct err *err)
+{
+    const struct operator_values *values = op->values;
+    int r = runner_choose(op->arena, str_from(values->controllers), &op->without, err);
+
+    for (size_t i = 0; r == 0 && i < values->without.count; i++)
+        VEC_PUSH(op->arena, &op->without, values->without.items[i]);
+    VEC_PUSH(op->arena, &op->without, NULL);
+    return r;
+}
+
 static int start(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
-    int r = connect_kube(op->arena, &op->loop,
-                         &(struct connect_options){
-                             .kubeconfig = values->kubeconfig,
-                             .context = values->context,
-                             .per_second = values->per_second,
-                             .log = &op->log,
-                         },
-                         &op->kube, err);
+    int r = choose_controllers(op, err);
+
+    if (r < 0)
+        return r;
+    r = connect_kube(op->arena, &op->loop,
+                     &(struct connect_options){
+                         .kubeconfig = values->kubeconfig,
+                         .context = values->context,
+                         .per_second = values->per_second,
+                         .log = &op->log,
+                     },
+                     &op->kube, err);
 
     if (r < 0)
         return r;
@@ -254,7 +275,6 @@ static int operator_run(struct invocation *invocation)
     (void)signal(SIGPIPE, SIG_IGN);
     if (getrandom(&op.seed, sizeof(op.seed), 0) != sizeof(op.seed))
         op.seed = (uint64_t)getpid();
-    VEC_PUSH(invocation->arena, &values->without, NULL);
     uv_loop_init(&op.loop);
     catch (&op, &op.sigterm, SIGTERM);
     catch (&op, &op.sigint, SIGINT);

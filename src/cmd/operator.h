@@ -1,5 +1,6 @@
 #pragma once
 
+#include "exec/runner.h"
 #include "tool/log.h"
 
 #include <stdbool.h>
@@ -12,7 +13,6 @@ struct http_server;
 struct kube;
 struct lease;
 struct operator_values;
-struct runner;
 struct scheduler;
 
 /* What the files of `muster operator` share. */
@@ -25,7 +25,8 @@ struct operator
     uv_signal_t sigterm;
     uv_signal_t sigint;
     struct kube *kube;
-    struct lease *lease; /* NULL: leads alone */
+    struct lease *lease;         /* NULL: leads alone */
+    struct runner_names without; /* controllers that stay off; NULL-terminated */
     struct runner *runner;
     struct scheduler *scheduler;
     struct http_server *http;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cmd/datadir.h"
 #include "cmd/muster.h"
 #include "exec/runner.h"
@@ -40,6 +41,7 @@ struct up_values {
     int64_t cpus_per_node;
     const char *memory_per_node;
     const char *node_labels;
+    const char *controllers;
     int pod_network;
     int log_level;
 };
@@ -70,6 +72,9 @@ static const struct option up_options[] = {
      .help = "pretend that every node has this much memory, like 512Gi (default: this machine's)"},
     {"node-labels", 0, OPTION_STR, offsetof(struct up_values, node_labels), .value = "K=V,...",
      .help = "labels for every node"},
+    {"controllers", 0, OPTION_STR, offsetof(struct up_values, controllers), .value = "[-]NAME,...",
+     .help = "controllers to run: all but those with a minus, or only those without (default: "
+             "all)"},
     {"pod-network", 0, OPTION_CHOICE, offsetof(struct up_values, pod_network), .fallback = "auto",
      .choices = pod_networks, .value = "KIND",
      .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
@@ -221,8 +226,15 @@ static int start(struct up *up, struct err *err)
     r = start_agent(up, url, err);
     if (r < 0)
         return r;
-    r = runner_start(&up->loop, store_api(up->store),
-                     &(struct runner_options){.log = &up->log, .embedded = true}, &up->runner, err);
+    struct runner_names without = {0};
+    r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
+    if (r < 0)
+        return r;
+    VEC_PUSH(up->arena, &without, NULL);
+    r = runner_start(
+        &up->loop, store_api(up->store),
+        &(struct runner_options){.log = &up->log, .embedded = true, .without = without.items},
+        &up->runner, err);
     if (r == 0)
         r = scheduler_start(&up->loop, store_api(up->store),
                             &(struct scheduler_options){.log = &up->log}, &up->scheduler, err);

@@ -375,7 +375,8 @@ static bool role_is_done(const struct job_run *run, const struct job_role *role)
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
 
-        if (member->role != role || member->generation != run->state.generation)
+        if (member->role != role || member->generation != run->state.generation ||
+            member->index >= role->count)
             continue;
         done += member->phase == JOB_POD_SUCCEEDED;
         first = first || (member->phase == JOB_POD_SUCCEEDED && member->index == 0);

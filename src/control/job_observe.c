@@ -138,6 +138,21 @@ static int64_t in_place(const struct json *status)
     return sum;
 }
 
+/* A pod that was told to go and then ended well, as programs do that save their work on SIGTERM, is
+ * not done: it was taken from us. One that had ended before is. */
+static bool was_stopped(const struct object *pod, const struct json *root)
+{
+    int64_t grace = json_i64_or(json_at(root, "metadata.deletionGracePeriodSeconds"), 0);
+    int64_t asked_ms = pod->deleted_ms - grace * 1000;
+
+    if (!pod->deleted_ms)
+        return false;
+    JSON_FOREACH(json_at(root, "status.containerStatuses"), container)
+        if (moment(json_at(container, "state.terminated.finishedAt")) >= asked_ms)
+            return true;
+    return false;
+}
+
 static struct job_member observe(const struct control_input *input,
                                  const struct job_model *model,
                                  const struct object *pod,
@@ -171,7 +186,10 @@ static struct job_member observe(const struct control_input *input,
         member.taken_for =
             json_str(json_get(condition_find(status, "DisruptionTarget"), "message"));
     member.ready = member.phase == JOB_POD_RUNNING && condition_is_true(status, "Ready");
-    if (member.phase == JOB_POD_FAILED) {
+    if (member.phase == JOB_POD_SUCCEEDED && was_stopped(pod, root)) {
+        member.phase = JOB_POD_FAILED;
+        member.taken = true;
+    } else if (member.phase == JOB_POD_FAILED) {
         observe_failure(status, &member);
         member.taken = was_taken(status);
     }

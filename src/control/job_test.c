@@ -97,6 +97,8 @@ static const struct row rows[] = {
      "svc", "Preempted", "", 1, 0, 1, "pod-1"},
     {"an evicted pod that ends by the signal is evicted, not failed", "\"numGPUs\":4", "RUN",
      "0R 1F143x", "svc", "Preempted", "", 1, 0, 1, "pod-1"},
+    {"a pod that saves its work and ends well when it is evicted is not done", "\"numGPUs\":4",
+     "RUN", "0D 1Dx", "svc", "Preempted", "evicted or deleted", 1, 0, 1, "pod-1"},
     {"a pod that its node evicted costs nothing", "\"numGPUs\":4", "RUN", "0R 1F137v", "svc",
      "Preempted", "evicted or deleted", 1, 0, 1, "pod-2"},
     {"a pod that is simply gone", "\"numGPUs\":4", "RUN", "0R", "svc", "Preempted", "gone", 1, 0, 1,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+#include "base/vec.h"
 #include "control/control.h"
 
 #include <stdbool.h>
@@ -7,6 +9,7 @@
 #include <uv.h>
 
 struct api;
+struct arena;
 struct err;
 struct log;
 
@@ -37,6 +40,14 @@ struct runner_options {
     int64_t (*now)(void *user);
     void *now_user;
 };
+
+/* "-pytorchjob,-tfjob": all but these; "torchrunjob,group": these only, unless "*" is among them.
+ * Adds the names of those that stay off, for runner_options.without. -EINVAL: an unknown name. */
+struct runner_names VEC_FIELDS(const char *);
+int runner_choose(struct arena *arena,
+                  struct str list,
+                  struct runner_names *ret_without,
+                  struct err *err);
 
 /* `loop` NULL: no timers; the caller turns the runner by hand (the simulator does). */
 int runner_start(uv_loop_t *loop,

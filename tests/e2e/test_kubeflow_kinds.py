@@ -1,0 +1,107 @@
+"""The training kinds of kubeflow.org: what becomes of a job of each kind, and of the examples."""
+
+import os
+
+from harness import EXAMPLES, Muster, check, wait_for
+from kubeflow import CLAIM, KINDS, conditions, create, job, once, pods, status, wait_condition
+
+NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
+FOLDER = os.path.join(EXAMPLES, "kubeflow")
+
+
+def test_jobs_of_every_kind_succeed_and_fail():
+    with Muster(flags=NODES) as m:
+        for kind in KINDS:
+            low = kind.lower()
+            chief = "exit 0" if KINDS[kind][2] else None
+            create(m, job(kind, f"{low}-fine", chief=chief, worker="exit 0", workers=2, run={"cleanPodPolicy": "All"}),
+                   job(kind, f"{low}-bad", worker="exit 7", restart="Never"),
+                   job(kind, f"{low}-brief", chief=chief, worker="exit 0", run={"ttlSecondsAfterFinished": 0}),
+                   job(kind, f"{low}-late", run={"activeDeadlineSeconds": 1}))
+        for kind in KINDS:
+            low = kind.lower()
+            seen = wait_condition(m, kind, f"{low}-fine", "Succeeded")
+            check(seen["exitCode"] == 0 and seen["completionTime"], f"{kind}: {seen}")
+            check(seen["conditions"][-1]["reason"] == f"{kind}Succeeded", f"{kind}: {seen['conditions']}")
+            wait_for(lambda: not pods(m, f"{low}-fine"), f"the pods of {low}-fine to go")
+            seen = wait_condition(m, kind, f"{low}-bad", "Failed")
+            check(seen["failure"]["exitCode"] == 7, f"{kind}: {seen}")
+            check("exit status 7" in seen["message"], f"{kind}: {seen['message']}")
+            check(conditions(m, kind, f"{low}-bad").get("Running") != "True", "a failed job still says Running")
+            wait_for(lambda: m.get(KINDS[kind][0], f"{low}-brief") is None, f"{low}-brief to be removed")
+            seen = wait_condition(m, kind, f"{low}-late", "Failed")
+            check(seen["phase"] == "TimedOut", f"{kind}: {seen}")
+            wait_for(lambda: not pods(m, f"{low}-late"), f"the pods of {low}-late to be stopped")
+
+
+def test_jobs_of_every_kind_restart():
+    with Muster(flags=NODES) as m:
+        create(m, CLAIM)
+        for kind in KINDS:
+            low = kind.lower()
+            create(m, job(kind, f"{low}-again", worker=once(f"{low}-again", 3), run={"backoffLimit": 3}),
+                   job(kind, f"{low}-signal", worker=once(f"{low}-signal", 137), restart="ExitCode"),
+                   job(kind, f"{low}-over", worker="exit 3", run={"backoffLimit": 0}))
+        for kind in KINDS:
+            low = kind.lower()
+            # A container that is restarted in place counts as well as a pod that is made anew.
+            wait_for(lambda: sum(status(m, kind, f"{low}-again").get(k, 0)
+                                 for k in ("restarts", "containerRestarts")) == 1
+                     and conditions(m, kind, f"{low}-again").get("Running") == "True",
+                     f"{low}-again to run again", 60)
+            wait_for(lambda: status(m, kind, f"{low}-signal").get("restarts") == 1
+                     and conditions(m, kind, f"{low}-signal").get("Running") == "True",
+                     f"{low}-signal to run again", 60)
+            wait_condition(m, kind, f"{low}-over", "Failed")
+
+
+def test_jobs_of_every_kind_are_suspended_resumed_and_scaled():
+    with Muster(flags=NODES) as m:
+        for kind in KINDS:
+            create(m, job(kind, kind.lower(), workers=2))
+        for kind in KINDS:
+            plural, member, chief, _ = KINDS[kind]
+            name = kind.lower()
+            count = 3 if chief else 2
+            wait_for(lambda: list(pods(m, name).values()) == ["Running"] * count, f"{name} to run whole", 60)
+            m.kubectl("patch", plural, name, "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":true}}}')
+            wait_condition(m, kind, name, "Suspended")
+            check(conditions(m, kind, name)["Running"] == "False", f"{kind}: {conditions(m, kind, name)}")
+            wait_for(lambda: not [p for p in m.get("pods") if p["metadata"]["name"].startswith(name + "-")],
+                     f"the pods of {name} to go")
+            m.kubectl("patch", plural, name, "--type=merge", "-p",
+                      '{"spec":{"runPolicy":{"suspend":false},"%s":{"Worker":{"replicas":3}}}}' % member)
+            wait_for(lambda: list(pods(m, name).values()) == ["Running"] * (count + 1), f"{name} to run larger", 60)
+            wait_for(lambda: conditions(m, kind, name) == {"Created": "True", "Running": "True", "Suspended": "False"},
+                     f"{name} to say that it runs")
+            state = m.kubectl("get", plural, name, "--no-headers").stdout.split()
+            check(state[1] == "Running", f"the column says {state}")
+
+
+def test_the_examples_run():
+    with Muster(flags=NODES, nodes=1) as m:
+        for name in sorted(os.listdir(FOLDER)):
+            if not name.startswith("pytorch"):
+                m.kubectl("apply", "-f", os.path.join(FOLDER, name))
+        for kind, name in (("TFJob", "tensorflow-simple"), ("TFJob", "dist-mnist"), ("TFJob", "multi-worker"),
+                           ("MPIJob", "mpi-hello"), ("MPIJob", "mpi-pi"), ("XGBoostJob", "xgboost-dist"),
+                           ("JAXJob", "jaxjob-simple"), ("PaddleJob", "paddle-simple-cpu")):
+            wait_condition(m, kind, name, "Succeeded", limit=90)
+        logs = m.kubectl("logs", "mpi-hello-launcher").stdout
+        check(logs.split() == ["mpi-hello-worker-0", "mpi-hello-worker-1"], f"ranks ran on {logs}")
+        logs = m.kubectl("logs", "xgboost-dist-master-0").stdout
+        check(logs.strip() == "ranks 1 2 of xgboost-dist-worker-0,xgboost-dist-worker-1", logs)
+        logs = m.kubectl("logs", "dist-mnist-worker-1").stdout
+        check("dist-mnist-ps-1.default.svc:2222 parameters" in logs, logs)
+        logs = m.kubectl("logs", "jaxjob-simple-worker-2").stdout
+        check(logs.strip() == "process 2 of 3 at jaxjob-simple-worker-0:6666", logs)
+        # One object in both of its versions.
+        seen = m.kubectl("get", "mpijobs.v2beta1.kubeflow.org", "mpi-hello", "-o", "jsonpath={.apiVersion}").stdout
+        check(seen == "kubeflow.org/v2beta1", seen)
+
+
+def test_a_controller_that_is_switched_off_leaves_its_kind_alone():
+    with Muster(flags=(*NODES, "--controllers=-tfjob,-mpijob")) as m:
+        create(m, job("TFJob", "theirs"), job("JAXJob", "ours"))
+        wait_condition(m, "JAXJob", "ours", "Running")
+        check(status(m, "TFJob", "theirs") == {} and not pods(m, "theirs"), "a controller that is off did something")
