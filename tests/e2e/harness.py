@@ -24,6 +24,8 @@ BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", os.path.join(ROOT, "build
 EXAMPLES = os.path.join(ROOT, "examples")
 # A slow machine, or a sanitizer build, multiplies every limit.
 PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
+# Every kind that makes pods.
+JOBS = "torchrunjobs,pytorchjobs,tfjobs,mpijobs,xgboostjobs,jaxjobs,paddlejobs,trainjobs,jobsets,jobs"
 
 
 class Skip(Exception):
@@ -150,7 +152,7 @@ class Muster:
         if self.process is None:
             return
         if self.process.poll() is None:
-            self.kubectl("delete", "torchrunjobs,trainjobs,jobsets,jobs", "--all", "-A", "--wait=false", ok=False, limit=30)
+            self.kubectl("delete", JOBS, "--all", "-A", "--wait=false", ok=False, limit=30)
             self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0",
                          "--wait=false", ok=False, limit=30)
             try:
