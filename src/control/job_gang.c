@@ -22,11 +22,19 @@
 /* The command could not be started: trying again cannot help. */
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND      127
+/* When a rank fails its peers lose their connections and fail too, and their pods may be heard of
+ * first: the others have this long to report before one of them is named. */
+#define FIRST_FAILURE_MS 1500
+
+static int64_t failed_at(const struct job_member *member)
+{
+    return member->failure.first_ms ? member->failure.first_ms : member->failure.time_ms;
+}
 
 static bool earlier(const struct job_member *a, const struct job_member *b)
 {
-    if (!b || a->failure.time_ms != b->failure.time_ms)
-        return !b || a->failure.time_ms < b->failure.time_ms;
+    if (!b || failed_at(a) != failed_at(b))
+        return !b || failed_at(a) < failed_at(b);
     return a->index < b->index;
 }
 
@@ -426,6 +434,16 @@ static bool replace_alone(struct job_run *run, const struct job_look *gang)
     return true;
 }
 
+static bool awaits_peers(struct job_run *run, const struct job_look *gang)
+{
+    int64_t until_ms = gang->failed->failure.first_ms + FIRST_FAILURE_MS;
+
+    if (!gang->failed->failure.first_ms || !gang->running || run->input->now_ms >= until_ms)
+        return false;
+    action_look_again(&run->actions, until_ms);
+    return true;
+}
+
 /* What is due before pods are made: true when it was something. */
 static bool repair(struct job_run *run, const struct job_look *gang)
 {
@@ -445,6 +463,8 @@ static bool repair(struct job_run *run, const struct job_look *gang)
     /* What was evicted takes its peers down with it: that is no failure of theirs. */
     if (gang->disrupted && gang->started)
         on_disruption(run, gang->disrupted);
+    else if (gang->failed && awaits_peers(run, gang))
+        say_running(run, gang);
     else if (gang->failed)
         on_failure(run, gang->failed);
     else if (missing)

@@ -61,6 +61,22 @@ static const struct json *culprit(const struct json *status, const struct job_ro
     return first;
 }
 
+/* The end of "rank 3 ended with exit code 7 at TIME; its last lines:": see launch/record.h. */
+static int64_t first_error_ms(struct str message)
+{
+    const struct str mark = STR(" at ");
+    struct str line = str_sub(message, 0, str_find(message, '\n'));
+    int64_t ms = 0;
+
+    if (!str_starts(line, STR("rank ")))
+        return 0;
+    while (line.len && !str_starts(line, mark))
+        line = str_sub(line, 1, line.len);
+    line = str_sub(line, mark.len, line.len);
+    (void)time_parse(str_sub(line, 0, str_find(line, ';')), &ms);
+    return ms;
+}
+
 static void observe_failure(const struct json *status, struct job_member *member)
 {
     struct job_failure *failure = &member->failure;
@@ -77,6 +93,7 @@ static void observe_failure(const struct json *status, struct job_member *member
         if (json_str(json_get(ended, "message")).len)
             failure->message = str_trim(json_str(json_get(ended, "message")));
         failure->time_ms = moment(json_get(ended, "finishedAt"));
+        failure->first_ms = first_error_ms(failure->message);
     }
     if (failure->message.len > JOB_FAILURE_MAX)
         failure->message =

@@ -25,8 +25,9 @@
 /* Pods are written as words: index, phase, and marks.
  *   0P  pending   0S  has a node, not started   0R  running   0D  done   0F7  failed with 7
  * followed by: x  being deleted   l  on a node that is gone   s  on a node silent for long
- *              q  on a node silent for a moment   v  ended by an eviction   @1  of generation 1 (0
- * when left out) */
+ *              q  on a node silent for a moment   v  ended by an eviction
+ *              o t u  its first rank failed half a minute, 100 ms, 50 ms ago   @1  of generation 1
+ * (0 when left out) */
 struct row {
     const char *why;
     const char *spec;   /* of the job, besides queue and command */
@@ -66,6 +67,12 @@ static const struct row rows[] = {
      "signal 9", 1, 1, 0, "pod-2"},
     {"the first failure is the one that counts", "\"numGPUs\":4", "RUN", "0F1 1F7e", "svc",
      "Restarting", "j-worker-1 ended with exit status 7", 1, 1, 0, "pod-2"},
+    {"of ranks that failed within a second, the first is named", "\"numGPUs\":4", "RUN",
+     "0F1u 1F7t", "svc", "Restarting", "j-worker-1 ended with exit status 7", 1, 1, 0, "pod-2"},
+    {"nobody is named while a peer may yet report an earlier failure", "\"numGPUs\":4", "RUN",
+     "0F1u 1R", "svc", "Running", "", 0, 0, 0, "look+1"},
+    {"but a peer that does not end is not waited for", "\"numGPUs\":4", "RUN", "0F1o 1R", "svc",
+     "Restarting", "j-worker-0 ended with exit status 1", 1, 1, 0, "pod-2"},
     {"old pods must be gone before new ones come", "\"numGPUs\":4",
      "\"phase\":\"Restarting\",\"message\":\"m\",\"generation\":1,\"restarts\":1", "0Rx 1F7x",
      "svc", "Restarting", "m", 1, 1, 0, ""},
@@ -235,6 +242,7 @@ static void put_pod(struct world *world, struct str word)
     const char *deleted = "";
     const char *reason = "";
     const char *taken = "";
+    const char *said = NULL;
     char generation = '0';
     int64_t code = 0;
     int second = 5;
@@ -254,6 +262,8 @@ static void put_pod(struct world *world, struct str word)
             node = "\"nodeName\":\"quiet\"";
         else if (mark == 'e')
             second = 1;
+        else if (mark == 'o' || mark == 't' || mark == 'u')
+            said = mark == 'o' ? "10.000" : mark == 't' ? "39.900" : "39.950";
         else if (mark == 'v')
             reason = "\"reason\":\"Evicted\",";
         else if (mark == 'p')
@@ -277,9 +287,12 @@ static void put_pod(struct world *world, struct str word)
                          "\"spec\":{%s},\"status\":{%s\"phase\":\"%s\",\"conditions\":[{\"type\":"
                          "\"Ready\",\"status\":\"True\"}%s],\"containerStatuses\":[{\"state\":{"
                          "\"terminated\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
-                         "\"2001-09-09T01:46:0%dZ\"}}}]}}",
+                         "\"2001-09-09T01:46:0%dZ\"%s%s%s}}}]}}",
                          word.p[0], word.p[0], deleted, word.p[0], generation, OWNED, node, reason,
-                         words, taken, (long long)code, second)));
+                         words, taken, (long long)code, second,
+                         said ? ",\"message\":\"rank 0 ended with exit code 7 at 2001-09-09T01:46:"
+                              : "",
+                         said ? said : "", said ? "Z; its last lines:\\nx\"" : "")));
 }
 
 static void put_sync(struct world *world, const char *phase)

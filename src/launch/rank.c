@@ -41,12 +41,17 @@ struct rank {
     sigset_t old_mask;
 };
 
-static int64_t now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t now_ms(void)
+{
+    return clock_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 /* One write a line, so that the lines of several ranks do not mix in the pod's log. */
@@ -82,11 +87,11 @@ static void take(struct rank *rank, struct stream *stream)
         return;
     }
     if (stream->len == 0)
-        stream->since_ms = now_ns() / 1000000;
+        stream->since_ms = now_ms();
     for (ssize_t i = 0; i < got; i++) {
         if (bytes[i] == '\n') {
             put_line(rank, stream);
-            stream->since_ms = now_ns() / 1000000;
+            stream->since_ms = now_ms();
             continue;
         }
         stream->line[stream->len++] = bytes[i] ? bytes[i] : ' ';
@@ -156,7 +161,7 @@ static void run(struct rank *rank)
 
             if (polls[i + 1].revents)
                 take(rank, stream);
-            else if (stream->len && now_ns() / 1000000 - stream->since_ms >= RANK_HOLD_MS)
+            else if (stream->len && now_ms() - stream->since_ms >= RANK_HOLD_MS)
                 put_line(rank, stream);
         }
     }
@@ -194,7 +199,7 @@ static void record_end(const struct rank *rank)
 {
     const char *folder = getenv(LAUNCH_ENV_RUN_DIR);
     _cleanup_(buf_done) struct buf text = {.bytes_max = RECORD_TEXT_MAX};
-    struct record record = {.when_ns = now_ns(), .rank = rank->rank};
+    struct record record = {.when_ns = clock_ns(CLOCK_REALTIME), .rank = rank->rank};
 
     record.signal = WIFSIGNALED(rank->status) ? WTERMSIG(rank->status) : 0;
     record.code = WIFEXITED(rank->status) ? WEXITSTATUS(rank->status) : 0;

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -112,12 +113,14 @@ const char *record_signal_name(int number, char out[static 32])
 void record_describe(struct buf *out, const struct record *record)
 {
     char name[32];
+    char when[TIME_TEXT_BYTES];
 
     if (record->signal)
         buf_addf(out, "rank %lld was killed by %s", (long long)record->rank,
                  record_signal_name(record->signal, name));
     else
         buf_addf(out, "rank %lld ended with exit code %d", (long long)record->rank, record->code);
+    buf_addf(out, " at " STR_FMT, STR_ARG(time_format_micro(record->when_ns / 1000000, when)));
     if (record->text.len)
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')

@@ -20,7 +20,7 @@ struct err;
 #define RECORD_LINES_MAX 20
 
 struct record {
-    int64_t when_ns; /* CLOCK_MONOTONIC */
+    int64_t when_ns; /* CLOCK_REALTIME: ends of ranks in other pods are compared with it */
     int code;
     int signal; /* 0: it exited by itself */
     int64_t rank;
@@ -33,7 +33,8 @@ bool record_first(const char *folder, struct record *ret, struct buf *text);
 
 /* The status a shell would give: 128 + n for signals. */
 int record_status(const struct record *record);
-/* "rank 3 ended with exit code 7" and so on, with its text, for /dev/termination-log. */
+/* "rank 3 ended with exit code 7 at 2026-11-15T02:03:04.567000Z" and so on, with its text, for
+ * /dev/termination-log. The job engine reads the moment, to name the rank that failed first. */
 void record_describe(struct buf *out, const struct record *record);
 /* "SIGKILL" for 9; "signal 77" in `out` for one without a name. */
 const char *record_signal_name(int number, char out[static 32]);

@@ -97,8 +97,8 @@ def test_hostile_manifests_are_refused_with_words():
 
 
 def test_hostile_contents_are_refused_with_words():
-    def blob(digest, size, offset, data):
-        return frame("B", digest + struct.pack(">QQH", size, offset, 0o644) + data)
+    def blob(digest, size, offset, data, path=b""):
+        return frame("B", digest + struct.pack(">QQHH", size, offset, 0o644, len(path)) + path + data)
     bomb = bytes.fromhex("28b52ffd") + bytes(64)
     cases = [
         ("another hash", blob(b"h" * 16, 4, 0, b"evil"), b"hash"),
@@ -107,6 +107,9 @@ def test_hostile_contents_are_refused_with_words():
         ("a bomb by its own account", frame("Z", struct.pack(">I", 1 << 30) + bomb), b"at most"),
         ("a bomb that lies", frame("Z", struct.pack(">I", 1 << 20) + bomb), b"unpack"),
         ("an entry among contents", entry("a"), b"only contents"),
+        ("for a place outside", blob(b"h" * 16, 4, 0, b"evil", b"../../evil"), b".."),
+        ("for an absolute place", blob(b"h" * 16, 4, 0, b"evil", b"/tmp/evil"), b"absolute"),
+        ("for a place of our own", blob(b"h" * 16, 4, 0, b"evil", b".muster/manifest"), b"our own"),
     ]
     with Sync() as s:
         for why, body, words in cases:

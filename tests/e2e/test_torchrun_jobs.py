@@ -58,9 +58,9 @@ def test_a_failed_rank_restarts_all_from_the_checkpoint():
         check((end["restarts"], end["generation"], end["preemptions"]) == (1, 1, 0), f"counted wrong: {end}")
         text = m.kubectl("logs", "t-worker-0").stdout
         check("resumed at step 20" in text and "done: 40 steps" in text, text)
-        # The rank that failed (3), or a peer in the other pod that lost its connection to it (1): pods end
-        # within milliseconds of each other, and the engine acts on the first end it hears of.
-        check(end["failure"]["exitCode"] in (1, 3), f"the failure is not a rank's: {end['failure']}")
+        # The rank that failed, not a peer in the other pod that lost its connection to it a moment later.
+        check(end["failure"]["exitCode"] == 3, f"the failure is not the first rank's: {end['failure']}")
+        check("ended with exit code 3 at 20" in end["failure"]["message"], f"{end['failure']}")
 
 
 def test_the_budget_of_restarts_ends_and_a_missing_command_is_not_tried_again():
