@@ -149,6 +149,18 @@ struct follow_options {
 /* Returns the exit status of the training (or 0 when it was left running: detached), or -errno. */
 int follow_job(struct session *session, const struct follow_options *options, struct err *err);
 
+/* A line of a pod's log as the person sees it: "[rank3] text" or "[worker-0] text". Lines of other
+ * ranks than `only` are left out, unless it is -1. False: it was left out. */
+bool follow_show_line(struct session *session, int64_t only, struct str pod, struct str line);
+
+/* ---- kept: logs of a generation whose pods are gone ---- */
+int kept_logs(struct session *session, const struct follow_options *options, struct err *err);
+/* The generation that the job is in. */
+int kept_generation(struct session *session,
+                    const char *job,
+                    int64_t *ret_current,
+                    struct err *err);
+
 /* ---- upload: bring a folder to the job's sync pod ---- */
 struct upload {
     const char *folder;

@@ -90,31 +90,41 @@ static int64_t split_rank(struct str *line)
     return rank;
 }
 
-static void show_line(struct podlog *log, struct str line)
+bool follow_show_line(struct session *session, int64_t only, struct str pod, struct str line)
 {
-    struct follow *follow = log->follow;
-    const struct term *out = &follow->session->out;
+    const struct term *out = &session->out;
     _cleanup_(buf_done) struct buf text = {0};
     int64_t rank = split_rank(&line);
 
-    if (follow->options->rank >= 0 && rank != follow->options->rank)
-        return;
-    if (!follow->shown_any) {
-        live_done(&follow->live);
-        follow->shown_any = true;
-    }
+    if (only >= 0 && rank != only)
+        return false;
     if (rank >= 0) {
         buf_addf(&text, "%s[rank%lld]%s ", term_colour(out, rank_colour(rank)), (long long)rank,
                  term_colour(out, COLOUR_NONE));
     } else {
-        const char *name = strstr(log->name, "-worker-");
-
-        buf_addf(&text, "%s[%s]%s ", term_colour(out, COLOUR_DIM), name ? name + 1 : log->name,
+        buf_addf(&text, "%s[" STR_FMT "]%s ", term_colour(out, COLOUR_DIM), STR_ARG(pod),
                  term_colour(out, COLOUR_NONE));
     }
     buf_add(&text, line);
     buf_addc(&text, '\n');
     term_write(out, buf_str(&text));
+    return true;
+}
+
+static void show_line(struct podlog *log, struct str line)
+{
+    struct follow *follow = log->follow;
+    const char *name = strstr(log->name, "-worker-");
+    struct str copy = line;
+    int64_t only = follow->options->rank;
+
+    if (only >= 0 && split_rank(&copy) != only)
+        return;
+    if (!follow->shown_any) {
+        live_done(&follow->live);
+        follow->shown_any = true;
+    }
+    (void)follow_show_line(follow->session, only, str_from(name ? name + 1 : log->name), line);
 }
 
 /* A line with its timestamp in front; kept when it cannot be told apart. */

@@ -156,14 +156,16 @@ static const struct option logs_options[] = {
     {"follow", 'f', OPTION_BOOL, offsetof(struct logs_values, follow),
      .help = "go on until the job ends, and end with its exit status", .flag_only = true},
     {"previous", 'p', OPTION_BOOL, offsetof(struct logs_values, previous),
-     .help = "of the containers before the last restart", .flag_only = true},
+     .help = "of the generation before, or of the containers before their last restart",
+     .flag_only = true},
     {"rank", 'r', OPTION_I64, offsetof(struct logs_values, rank), .fallback = "-1", .min = -1,
      .max = 1000000, .value = "N", .help = "only this rank", .flag_only = true},
     {"tail", 0, OPTION_I64, offsetof(struct logs_values, tail), .fallback = "-1", .min = -1,
      .max = 1000000000, .value = "LINES", .help = "the last lines of each pod", .flag_only = true},
     {"generation", 0, OPTION_I64, offsetof(struct logs_values, generation), .fallback = "-1",
      .min = -1, .max = 1000000, .value = "N",
-     .help = "only pods of this generation (0 is the first; each restart of the gang adds one)",
+     .help = "of this generation, also when its pods are gone (0 is the first; each restart of the "
+             "gang adds one)",
      .flag_only = true},
     {0},
 };
@@ -171,20 +173,29 @@ static const struct option logs_options[] = {
 static int logs_run(struct invocation *invocation)
 {
     const struct logs_values *v = invocation->values;
+    struct follow_options options = {.job = invocation->args[0],
+                                     .watch = v->follow,
+                                     .previous = v->previous,
+                                     .rank = v->rank,
+                                     .tail = v->tail,
+                                     .generation = v->generation,
+                                     .quiet = !v->follow};
     struct session session;
     struct err err = {0};
+    int64_t current = 0;
     int status = session_open(&session, invocation, &err);
 
-    if (status == 0)
-        status = follow_job(&session,
-                            &(struct follow_options){.job = invocation->args[0],
-                                                     .watch = v->follow,
-                                                     .previous = v->previous,
-                                                     .rank = v->rank,
-                                                     .tail = v->tail,
-                                                     .generation = v->generation,
-                                                     .quiet = !v->follow},
-                            &err);
+    if (status == 0 && (v->previous || v->generation >= 0))
+        status = kept_generation(&session, options.job, &current, &err);
+    if (status == 0 && v->previous && v->generation < 0 && current > 0)
+        options.generation = current - 1;
+    if (status == 0 && options.generation > current)
+        status = err_set(&err, -ENOENT, "job %s is only in generation %lld", options.job,
+                         (long long)current);
+    else if (status == 0 && options.generation >= 0 && options.generation < current)
+        status = kept_logs(&session, &options, &err);
+    else if (status == 0)
+        status = follow_job(&session, &options, &err);
     if (status < 0)
         status = session_fail(&session, &err);
     session_close(&session);

@@ -177,7 +177,8 @@ static void step_finished(struct job_run *run)
     }
     remove_services(run, false);
     remove_extras(run);
-    remove_sync_pod(run);
+    if (!state->generation) /* it keeps the logs of the generations before the last */
+        remove_sync_pod(run);
     if (model->ttl_ms < 0 || !state->completion_ms)
         return;
     if (run->input->now_ms >= state->completion_ms + model->ttl_ms)

@@ -200,7 +200,7 @@ struct job_failure {
     struct str reason;  /* Error, OOMKilled, NodeLost, ... */
     struct str message; /* last lines */
     int64_t time_ms;    /* 0: no failure */
-    int64_t first_ms;   /* when the first rank of the pod failed, as muster-launch told; 0: unknown */
+    int64_t first_ms; /* when the first rank of the pod failed, as muster-launch told; 0: unknown */
 };
 
 struct job_workers {

@@ -43,6 +43,10 @@
 #define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
 #define LAUNCH_ENV_RESTART \
     "MUSTER_RESTART" /* restarts in place so far; part of the rendezvous id */
+/* In LAUNCH_ENV_RUN_DIR: what the ranks printed, for the sync pod to keep. Lines beyond the bound
+ * are in the pod's log only. */
+#define LAUNCH_KEPT_FILE "kept.log"
+#define LAUNCH_KEPT_MAX  ((size_t)32 << 20)
 /* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */
 #define LAUNCH_TERMINATION_LOG     "/dev/termination-log"
 #define LAUNCH_ENV_TERMINATION_LOG "MUSTER_TERMINATION_LOG"

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ struct rank {
     int status; /* of waitpid() */
     struct stream streams[2];
     struct tail tail;
+    int kept_fd; /* LAUNCH_KEPT_FILE; -1: nothing is kept */
     sigset_t old_mask;
 };
 
@@ -65,6 +67,8 @@ static void put_line(struct rank *rank, struct stream *stream)
     tail_add(&rank->tail, (struct str){stream->line, stream->len});
     tail_add(&rank->tail, STR("\n"));
     stream->len = 0;
+    if (rank->kept_fd >= 0 && lseek(rank->kept_fd, 0, SEEK_END) < (off_t)LAUNCH_KEPT_MAX)
+        (void)!write(rank->kept_fd, text.p, text.len);
     while (text.len) {
         ssize_t done = write(stream->to, text.p, text.len);
 
@@ -215,6 +219,17 @@ static void record_end(const struct rank *rank)
     (void)record_write(folder, &record, NULL);
 }
 
+static int open_kept(void)
+{
+    const char *folder = getenv(LAUNCH_ENV_RUN_DIR);
+    char path[PATH_MAX];
+
+    if (!folder)
+        return -1;
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_KEPT_FILE, folder);
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
 int rank_main(void)
 {
     const char *command = getenv(LAUNCH_ENV_COMMAND);
@@ -229,6 +244,7 @@ int rank_main(void)
     }
     if (number)
         (void)str_to_i64(str_from(number), &rank.rank);
+    rank.kept_fd = open_kept();
     (void)sigemptyset(&mask);
     for (size_t i = 0; i < launch_signal_count; i++)
         (void)sigaddset(&mask, launch_signals[i]);

@@ -27,7 +27,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IDLE_MS 1000
+#define IDLE_MS          1000
+#define KEEP_INTERVAL_MS 1000
+#define KEEP_PIECE_BYTES ((size_t)256 << 10)
+#define KEEP_LIMIT_MS    5000 /* at the end, for the rest */
 
 struct worker {
     const char *self;
@@ -46,6 +49,10 @@ struct worker {
     uint64_t restart;
     bool stopping;
     int64_t kill_ms;
+    /* what the ranks printed, on its way to the sync pod */
+    uint64_t generation;
+    uint64_t kept; /* bytes that it has */
+    int64_t keep_ms;
 };
 
 static int64_t now_ms(void)
@@ -200,6 +207,36 @@ static void take_signal(struct worker *worker)
     }
 }
 
+/* What the ranks have printed since the last time goes to the sync pod. False: there is no more, or
+ * nobody takes it now. */
+static bool keep_some(struct worker *worker)
+{
+    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_KEPT_FILE) + 1];
+    char text[KEEP_PIECE_BYTES];
+    ssize_t got = 0;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_KEPT_FILE, worker->run_dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        got = pread(fd, text, sizeof(text), (off_t)worker->kept);
+        close(fd);
+    }
+    if (got <= 0 || pull_keep(&worker->pull, worker->generation, worker->kept,
+                              (struct str){text, (size_t)got}) < 0)
+        return false;
+    worker->kept += (uint64_t)got;
+    return true;
+}
+
+static void keep_rest(struct worker *worker)
+{
+    int64_t until = now_ms() + KEEP_LIMIT_MS;
+
+    while (worker->synced && keep_some(worker) && now_ms() < until)
+        ;
+}
+
 static int turn_timeout(const struct worker *worker, int64_t now)
 {
     int64_t until = now + IDLE_MS;
@@ -208,6 +245,8 @@ static int turn_timeout(const struct worker *worker, int64_t now)
         until = pull_next_ms(&worker->pull);
     if (worker->stopping && worker->kill_ms < until)
         until = worker->kill_ms;
+    if (worker->synced && worker->keep_ms < until)
+        until = worker->keep_ms;
     return until > now ? (int)(until - now) : 0;
 }
 
@@ -227,6 +266,10 @@ static void turn(struct worker *worker)
         pull_turn(&worker->pull, now);
     if (worker->stopping && now >= worker->kill_ms && worker->child > 0)
         family_kill(SIGKILL);
+    if (worker->synced && now >= worker->keep_ms) {
+        (void)keep_some(worker);
+        worker->keep_ms = now_ms() + KEEP_INTERVAL_MS;
+    }
 }
 
 /* False: a signal ended it before the workspace came. */
@@ -323,6 +366,7 @@ static int open_workspace(struct worker *worker, struct err *err)
     };
     const char *url = getenv(LAUNCH_ENV_SYNC_URL);
     const char *rank_text = getenv(LAUNCH_ENV_NODE_RANK);
+    const char *generation = getenv(LAUNCH_ENV_GENERATION);
     uint64_t rank = 0;
 
     if (!url || !*url)
@@ -331,6 +375,8 @@ static int open_workspace(struct worker *worker, struct err *err)
         return err_set(err, -errno, "%s: %s", worker->app_dir, strerrordesc_np(errno));
     if (rank_text)
         (void)str_to_u64(str_from(rank_text), &rank);
+    if (generation)
+        (void)str_to_u64(str_from(generation), &worker->generation);
     worker->synced = true;
     return pull_open(&worker->pull, url, worker->app_dir, rank, &handler, err);
 }
@@ -357,6 +403,7 @@ int worker_main(const char *self)
     start_ranks(&worker);
     while (!worker.ended)
         turn(&worker);
+    keep_rest(&worker);
     r = finish(&worker);
     if (worker.synced)
         pull_done(&worker.pull);

@@ -155,6 +155,26 @@ static void say(struct pull *pull, const char *query)
     close(fd);
 }
 
+int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct str text)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    char answer[64] = "";
+    ssize_t got = 0;
+    int fd = pull->in_body ? dial(pull, 0, NULL) : -1;
+
+    if (fd < 0)
+        return -EAGAIN;
+    buf_addf(&out,
+             "POST /v1/log?rank=%llu&generation=%llu&offset=%llu HTTP/1.1\r\nHost: sync\r\n"
+             "Connection: close\r\nContent-Length: %zu\r\n\r\n" STR_FMT,
+             (unsigned long long)pull->rank, (unsigned long long)generation,
+             (unsigned long long)offset, text.len, STR_ARG(text));
+    if (disk_write(fd, buf_str(&out)) == 0)
+        got = recv(fd, answer, sizeof(answer) - 1, 0);
+    close(fd);
+    return got > 0 && str_starts(str_from(answer), STR("HTTP/1.1 200 ")) ? 0 : -EAGAIN;
+}
+
 void pull_stopped(struct pull *pull, uint64_t restart)
 {
     char query[64];

@@ -56,5 +56,8 @@ int pull_fd(const struct pull *pull);
 short pull_events(const struct pull *pull);
 int64_t pull_next_ms(const struct pull *pull);
 void pull_turn(struct pull *pull, int64_t now_ms);
+/* Something that the sync service keeps (workspace/keep.h), on a connection of its own: 0 when it
+ * was taken, -EAGAIN when there is no service right now. */
+int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct str text);
 /* The ranks have ended for this restart. */
 void pull_stopped(struct pull *pull, uint64_t restart);

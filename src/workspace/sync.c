@@ -8,6 +8,7 @@
 #include "workspace/etcd.h"
 #include "workspace/frame.h"
 #include "workspace/httpd.h"
+#include "workspace/keep.h"
 #include "workspace/manifest.h"
 #include "workspace/source.h"
 #include "workspace/tree.h"
@@ -38,6 +39,7 @@ enum call {
     CALL_WAIT,
     CALL_KEYS,      /* etcd's keys: the body is a form */
     CALL_KEYS_WAIT, /* answered when a key changes */
+    CALL_LOG,       /* the body is text */
     CALL_OTHER,
 };
 
@@ -441,7 +443,8 @@ static enum call call_of(const struct httpd_request *request)
         {"POST", "/v1/blobs", CALL_BLOBS}, {"POST", "/v1/commit", CALL_COMMIT},
         {"POST", "/v1/pull", CALL_PULL},   {"GET", "/v1/wait", CALL_WAIT},
         {"POST", "/v1/ack", CALL_OTHER},   {"POST", "/v1/restart", CALL_OTHER},
-        {"GET", "/healthz", CALL_OTHER},
+        {"GET", "/healthz", CALL_OTHER},   {"POST", "/v1/log", CALL_LOG},
+        {"GET", "/v1/log", CALL_LOG},
     };
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
@@ -488,10 +491,10 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
     if (client->failed || client->call == CALL_NONE || client->call == CALL_STATE ||
         client->call == CALL_WAIT || client->call == CALL_OTHER)
         return;
-    if (client->call == CALL_KEYS) {
+    if (client->call == CALL_KEYS || client->call == CALL_LOG) {
         buf_add(&client->in, bytes);
         if (client->in.overflow)
-            reply_error(client, -EFBIG, &(struct err){.text = "the form is too large"});
+            reply_error(client, -EFBIG, &(struct err){.text = "the body is too large"});
         return;
     }
     while (bytes.len && !client->failed) {
@@ -671,7 +674,8 @@ static void on_end(void *user, struct httpd_conn *conn)
     struct client *client = client_of(conn);
     char text[64];
 
-    if (client->in.len && client->call != CALL_NONE && client->call != CALL_KEYS) {
+    if (client->in.len && client->call != CALL_NONE && client->call != CALL_KEYS &&
+        client->call != CALL_LOG) {
         err_set(&client->err, -EPROTO, "the body ended in the middle of a frame");
         reply_error(client, -EPROTO, &client->err);
         return;
@@ -694,6 +698,11 @@ static void on_end(void *user, struct httpd_conn *conn)
         if (httpd_query(conn, "revision", text, sizeof(text)))
             (void)hash_parse(str_from(text), &client->wanted);
         client->until_ms = sync->now_ms + WAIT_LIMIT_MS;
+        break;
+    case CALL_LOG:
+        keep_answer(sync->tree.root_fd, conn, buf_str(&client->in));
+        buf_clear(&client->in);
+        client->call = CALL_NONE;
         break;
     case CALL_KEYS: end_keys(sync, client); break;
     case CALL_KEYS_WAIT: break;
