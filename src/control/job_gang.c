@@ -19,6 +19,8 @@
  *
  * Invariant: pods of two generations never exist side by side but while the older ones end. */
 
+/* What muster-launch says when torchrun cannot be started now; the next try may go better. */
+#define EXIT_FOR_NOW 75
 /* The command could not be started: trying again cannot help. */
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND      127
@@ -119,6 +121,10 @@ struct str job_exit_words(const struct job_failure *failure, struct arena *arena
 {
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
 
+    if ((failure->exit_code == EXIT_NOT_EXECUTABLE || failure->exit_code == EXIT_FOR_NOW) &&
+        failure->message.len && !str_starts(failure->message, STR("rank ")))
+        return str_printf(arena, "pod " STR_FMT " could not start: " STR_FMT, STR_ARG(failure->pod),
+                          STR_ARG(str_sub(failure->message, 0, str_find(failure->message, '\n'))));
     if (failure->exit_code == EXIT_NOT_FOUND)
         return str_printf(arena, "pod " STR_FMT ": command not found (exit status 127)",
                           STR_ARG(failure->pod));

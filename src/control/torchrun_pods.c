@@ -381,6 +381,8 @@ static void fill_env(const struct torchrun *t,
     env_add(arena, env, LAUNCH_ENV_NODE_RANK, str_printf(arena, "%zu", pod->index));
     env_add(arena, env, LAUNCH_ENV_RDZV_BACKEND, t->rdzv_backend);
     env_add(arena, env, LAUNCH_ENV_RDZV_ENDPOINT, rdzv_endpoint(t, pod, arena));
+    if (t->rdzv_endpoint.len)
+        env_add(arena, env, LAUNCH_ENV_RDZV_GIVEN, STR("1"));
     env_add(arena, env, LAUNCH_ENV_RDZV_ID,
             str_printf(arena, STR_FMT "-" STR_FMT "-%lld", STR_ARG(t->job->name),
                        STR_ARG(str_sub(t->job->uid, 0, 8)), (long long)pod->generation));

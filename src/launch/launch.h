@@ -28,10 +28,11 @@
 #define LAUNCH_ENV_NODE_RANK     "MUSTER_NODE_RANK"     /* index of this pod */
 #define LAUNCH_ENV_RDZV_BACKEND  "MUSTER_RDZV_BACKEND"  /* standalone, static, c10d, etcd-v2 */
 #define LAUNCH_ENV_RDZV_ENDPOINT "MUSTER_RDZV_ENDPOINT" /* host:port */
-#define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"       /* new with every generation */
-#define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS"  /* torchrun's own; 0 for fixed gangs */
-#define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"      /* http://host:port; unset: no workspace */
-#define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"       /* working directory of the command: /app */
+#define LAUNCH_ENV_RDZV_GIVEN    "MUSTER_RDZV_GIVEN"   /* the endpoint is somebody else's service */
+#define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"      /* new with every generation */
+#define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS" /* torchrun's own; 0 for fixed gangs */
+#define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
+#define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"      /* working directory of the command: /app */
 /* The sync pod's own: where the volume is mounted, what to fetch into it ("existing" takes it as it
  * is), where to listen (unset: everywhere, on LAUNCH_SYNC_PORT). */
 #define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR"
@@ -43,6 +44,8 @@
 #define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
 #define LAUNCH_ENV_RESTART \
     "MUSTER_RESTART" /* restarts in place so far; part of the rendezvous id */
+/* In LAUNCH_ENV_RUN_DIR: why torchrun could not be started, in words. */
+#define LAUNCH_REASON_FILE "reason"
 /* In LAUNCH_ENV_RUN_DIR: what the ranks printed, for the sync pod to keep. Lines beyond the bound
  * are in the pod's log only. */
 #define LAUNCH_KEPT_FILE "kept.log"

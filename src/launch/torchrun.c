@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
+#include "launch/reach.h"
 #include "launch/shell.h"
 
 #include <errno.h>
@@ -14,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXIT_NOT_FOUND 127
+#define EXIT_NOT_FOUND    127
+#define EXIT_NOT_POSSIBLE 126 /* trying again cannot help */
+#define EXIT_FOR_NOW      75  /* it may: sysexits' EX_TEMPFAIL */
 
 /* Looks without importing: importing torch takes a second or more. */
 static const char probe_script[] =
@@ -26,7 +29,8 @@ static const char probe_script[] =
     "  t=open(os.path.join(os.path.dirname(s.origin),'version.py')).read()\n"
     "  v=re.search(r\"__version__ *= *['\\\"]([0-9]+)\",t).group(1)\n"
     "except Exception: pass\n"
-    "print(v,sys.version_info[1],sys.executable)\n";
+    "e=1 if importlib.util.find_spec('etcd') else 0\n"
+    "print(v,sys.version_info[1],e,sys.executable)\n";
 
 static bool probe(const char *python, struct torchrun_python *ret)
 {
@@ -36,14 +40,17 @@ static bool probe(const char *python, struct torchrun_python *ret)
     struct str word;
     int64_t torch;
     int64_t minor;
+    int64_t etcd;
 
     if (!shell_capture(argv, line, sizeof(line)))
         return false;
     rest = str_from(line);
     if (!str_cut(&rest, ' ', &word) || !str_to_i64(word, &torch) || !str_cut(&rest, ' ', &word) ||
-        !str_to_i64(word, &minor) || rest.len == 0 || rest.len >= sizeof(ret->path))
+        !str_to_i64(word, &minor) || !str_cut(&rest, ' ', &word) || !str_to_i64(word, &etcd) ||
+        rest.len == 0 || rest.len >= sizeof(ret->path))
         return false;
-    *ret = (struct torchrun_python){.torch_major = (int)torch, .python_minor = (int)minor};
+    *ret = (struct torchrun_python){
+        .torch_major = (int)torch, .python_minor = (int)minor, .has_etcd = etcd != 0};
     (void)snprintf(ret->path, sizeof(ret->path), STR_FMT, STR_ARG(rest));
     return true;
 }
@@ -243,6 +250,43 @@ static void prepare_environment(const struct torchrun_python *python)
     }
 }
 
+/* What the rendezvous needs: a package that this Python has, a port, a service that answers. */
+static int check_rendezvous(const struct torchrun_python *python, struct err *err)
+{
+    const char *backend = env_or(LAUNCH_ENV_RDZV_BACKEND, "standalone");
+    const char *endpoint = env_or(LAUNCH_ENV_RDZV_ENDPOINT, "");
+    bool etcd = strncmp(backend, "etcd", 4) == 0;
+
+    if (strcmp(backend, "standalone") == 0)
+        return 0;
+    if (!etcd && strcmp(env_or(LAUNCH_ENV_NODE_RANK, "0"), "0") == 0)
+        return reach_listen(endpoint, err);
+    if (!etcd)
+        return 0;
+    if (python->has_etcd)
+        return *env_or(LAUNCH_ENV_RDZV_GIVEN, "") ? reach_connect(endpoint, err) : 0;
+    return err_set(err, -ENOPKG,
+                   "rdzvBackend %s needs the Python package python-etcd, which %s does not have: "
+                   "put it into the image or install it in setupCommand, or use rdzvBackend c10d",
+                   backend, python->path);
+}
+
+/* For the launcher, which puts it into the termination message. */
+static void leave_reason(const char *text)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    fprintf(stderr, "muster-launch: %s\n", text);
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE,
+                   env_or(LAUNCH_ENV_RUN_DIR, "/tmp"));
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    (void)!write(fd, text, strlen(text));
+    close(fd);
+}
+
 int torchrun_main(const char *self)
 {
     struct torchrun_python python;
@@ -251,13 +295,15 @@ int torchrun_main(const char *self)
     struct err err = {0};
     int r = torchrun_find(&python, &err);
 
+    if (r == 0)
+        r = check_rendezvous(&python, &err);
     if (r == 0 && !python.first_on_path)
         r = put_on_path(&python, &err);
     if (r == 0)
         r = torchrun_args(&python, self, args, room, sizeof(room), &err);
     if (r < 0) {
-        fprintf(stderr, "muster-launch: %s\n", err.text);
-        return EXIT_NOT_FOUND;
+        leave_reason(err.text);
+        return r == -ENOENT || r == -ENOPKG ? EXIT_NOT_POSSIBLE : EXIT_FOR_NOW;
     }
     prepare_environment(&python);
     (void)execv(python.path, (char *const *)(uintptr_t)args);

@@ -20,6 +20,7 @@ struct err;
 struct torchrun_python {
     char path[4096];
     int torch_major;
+    bool has_etcd;      /* the package python-etcd */
     int python_minor;   /* of Python 3 */
     bool first_on_path; /* `python` already means this one */
 };

@@ -303,6 +303,25 @@ static void write_termination_log(struct str text)
     close(fd);
 }
 
+/* Why torchrun could not be started, if that is what happened. */
+static bool read_reason(const struct worker *worker, struct buf *text)
+{
+    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_REASON_FILE) + 1];
+    char reason[sizeof(((struct err *)0)->text)];
+    ssize_t got;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE, worker->run_dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    got = read(fd, reason, sizeof(reason));
+    close(fd);
+    if (got > 0)
+        buf_add(text, (struct str){reason, (size_t)got});
+    return got > 0;
+}
+
 static int finish(struct worker *worker)
 {
     _cleanup_(buf_done) struct buf text = {0};
@@ -315,7 +334,7 @@ static int finish(struct worker *worker)
     if (status != 0 && record_first(worker->run_dir, &record, &lines)) {
         record_describe(&text, &record);
         status = record_status(&record);
-    } else if (status != 0) {
+    } else if (status != 0 && !read_reason(worker, &text)) {
         buf_addf(&text, "torchrun ended with exit code %d before any rank failed\n", status);
     }
     if (worker->signal && (status != 0 || worker->child == 0)) {

@@ -1,0 +1,101 @@
+#include "launch/reach.h"
+
+#include "base/err.h"
+#include "base/str.h"
+#include "workspace/resolve.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNECT_LIMIT_MS 1000
+#define CONNECT_TRIES    3
+#define PAUSE_NS         200000000
+
+/* "host:port"; without a port there is nothing to try. */
+static bool split(const char *endpoint, struct str *ret_host, uint16_t *ret_port)
+{
+    struct str text = str_from(endpoint);
+    uint64_t port;
+    size_t colon = text.len;
+
+    while (colon > 0 && text.p[colon - 1] != ':')
+        colon--;
+    if (colon < 2 || !str_to_u64(str_sub(text, colon, text.len), &port) || port == 0 ||
+        port > UINT16_MAX)
+        return false;
+    *ret_host = str_sub(text, 0, colon - 1);
+    *ret_port = (uint16_t)port;
+    return true;
+}
+
+int reach_listen(const char *endpoint, struct err *err)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct str host;
+    uint16_t port;
+    int yes = 1;
+    int r = 0;
+    int fd;
+
+    if (!split(endpoint, &host, &port))
+        return 0;
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_port = htons(port);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 1) < 0)
+        r = err_set(err, -errno,
+                    "the rendezvous port %u cannot be listened on (%s): something else in this "
+                    "pod's network uses it; choose another distributed.port, or leave it out",
+                    port, strerrordesc_np(errno));
+    close(fd);
+    return r;
+}
+
+static int try_connect(const struct sockaddr_in *to)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd poll_one = {.fd = fd, .events = POLLOUT};
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 && errno != EINPROGRESS)
+        error = errno;
+    else if (poll(&poll_one, 1, CONNECT_LIMIT_MS) <= 0)
+        error = ETIMEDOUT;
+    else
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    close(fd);
+    return -error;
+}
+
+int reach_connect(const char *endpoint, struct err *err)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct str host;
+    uint16_t port;
+    int r = 0;
+
+    if (!split(endpoint, &host, &port))
+        return 0;
+    to.sin_port = htons(port);
+    for (int i = 0; i < CONNECT_TRIES; i++) {
+        r = resolve_host(host, &to.sin_addr, NULL);
+        if (r == 0)
+            r = try_connect(&to);
+        if (r == 0)
+            return 0;
+        (void)nanosleep(&pause, NULL);
+    }
+    return err_set(err, r,
+                   "the rendezvous endpoint %s cannot be reached (%s): check "
+                   "distributed.rdzvEndpoint, and that the network lets the pods through",
+                   endpoint, strerrordesc_np(-r));
+}
