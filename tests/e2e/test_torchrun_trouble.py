@@ -1,0 +1,112 @@
+"""Every cause of trouble is in the job's status, in words, a moment after it arose."""
+
+import os
+import time
+
+from harness import Muster, Skip, check, torch_pythons, wait_for
+
+NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: q}
+spec:
+  nodeResources: {gpus: 8}
+"""
+TAPE = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: tape}
+provisioner: example.com/nobody
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: slow}
+spec:
+  nodeResources: {gpus: 8}
+  storage: {workspace: {enabled: true, storageClass: tape}}
+"""
+JOB = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: {name}}}
+spec:
+  jobQueue: {queue}
+  numGPUs: {gpus}
+  command: '{command}'
+  reliability: {{maxRestarts: 0}}
+{more}"""
+# Reading the status takes kubectl itself a while, more on a crowded machine; what is measured is printed.
+LIMIT_S = 5
+
+
+def say_why(m, name, words, phases, limit=LIMIT_S, since=None):
+    """The job is in one of the phases and names the cause; prints how long that took."""
+    since = since or time.monotonic()
+
+    def says():
+        now = (m.get("torchrunjob", name) or {}).get("status", {})
+        return now.get("phase") in phases and all(w in now.get("message", "") for w in words) and now
+    now = wait_for(says, f"{name} to be {'/'.join(phases)} and to say {words}", limit)
+    print(f"{name}: {time.monotonic() - since:.2f} s: {now['message']}")
+    return now
+
+
+def submit(m, name, queue="q", gpus=1, command="true", more=""):
+    m.apply(JOB.format(name=name, queue=queue, gpus=gpus, command=command, more=more))
+    return time.monotonic()
+
+
+def test_gpus_held_by_others_and_a_claim_that_nobody_binds():
+    with Muster(nodes=1, gpus_per_node=8, flags=NODES) as m:
+        m.apply(QUEUE)
+        m.apply(TAPE)
+        m.apply("""
+apiVersion: v1
+kind: Pod
+metadata: {name: holder}
+spec:
+  containers: [{name: c, image: x, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 5}}}]
+""")
+        wait_for(lambda: m.get("pod", "holder")["status"].get("phase") == "Running", "the holder to run")
+        said = submit(m, "big", gpus=8)
+        now = say_why(m, "big", ["GPU", "3", "8"], ["Queued"], since=said)
+        check("free" in now["message"], now["message"])
+        said = submit(m, "unbound", queue="slow")
+        say_why(m, "unbound", ["unbound-workspace"], ["Provisioning"], since=said)
+
+
+def test_what_stops_ranks_from_starting():
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+    with Muster(nodes=2, gpus_per_node=8, flags=NODES) as m:
+        m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
+        submit(m, "missing", command="no-such-program --now")
+        listener = "import socket, time; s = socket.socket(); s.bind((\"\", 23456)); s.listen(); time.sleep(600)"
+        submit(m, "taken", gpus=2, more=f"""  distributed: {{rdzvBackend: c10d, port: 23456}}
+  setupCommand: |
+    python3 -c '{listener}' &
+    sleep 1
+""")
+        end = say_why(m, "missing", ["command not found", "127"], ["Failed"], limit=90)
+        check(end["exitCode"] == 127 and end.get("restarts", 0) == 0, f"{end}")
+        say_why(m, "taken", ["port 23456", "distributed.port"], ["Failed"], limit=90)
+
+
+def test_a_rendezvous_that_does_not_answer_or_lacks_its_package():
+    pythons = [p for p, _ in torch_pythons()]
+    with_etcd = [p for p in pythons if os.system(f"{p} -c 'import etcd' 2>/dev/null") == 0]
+    without = [p for p in pythons if p not in with_etcd]
+    if not with_etcd and not without:
+        raise Skip("no Python here can import torch")
+    etcd = "  distributed: {rdzvBackend: etcd-v2, rdzvEndpoint: \"127.0.0.1:9\"}\n"
+    if with_etcd:
+        with Muster(nodes=2, gpus_per_node=8, flags=NODES, path_first=os.path.dirname(with_etcd[0])) as m:
+            m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
+            submit(m, "silent", gpus=2, more=etcd)
+            say_why(m, "silent", ["127.0.0.1:9", "cannot be reached"], ["Failed"], limit=90)
+    if without:
+        with Muster(nodes=2, gpus_per_node=8, flags=NODES, path_first=os.path.dirname(without[0])) as m:
+            m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
+            submit(m, "bare", gpus=2, more=etcd)
+            say_why(m, "bare", ["python-etcd", "setupCommand"], ["Failed"], limit=90)
