@@ -6,6 +6,7 @@
 #include "launch/rank.h"
 #include "launch/torchrun.h"
 #include "launch/worker.h"
+#include "workspace/c10d.h"
 #include "workspace/resolve.h"
 #include "workspace/source.h"
 #include "workspace/sync.h"
@@ -70,6 +71,15 @@ static void note(void *user, const char *text)
     fprintf(stderr, "muster-launch sync: %s\n", text);
 }
 
+static uint16_t port_of(const char *variable, uint16_t otherwise)
+{
+    const char *text = getenv(variable);
+    uint64_t number;
+
+    return text && str_to_u64(str_from(text), &number) && number <= UINT16_MAX ? (uint16_t)number
+                                                                               : otherwise;
+}
+
 static int sync_main(void)
 {
     char listen_at[INET_ADDRSTRLEN];
@@ -79,24 +89,22 @@ static int sync_main(void)
     struct sync_options options = {
         .folder = folder ? folder : "/workspace",
         .address = listen_address(listen_at),
-        .port = LAUNCH_SYNC_PORT,
+        .port = port_of(LAUNCH_ENV_SYNC_PORT, LAUNCH_SYNC_PORT),
         .adopt = source && strcmp(source, "existing") == 0,
         .ready = ready,
         .stop = stop,
     };
     const char *url = getenv(LAUNCH_ENV_SOURCE_URL);
     struct source fetched = {.kind = source ? source : "zip", .url = url, .note = note};
-    const char *port = getenv(LAUNCH_ENV_SYNC_PORT);
-    uint64_t number;
     struct err err = {0};
 
     options.user = &options;
     if (url && *url && !options.adopt)
         options.source = &fetched;
-    if (port && str_to_u64(str_from(port), &number) && number <= UINT16_MAX)
-        options.port = (uint16_t)number;
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
+    if (c10d_start(options.address, port_of(LAUNCH_ENV_STORE_PORT, LAUNCH_STORE_PORT), &err) < 0)
+        note(NULL, err.text); /* jobs with another rendezvous do not need it */
     if (sync_serve(&options, &err) < 0) {
         fprintf(stderr, "muster-launch sync: %s\n", err.text);
         return 1;

@@ -334,12 +334,20 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     return spec;
 }
 
+/* May the sync pod have the store of a c10d rendezvous? Not when the user names a place for it. */
+static bool is_hosted(const struct torchrun *t)
+{
+    return str_is(t->rdzv_backend, "c10d") && !t->rdzv_endpoint.len && !t->spec.rdzv_port;
+}
+
 void torchrun_make_pods(struct torchrun *t, struct job_model *model)
 {
     bool etcd = str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
+    bool store = t->elastic && is_hosted(t);
 
     t->worker->pod_spec = make_worker_spec(t, model);
-    if (t->host_workspace || etcd)
+    t->hosted = is_hosted(t) && (t->host_workspace || store);
+    if (t->host_workspace || etcd || store)
         model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
     model->fill = torchrun_fill;
 }
@@ -355,9 +363,9 @@ static struct str rdzv_endpoint(const struct torchrun *t,
 
     if (t->rdzv_endpoint.len)
         return t->rdzv_endpoint;
-    if (str_starts(t->rdzv_backend, STR("etcd")))
+    if (str_starts(t->rdzv_backend, STR("etcd")) || t->hosted)
         return str_printf(arena, STR_FMT "-sync-0." STR_FMT ":%d", STR_ARG(job), STR_ARG(job),
-                          LAUNCH_SYNC_PORT);
+                          t->hosted ? LAUNCH_STORE_PORT : LAUNCH_SYNC_PORT);
     if (!port)
         port =
             PORT_FIRST + (int64_t)(str_hash(t->job->uid, (uint64_t)pod->generation) % PORT_COUNT);
@@ -383,6 +391,8 @@ static void fill_env(const struct torchrun *t,
     env_add(arena, env, LAUNCH_ENV_RDZV_ENDPOINT, rdzv_endpoint(t, pod, arena));
     if (t->rdzv_endpoint.len)
         env_add(arena, env, LAUNCH_ENV_RDZV_GIVEN, STR("1"));
+    if (t->hosted)
+        env_add(arena, env, LAUNCH_ENV_RDZV_HOSTED, STR("1"));
     env_add(arena, env, LAUNCH_ENV_RDZV_ID,
             str_printf(arena, STR_FMT "-" STR_FMT "-%lld", STR_ARG(t->job->name),
                        STR_ARG(str_sub(t->job->uid, 0, 8)), (long long)pod->generation));

@@ -18,6 +18,8 @@
 #define LAUNCH_DIR       "/.muster"
 #define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"
 #define LAUNCH_SYNC_PORT 7077
+/* The sync pod's store for c10d rendezvous (workspace/c10d.h). */
+#define LAUNCH_STORE_PORT 7078
 
 #define LAUNCH_ENV_JOB           "MUSTER_JOB"           /* namespace/name, for messages */
 #define LAUNCH_ENV_GENERATION    "MUSTER_GENERATION"    /* 0, 1, ...: whole-gang restarts so far */
@@ -28,6 +30,7 @@
 #define LAUNCH_ENV_NODE_RANK     "MUSTER_NODE_RANK"     /* index of this pod */
 #define LAUNCH_ENV_RDZV_BACKEND  "MUSTER_RDZV_BACKEND"  /* standalone, static, c10d, etcd-v2 */
 #define LAUNCH_ENV_RDZV_ENDPOINT "MUSTER_RDZV_ENDPOINT" /* host:port */
+#define LAUNCH_ENV_RDZV_HOSTED   "MUSTER_RDZV_HOSTED"   /* c10d: the sync pod has the store */
 #define LAUNCH_ENV_RDZV_GIVEN    "MUSTER_RDZV_GIVEN"   /* the endpoint is somebody else's service */
 #define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"      /* new with every generation */
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS" /* torchrun's own; 0 for fixed gangs */
@@ -40,6 +43,7 @@
 #define LAUNCH_ENV_SOURCE_URL    "MUSTER_SOURCE_URL"
 #define LAUNCH_ENV_SYNC_ADDRESS  "MUSTER_SYNC_ADDRESS"
 #define LAUNCH_ENV_SYNC_PORT     "MUSTER_SYNC_PORT"
+#define LAUNCH_ENV_STORE_PORT    "MUSTER_STORE_PORT"
 /* Between muster-launch's own processes. */
 #define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
 #define LAUNCH_ENV_RESTART \

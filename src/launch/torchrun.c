@@ -161,7 +161,8 @@ static void add_rendezvous(struct args *args)
     add(args, standalone ? "localhost:0" : env_or(LAUNCH_ENV_RDZV_ENDPOINT, "localhost:29500"));
     if (standalone || strcmp(backend, "c10d") == 0) {
         /* Version 1.x decides who hosts the store by comparing names literally: say it. */
-        bool host = standalone || strcmp(node_rank, "0") == 0;
+        bool hosted = *env_or(LAUNCH_ENV_RDZV_HOSTED, "") != '\0';
+        bool host = standalone || (!hosted && strcmp(node_rank, "0") == 0);
 
         add(args, "--rdzv_conf");
         add(args, host ? "is_host=1" : "is_host=0");
@@ -259,7 +260,8 @@ static int check_rendezvous(const struct torchrun_python *python, struct err *er
 
     if (strcmp(backend, "standalone") == 0)
         return 0;
-    if (!etcd && strcmp(env_or(LAUNCH_ENV_NODE_RANK, "0"), "0") == 0)
+    if (!etcd && strcmp(env_or(LAUNCH_ENV_NODE_RANK, "0"), "0") == 0 &&
+        !*env_or(LAUNCH_ENV_RDZV_HOSTED, ""))
         return reach_listen(endpoint, err);
     if (!etcd)
         return 0;

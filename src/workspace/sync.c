@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "workspace/etcd.h"
+#include "workspace/facts.h"
 #include "workspace/frame.h"
 #include "workspace/httpd.h"
 #include "workspace/keep.h"
@@ -419,19 +420,6 @@ static void deliver(struct sync *sync, const struct delta *delta, struct manifes
 
 /* ---- requests ---- */
 
-/* What clients of etcd ask before they use it. */
-static const struct {
-    const char *path;
-    const char *type;
-    const char *text; /* NULL: our own address, from the request */
-} facts[] = {
-    {"/version", "application/json", "{\"etcdserver\":\"2.3.8\",\"etcdcluster\":\"2.3.0\"}\n"},
-    {"/v2/machines", "text/plain", NULL},
-    {"/v2/stats/self", "application/json",
-     "{\"name\":\"muster\",\"id\":\"1\",\"state\":\"StateLeader\"}\n"},
-    {"/v2/members", "application/json", "{\"members\":[]}\n"},
-};
-
 static enum call call_of(const struct httpd_request *request)
 {
     static const struct {
@@ -452,10 +440,7 @@ static enum call call_of(const struct httpd_request *request)
             return calls[i].call;
     if (str_starts(request->path, STR(KEYS_PATH)))
         return CALL_KEYS;
-    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
-        if (str_is(request->path, facts[i].path))
-            return CALL_OTHER;
-    return CALL_NONE;
+    return facts_has(request->path) ? CALL_OTHER : CALL_NONE;
 }
 
 static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_request *request)
@@ -635,24 +620,6 @@ static void end_keys(struct sync *sync, struct client *client)
     keys_tell(sync);
 }
 
-static bool reply_fact(struct client *client)
-{
-    struct str path = httpd_request(client->conn)->path;
-
-    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
-        char self[300];
-        struct str host = httpd_request(client->conn)->host;
-
-        if (!str_is(path, facts[i].path))
-            continue;
-        (void)snprintf(self, sizeof(self), "http://" STR_FMT, STR_ARG(host));
-        httpd_reply(client->conn, 200, "", facts[i].type,
-                    str_from(facts[i].text ? facts[i].text : self));
-        return true;
-    }
-    return false;
-}
-
 static void end_other(struct sync *sync, struct client *client)
 {
     struct str path = httpd_request(client->conn)->path;
@@ -662,7 +629,7 @@ static void end_other(struct sync *sync, struct client *client)
     } else if (str_is(path, "/v1/restart")) {
         restart_begin(sync);
         reply_state(sync, client);
-    } else if (!reply_fact(client)) {
+    } else if (!facts_answer(client->conn)) {
         httpd_reply(client->conn, 200, "", "text/plain", STR("ok\n"));
     }
     client->call = CALL_NONE;

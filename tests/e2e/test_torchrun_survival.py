@@ -14,6 +14,7 @@ metadata: {{name: {name}}}
 spec:
   queue: {{name: {name}, resources: {{gpu: {{quota: {quota}}}}}}}
   nodeResources: {{gpus: 1, cpus: 4, memory: 8Gi}}
+  env: [{{name: MUSTER_TEST_FOLDER, value: {folder}}}]
   storage:
     checkpoints: {{enabled: true, size: 1Gi}}
 """
@@ -95,8 +96,7 @@ def server(nodes, gpus=1):
 
 def start(m, *queues):
     for name, quota in queues or (("q", -1),):
-        m.apply(QUEUE.format(name=name, quota=quota).replace("  storage:", f"""  env: [{{name: MUSTER_TEST_FOLDER, value: {m.folder}}}]
-  storage:"""))
+        m.apply(QUEUE.format(name=name, quota=quota, folder=m.folder))
 
 
 def test_a_rank_killed_and_then_the_server_killed():

@@ -13,18 +13,21 @@ metadata: {name: q}
 spec:
   nodeResources: {gpus: 8}
 """
-TAPE = """
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: tape}
-provisioner: example.com/nobody
+UNBOUND = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: imagenet}
+spec:
+  storageClassName: tape
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
 ---
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
 metadata: {name: slow}
 spec:
   nodeResources: {gpus: 8}
-  storage: {workspace: {enabled: true, storageClass: tape}}
+  storage: {datasets: {enabled: true, existingClaim: imagenet}}
 """
 JOB = """
 apiVersion: torchrun.ai/v1alpha1
@@ -60,11 +63,11 @@ def submit(m, name, queue="q", gpus=1, command="true", more=""):
 def test_gpus_held_by_others_and_a_claim_that_nobody_binds():
     with Muster(nodes=1, gpus_per_node=8, flags=NODES) as m:
         m.apply(QUEUE)
-        m.apply(TAPE)
+        m.apply(UNBOUND)
         m.apply("""
 apiVersion: v1
 kind: Pod
-metadata: {name: holder}
+metadata: {name: holder, labels: {kai.scheduler/queue: q}}
 spec:
   containers: [{name: c, image: x, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 5}}}]
 """)
@@ -73,7 +76,7 @@ spec:
         now = say_why(m, "big", ["GPU", "3", "8"], ["Queued"], since=said)
         check("free" in now["message"], now["message"])
         said = submit(m, "unbound", queue="slow")
-        say_why(m, "unbound", ["unbound-workspace"], ["Provisioning"], since=said)
+        say_why(m, "unbound", ["imagenet"], ["Provisioning"], since=said)
 
 
 def test_what_stops_ranks_from_starting():

@@ -1,0 +1,125 @@
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "test.h"
+#include "workspace/c10d.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void text(struct buf *out, const char *s)
+{
+    uint64_t len = strlen(s);
+
+    buf_add(out, (struct str){(const char *)&len, sizeof(len)});
+    buf_add(out, str_from(s));
+}
+
+static void number(struct buf *out, uint64_t n)
+{
+    buf_add(out, (struct str){(const char *)&n, sizeof(n)});
+}
+
+/* Requests in the types of recent clients: 1 set, 2 compare, 3 get, 4 add, 5 check, 6 wait. */
+static int ask(struct c10d_conn *conn, char type, const char *a, const char *b, const char *c)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    buf_addc(&out, type);
+    if (type == 5 || type == 6)
+        number(&out, 1);
+    text(&out, a);
+    if (b)
+        text(&out, b);
+    if (c)
+        text(&out, c);
+    return c10d_input(conn, buf_str(&out));
+}
+
+static bool answered(struct c10d_conn *conn, const char *s)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    bool same;
+
+    text(&out, s);
+    same = str_eq(buf_str(&out), buf_str(&conn->out));
+    buf_clear(&conn->out);
+    return same;
+}
+
+static void greet(struct c10d_conn *conn)
+{
+    EXPECT(c10d_input(conn, (struct str){"\0\xce\xf7\x85\x3c", 5}) == 0);
+    EXPECT(conn->recent && conn->out.len == 0);
+}
+
+TEST(c10d_keeps_compares_adds_and_waits)
+{
+    struct c10d store = {0};
+    struct c10d_conn one = {.store = &store};
+    struct c10d_conn two = {.store = &store};
+    _cleanup_(buf_done) struct buf add = {0};
+    int64_t sum = 0;
+
+    greet(&one);
+    greet(&two);
+    EXPECT(ask(&two, 6, "k", NULL, NULL) == 0 && two.out.len == 0); /* waits */
+    EXPECT(ask(&one, 5, "k", NULL, NULL) == 0 && one.out.len == 1 && one.out.p[0] == 1);
+    buf_clear(&one.out);
+    EXPECT(ask(&one, 1, "k", "value", NULL) == 0 && one.out.len == 0);
+    c10d_wake(&two);
+    EXPECT(two.out.len == 1 && two.out.p[0] == 0);
+    buf_clear(&two.out);
+    EXPECT(ask(&two, 3, "k", NULL, NULL) == 0 && answered(&two, "value"));
+    EXPECT(ask(&one, 2, "k", "other", "new") == 0 && answered(&one, "value"));
+    EXPECT(ask(&one, 2, "k", "value", "new") == 0 && answered(&one, "new"));
+    EXPECT(ask(&one, 2, "absent", "x", "new") == 0 && answered(&one, "x"));
+    EXPECT(ask(&one, 2, "absent", "", "first") == 0 && answered(&one, "first"));
+    buf_addc(&add, 4);
+    text(&add, "n");
+    number(&add, 5);
+    EXPECT(c10d_input(&one, buf_str(&add)) == 0 && c10d_input(&one, buf_str(&add)) == 0);
+    memcpy(&sum, one.out.p + 8, sizeof(sum));
+    EXPECT(one.out.len == 16 && sum == 10);
+    c10d_conn_done(&one);
+    c10d_conn_done(&two);
+    c10d_done(&store);
+}
+
+TEST(c10d_takes_requests_in_any_pieces_and_from_older_clients)
+{
+    struct c10d store = {0};
+    struct c10d_conn conn = {.store = &store};
+    _cleanup_(buf_done) struct buf set = {0};
+
+    buf_addc(&set, 0); /* "set" of an older client */
+    text(&set, "key");
+    text(&set, "in pieces");
+    for (size_t i = 0; i < set.len; i++)
+        EXPECT(c10d_input(&conn, (struct str){set.p + i, 1}) == 0);
+    EXPECT(!conn.recent && store.keys.count == 1);
+    EXPECT(ask(&conn, 2, "key", NULL, NULL) == 0 && answered(&conn, "in pieces")); /* its "get" */
+    c10d_conn_done(&conn);
+    c10d_done(&store);
+}
+
+TEST(c10d_refuses_what_is_no_client)
+{
+    static const struct {
+        const char *why;
+        struct str bytes;
+    } cases[] = {
+        {"a request of HTTP", STR("GET / HTTP/1.1\r\n\r\n")},
+        {"a type that is not served", {"\0\xce\xf7\x85\x3c\x63", 6}},
+        {"a length that cannot be", {"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff", 10}},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct c10d store = {0};
+        struct c10d_conn conn = {.store = &store};
+
+        test_case(cases[i].why);
+        EXPECT(c10d_input(&conn, cases[i].bytes) == -EPROTO);
+        c10d_conn_done(&conn);
+        c10d_done(&store);
+    }
+}
