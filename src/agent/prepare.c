@@ -250,7 +250,8 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
     struct str cwd = json_str(json_get(container, "workingDir"));
     record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
     if (json_bool_or(json_get(container, "stdin"), false))
-        record_number(&records, "stdin", 1);
+        record_number(&records, "stdin",
+                      json_bool_or(json_get(container, "stdinOnce"), false) ? 2 : 1);
     if (json_bool_or(json_get(container, "tty"), false))
         record_number(&records, "tty", 1);
     r = add_file_system(pod, index, &env, &records, err);

@@ -51,7 +51,7 @@
  *     env=K=V
  *     cwd=D               made where it is missing
  *     uid=N gid=N group=N the last any number of times
- *     stdin=1 tty=1
+ *     stdin=1 tty=1       stdin=2: closed when the first one who attached to it leaves
  *     ns=pid|mount        namespaces of the container alone
  *     root=overlay|bind|P overlay: a writable view of /; bind: a new root with the directories of /
  *                         in it; else a folder that is the root

@@ -99,6 +99,14 @@ static void default_pvc(struct admit *admit)
     set_default(admit, status, "phase", "Pending");
 }
 
+static void default_hpa(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    if (json_is_null(json_get(spec, "minReplicas")))
+        json_add_i64(admit->arena, spec, "minReplicas", 1);
+}
+
 /* stringData is written only: it ends up in data. */
 static void default_secret(struct admit *admit)
 {
@@ -127,6 +135,8 @@ void admit_default(struct admit *admit)
         default_namespace(admit);
     else if (admit->kind == &kind_pvc)
         default_pvc(admit);
+    else if (admit->kind == &kind_hpa || admit->kind == &kind_hpa_v1)
+        default_hpa(admit);
     else if (admit->kind == &kind_secret)
         default_secret(admit);
     else if (admit->kind == &kind_job)
@@ -141,6 +151,12 @@ static void check_pvc(struct admit *admit)
     int64_t bytes = 0;
     const struct json *storage = json_at(admit->object, "spec.resources.requests.storage");
 
+    JSON_FOREACH(json_at(admit->object, "spec.accessModes"), mode)
+        if (!str_is(json_str(mode), "ReadWriteOnce") && !str_is(json_str(mode), "ReadOnlyMany") &&
+            !str_is(json_str(mode), "ReadWriteMany") && !str_is(json_str(mode), "ReadWriteOncePod"))
+            admit_unsupported(admit, STR("spec.accessModes"), mode,
+                              "\"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", "
+                              "\"ReadWriteOncePod\"");
     if (!json_count(json_at(admit->object, "spec.accessModes")))
         admit_required(admit, STR("spec.accessModes"), "at least 1 access mode is required");
     if (json_is_null(storage))

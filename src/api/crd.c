@@ -83,6 +83,18 @@ static void check_version(struct admit *admit, const struct json *version, size_
     if (names_dns_1035_label(json_str(name)))
         admit_invalid(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), name,
                       names_dns_1035_label(json_str(name)));
+    size_t index_of_column = 0;
+    JSON_FOREACH(json_get(version, "additionalPrinterColumns"), column) {
+        static const char *const needed[] = {"name", "type", "jsonPath"};
+
+        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+            if (!json_str(json_get(column, needed[i])).len)
+                admit_required(admit,
+                               str_printf(admit->arena, STR_FMT ".additionalPrinterColumns[%zu].%s",
+                                          STR_ARG(path), index_of_column, needed[i]),
+                               "a text");
+        index_of_column++;
+    }
     struct str where = str_printf(admit->arena, STR_FMT ".schema.openAPIV3Schema", STR_ARG(path));
     if (!schema)
         admit_required(admit, where, "schemas are required");

@@ -36,6 +36,7 @@ struct container {
     int64_t started_ms;
     int64_t ended_ms;
     int input_fd; /* write end of stdin, or the terminal; -1: none */
+    bool input_once;
     char oom_path[PATH_MAX / 4];
     long oom_before;
     struct logfile log;
@@ -282,6 +283,7 @@ static pid_t container_spawn(struct container *c,
         return pid;
     }
     c->input_fd = pipes.ours[0];
+    c->input_once = records_number(spec, "stdin", 0) == 2 && !pipes.terminal;
     c->streams[0] = (struct log_stream){.fd = pipes.ours[1], .name = "stdout"};
     c->streams[1] = (struct log_stream){.fd = pipes.ours[2], .name = "stderr"};
     return pid;
@@ -396,6 +398,11 @@ static void attach(const char *name)
 {
     struct container *c = container_running(name);
     tell_fd(c ? c->input_fd : -1, "attached %s", name);
+    /* Ours was the last one that would have kept it open. */
+    if (c && c->input_once && c->input_fd >= 0) {
+        close(c->input_fd);
+        c->input_fd = -1;
+    }
 }
 
 static void copy_output(const char *name, int fd)

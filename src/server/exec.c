@@ -290,61 +290,43 @@ static void on_close(struct http_exchange *x)
 }
 
 /* ---- the beginning ---- */
-static void begin(struct exec *exec)
-{
-    static const char *const websocket_protocols[] = {"v5.channel.k8s.io", "v4.channel.k8s.io",
-                                                      NULL};
-    static const char *const spdy_protocols[] = {"v4.channel.k8s.io", "v3.channel.k8s.io",
-                                                 "v2.channel.k8s.io", "channel.k8s.io", NULL};
-    struct request *request = exec->request;
-    bool websocket = upgrade_wants(request, "websocket");
-    const char *protocol = websocket ? upgrade_websocket(request, websocket_protocols)
-                                     : upgrade_spdy(request, spdy_protocols);
+static const char *const websocket_protocols[] = {"v5.channel.k8s.io", "v4.channel.k8s.io", NULL};
+static const char *const spdy_protocols[] = {"v4.channel.k8s.io", "v3.channel.k8s.io",
+                                             "v2.channel.k8s.io", "channel.k8s.io", NULL};
 
-    if (!protocol)
-        return;
+static bool check_pod(struct request *request, const struct json *pod)
+{
+    const struct exec *exec = request->stream;
+    struct str phase = json_str_at(pod, "status.phase");
+    size_t containers = json_count(json_at(pod, "spec.containers"));
+
+    if (str_is(phase, "Succeeded") || str_is(phase, "Failed")) {
+        request_fail(request, 400, "BadRequest",
+                     "cannot exec into a container in a completed pod; current phase is " STR_FMT,
+                     STR_ARG(phase));
+        return false;
+    }
+    if (!exec->wanted.container.len && containers > 1) {
+        request_fail(request, 400, "BadRequest",
+                     "a container name must be specified for pod " STR_FMT
+                     ", which has %zu of them",
+                     STR_ARG(request->route.name), containers);
+        return false;
+    }
+    return true;
+}
+
+static void begin(struct request *request, const char *protocol)
+{
+    struct exec *exec = request->stream;
+    bool websocket = upgrade_is_websocket(request);
+
     exec->json_status = websocket || protocol == spdy_protocols[0];
     exec->close_messages = protocol == websocket_protocols[0];
-    request->stream = exec;
-    request->x->on_data = on_input;
-    request->x->on_drain = on_drain;
-    request->x->on_close = on_close;
     if (websocket)
         start(exec);
     else
         exec->spdy = spdy_new();
-}
-
-static void on_pod(void *user, const struct api_result *result)
-{
-    struct exec *exec = user;
-    struct request *request = exec->request;
-
-    if (!http_is_open(exec->x)) {
-        http_unref(exec->x);
-        return;
-    }
-    if (result->code < 0) {
-        request_fail_result(request, result);
-    } else {
-        struct json *pod = object_json(result->object, request_arena(request));
-        struct str phase = json_str(json_at(pod, "status.phase"));
-        size_t containers = json_count(json_at(pod, "spec.containers"));
-
-        if (str_is(phase, "Succeeded") || str_is(phase, "Failed"))
-            request_fail(
-                request, 400, "BadRequest",
-                "cannot exec into a container in a completed pod; current phase is " STR_FMT,
-                STR_ARG(phase));
-        else if (!exec->wanted.container.len && containers > 1)
-            request_fail(request, 400, "BadRequest",
-                         "a container name must be specified for pod " STR_FMT
-                         ", which has %zu of them",
-                         STR_ARG(request->route.name), containers);
-        else
-            begin(exec);
-    }
-    http_unref(exec->x);
 }
 
 static bool take_query(struct exec *exec)
@@ -381,25 +363,18 @@ static bool take_query(struct exec *exec)
 
 void exec_handle(struct request *request)
 {
+    static const struct upgrade upgrade = {.websocket_protocols = websocket_protocols,
+                                           .spdy_protocols = spdy_protocols,
+                                           .check = check_pod,
+                                           .begin = begin,
+                                           .on_data = on_input,
+                                           .on_drain = on_drain,
+                                           .on_close = on_close};
     struct exec *exec = ARENA_NEW(request_arena(request), struct exec);
 
     exec->request = request;
     exec->x = request->x;
-    if (!request->server->podio) {
-        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
-        return;
-    }
-    if (!upgrade_wants(request, "websocket") && !upgrade_wants(request, "SPDY/3.1")) {
-        request_fail(request, 400, "BadRequest", "Upgrade request required: websocket or SPDY/3.1");
-        return;
-    }
-    if (!take_query(exec))
-        return;
-    (void)http_ref(request->x);
-    api_call(request->server->api,
-             &(struct api_request){.verb = API_GET,
-                                   .kind = &kind_pod,
-                                   .ns = request->route.ns,
-                                   .name = request->route.name},
-             on_pod, exec);
+    request->stream = exec;
+    if (take_query(exec))
+        upgrade_pod(request, &upgrade);
 }

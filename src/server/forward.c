@@ -387,54 +387,28 @@ static void on_close(struct http_exchange *x)
     release(((struct request *)x->user)->stream);
 }
 
-static void begin(struct request *request)
+static void begin(struct request *request, const char *protocol)
 {
-    static const char *const websocket_protocols[] = {"SPDY/3.1+portforward.k8s.io", NULL};
-    static const char *const spdy_protocols[] = {"portforward.k8s.io", NULL};
-    bool websocket = upgrade_wants(request, "websocket");
-
-    if (!(websocket ? upgrade_websocket(request, websocket_protocols)
-                    : upgrade_spdy(request, spdy_protocols)))
-        return;
     struct forward *forward = ARENA_NEW(request_arena(request), struct forward);
+
+    (void)protocol;
     forward->request = request;
     forward->x = request->x;
-    forward->websocket = websocket;
+    forward->websocket = upgrade_is_websocket(request);
     forward->spdy = spdy_new();
     request->stream = forward;
-    request->x->on_data = on_input;
-    request->x->on_drain = on_drain;
-    request->x->on_close = on_close;
-}
-
-static void on_pod(void *user, const struct api_result *result)
-{
-    struct request *request = user;
-
-    if (http_is_open(request->x)) {
-        if (result->code < 0)
-            request_fail_result(request, result);
-        else
-            begin(request);
-    }
-    http_unref(request->x);
 }
 
 void forward_handle(struct request *request)
 {
-    if (!request->server->podio) {
-        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
-        return;
-    }
-    if (!upgrade_wants(request, "websocket") && !upgrade_wants(request, "SPDY/3.1")) {
-        request_fail(request, 400, "BadRequest", "Upgrade request required: websocket or SPDY/3.1");
-        return;
-    }
-    (void)http_ref(request->x);
-    api_call(request->server->api,
-             &(struct api_request){.verb = API_GET,
-                                   .kind = &kind_pod,
-                                   .ns = request->route.ns,
-                                   .name = request->route.name},
-             on_pod, request);
+    static const char *const websocket_protocols[] = {"SPDY/3.1+portforward.k8s.io", NULL};
+    static const char *const spdy_protocols[] = {"portforward.k8s.io", NULL};
+    static const struct upgrade upgrade = {.websocket_protocols = websocket_protocols,
+                                           .spdy_protocols = spdy_protocols,
+                                           .begin = begin,
+                                           .on_data = on_input,
+                                           .on_drain = on_drain,
+                                           .on_close = on_close};
+
+    upgrade_pod(request, &upgrade);
 }

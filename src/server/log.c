@@ -1,10 +1,13 @@
+#include "api/object.h"
 #include "api/podio.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "http/parse.h"
 #include "http/server.h"
+#include "server/authz.h"
 #include "server/request.h"
 #include "tool/clock.h"
 
@@ -117,6 +120,13 @@ void pod_log(struct request *request)
 
     if (!podio) {
         request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    const struct object *pod =
+        authz_pod(request->server->authz, request->route.ns, request->route.name);
+    /* One that waits for a node has said nothing yet. */
+    if (pod && !json_str_at(object_json(pod, arena), "spec.nodeName").len) {
+        http_reply(request->x, 200, "text/plain", STR(""));
         return;
     }
     if (seconds >= 0)

@@ -178,9 +178,37 @@ static void fill_call(struct request *request)
         .strict_fields = str_is(validation, "Strict"),
     };
     request->no_warnings = str_is(validation, "Ignore");
+}
+
+/* Numbers of a list. Everything is current here, so a version only has to be one. */
+static bool check_list(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
     struct str limit = http_query(arena, query, "limit");
-    if (limit.len)
-        (void)str_to_u64(limit, &request->call.limit);
+    struct str version = http_query(arena, query, "resourceVersion");
+    struct str match = http_query(arena, query, "resourceVersionMatch");
+    uint64_t number = 0;
+
+    if (limit.len && !str_to_u64(limit, &request->call.limit)) {
+        request_fail(request, 400, "BadRequest", "limit: \"" STR_FMT "\" is not a number",
+                     STR_ARG(str_sub(limit, 0, 64)));
+        return false;
+    }
+    if (version.len && !str_to_u64(version, &number)) {
+        request_fail(request, 400, "BadRequest",
+                     "invalid resource version: resourceVersion: Invalid value: \"" STR_FMT
+                     "\": it must be a number that this server gave out",
+                     STR_ARG(str_sub(version, 0, 64)));
+        return false;
+    }
+    if (match.len && !version.len) {
+        request_fail(request, 422, "Invalid",
+                     "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless "
+                     "resourceVersion is provided");
+        return false;
+    }
+    return true;
 }
 
 /* Options of a write that mean nothing here would be taken for something else. */
@@ -224,6 +252,8 @@ static void read_resource(struct request *request)
             return;
         }
         request->call.verb = API_LIST;
+        if (!check_list(request))
+            return;
     } else {
         request->call.verb = API_GET;
     }

@@ -174,13 +174,15 @@ void request_fail_result(struct request *request, const struct api_result *resul
     int code = code_of(result);
     struct arena *arena = request_arena(request);
     const char *reason = result->reason.len ? str_c(arena, result->reason) : status_reason(code);
+    /* kubectl shows the message of an invalid object only when no object is named. */
+    bool of_object = code != 422 || result->cause_count;
 
     status_reply(request, &(struct status){
                               .code = code,
                               .reason = reason,
                               .message = result->err ? str_from(result->err->text) : STR(""),
-                              .kind = request->kind,
-                              .name = name_of(request),
+                              .kind = of_object ? request->kind : NULL,
+                              .name = of_object ? name_of(request) : STR(""),
                               .causes = result->causes,
                               .cause_count = result->cause_count,
                               .retry_after_s = code == 429 ? 1 : 0,

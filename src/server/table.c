@@ -289,6 +289,40 @@ static void event_row(struct row *row)
     cell(row, row->object->name);
 }
 
+static void hpa_targets(struct row *row)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(json_at(row->root, "spec.metrics"), metric) {
+        struct str name = json_str_at(metric, "resource.name");
+        const struct json *share = json_at(metric, "resource.target.averageUtilization");
+
+        buf_addf(&text, "%s", text.len ? ", " : "");
+        if (name.len && share)
+            buf_addf(&text, STR_FMT ": <unknown>/" STR_FMT "%%", STR_ARG(name),
+                     STR_ARG(json_number_text(share)));
+        else
+            buf_addf(&text, "<unknown>");
+    }
+    cell_or(row, buf_str(&text), "<unknown>");
+    buf_done(&text);
+}
+
+/* Nothing measures here, so no current value is ever known. */
+static void hpa_row(struct row *row)
+{
+    const struct json *spec = json_get(row->root, "spec");
+    struct str kind = json_str_at(spec, "scaleTargetRef.kind");
+    struct str name = json_str_at(spec, "scaleTargetRef.name");
+
+    cell(row, str_printf(row->arena, STR_FMT "/" STR_FMT, STR_ARG(kind), STR_ARG(name)));
+    hpa_targets(row);
+    cell_i64(row, json_i64_or(json_get(spec, "minReplicas"), 1));
+    cell_i64(row, json_i64_or(json_get(spec, "maxReplicas"), 0));
+    cell_i64(row, json_i64_or(json_at(row->root, "status.currentReplicas"), 0));
+    cell_age(row);
+}
+
 static void job_row(struct row *row)
 {
     int64_t completions = json_i64_or(json_at(row->root, "spec.completions"), 1);
@@ -396,6 +430,9 @@ static const struct builtin builtins[] = {
      "Capacity:string:0,Access Modes:string:0,Reclaim Policy:string:0,Status:string:0,"
      "Claim:string:0,StorageClass:string:0,Reason:string:0,Age:string:0"},
     {&kind_job, job_row, "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0"},
+    {&kind_hpa, hpa_row,
+     "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
+     "Age:string:0"},
     {&kind_lease, lease_row, "Holder:string:0,Age:string:0"},
     {&kind_priorityclass, priorityclass_row,
      "Value:integer:0,Global-Default:string:0,Age:string:0,PreemptionPolicy:string:0"},

@@ -1,5 +1,10 @@
 #include "server/upgrade.h"
 
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "http/parse.h"
 #include "http/server.h"
@@ -9,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-bool upgrade_wants(const struct request *request, const char *what)
+static bool wants(const struct request *request, const char *what)
 {
     const struct http_head *head = &request->x->head;
 
@@ -31,7 +36,13 @@ static const char *choose(const struct request *request,
     return NULL;
 }
 
-const char *upgrade_websocket(struct request *request, const char *const *protocols)
+bool upgrade_is_websocket(const struct request *request)
+{
+    return wants(request, "websocket");
+}
+
+/* The protocol that was agreed on; NULL: none, and the request has been answered. */
+static const char *agree_websocket(struct request *request, const char *const *protocols)
 {
     const struct http_head *head = &request->x->head;
     struct str key = http_head_get(head, "Sec-WebSocket-Key");
@@ -51,7 +62,7 @@ const char *upgrade_websocket(struct request *request, const char *const *protoc
     return protocol;
 }
 
-const char *upgrade_spdy(struct request *request, const char *const *protocols)
+static const char *agree_spdy(struct request *request, const char *const *protocols)
 {
     const char *protocol = choose(request, "X-Stream-Protocol-Version", protocols);
 
@@ -64,4 +75,69 @@ const char *upgrade_spdy(struct request *request, const char *const *protocols)
     http_header(request->x, "X-Stream-Protocol-Version", str_from(protocol));
     http_upgrade(request->x, "SPDY/3.1");
     return protocol;
+}
+
+/* The answer about the pod is awaited. */
+struct waiting {
+    struct request *request;
+    const struct upgrade *upgrade;
+};
+
+static void begin(const struct waiting *waiting, const struct json *pod)
+{
+    struct request *request = waiting->request;
+    const struct upgrade *upgrade = waiting->upgrade;
+
+    if (!json_str_at(pod, "spec.nodeName").len) {
+        request_fail(request, 400, "BadRequest", "pod " STR_FMT " does not have a host assigned",
+                     STR_ARG(request->route.name));
+        return;
+    }
+    if (upgrade->check && !upgrade->check(request, pod))
+        return;
+    const char *protocol = upgrade_is_websocket(request)
+                               ? agree_websocket(request, upgrade->websocket_protocols)
+                               : agree_spdy(request, upgrade->spdy_protocols);
+    if (!protocol)
+        return;
+    request->x->on_data = upgrade->on_data;
+    request->x->on_drain = upgrade->on_drain;
+    request->x->on_close = upgrade->on_close;
+    upgrade->begin(request, protocol);
+}
+
+static void on_pod(void *user, const struct api_result *result)
+{
+    const struct waiting *waiting = user;
+    struct request *request = waiting->request;
+
+    if (http_is_open(request->x)) {
+        if (result->code < 0)
+            request_fail_result(request, result);
+        else
+            begin(waiting, object_json(result->object, request_arena(request)));
+    }
+    http_unref(request->x);
+}
+
+void upgrade_pod(struct request *request, const struct upgrade *upgrade)
+{
+    struct waiting *waiting = ARENA_NEW(request_arena(request), struct waiting);
+
+    if (!request->server->podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    if (!wants(request, "websocket") && !wants(request, "SPDY/3.1")) {
+        request_fail(request, 400, "BadRequest", "Upgrade request required: websocket or SPDY/3.1");
+        return;
+    }
+    *waiting = (struct waiting){request, upgrade};
+    (void)http_ref(request->x);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_pod,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_pod, waiting);
 }

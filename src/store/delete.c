@@ -151,7 +151,7 @@ int delete_object(struct write *write, const struct delete_options *options)
     json_add_str(write->arena, meta, "deletionTimestamp",
                  time_text(write->arena, store_now(write->store) + grace * 1000));
     json_add_i64(write->arena, meta, "deletionGracePeriodSeconds", grace);
-    if (!again)
+    if (!again && write->old->generation)
         json_add_i64(write->arena, meta, "generation", write->old->generation + 1);
     if (write->kind == &kind_namespace)
         json_add_c(write->arena, json_make_path(write->arena, root, "status"), "phase",

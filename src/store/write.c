@@ -181,6 +181,13 @@ static struct str generate_name(struct write *write, struct str prefix)
     return name;
 }
 
+/* Kubernetes counts the generations of these only; elsewhere the number would be noise in diffs. */
+static bool counts_generations(const struct kind *kind)
+{
+    return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
+           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd;
+}
+
 static int give_identity(struct write *write, struct json *meta)
 {
     static const char *const not_for_clients[] = {"uid",          "resourceVersion",
@@ -203,7 +210,8 @@ static int give_identity(struct write *write, struct json *meta)
     json_add_str(write->arena, meta, "uid", new_uid(write));
     json_add_str(write->arena, meta, "creationTimestamp",
                  time_text(write->arena, store_now(write->store)));
-    json_add_i64(write->arena, meta, "generation", 1);
+    if (counts_generations(write->kind))
+        json_add_i64(write->arena, meta, "generation", 1);
     return 0;
 }
 
@@ -531,7 +539,7 @@ int write_replace(struct write *write, struct json *root)
         reply_object_as(write->reply, write->old, write->kind);
         return 0;
     }
-    if (spec_changed(root, old))
+    if (write->old->generation && spec_changed(root, old))
         json_add_i64(write->arena, meta, "generation", write->old->generation + 1);
     return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
 }
@@ -579,10 +587,19 @@ static int patched(struct write *write,
         r = patch_strategic(write->arena, write->kind, target, patch, &err);
         break;
     }
-    if (r == -EILSEQ || r == -ENOENT)
+    if (r == -EILSEQ || r == -ENOENT) {
+        struct api_cause *cause = ARENA_NEW(write->arena, struct api_cause);
+
+        /* kubectl shows causes only. */
+        *cause = (struct api_cause){.field = STR("patch"),
+                                    .reason = STR("FieldValueInvalid"),
+                                    .message = str_dup(write->arena, str_from(err.text))};
+        write->reply->result.causes = cause;
+        write->reply->result.cause_count = 1;
         return reply_fail(write->reply, 422, "Invalid",
                           "the server rejected our request due to an error in our request: %s",
                           err.text);
+    }
     return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
 }
 

@@ -342,3 +342,153 @@ def token_config(k):
     with open(k.muster.kubeconfig) as f, open(path, "w") as out:
         out.write("".join(line for line in f if "token:" not in line))
     return path
+
+
+def test_scale_and_autoscale():
+    def steps(k):
+        k("apply", "-f", "-", input=CRD)
+        k("wait", "--for=condition=established", "crd/widgets.test.local", "--timeout=20s")
+        k("apply", "-f", "-", input=WIDGET)
+        k.says("scaled", "scale", "wg", "w", "--replicas=5")
+        check(k.out("get", "wg", "w", "-o", "jsonpath={.spec.size}") == "5", "the field that the CRD names")
+        k.fails("Expected replicas to be 3", "scale", "wg", "w", "--current-replicas=3", "--replicas=6")
+        k.says("scaled", "scale", "wg", "w", "--current-replicas=5", "--replicas=6")
+        k("create", "configmap", "cm")
+        k.fails("scale", "scale", "cm", "cm", "--replicas=1")
+        k.says("autoscaled", "autoscale", "wg", "w", "--max=4", "--cpu-percent=50")
+        check(k.out("get", "hpa").split()[:6] == ["NAME", "REFERENCE", "TARGETS", "MINPODS", "MAXPODS", "REPLICAS"],
+              k.out("get", "hpa"))
+        for version, path in (("v1", "{.spec.targetCPUUtilizationPercentage}"),
+                              ("v2", "{.spec.metrics[0].resource.target.averageUtilization}")):
+            found = k.out("get", f"horizontalpodautoscalers.{version}.autoscaling", "w", "-o", f"jsonpath={path}")
+            check(found == "50", f"the target in autoscaling/{version}: {found}")
+        # a client of v1 does not lose what only v2 can say
+        k("patch", "horizontalpodautoscalers.v2.autoscaling", "w", "--type=merge", "-p", json.dumps({"spec": {"metrics": [
+            {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization",
+                                                                           "averageUtilization": 9}}}]}}))
+        k("patch", "horizontalpodautoscalers.v1.autoscaling", "w", "--type=merge", "-p", '{"spec":{"maxReplicas":7}}')
+        found = k.out("get", "horizontalpodautoscalers.v2.autoscaling", "w", "-o",
+                      "jsonpath={.spec.maxReplicas} {.spec.metrics[*].resource.name}")
+        check(found == "7 memory", found)
+    with_every_kubectl(steps)
+
+
+def test_server_side_apply_keeps_owners_apart():
+    def steps(k):
+        def manifest(**data):
+            return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data})
+
+        def apply(manager, *flags, ok=True, **data):
+            return k("apply", "--server-side", f"--field-manager={manager}", *flags, "-f", "-", input=manifest(**data),
+                     ok=ok)
+        apply("one", a="1", b="1")
+        apply("two", c="2")
+        done = apply("two", ok=False, a="2", c="2")
+        check(done.returncode == 1 and 'conflict with "one"' in done.stderr and ".data.a" in done.stderr, done.stderr)
+        apply("two", "--force-conflicts", a="2", c="2")
+        done = apply("one", ok=False, a="3", b="1")
+        check(done.returncode == 1 and 'conflict with "two"' in done.stderr, done.stderr)
+        apply("one", b="1")  # gives up what it lost; nothing else changes
+        check(json.loads(k.out("get", "cm", "shared", "-o", "json"))["data"] == {"a": "2", "b": "1", "c": "2"}, "merged")
+        apply("two", c="2")  # the last owner of a takes it away
+        check(json.loads(k.out("get", "cm", "shared", "-o", "json"))["data"] == {"b": "1", "c": "2"}, "removed")
+        # an ordinary write owns too
+        k("patch", "cm", "shared", "--type=merge", "-p", '{"data":{"b":"9"}}')
+        done = apply("one", ok=False, b="1")
+        check(done.returncode == 1 and "conflict" in done.stderr, done.stderr)
+    with_every_kubectl(steps)
+
+
+def test_mistakes_are_named():
+    twice = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1","a":"2"},"x":1}'
+    waiting = POD.replace("spec:", "spec:\n  nodeSelector: {no: where}", 1)
+
+    def steps(k):
+        if k.new:
+            k.fails('strict decoding error: duplicate field "data.a", unknown field "x"', "create", "-f", "-", input=twice)
+            done = k("create", "-f", "-", "--validate=warn", input=twice)
+            check('Warning: duplicate field "data.a"' in done.stderr and 'unknown field "x"' in done.stderr, done.stderr)
+            k("delete", "cm", "twice")
+            done = k("create", "-f", "-", "--validate=ignore", input=twice)
+            check("Warning" not in done.stderr, done.stderr)
+        k.fails("field label not supported: spec.nodename", "get", "pods", "--field-selector", "spec.nodename=x")
+        k.fails("field label not supported", "get", "pods", "-w", "--field-selector", "spec.nodename=x")
+        k.fails("limit", "get", "--raw", "/api/v1/pods?limit=many")
+        k.fails("resource version", "get", "--raw", "/api/v1/pods?resourceVersion=new")
+        k("create", "configmap", "cm", "--from-literal=a=1")
+        k.fails("/data/a", "patch", "cm", "cm", "--type=json", "-p", '[{"op":"test","path":"/data/a","value":"2"}]')
+        k.fails("/data/z", "patch", "cm", "cm", "--type=json", "-p", '[{"op":"remove","path":"/data/z"}]')
+        k.fails("the server could not find the requested resource", "create", "quota", "q", "--hard=pods=1")
+        k.fails("Metrics API not available", "top", "pods")
+        # a pod that waits for a node has no log yet, and nothing to enter
+        k("apply", "-f", "-", input=waiting)
+        check(k.out("logs", "web") == "", "the log of a waiting pod")
+        k.fails("does not have a host assigned", "exec", "web", "--", "true")
+        k.fails("Unsupported value", "apply", "-f", "-", input="""
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: odd}
+spec: {accessModes: [Sometimes], resources: {requests: {storage: 1Gi}}}
+""")
+    with_every_kubectl(steps)
+
+
+def test_services_have_addresses_at_once():
+    def steps(k):
+        k.says("created", "create", "service", "clusterip", "svc", "--tcp=80:8080")
+        address = k.out("get", "svc", "svc", "-o", "jsonpath={.spec.clusterIP}")
+        check(address.count(".") == 3 and k.out("get", "svc").split().count(address) == 1, k.out("get", "svc"))
+        k.fails("may not change once set", "patch", "svc", "svc", "-p", '{"spec":{"clusterIP":"None"}}')
+        k.says("", "patch", "svc", "svc", "-p", '{"spec":{"clusterIP":""}}')
+        check(k.out("get", "svc", "svc", "-o", "jsonpath={.spec.clusterIP}") == address, "kept")
+        k.fails("failed to allocate", "create", "service", "clusterip", "odd", "--clusterip=1.2.3.4", "--tcp=80")
+        k.says("created", "create", "service", "clusterip", "headless", "--clusterip=None")
+        check(k.out("get", "svc", "headless", "-o", "jsonpath={.spec.clusterIP}") == "None", "headless")
+        k.says("created", "create", "service", "externalname", "ext", "--external-name=a.example")
+        k.says("a.example", "get", "svc", "ext")
+        k.says(address, "describe", "svc", "svc")
+    with_every_kubectl(steps)
+
+
+def test_attach():
+    echo = """
+apiVersion: v1
+kind: Pod
+metadata: {name: echo}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: any, stdin: true, stdinOnce: true, command: [sh, -c, 'while read x; do echo "got $x"; done; echo end']}
+"""
+
+    def steps(k):
+        k("apply", "-f", "-", input=echo)
+        k("wait", "--for=condition=Ready", "pod/echo", "--timeout=30s")
+        k.says("got hello", "attach", "-i", "echo", "-c", "c", input="hello\n", limit=30)
+        wait_for(lambda: k.out("get", "pod", "echo", "-o", "jsonpath={.status.phase}") == "Succeeded",
+                 "the end of its input to end it")
+        check("end" in k.out("logs", "echo"), "the log has it too")
+        k.fails("completed pod", "attach", "echo")
+        k.says("through a pod", "run", "-i", "--rm", "once", "--image=any", "--restart=Never", "--", "cat",
+               input="through a pod\n", limit=60)
+        k.fails("NotFound", "get", "pod", "once")
+    with_every_kubectl(steps)
+
+
+def test_a_token_bound_to_a_pod_ends_with_it():
+    def steps(k):
+        if not k.new:
+            return
+        k("apply", "-f", "-", input=POD)
+        k("create", "serviceaccount", "bot")
+        k.fails("not found", "create", "token", "bot", "--bound-object-kind=Pod", "--bound-object-name=nope")
+        token = k.out("create", "token", "bot", "--bound-object-kind=Pod", "--bound-object-name=web").strip()
+        free = k.out("create", "token", "bot").strip()
+        config = token_config(k)
+        k.says("serviceaccount:default:bot", "auth", "whoami", "--token", token, "--kubeconfig", config)
+        k("delete", "pod", "web", "--now")
+        wait_for(lambda: "logged in" in k("auth", "whoami", "--token", token, "--kubeconfig", config, ok=False).stderr,
+                 "the token to be refused")
+        k.says("serviceaccount:default:bot", "auth", "whoami", "--token", free, "--kubeconfig", config)
+    with_every_kubectl(steps)
