@@ -41,46 +41,54 @@ make_root() {
         sed -n 's/^ *[0-9]* \([a-z+]*:[^ ]*\) '"$suite"'\/main .*/\1/p' | head -n 1)
     [ -n "$mirror" ] || skip "no package source of this machine has Debian $suite"
     if command -v mmdebstrap > /dev/null; then
-        mmdebstrap --quiet --mode=root --variant=apt --include=make,ca-certificates "$suite" "$root" "$mirror"
+        mmdebstrap --quiet --mode=root --variant=apt --include=make,ca-certificates,mount "$suite" "$root" "$mirror"
     else
-        debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$root" "$mirror"
+        debootstrap --variant=minbase --include=make,ca-certificates,mount "$suite" "$root" "$mirror"
     fi > "$root.log" 2>&1 || { tail -n 20 "$root.log"; rm -f "$root.log"; echo "clean-root: no root file system"; exit 1; }
     rm -f "$root.log"
 }
 
-# In namespaces of its own: everything mounted or started goes with the command.
+# In namespaces of its own, with the folder as a real root (not a chroot, which no mount can be made private in):
+# everything mounted or started goes with the command.
 inside() {
     # shellcheck disable=SC2016
     timeout --kill-after=30 $limit_s unshare --mount --pid --fork --kill-child sh -c '
         set -e
         mount --make-rprivate /
+        mount --bind "$1" "$1"
         mount -t proc proc "$1/proc"
         mount --rbind /sys "$1/sys"
         mount --rbind /dev "$1/dev"
         mount -t tmpfs tmpfs "$1/run"
-        exec chroot "$1" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM=dumb \
-            sh -c "cd /root/muster && $2"' sh "$root" "$1"
+        cd "$1"
+        pivot_root . .
+        umount -l .
+        cd /root/muster
+        exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM=dumb sh -c "$2"' sh "$root" "$1"
 }
 
-[ -e "$root/usr/bin/make" ] || make_root
-copy_sources
-mkdir -p "$root/root/muster"
-git ls-files -co --exclude-standard -z | tar --null --files-from=- -cf - | tar -C "$root/root/muster" -xf -
-packages=$(inside 'dpkg-query -W -f "\${Package}\n" | wc -l')
-echo "clean-root: $packages packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"
-passed=0
-failed=0
-for command; do
-    began=$(date +%s)
-    if inside "$command"; then
-        passed=$((passed + 1))
-        result=ok
-    else
-        failed=$((failed + 1))
-        result=FAILED
-    fi
-    echo "clean-root: $command: $result ($(($(date +%s) - began)) s)"
-    [ $result = ok ] || break
-done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+main() {
+    [ -e "$root/usr/bin/make" ] || make_root
+    copy_sources
+    mkdir -p "$root/root/muster"
+    git ls-files -co --exclude-standard -z | tar --null --files-from=- -cf - | tar -C "$root/root/muster" -xf -
+    packages=$(inside 'dpkg-query -W -f "\${Package}\n" | wc -l')
+    echo "clean-root: $packages packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"
+    passed=0
+    failed=0
+    for command; do
+        began=$(date +%s)
+        if inside "$command"; then
+            passed=$((passed + 1))
+            result=ok
+        else
+            failed=$((failed + 1))
+            result=FAILED
+        fi
+        echo "clean-root: $command: $result ($(($(date +%s) - began)) s)"
+        [ $result = ok ] || break
+    done
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ]
+}
+main "$@"

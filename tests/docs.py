@@ -123,7 +123,10 @@ def feature_rows(text):
 
 def check_features(pages, readme="README.md"):
     known = known_tests(tracked())
-    for number, cells, ours, line in feature_rows(read(readme)):
+    rows = list(feature_rows(read(readme)))
+    if not rows:
+        yield f"{readme}: no table with a column \"Muster\""
+    for number, cells, ours, line in rows:
         named = [n.strip() for c in re.findall(r"<!-- *tests?: *(.*?) *-->", line) for n in c.split(",")]
         if not named and ours.lower() not in ("no", "-", "—"):
             yield f"{readme}:{number}: \"{cells[0]}\" names no test; see tests/docs.py"

@@ -142,7 +142,7 @@ static int to_unit(struct quantity quantity, __int128 unit, int64_t *ret, struct
 
 int quantity_milli(struct str text, int64_t *ret, struct err *err)
 {
-    struct quantity quantity;
+    struct quantity quantity = {0};
     int r = quantity_parse(text, &quantity, err);
 
     return r < 0 ? r : to_unit(quantity, NANO / 1000, ret, err);
@@ -150,7 +150,7 @@ int quantity_milli(struct str text, int64_t *ret, struct err *err)
 
 int quantity_whole(struct str text, int64_t *ret, struct err *err)
 {
-    struct quantity quantity;
+    struct quantity quantity = {0};
     int r = quantity_parse(text, &quantity, err);
 
     return r < 0 ? r : to_unit(quantity, NANO, ret, err);
@@ -171,7 +171,7 @@ int quantity_parse_json(const struct json *value, struct quantity *ret, struct e
 
 int quantity_milli_json(const struct json *value, int64_t *ret, struct err *err)
 {
-    struct quantity quantity;
+    struct quantity quantity = {0};
     int r = quantity_parse_json(value, &quantity, err);
 
     return r < 0 ? r : to_unit(quantity, NANO / 1000, ret, err);
@@ -179,7 +179,7 @@ int quantity_milli_json(const struct json *value, int64_t *ret, struct err *err)
 
 int quantity_whole_json(const struct json *value, int64_t *ret, struct err *err)
 {
-    struct quantity quantity;
+    struct quantity quantity = {0};
     int r = quantity_parse_json(value, &quantity, err);
 
     return r < 0 ? r : to_unit(quantity, NANO, ret, err);

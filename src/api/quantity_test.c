@@ -48,6 +48,36 @@ TEST(quantity_reads_every_suffix_exactly)
     }
 }
 
+TEST(quantity_has_every_suffix_of_kubernetes)
+{
+    static const struct {
+        const char *suffix;
+        int64_t base;
+        int power;
+    } rows[] = {
+        {"", 1000, 0},   {"k", 1000, 1},  {"M", 1000, 2},  {"G", 1000, 3},
+        {"T", 1000, 4},  {"P", 1000, 5},  {"E", 1000, 6},  {"Ki", 1024, 1},
+        {"Mi", 1024, 2}, {"Gi", 1024, 3}, {"Ti", 1024, 4}, {"Pi", 1024, 5},
+        {"Ei", 1024, 6}, {"m", 1000, -1}, {"u", 1000, -2}, {"n", 1000, -3},
+    };
+    struct arena arena = {0};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct str text = str_printf(&arena, "5%s", rows[i].suffix);
+        struct quantity quantity = {0};
+        __int128 nano = 5 * (__int128)1000000000;
+
+        test_case(text.p);
+        for (int j = 0; j < rows[i].power; j++)
+            nano *= rows[i].base;
+        for (int j = 0; j > rows[i].power; j--)
+            nano /= rows[i].base;
+        EXPECT(quantity_parse(text, &quantity, NULL) == 0 && quantity.nano == nano);
+        EXPECT(str_eq(quantity_text(&arena, quantity), text));
+    }
+    arena_done(&arena);
+}
+
 TEST(quantity_refuses_what_is_none_and_what_overflows)
 {
     static const struct {

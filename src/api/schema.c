@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -227,6 +228,7 @@ int schema_compile(struct arena *arena,
 
     if (r < 0)
         return r;
+    assert(schema);
     if (schema->type != SCHEMA_OBJECT)
         return err_set(err, -EINVAL, "openAPIV3Schema: type must be object at the root");
     *ret = schema;

@@ -150,7 +150,7 @@ TEST(yaml_a_small_text_cannot_become_a_large_tree)
 
     /* The same by doubling, many times over. */
     buf_add(&text, str_from(merges));
-    for (char c = 'd'; c <= 'z'; c++)
+    for (int c = 'd'; c <= 'z'; c++)
         buf_addf(&text, "%c: &%c {x: *%c, y: *%c}\n", c, c, c - 1, c - 1);
     EXPECT(yaml_parse(&arena, buf_str(&text), &value, &err) == -EINVAL);
     EXPECT(str_starts(str_from(err.text), STR("line ")));

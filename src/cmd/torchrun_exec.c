@@ -94,7 +94,7 @@ static int exec_run(struct invocation *invocation)
             add(&args, invocation->args[i]);
         if (invocation->arg_count == 1)
             add(&args, "sh");
-        r = become(&args, &err);
+        (void)become(&args, &err);
     }
     r = session_fail(&session, &err);
     session_close(&session);
@@ -165,7 +165,7 @@ static int checkpoints_run(struct invocation *invocation)
         add(&args, "sh");
         add(&args, "-c");
         add(&args, script);
-        r = become(&args, &err);
+        (void)become(&args, &err);
     }
     r = session_fail(&session, &err);
     session_close(&session);

@@ -207,7 +207,7 @@ static void reconcile(const struct control_input *input,
 {
     const struct object *pod = cache_get(input->cache, &kind_pod, key->ns, key->name);
     struct run run = {.input = input, .actions = actions, .arena = actions->arena};
-    struct grouping grouping;
+    struct grouping grouping = {0};
     struct err err = {0};
 
     if (!pod || pod->deleted_ms)

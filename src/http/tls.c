@@ -176,7 +176,7 @@ static int key_new(gnutls_x509_privkey_t *ret)
 
 static int crt_new(gnutls_x509_crt_t *ret, gnutls_x509_privkey_t key, const char *name, time_t now)
 {
-    unsigned char serial[SERIAL_BYTES];
+    unsigned char serial[SERIAL_BYTES] = {0};
     int r = gnutls_x509_crt_init(ret);
 
     if (r == 0)
