@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "cmd/connect.h"
 #include "cmd/muster.h"
+#include "cmd/scheduling.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "kube/kube.h"
@@ -39,8 +40,7 @@ struct operator_values {
     const char *lease_name;
     bool leader_elect;
     const char *scheduler_name;
-    const char *queue_label_key;
-    const char *default_queue;
+    struct scheduling_values scheduling;
     const char *cluster_domain;
     const char *launcher_image;
     struct option_list without;
@@ -67,10 +67,7 @@ static const struct option operator_options[] = {
     {"scheduler-name", 0, OPTION_STR, offsetof(struct operator_values, scheduler_name),
      .fallback = "kai-scheduler", .value = "NAME",
      .help = "schedule pods whose schedulerName is this; the others only hold room"},
-    {"queue-label-key", 0, OPTION_STR, offsetof(struct operator_values, queue_label_key),
-     .fallback = "kai.scheduler/queue", .value = "KEY", .help = "label that names a pod's queue"},
-    {"default-queue", 0, OPTION_STR, offsetof(struct operator_values, default_queue),
-     .fallback = "default-queue", .value = "NAME", .help = "queue of what names none"},
+    SCHEDULING_OPTIONS(struct operator_values, scheduling),
     {"cluster-domain", 0, OPTION_STR, offsetof(struct operator_values, cluster_domain),
      .fallback = "cluster.local", .value = "DOMAIN", .help = "domain of services"},
     {"launcher-image", 0, OPTION_STR, offsetof(struct operator_values, launcher_image),
@@ -107,15 +104,15 @@ static int lead(struct operator* op, struct err *err)
     const struct operator_values *values = op->values;
     struct control_config config = {
         .scheduler_name = str_from(values->scheduler_name),
-        .queue_label_key = str_from(values->queue_label_key),
-        .default_queue = str_from(values->default_queue),
         .cluster_domain = str_from(values->cluster_domain),
         .launcher_image = str_from(values->launcher_image),
     };
 
     struct sched_config sched;
-    int r;
+    int r = scheduling_config(&values->scheduling, &sched, &config, err);
 
+    if (r < 0)
+        return r;
     op->leading = true;
     r = runner_start(&op->loop, kube_api(op->kube),
                      &(struct runner_options){
@@ -127,9 +124,7 @@ static int lead(struct operator* op, struct err *err)
                      &op->runner, err);
     if (r < 0)
         return r;
-    sched_config_default(&sched);
     sched.scheduler_name = config.scheduler_name;
-    sched.queue_label = config.queue_label_key;
     return scheduler_start(&op->loop, kube_api(op->kube),
                            &(struct scheduler_options){
                                .config = &sched,

@@ -7,9 +7,11 @@
 #include "base/vec.h"
 #include "cmd/datadir.h"
 #include "cmd/muster.h"
+#include "cmd/scheduling.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "http/tls.h"
+#include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
 #include "tool/log.h"
@@ -43,6 +45,7 @@ struct up_values {
     const char *node_labels;
     const char *controllers;
     int pod_network;
+    struct scheduling_values scheduling;
     int log_level;
 };
 
@@ -79,6 +82,7 @@ static const struct option up_options[] = {
      .choices = pod_networks, .value = "KIND",
      .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
              "address for each pod; auto: a bridge where pods can reach the outside through it"},
+    SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log on standard error"},
     {0},
@@ -201,6 +205,26 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     return 0;
 }
 
+static int start_control(struct up *up, struct err *err)
+{
+    struct runner_options options = {.log = &up->log, .embedded = true};
+    struct runner_names without = {0};
+    struct sched_config sched;
+    int r = scheduling_config(&up->values->scheduling, &sched, &options.config, err);
+
+    if (r == 0)
+        r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
+    VEC_PUSH(up->arena, &without, NULL);
+    options.without = without.items;
+    if (r == 0)
+        r = runner_start(&up->loop, store_api(up->store), &options, &up->runner, err);
+    if (r == 0)
+        r = scheduler_start(&up->loop, store_api(up->store),
+                            &(struct scheduler_options){.config = &sched, .log = &up->log},
+                            &up->scheduler, err);
+    return r;
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -226,18 +250,7 @@ static int start(struct up *up, struct err *err)
     r = start_agent(up, url, err);
     if (r < 0)
         return r;
-    struct runner_names without = {0};
-    r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
-    if (r < 0)
-        return r;
-    VEC_PUSH(up->arena, &without, NULL);
-    r = runner_start(
-        &up->loop, store_api(up->store),
-        &(struct runner_options){.log = &up->log, .embedded = true, .without = without.items},
-        &up->runner, err);
-    if (r == 0)
-        r = scheduler_start(&up->loop, store_api(up->store),
-                            &(struct scheduler_options){.log = &up->log}, &up->scheduler, err);
+    r = start_control(up, err);
     if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
     if (r == 0) {

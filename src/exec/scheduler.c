@@ -14,6 +14,7 @@
 #include "exec/scheduler_apply.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
+#include "exec/scheduler_shards.h"
 #include "sched/sched.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -43,6 +44,7 @@ struct scheduler {
     uv_timer_t *timer; /* lives until the loop has closed it */
     struct applier *applier;
     struct reporter *reporter;
+    struct shards *shards;
     struct api *api;
     struct sched *core;
     struct cache *cache;
@@ -53,6 +55,7 @@ struct scheduler {
     size_t watches_synced;
     int64_t report_ms; /* when queues were last told how they are */
     bool report_due;
+    int64_t shards_ms; /* when the shards want a turn */
     int64_t wake_ms;   /* what the core asked for; 0: nothing */
     int64_t rested_ms; /* no cycle before this: the last one was long */
     uint32_t failures; /* writes of plans that failed in a row */
@@ -218,6 +221,8 @@ static int64_t arm_for_later(struct scheduler *scheduler)
         next = report;
     if (reporter_due_ms(scheduler->reporter) < next)
         next = reporter_due_ms(scheduler->reporter);
+    if (scheduler->shards_ms < next)
+        next = scheduler->shards_ms;
     if (next != INT64_MAX)
         arm(scheduler, next);
     return next;
@@ -228,6 +233,17 @@ static void on_again(void *user)
     (void)arm_for_later(user);
 }
 
+static void on_shards(void *user)
+{
+    arm_for_change(user);
+    (void)arm_for_later(user);
+}
+
+static int64_t now_of(void *user)
+{
+    return clock_of(user);
+}
+
 int64_t scheduler_turn(struct scheduler *scheduler)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -236,6 +252,7 @@ int64_t scheduler_turn(struct scheduler *scheduler)
 
     if (scheduler->watches_synced < WATCHES || applier_is_waiting(scheduler->applier))
         return INT64_MAX;
+    scheduler->shards_ms = shards_turn(scheduler->shards, now_ms);
     bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||
                (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS) ||
                now_ms >= reporter_due_ms(scheduler->reporter);
@@ -304,6 +321,16 @@ int scheduler_start(uv_loop_t *loop,
         }
         scheduler->timer->data = scheduler;
     }
+    scheduler->shards_ms = INT64_MAX;
+    scheduler->shards = shards_new(&(struct shards_options){.loop = loop,
+                                                            .api = api,
+                                                            .cache = scheduler->cache,
+                                                            .core = scheduler->core,
+                                                            .base = sched_config(scheduler->core),
+                                                            .log = options->log,
+                                                            .now = now_of,
+                                                            .changed = on_shards,
+                                                            .user = scheduler});
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
         scheduler->watches[i].watch =
@@ -332,6 +359,7 @@ void scheduler_stop(struct scheduler *scheduler)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
     reporter_free(scheduler->reporter);
+    shards_free(scheduler->shards);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);
     if (scheduler->timer)

@@ -60,15 +60,15 @@ static void divide(struct sched *sched,
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         for (size_t i = 0; i < count; i++) {
             const struct queue *queue = queues[i];
-            shares[i] =
-                (struct share_queue){.name = queue->name,
-                                     .created_ms = queue->spec.created_ms,
-                                     .priority = queue->spec.priority,
-                                     .quota = queue->spec.quota[r].quota,
-                                     .limit = queue->spec.quota[r].limit,
-                                     .weight = queue->spec.quota[r].weight,
-                                     .asked = queue_units(r, queue->allocated[r] + queue->asked[r]),
-                                     .usage = queue->spec.usage[r]};
+            shares[i] = (struct share_queue){
+                .name = queue->name,
+                .created_ms = queue->spec.created_ms,
+                .priority = queue->spec.priority,
+                .quota = queue->spec.quota[r].quota,
+                .limit = queue->spec.quota[r].limit,
+                .weight = queue->spec.quota[r].weight,
+                .asked = queue_units(r, queue->allocated[r] + queue->asked[r]),
+                .usage = queue->has_usage ? queue->usage[r] : queue->spec.usage[r]};
         }
         (void)share_divide(shares, count, total[r], sched->config.k_value);
         for (size_t i = 0; i < count; i++)

@@ -57,6 +57,45 @@ struct sched *sched_new(const struct sched_config *config)
     return sched;
 }
 
+void sched_configure(struct sched *sched, const struct sched_config *config)
+{
+    struct sched_config now = *config;
+
+    now.scheduler_name = sched->config.scheduler_name;
+    now.queue_label = sched->config.queue_label;
+    now.pool_label = sched->config.pool_label;
+    now.seed = sched->config.seed;
+    sched->config = now;
+    sched->queues_dirty = true;
+    sched->totals_dirty = true;
+    room_grew(sched);
+    sched->changed = true;
+}
+
+void sched_set_usage(struct sched *sched,
+                     struct str queue,
+                     const double usage[static SCHED_RESOURCES])
+{
+    struct queue *found = map_get(&sched->queues_by_name, queue);
+
+    if (!found)
+        return;
+    for (size_t r = 0; r < SCHED_RESOURCES; r++)
+        found->usage[r] = usage[r];
+    found->has_usage = true;
+    sched->queues_dirty = true;
+    room_grew(sched);
+    sched->changed = true;
+}
+
+void sched_forget_usage(struct sched *sched)
+{
+    MAP_FOREACH(&sched->queues_by_name, entry)
+        ((struct queue *)entry->value)->has_usage = false;
+    sched->queues_dirty = true;
+    sched->changed = true;
+}
+
 static void objects_free(struct sched *sched)
 {
     MAP_FOREACH(&sched->pods_by_key, entry) {

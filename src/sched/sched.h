@@ -152,6 +152,14 @@ void sched_config_default(struct sched_config *config);
 struct sched *sched_new(const struct sched_config *config);
 void sched_free(struct sched *sched);
 const struct sched_config *sched_config(const struct sched *sched);
+/* Other settings from the next cycle on. Names, labels and the seed stay what they were. */
+void sched_configure(struct sched *sched, const struct sched_config *config);
+/* What a queue has used over time, as shares of the cluster, 0 to 1; counts until the next call or
+ * sched_forget_usage(). Unknown queues are ignored. */
+void sched_set_usage(struct sched *sched,
+                     struct str queue,
+                     const double usage[static SCHED_RESOURCES]);
+void sched_forget_usage(struct sched *sched);
 
 /* ---- events ---- */
 enum sched_change {

@@ -295,6 +295,8 @@ struct queue {
     int64_t kept[SCHED_RESOURCES];  /* during a cycle: of its limit, for groups that have aged */
     int64_t kept_fixed[SCHED_RESOURCES];
     double fair[SCHED_RESOURCES];
+    double usage[SCHED_RESOURCES]; /* as told; counts instead of the spec's */
+    bool has_usage;
 };
 
 struct pool {

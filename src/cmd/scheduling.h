@@ -1,0 +1,91 @@
+#pragma once
+
+#include "control/control.h"
+#include "sched/sched.h"
+#include "tool/option.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* The options of scheduling that `muster up` and `muster operator` share. SchedulingShards change
+ * most of them while the program runs; these hold where no shard says otherwise. */
+struct scheduling_values {
+    const char *queue_label_key;
+    const char *default_queue;
+    int gpu_placement;
+    int cpu_placement;
+    int64_t stale_grace_ms;
+    int64_t preempt_min_runtime_ms;
+    int64_t reclaim_min_runtime_ms;
+    struct option_list quirks;
+};
+
+extern const char *const scheduling_placements[];
+
+#define SCHEDULING_DAY_MS ((int64_t)24 * 3600 * 1000)
+
+/* The rows of the option table of a command whose values are a `type` with scheduling_values as
+ * `member`. */
+#define SCHEDULING_OPTIONS(type, member)                                                            \
+    {"queue-label-key",                                                                             \
+     0,                                                                                             \
+     OPTION_STR,                                                                                    \
+     offsetof(type, member.queue_label_key),                                                        \
+     .fallback = "kai.scheduler/queue",                                                             \
+     .value = "KEY",                                                                                \
+     .help = "label that names a pod's queue"},                                                     \
+        {"default-queue",                                                                           \
+         0,                                                                                         \
+         OPTION_STR,                                                                                \
+         offsetof(type, member.default_queue),                                                      \
+         .fallback = "default-queue",                                                               \
+         .value = "NAME",                                                                           \
+         .help = "queue of what names none"},                                                       \
+        {"gpu-placement",       0,                                                                  \
+         OPTION_CHOICE,         offsetof(type, member.gpu_placement),                               \
+         .fallback = "binpack", .choices = scheduling_placements,                                   \
+         .value = "STRATEGY",   .help = "fill nodes with GPU pods one by one, or use all of them"}, \
+        {"cpu-placement",       0,                                                                  \
+         OPTION_CHOICE,         offsetof(type, member.cpu_placement),                               \
+         .fallback = "binpack", .choices = scheduling_placements,                                   \
+         .value = "STRATEGY",   .help = "the same for pods without GPUs"},                          \
+        {"staleness-grace",                                                                         \
+         0,                                                                                         \
+         OPTION_DURATION,                                                                           \
+         offsetof(type, member.stale_grace_ms),                                                     \
+         .fallback = "1m",                                                                          \
+         .min = 0,                                                                                  \
+         .max = 365 * SCHEDULING_DAY_MS,                                                            \
+         .value = "TIME",                                                                           \
+         .help = "how long a gang may run below its minimum"},                                      \
+        {"preempt-min-runtime",                                                                     \
+         0,                                                                                         \
+         OPTION_DURATION,                                                                           \
+         offsetof(type, member.preempt_min_runtime_ms),                                             \
+         .fallback = "0s",                                                                          \
+         .min = 0,                                                                                  \
+         .max = 365 * SCHEDULING_DAY_MS,                                                            \
+         .value = "TIME",                                                                           \
+         .help = "how long a group runs before its own queue may stop it, where no queue says"},    \
+        {"reclaim-min-runtime",                                                                     \
+         0,                                                                                         \
+         OPTION_DURATION,                                                                           \
+         offsetof(type, member.reclaim_min_runtime_ms),                                             \
+         .fallback = "0s",                                                                          \
+         .min = 0,                                                                                  \
+         .max = 365 * SCHEDULING_DAY_MS,                                                            \
+         .value = "TIME",                                                                           \
+         .help = "how long a group runs before other queues may stop it, where no queue says"},     \
+    {                                                                                               \
+        "quirk", 0, OPTION_LIST, offsetof(type, member.quirks),                                     \
+            .value = "NAME",                                                                        \
+            .help = "do one thing as KAI does it, or \"all\" of them; may be given several times"   \
+    }
+
+/* -EINVAL names the option that makes no sense. Strings are borrowed. */
+int scheduling_config(const struct scheduling_values *values,
+                      struct sched_config *ret_sched,
+                      struct control_config *ret_control,
+                      struct err *err);

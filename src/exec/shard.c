@@ -1,0 +1,213 @@
+#include "exec/shard.h"
+
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "sched/sched.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define SENTENCE_BYTES 300
+
+struct reading {
+    struct arena *arena;
+    struct shard *shard;
+};
+
+__attribute__((format(printf, 2, 3))) static void ignore(struct reading *reading,
+                                                         const char *fmt,
+                                                         ...)
+{
+    struct str before = reading->shard->ignored;
+    char text[SENTENCE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    reading->shard->ignored =
+        str_printf(reading->arena, STR_FMT "%s%s", STR_ARG(before), before.len ? "; " : "", text);
+}
+
+static void read_duration(struct reading *reading,
+                          const struct json *from,
+                          const char *path,
+                          int64_t *ret)
+{
+    const struct json *value = json_at(from, path);
+    int64_t ms = 0;
+
+    if (json_is_null(value))
+        return;
+    if (time_parse_duration(json_str(value), &ms) && ms >= 0)
+        *ret = ms;
+    else
+        ignore(reading, "%s: \"" STR_FMT "\" is not a duration such as 168h or 10m30s", path,
+               STR_ARG(json_str(value)));
+}
+
+/* A number, written as one or as text. */
+static void read_number(struct reading *reading,
+                        const struct json *from,
+                        const char *key,
+                        double *ret)
+{
+    const struct json *value = json_get(from, key);
+    struct quantity quantity = {0};
+
+    if (json_is_null(value))
+        return;
+    if (quantity_parse_json(value, &quantity, NULL) == 0)
+        *ret = (double)quantity.nano / 1e9;
+    else
+        ignore(reading, "%s: not a number", key);
+}
+
+static void read_bool(const struct json *from, const char *key, bool *ret)
+{
+    struct str text = json_str(json_get(from, key));
+
+    if (text.len)
+        *ret = str_is(text, "true");
+}
+
+static void read_strategy(const struct json *spec, const char *path, enum sched_strategy *ret)
+{
+    struct str word = json_str_at(spec, path);
+
+    if (word.len)
+        *ret = str_is(word, "spread") ? SCHED_SPREAD : SCHED_BINPACK;
+}
+
+static void read_actions(struct reading *reading, const struct json *actions)
+{
+    uint32_t *bits = &reading->shard->config.actions;
+
+    JSON_FOREACH(actions, action) {
+        struct str name = json_key(action);
+        unsigned found = SCHED_ACTION_COUNT;
+
+        for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
+            if (str_is(name, sched_action_word((enum sched_action)i)))
+                found = i;
+        if (found == SCHED_ACTION_COUNT)
+            ignore(reading, "actions: there is no action " STR_FMT, STR_ARG(name));
+        else if (json_bool_or(json_get(action, "enabled"), true))
+            *bits |= 1U << found;
+        else
+            *bits &= ~(1U << found);
+        if (json_get(action, "priority"))
+            ignore(reading, "actions." STR_FMT ".priority: the order of actions is fixed",
+                   STR_ARG(name));
+    }
+}
+
+static void read_plugin(struct reading *reading, const struct json *plugin)
+{
+    struct sched_config *config = &reading->shard->config;
+    struct str name = json_key(plugin);
+    const struct json *arguments = json_get(plugin, "arguments");
+    bool on = json_bool_or(json_get(plugin, "enabled"), true);
+
+    if (str_is(name, "proportion")) {
+        config->without_proportion = !on;
+        read_number(reading, arguments, "kValue", &config->k_value);
+        /* KAI's code spells it so; its documents name it in two other ways. */
+        read_number(reading, arguments, "relcaimerSaturationMultiplier", &config->saturation);
+        read_number(reading, arguments, "reclaimerSaturationMultiplier", &config->saturation);
+        read_number(reading, arguments, "reclaimerUtilizationMultiplier", &config->saturation);
+    } else if (str_is(name, "predicates")) {
+        config->without_filters = !on;
+    } else if (str_is(name, "nodeplacement")) {
+        config->without_placement = !on;
+    } else if (str_is(name, "minruntime")) {
+        if (!on)
+            config->preempt_min_runtime_ms = config->reclaim_min_runtime_ms = 0;
+        read_duration(reading, arguments, "defaultPreemptMinRuntime",
+                      &config->preempt_min_runtime_ms);
+        read_duration(reading, arguments, "defaultReclaimMinRuntime",
+                      &config->reclaim_min_runtime_ms);
+        config->reclaim_runtime_by_queue =
+            str_is(json_str_at(arguments, "reclaimResolveMethod"), "queue");
+    } else if (str_is(name, "gpupack") || str_is(name, "gpuspread")) {
+        if (on)
+            config->gpu_strategy = str_is(name, "gpuspread") ? SCHED_SPREAD : SCHED_BINPACK;
+    } else {
+        ignore(reading, "plugins." STR_FMT ": is not known, or cannot be changed", STR_ARG(name));
+    }
+}
+
+static void read_args(struct reading *reading, const struct json *args)
+{
+    struct sched_config *config = &reading->shard->config;
+    int64_t number = 0;
+
+    read_duration(reading, args, "default-staleness-grace-period", &config->stale_grace_ms);
+    if (str_to_i64(json_str(json_get(args, "max-consolidation-preemptees")), &number))
+        config->consolidate_max = number;
+    read_bool(args, "allow-consolidating-reclaim", &config->consolidating_reclaim);
+    read_bool(args, "restrict-node-scheduling", &config->restrict_nodes);
+}
+
+static void read_usage(struct reading *reading, const struct json *from)
+{
+    struct shard_usage *usage = &reading->shard->usage;
+    const struct json *params = json_get(from, "usageParams");
+    struct str type = json_str_at(from, "clientType");
+    struct str window = json_str_at(params, "windowType");
+
+    *usage = (struct shard_usage){
+        .on = from != NULL, .window_ms = SHARD_USAGE_WINDOW_MS, .every_ms = SHARD_USAGE_EVERY_MS};
+    if (!from)
+        return;
+    if (str_is(type, "prometheus"))
+        usage->prometheus = json_str_at(from, "connectionString");
+    else if (type.len && !str_is(type, "muster"))
+        ignore(reading,
+               "usageDBConfig.clientType: " STR_FMT " is not known; Muster's own books count",
+               STR_ARG(type));
+    read_duration(reading, params, "halfLifePeriod", &usage->half_life_ms);
+    read_duration(reading, params, "windowSize", &usage->window_ms);
+    read_duration(reading, params, "fetchInterval", &usage->every_ms);
+    if (window.len && !str_is(window, "sliding"))
+        ignore(reading, "usageDBConfig.usageParams.windowType: only sliding windows are kept");
+    if (json_get(from, "extraParams"))
+        ignore(reading, "usageDBConfig.extraParams: belongs under usageParams");
+    if (usage->every_ms < SHARD_USAGE_EVERY_MIN)
+        usage->every_ms = SHARD_USAGE_EVERY_MIN;
+    if (usage->window_ms < usage->every_ms)
+        usage->window_ms = usage->every_ms;
+}
+
+void shard_read(const struct json *tree,
+                const struct sched_config *base,
+                struct arena *arena,
+                struct shard *ret)
+{
+    const struct json *spec = json_get(tree, "spec");
+    struct reading reading = {.arena = arena, .shard = ret};
+
+    *ret = (struct shard){.config = *base};
+    read_strategy(spec, "placementStrategy.gpu", &ret->config.gpu_strategy);
+    read_strategy(spec, "placementStrategy.cpu", &ret->config.cpu_strategy);
+    read_duration(&reading, spec, "minRuntime.preemptMinRuntime",
+                  &ret->config.preempt_min_runtime_ms);
+    read_duration(&reading, spec, "minRuntime.reclaimMinRuntime",
+                  &ret->config.reclaim_min_runtime_ms);
+    read_number(&reading, spec, "kValue", &ret->config.k_value);
+    read_actions(&reading, json_get(spec, "actions"));
+    JSON_FOREACH(json_get(spec, "plugins"), plugin)
+        read_plugin(&reading, plugin);
+    read_args(&reading, json_get(spec, "args"));
+    read_usage(&reading, json_get(spec, "usageDBConfig"));
+    if (json_count(json_get(spec, "queueDepthPerAction")))
+        ignore(&reading, "queueDepthPerAction: every waiting group is looked at");
+    if (json_get(spec, "pluginArguments"))
+        ignore(&reading, "pluginArguments: belongs to plugins.NAME.arguments");
+}

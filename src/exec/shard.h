@@ -1,0 +1,37 @@
+#pragma once
+
+#include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena;
+struct json;
+
+/* shard: a SchedulingShard as settings of the scheduler. Pure.
+ *
+ * There is one scheduler for all node pools: nodes, queues and groups find each other by the label
+ * of their pool, and the settings come from the shard without a partitionLabelValue. */
+struct shard_usage {
+    bool on;               /* the shard has a usageDBConfig */
+    struct str prometheus; /* connection string; empty: our own books */
+    int64_t half_life_ms;  /* 0: what is within the window counts alike */
+    int64_t window_ms;     /* 168h */
+    int64_t every_ms;      /* fetchInterval, 1m */
+};
+
+#define SHARD_USAGE_WINDOW_MS ((int64_t)168 * 3600 * 1000)
+#define SHARD_USAGE_EVERY_MS  60000
+#define SHARD_USAGE_EVERY_MIN 100
+
+struct shard {
+    struct sched_config config;
+    struct shard_usage usage;
+    struct str ignored; /* what has no effect here and why, one sentence each; empty: nothing */
+};
+
+/* `base` is what holds where the shard says nothing. Strings live in the arena or in `tree`. */
+void shard_read(const struct json *tree,
+                const struct sched_config *base,
+                struct arena *arena,
+                struct shard *ret);

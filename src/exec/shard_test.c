@@ -1,0 +1,88 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "exec/shard.h"
+#include "test.h"
+
+static void read_text(struct arena *arena, const char *text, struct shard *ret)
+{
+    struct sched_config base;
+    struct json *tree = NULL;
+
+    sched_config_default(&base);
+    EXPECT(json_parse(arena, str_from(text), &tree, NULL) == 0);
+    shard_read(tree, &base, arena, ret);
+}
+
+TEST(a_shard_changes_only_what_it_says)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sched_config base;
+    struct shard shard;
+
+    sched_config_default(&base);
+    read_text(&arena, "{\"spec\":{}}", &shard);
+    EXPECT(shard.config.actions == base.actions);
+    EXPECT(shard.config.stale_grace_ms == base.stale_grace_ms);
+    EXPECT(!shard.usage.on);
+    EXPECT(!shard.ignored.len);
+}
+
+TEST(a_shard_sets_strategies_times_actions_and_usage)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct shard shard;
+
+    read_text(&arena,
+              "{\"spec\":{\"placementStrategy\":{\"gpu\":\"spread\",\"cpu\":\"binpack\"},"
+              "\"minRuntime\":{\"preemptMinRuntime\":\"5m\",\"reclaimMinRuntime\":\"2m\"},"
+              "\"kValue\":0.5,\"actions\":{\"consolidation\":{\"enabled\":false}},"
+              "\"args\":{\"default-staleness-grace-period\":\"10s\",\"log-level\":\"4\"},"
+              "\"plugins\":{\"proportion\":{\"arguments\":{\"relcaimerSaturationMultiplier\":"
+              "\"1.5\"}}},"
+              "\"usageDBConfig\":{\"clientType\":\"prometheus\",\"connectionString\":"
+              "\"http://prometheus:9090\",\"usageParams\":{\"halfLifePeriod\":\"1h\"}}}}",
+              &shard);
+    EXPECT(shard.config.gpu_strategy == SCHED_SPREAD);
+    EXPECT(shard.config.cpu_strategy == SCHED_BINPACK);
+    EXPECT(shard.config.preempt_min_runtime_ms == 300000);
+    EXPECT(shard.config.reclaim_min_runtime_ms == 120000);
+    EXPECT(shard.config.k_value > 0.49 && shard.config.k_value < 0.51);
+    EXPECT(shard.config.saturation > 1.49 && shard.config.saturation < 1.51);
+    EXPECT(!(shard.config.actions & 1U << SCHED_ACTION_CONSOLIDATE));
+    EXPECT(shard.config.stale_grace_ms == 10000);
+    EXPECT(shard.usage.on);
+    EXPECT(str_is(shard.usage.prometheus, "http://prometheus:9090"));
+    EXPECT(shard.usage.half_life_ms == 3600000);
+    EXPECT(shard.usage.window_ms == SHARD_USAGE_WINDOW_MS);
+    EXPECT(!shard.ignored.len);
+}
+
+TEST(what_a_shard_cannot_have_is_named_with_its_field)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+        const char *why;
+    } rows[] = {
+        {"{\"spec\":{\"usageDBConfig\":{\"usageParams\":{\"windowSize\":\"1w\"}}}}",
+         "windowSize: \"1w\" is not a duration", "documents of KAI write weeks"},
+        {"{\"spec\":{\"actions\":{\"mycustomaction\":{}}}}", "no action mycustomaction",
+         "KAI would not even start"},
+        {"{\"spec\":{\"plugins\":{\"mycustomplugin\":{}}}}", "plugins.mycustomplugin",
+         "KAI skips it"},
+        {"{\"spec\":{\"queueDepthPerAction\":{\"reclaim\":5}}}", "queueDepthPerAction",
+         "nothing is left out here"},
+        {"{\"spec\":{\"usageDBConfig\":{\"extraParams\":{}}}}", "under usageParams",
+         "where KAI's documents put it, it has no effect there either"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct shard shard;
+
+        read_text(&arena, rows[i].text, &shard);
+        EXPECT(str_contains(shard.ignored, str_from(rows[i].says)));
+    }
+}
