@@ -1,5 +1,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -18,7 +20,22 @@
 /* muster explain NS/NAME: why a job, pod or pod group waits, in words: what it asks for, what
  * stands in its way, how its queue is, and who is before it. */
 
-static const struct option explain_options[] = {LOOK_OPTIONS, {0}};
+struct explain_values {
+    struct look_values look;
+    int output;
+};
+enum {
+    OUTPUT_TEXT,
+    OUTPUT_JSON,
+};
+static const char *const outputs[] = {"text", "json", NULL};
+
+static const struct option explain_options[] = {
+    LOOK_OPTIONS,
+    {"output", 'o', OPTION_CHOICE, offsetof(struct explain_values, output), .fallback = "text",
+     .choices = outputs, .value = "FORMAT", .help = "a text for people, or the record as JSON"},
+    {0},
+};
 
 struct subject {
     struct look *look;
@@ -119,30 +136,30 @@ static void explain_queue(struct subject *subject, struct str name)
                     STR_ARG(json_number_text(json_get(share, "limit")))));
 }
 
-/* Groups of the same queue that wait and are older. */
-static int explain_line(struct subject *subject, struct err *err)
+/* What the scheduler recorded beside its sentence: how nodes turn the pods away, what would help,
+ * and its place in line. */
+static void explain_record(struct subject *subject, const struct json *record)
 {
-    struct str queue = json_str_at(subject->group, "spec.queue");
-    struct str born = json_str_at(subject->group, "metadata.creationTimestamp");
-    struct look_list groups = {0};
-    size_t before = 0;
-    int r = look_all(subject->look, &kind_podgroup, STR(""), &groups, err);
+    struct arena *arena = subject->look->arena;
+    struct str nodes = STR_NONE;
 
-    for (size_t i = 0; r == 0 && i < groups.count; i++) {
-        const struct json *other = groups.items[i];
-
-        before += str_eq(json_str_at(other, "spec.queue"), queue) &&
-                  str_is(json_str_at(other, "status.phase"), "Pending") &&
-                  str_cmp(json_str_at(other, "metadata.creationTimestamp"), born) < 0;
-    }
-    if (r == 0)
-        line("In line", before ? str_printf(subject->look->arena,
-                                            "%zu older groups of this queue wait too", before)
-                               : STR("first of its queue"));
-    return r;
+    JSON_FOREACH(json_get(record, "nodes"), member)
+        nodes = str_printf(arena, STR_FMT "%s" STR_FMT " " STR_FMT, STR_ARG(nodes),
+                           nodes.len ? ", " : "", STR_ARG(json_number_text(member)),
+                           STR_ARG(json_key(member)));
+    line("Nodes", nodes);
+    line("Would help", json_str(json_get(record, "change")));
+    if (json_get(record, "place"))
+        line("In line", str_printf(arena, STR_FMT " of " STR_FMT " that wait in its queue",
+                                   STR_ARG(json_number_text(json_get(record, "place"))),
+                                   STR_ARG(json_number_text(json_get(record, "line")))));
+    if (json_get(record, "roomKeptSince"))
+        line("Room", str_printf(arena, "is kept for it since " STR_FMT,
+                                STR_ARG(json_str(json_get(record, "roomKeptSince")))));
+    line("Starts by", json_str(json_get(record, "startsBy")));
 }
 
-static int tell(struct subject *subject, struct err *err)
+static void tell(struct subject *subject)
 {
     struct arena *arena = subject->look->arena;
     const struct json *what = subject->job   ? subject->job
@@ -161,7 +178,7 @@ static int tell(struct subject *subject, struct err *err)
                                 STR_ARG(json_str_at(what, "status.distribution"))));
     if (!subject->group) {
         line("Group", STR("none yet"));
-        return 0;
+        return;
     }
     line("Group", str_printf(arena, "starts with %lld pods or not at all; %lld run, %lld wait",
                              (long long)json_i64_or(json_at(subject->group, "spec.minMember"), 1),
@@ -172,18 +189,45 @@ static int tell(struct subject *subject, struct err *err)
     JSON_FOREACH(json_at(subject->group, "status.schedulingConditions.0.reasons"), reason)
         line("Reason", json_str(json_get(reason, "reason")));
     explain_queue(subject, json_str_at(subject->group, "spec.queue"));
-    return why.len ? explain_line(subject, err) : 0;
+    if (why.len)
+        explain_record(subject, json_at(subject->group, "status.explanation"));
+}
+
+/* The same for programs. */
+static int tell_json(struct subject *subject)
+{
+    struct arena *arena = subject->look->arena;
+    struct json *out = json_new_object(arena);
+    _cleanup_(buf_done) struct buf text = {0};
+    const struct json *what = subject->job   ? subject->job
+                              : subject->pod ? subject->pod
+                                             : subject->group;
+
+    json_add_str(arena, out, "kind",
+                 json_str(json_get(subject->owner ? subject->owner : what, "kind")));
+    json_add_str(arena, out, "namespace", subject->ns);
+    json_add_str(arena, out, "name", subject->name);
+    json_add_str(arena, out, "phase", json_str_at(what, "status.phase"));
+    json_add_str(arena, out, "message", json_str_at(what, "status.message"));
+    json_add_str(arena, out, "group", json_str_at(subject->group, "metadata.name"));
+    json_add_str(arena, out, "queue", json_str_at(subject->group, "spec.queue"));
+    if (json_at(subject->group, "status.explanation"))
+        json_set(out, STR("explanation"),
+                 json_clone(arena, json_at(subject->group, "status.explanation")));
+    json_write_pretty(&text, out);
+    return printf(STR_FMT "\n", STR_ARG(buf_str(&text))) < 0 ? -EIO : 0;
 }
 
 static int explain_run(struct invocation *invocation)
 {
+    const struct explain_values *values = invocation->values;
     struct str whole = str_from(invocation->args[0]);
     size_t slash = str_find(whole, '/');
     bool spaced = slash < whole.len;
     struct look look;
     struct err err = {0};
 
-    int r = look_open(&look, invocation->arena, invocation->values, &err);
+    int r = look_open(&look, invocation->arena, &values->look, &err);
     if (r == 0) {
         struct subject subject = {
             .look = &look,
@@ -192,8 +236,10 @@ static int explain_run(struct invocation *invocation)
         };
 
         r = find(&subject, &err);
-        if (r == 0)
-            r = tell(&subject, &err);
+        if (r == 0 && values->output == OUTPUT_JSON)
+            r = tell_json(&subject);
+        else if (r == 0)
+            tell(&subject);
         look_close(&look);
     }
     if (r < 0)
@@ -207,7 +253,7 @@ const struct command command_explain_wait = {
     .usage = "[NAMESPACE/]NAME",
     .example = "muster explain default/training",
     .options = explain_options,
-    .values_size = sizeof(struct look_values),
+    .values_size = sizeof(struct explain_values),
     .args_min = 1,
     .args_max = 1,
     .run = explain_run,

@@ -307,6 +307,7 @@ int scheduler_start(uv_loop_t *loop,
                                                                .user = scheduler});
     scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
                                                                   .cache = scheduler->cache,
+                                                                  .core = scheduler->core,
                                                                   .component = APPLIER_COMPONENT,
                                                                   .seed = options->seed,
                                                                   .again = on_again,

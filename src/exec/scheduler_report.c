@@ -384,6 +384,10 @@ static void mark_group(struct gang *gang,
         json_push(json_add_array(&arena, condition, "reasons"), json_new_object(&arena));
     json_add_c(&arena, reason, "reason", sched_reason_word(waiting->reason));
     json_add_str(&arena, reason, "message", waiting->message);
+    struct sched_explanation explanation;
+    if (sched_explain(gang->reporter->options.core, waiting->ns, waiting->group, &arena,
+                      &explanation))
+        json_set(status, STR("explanation"), sched_explanation_json(&arena, &explanation));
     patch_status(gang, &(struct target){&kind_podgroup, waiting->ns, waiting->group}, &arena,
                  status, now_ms);
 }
@@ -413,6 +417,7 @@ static void clear_group(struct gang *gang, int64_t now_ms)
 
     json_set(status, STR("message"), json_new_null(&arena));
     json_set(status, STR("schedulingConditions"), json_new_null(&arena));
+    json_set(status, STR("explanation"), json_new_null(&arena));
     patch_status(gang, &(struct target){&kind_podgroup, gang_ns(gang), gang_name(gang)}, &arena,
                  status, now_ms);
 }

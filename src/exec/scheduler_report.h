@@ -11,12 +11,12 @@ struct object;
 /* scheduler_report: tells waiting groups and their pods why they wait, and takes it back when they
  * do not any more.
  *
- * The reason is in the group's status (message and schedulingConditions, in KAI's form), in the
- * condition PodScheduled of every pod that waits, also of one that joins later, and as an event
- * when it is a new one. A new reason is told at once; other words for the same reason at most every
- * REPORTER_AGAIN_MS a group, so that a long line does not rewrite itself with every pod that
- * starts. A write that fails is tried again. A pod whose group has not been made yet is given
- * REPORTER_PATIENCE_MS before that is worth a word. */
+ * The reason is in the group's status (message and schedulingConditions, in KAI's form; the whole
+ * record in explanation), in the condition PodScheduled of every pod that waits, also of one that
+ * joins later, and as an event when it is a new one. A new reason is told at once; other words for
+ * the same reason at most every REPORTER_AGAIN_MS a group, so that a long line does not rewrite
+ * itself with every pod that starts. A write that fails is tried again. A pod whose group has not
+ * been made yet is given REPORTER_PATIENCE_MS before that is worth a word. */
 #define REPORTER_AGAIN_MS    1000
 #define REPORTER_PATIENCE_MS 3000
 
@@ -25,6 +25,7 @@ struct reporter;
 struct reporter_options {
     struct api *api;
     const struct cache *cache; /* pods and pod groups */
+    const struct sched *core;  /* to ask for the whole record of what waits */
     const char *component;     /* source of events */
     uint64_t seed;
     /* Something has to be told again: hand in a plan no later than reporter_due_ms(). */
