@@ -283,5 +283,7 @@ void admit_validate(struct admit *admit)
     } else if (admit->kind == &kind_trainingruntime ||
                admit->kind == &kind_clustertrainingruntime) {
         admit_runtime_validate(admit);
+    } else if (strcmp(admit->kind->group, "kubeflow.org") == 0) {
+        admit_kubeflow(admit);
     }
 }

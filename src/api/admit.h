@@ -66,3 +66,5 @@ void admit_service_validate(struct admit *admit);
 /* admit_trainer.c */
 void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);
+/* admit_kubeflow.c: kinds of kubeflow.org; nothing for others of that group. */
+void admit_kubeflow(struct admit *admit);

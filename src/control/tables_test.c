@@ -467,8 +467,10 @@ static void check_use(struct check *check, const struct decode_use *use, const s
         say(check, path, "a table reads what is below it, the schema has nothing there");
         return;
     }
-    if (map->additional)
+    if (map->additional) {
         check_table(check, use->table, map->additional, str_from(use->at));
+        VEC_PUSH(check->arena, &check->read, map);
+    }
     for (size_t i = 0; i < map->property_count; i++)
         check_table(check, use->table, map->properties[i].schema,
                     below(check, path, str_c(check->arena, map->properties[i].name)));

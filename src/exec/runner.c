@@ -399,7 +399,7 @@ static void watch_for(struct work *work, const struct kind *kind)
     if (!watches_kind(work->unit, kind))
         VEC_PUSH(NULL, &work->unit->more, kind);
     if (watch && watch->synced) {
-        enqueue(work);
+        work->dirty = true; /* queued when its actions have come back: never twice under way */
         return;
     }
     if (!watch) {
@@ -447,7 +447,10 @@ static void reconcile(struct work *work, int64_t now_ms)
     }
     arena_done(&work->arena);
     work->failures = 0;
-    work_drop_if_idle(work);
+    if (work->dirty)
+        enqueue(work);
+    else
+        work_drop_if_idle(work);
 }
 
 /* Whose moment has come becomes dirty; finds the next one. */

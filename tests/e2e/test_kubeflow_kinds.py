@@ -3,7 +3,7 @@
 import os
 
 from harness import EXAMPLES, Muster, check, wait_for
-from kubeflow import CLAIM, KINDS, conditions, create, job, once, pods, status, wait_condition
+from kubeflow import CLAIM, KINDS, conditions, create, job, once, pods, refused, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
 FOLDER = os.path.join(EXAMPLES, "kubeflow")
@@ -105,3 +105,64 @@ def test_a_controller_that_is_switched_off_leaves_its_kind_alone():
         create(m, job("TFJob", "theirs"), job("JAXJob", "ours"))
         wait_condition(m, "JAXJob", "ours", "Running")
         check(status(m, "TFJob", "theirs") == {} and not pods(m, "theirs"), "a controller that is off did something")
+
+
+def without(body, *path):
+    """The object less one field."""
+    at = body
+    for key in path[:-1]:
+        at = at[key]
+    del at[path[-1]]
+    return body
+
+
+def changed(body, value, *path):
+    at = body
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return body
+
+
+def test_what_cannot_work_is_refused_with_the_name_of_the_field():
+    def pytorch(**more):
+        return job("PyTorchJob", "bad", **more)
+    master, worker = ("spec", "pytorchReplicaSpecs", "Master"), ("spec", "pytorchReplicaSpecs", "Worker")
+    first = ("template", "spec", "containers", 0)
+    rows = [
+        (without(pytorch(), *master, "replicas"), "spec.pytorchReplicaSpecs.Master.replicas"),
+        (changed(pytorch(), 2, *master, "replicas"), "spec.pytorchReplicaSpecs.Master.replicas"),
+        (changed(pytorch(), "main", *worker, *first, "name"), 'must be named "pytorch"'),
+        (without(pytorch(), *worker, *first, "image"), "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image"),
+        (changed(pytorch(), [], *worker, "template", "spec", "containers"), "containers"),
+        (changed(pytorch(), {}, "spec", "pytorchReplicaSpecs"), "spec.pytorchReplicaSpecs"),
+        (changed(pytorch(), pytorch()["spec"]["pytorchReplicaSpecs"]["Worker"], "spec", "pytorchReplicaSpecs", "worker"),
+         'supported values: "Master", "Worker"'),
+        (changed(pytorch(), "Sometimes", *worker, "restartPolicy"), "restartPolicy"),
+        (changed(pytorch(), "1st", "metadata", "name"), "metadata.name"),
+        (pytorch(run={"managedBy": "me"}), "spec.runPolicy.managedBy"),
+        (pytorch(run={"cleanPodPolicy": "Some"}), "spec.runPolicy.cleanPodPolicy"),
+        (pytorch(run={"backoffLimit": -1}), "spec.runPolicy.backoffLimit"),
+        (pytorch(elasticPolicy={"minReplicas": 3, "maxReplicas": 2}), "spec.elasticPolicy.maxReplicas"),
+        (pytorch(elasticPolicy={"rdzvBackend": "zeus"}), "spec.elasticPolicy.rdzvBackend"),
+        (pytorch(elasticPolicy={"nProcPerNode": 2}, nprocPerNode="2"), "spec.elasticPolicy.nProcPerNode"),
+        (without(pytorch(elasticPolicy={"minReplicas": 1}), *worker), "spec.elasticPolicy"),
+        (pytorch(nprocPerNode="many"), "spec.nprocPerNode"),
+        (changed(job("TFJob", "bad"), 2, "spec", "tfReplicaSpecs", "Chief", "replicas"), "spec.tfReplicaSpecs.Chief.replicas"),
+        (without(job("XGBoostJob", "bad"), "spec", "xgbReplicaSpecs", "Master"), "spec.xgbReplicaSpecs.Master"),
+        (without(job("MPIJob", "bad"), "spec", "mpiReplicaSpecs", "Launcher"), "spec.mpiReplicaSpecs.Launcher"),
+        (changed(job("JAXJob", "bad"), "x", "spec", "jaxReplicaSpecs", "Worker", *first, "name"), 'must be named "jax"'),
+        (changed(job("PaddleJob", "bad"), "x", "spec", "paddleReplicaSpecs", "Worker", *first, "name"),
+         'must be named "paddle"'),
+    ]
+    with Muster(flags=NODES) as m:
+        for body, words in rows:
+            said = refused(m, body)
+            check(words in said, f"{words!r} is not in {said!r}")
+        # What Kubeflow's webhook means to keep as it is, and does not.
+        create(m, job("PyTorchJob", "fixed", run={"suspend": True, "managedBy": "kubeflow.org/training-operator",
+                                                  "schedulingPolicy": {"queue": "a"}}))
+        for patch in ('{"spec":{"runPolicy":{"managedBy":"kueue.x-k8s.io/multikueue"}}}',
+                      '{"spec":{"runPolicy":{"schedulingPolicy":{"queue":"b"}}}}'):
+            done = m.kubectl("patch", "pytorchjob", "fixed", "--type=merge", "-p", patch, ok=False)
+            check(done.returncode != 0 and "immutable" in done.stderr, f"{patch}: {done.stdout}{done.stderr}")
