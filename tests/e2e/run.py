@@ -9,6 +9,7 @@ machine that does one thing. Ends with `N passed, N failed, N skipped`.
 
 import concurrent.futures
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -19,10 +20,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from harness import PATIENCE, Skip  # noqa: E402
+from harness import BUILD, PATIENCE, Skip  # noqa: E402
 
 LIMIT_S = 300  # for one test
 EXIT_SKIPPED = 77
+TIMES = os.path.join(BUILD, "logs", "e2e-times.json")
+SLOWEST_SHOWN = 5
 RETRIES_MAX = 8  # more failures than this are no matter of a crowded machine
 
 
@@ -69,6 +72,21 @@ def run_apart(name):
     return name, status, output, time.monotonic() - start
 
 
+def read_times():
+    """Seconds of each test the last time it ran here."""
+    try:
+        with open(TIMES) as f:
+            return json.load(f)
+    except (OSError, ValueError):
+        return {}
+
+
+def write_times(times):
+    os.makedirs(os.path.dirname(TIMES), exist_ok=True)
+    with open(TIMES, "w") as f:
+        json.dump(times, f, indent=1, sort_keys=True)
+
+
 def main(argv):
     if argv[:1] == ["--one"]:
         return run_one(argv[1])
@@ -84,9 +102,12 @@ def main(argv):
         print("\n".join(chosen))
         return 0
     passed, failed, skipped = 0, [], 0
+    times = read_times()
+    chosen.sort(key=lambda name: -times.get(name, LIMIT_S))  # the longest first: nothing long is left for the end
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run_apart, name) for name in chosen]):
             name, status, output, seconds = done.result()
+            times[name] = seconds
             if status == 0:
                 result, passed = "ok", passed + 1
             elif status == EXIT_SKIPPED:
@@ -106,6 +127,9 @@ def main(argv):
             print(output, end="")
         print(f"{name}: {'ok' if status == 0 else 'FAILED'} alone, after failing beside others ({seconds:.1f} s)",
               flush=True)
+    write_times(times)
+    slowest = sorted((n for n in chosen), key=lambda n: -times[n])[:SLOWEST_SHOWN]
+    print("slowest: " + ", ".join(f"{name} {times[name]:.0f} s" for name in slowest))
     for name in failed:
         print(f"failed: {name}")
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
