@@ -15,6 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* How soon an elastic gang goes on after somebody left (PyTorch itself waits 30 s for latecomers
+ * and 15 s for a silent peer). Versions that do not know a key ignore it. */
+#define ELASTIC_CONF "last_call_timeout=5,keep_alive_interval=2,keep_alive_max_attempt=3"
+
 #define EXIT_NOT_FOUND    127
 #define EXIT_NOT_POSSIBLE 126 /* trying again cannot help */
 #define EXIT_FOR_NOW      75  /* it may: sysexits' EX_TEMPFAIL */
@@ -149,6 +153,7 @@ static void add_rendezvous(struct args *args)
     const char *restart = env_or(LAUNCH_ENV_RESTART, "");
     const char *id = env_or(LAUNCH_ENV_RDZV_ID, "muster");
     bool standalone = strcmp(backend, "standalone") == 0;
+    bool elastic = strchr(env_or(LAUNCH_ENV_NNODES, "1"), ':') != NULL;
 
     if (*restart)
         id = join(args, join(args, id, "-r"), restart);
@@ -165,7 +170,10 @@ static void add_rendezvous(struct args *args)
         bool host = standalone || (!hosted && strcmp(node_rank, "0") == 0);
 
         add(args, "--rdzv_conf");
-        add(args, host ? "is_host=1" : "is_host=0");
+        add(args, join(args, host ? "is_host=1" : "is_host=0", elastic ? "," ELASTIC_CONF : ""));
+    } else if (elastic) {
+        add(args, "--rdzv_conf");
+        add(args, ELASTIC_CONF);
     }
     if (strcmp(backend, "static") == 0) {
         add(args, "--node_rank");

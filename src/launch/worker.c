@@ -156,10 +156,13 @@ static void on_go(void *user, uint64_t restart)
 {
     struct worker *worker = user;
 
-    if (restart > worker->restart)
+    if (restart > worker->restart) {
         worker->restart = restart; /* we came after it: only the number matters */
-    else if (restart == worker->restart && worker->ready && worker->child == 0 && !worker->ended)
+    } else if (restart == worker->restart && worker->ready && worker->child == 0 &&
+               !worker->ended) {
+        say("all workers have stopped; starting the ranks again");
         start_ranks(worker);
+    }
 }
 
 static void on_trouble(void *user, const struct err *err)

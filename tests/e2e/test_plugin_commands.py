@@ -3,9 +3,9 @@
 import json
 import os
 import re
-import shutil
 
 from harness import Muster, Skip, check, run, torch_pythons, wait_for
+from kubectls import kubectls
 
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -15,7 +15,6 @@ spec:
   nodeResources: {gpus: 2, cpus: 1, memory: 1Gi}
 """
 FLAGS = ["--cpus-per-node", "16", "--memory-per-node", "64Gi"]
-OLD_KUBECTL = os.environ.get("MUSTER_TEST_OLD_KUBECTL", "")
 
 
 def need_torch():
@@ -49,7 +48,7 @@ def test_every_command_about_a_job():
                           "--env", "COLOUR=blue", "--setup", "export SHADE=dark",
                           "python main.py; echo $SHADE $COLOUR; sleep 600", cwd=folder)
         check(done.stdout.strip() == "job", f"submit --detach prints the name: {done.stdout!r}")
-        wait_for(lambda: "dark blue" in m.torchrun("logs", "job").stdout, "the ranks to print", 90)
+        wait_for(lambda: m.torchrun("logs", "job").stdout.count("dark blue") == 4, "all ranks to print", 90)
         logs = m.torchrun("logs", "job", "--rank", "2").stdout
         check("[rank2] hello from the ranks" in logs and "[rank0]" not in logs, f"--rank: {logs}")
         check("job" in m.torchrun("list").stdout, "list")
@@ -122,18 +121,29 @@ def test_what_cannot_be_is_said_in_one_line():
 
 
 def test_as_a_plugin_of_every_kubectl():
+    job = ("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunJob\nmetadata: {name: held}\n"
+           "spec: {jobQueue: demo, numGPUs: 1, command: 'sleep 600', suspend: true}\n")
     with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
         m.apply(QUEUE)
-        for kubectl in ["kubectl", *filter(None, [OLD_KUBECTL])]:
-            if not shutil.which(kubectl):
-                raise Skip(f"no {kubectl} here")
-            done = run([kubectl, "torchrun", "queues"], env=m.env)
-            check("demo" in done.stdout, f"{kubectl} torchrun queues: {done.stdout}{done.stderr}")
-            done = run([kubectl, "torchrun", "version"], env=m.env)
-            check(done.stdout.strip(), "version prints something")
-        done = run([os.path.join(os.environ.get("MUSTER_BUILD", "build"), "kubectl-torchrun"),
-                    "completion", "bash"], env=m.env, ok=False)
-        check("submit" in done.stdout, "completion knows the commands")
+        path = os.path.join(m.folder, "held.yaml")
+        with open(path, "w") as f:
+            f.write(job)
+        for version, kubectl in kubectls():
+            # What each prints; logs, checkpoints and exec of a job without pods say so instead.
+            cases = [(["version"], ""), (["completion", "bash"], "submit"), (["queues"], "demo"),
+                     (["submit", "-f", path, "--detach", "--no-workspace"], "held"), (["list"], "held"),
+                     (["status", "held"], "Suspended"), (["explain", "held"], "suspended"), (["top", "--once"], "held"),
+                     (["scale", "held", "--gpus", "2"], "scaled"), (["suspend", "held"], "held"), (["logs", "held"], ""),
+                     (["delete", "held"], "held")]
+            for argv, words in cases:
+                if argv == ["status", "held"]:
+                    wait_for(lambda: m.phase("held") == "Suspended", "the job to be held", 20)
+                done = run([kubectl, "torchrun", *argv], env=m.env, cwd=m.folder)
+                check(words in done.stdout + done.stderr, f"{version} {argv}: {done.stdout}{done.stderr}")
+            for command in ("exec", "checkpoints", "sync", "restart", "resume"):
+                done = run([kubectl, "torchrun", command, "--help"], env=m.env)
+                check("Usage" in done.stdout or "usage" in done.stdout, f"{version} {command} --help: {done.stdout}")
+            wait_for(lambda: not m.get("torchrunjobs"), "the job to go", 30)
 
 
 def test_a_dry_run_and_a_file_from_the_user():

@@ -1,5 +1,6 @@
 """The workspace: what arrives in the pods, hot reload, restart in place, resuming after cuts."""
 
+import datetime
 import os
 import re
 import time
@@ -53,12 +54,18 @@ def test_sync_restart_keeps_pods_and_brings_new_code():
         wait_for(lambda: m.torchrun("logs", "hot").stdout.count("version one") == 4, "4 ranks", 90)
         before = [spec_of(m, f"hot-worker-{i}") for i in (0, 1)]
         project(m, main__py=code.format("two"))
-        start = time.monotonic()
+        start = time.time()
         done = m.torchrun("sync", "hot", "--restart", cwd=folder)
         check("on 2 workers" in done.stderr, done.stderr)
-        wait_for(lambda: m.kubectl("logs", "hot-worker-1").stdout.count("restarting the ranks"),
-                 "the launcher to restart", 10)
-        print(f"  sync --restart: told after {time.monotonic() - start:.2f} s", flush=True)
+        again = "all workers have stopped; starting the ranks again"
+        for worker in ("hot-worker-0", "hot-worker-1"):
+            log = wait_for(lambda: (lambda text: again in text and text)(
+                m.kubectl("logs", worker, "--timestamps").stdout), f"{worker} to start its ranks again", 20)
+            check(log.count("restarting the ranks in place") == log.count(again) == 1, log)
+            check(log.index("restarting the ranks in place") < log.index(again), log)
+            stamp = [line for line in log.splitlines() if again in line][0].split()[0]
+            moment = datetime.datetime.fromisoformat(stamp[:26].rstrip("Z") + "+00:00").timestamp()
+            print(f"sync --restart: {worker} starts new ranks after {moment - start:.2f} s", flush=True)
         wait_for(lambda: m.torchrun("logs", "hot").stdout.count("version two") == 4, "new code", 90)
         check([spec_of(m, f"hot-worker-{i}") for i in (0, 1)] == before, "the pods stayed")
         check(m.get("torchrunjob", "hot")["status"].get("restarts", 0) == 0, "no restart is counted")

@@ -4,7 +4,7 @@ on a machine that pretends to have their nodes. Ranks are real torchrun's; what 
 import os
 import subprocess
 
-from harness import Muster, Skip, check, wait_for
+from harness import EXAMPLES, ROOT, Muster, Skip, check, wait_for
 
 NODES = ("--cpus-per-node", "128", "--memory-per-node", "1024Gi",
          "--node-labels", "gpu.nvidia.com/class=H100,torchrun.ai/gpu-type=h100-80gb")
@@ -219,8 +219,17 @@ def test_submit_change_and_submit_again():
             check(m.kubectl(*argv).stdout.strip(), f"kubectl {' '.join(argv)} shows nothing")
 
 
+def test_the_manifests_in_the_docs_are_accepted():
+    with Muster(nodes=1, gpus_per_node=8, flags=NODES) as m:
+        for name in ("torchrunqueue", "torchrunjob"):
+            with open(os.path.join(ROOT, "docs", "kinds", name + ".md")) as f:
+                manifest = f.read().split("```yaml\n")[1].split("```")[0]
+            done = m.kubectl("apply", "--validate=strict", "-f", "-", input=manifest, ok=False)
+            check(done.returncode == 0 and "created" in done.stdout, f"{name}: {done.stdout}{done.stderr}")
+        wait_for(lambda: m.get("torchrunqueue", "research").get("status", {}).get("phase") == "Active", "the queue")
+
+
 def test_etcd_v2_without_an_etcd():
-    from harness import EXAMPLES
     with server(2) as m:
         m.kubectl("apply", "-f", os.path.join(EXAMPLES, "torchrun", "etcd-v2.yaml"))
         wait_for(lambda: m.phase("over-etcd") in ("Succeeded", "Failed"), "over-etcd to end", 240)

@@ -3,7 +3,7 @@
 import os
 import re
 
-from harness import Muster, Skip, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
 
 STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps.py")
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -180,3 +180,50 @@ def test_logs_of_every_generation_outlive_their_pods():
         check(refused.returncode == 1 and "only in generation 1" in refused.stderr, refused.stderr)
         m.torchrun("delete", "l")
         wait_for(lambda: not m.get("pods"), "every pod to go with the job", 60)
+
+
+HOLDER = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: holder-{i}, labels: {{kai.scheduler/queue: q}}}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{{name: c, image: x, command: [sleep, "600"], resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]
+"""
+
+
+def test_elastic_from_two_to_four_to_three_and_back():
+    with server(4) as m:
+        start(m)
+        for i in range(2):
+            m.apply(HOLDER.format(i=i))
+        wait_for(lambda: all(m.get("pod", f"holder-{i}")["status"].get("phase") == "Running" for i in range(2)),
+                 "the holders to run")
+        train = os.path.join(EXAMPLES, "train", "train.py")
+        m.apply(f"""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: e}}
+spec:
+  jobQueue: q
+  elastic: {{minNodes: 2, maxNodes: 4}}
+  command: python3 {train} --steps 400 --step-seconds 0.2 --checkpoint-dir /checkpoints/e --checkpoint-every 5
+""")
+        said = lambda: "".join(m.kubectl("logs", f"e-worker-{i}", ok=False).stdout for i in range(4))
+        world = lambda n: lambda: f"rank {n - 1} of {n}: all_reduce" in said()
+        wait_for(world(2), "two pods to train", 120)
+        m.kubectl("delete", "pod", "holder-0", "holder-1", "--wait=false")
+        wait_for(world(4), "four pods to train", 180)
+        m.torchrun("scale", "e", "--max-nodes", "3")
+        wait_for(world(3), "three pods to train", 180)
+        check("resumed at step" in said(), said())
+        # The rendezvous is not worker 0's: it may go, and come back, and the others stay.
+        uids = {p["metadata"]["name"]: p["metadata"]["uid"] for p in m.get("pods")}
+        m.kubectl("delete", "pod", "e-worker-0", "--wait=false")
+        wait_for(lambda: (m.get("pod", "e-worker-0") or {"metadata": {"uid": uids["e-worker-0"]}})["metadata"]["uid"]
+                 != uids["e-worker-0"], "worker 0 to come back", 60)
+        wait_for(lambda: re.search(r"rank \d of 3: all_reduce", m.kubectl("logs", "e-worker-0", ok=False).stdout),
+                 "worker 0 to train with the others again", 180)
+        status = m.get("torchrunjob", "e")["status"]
+        check((status["phase"], status["generation"]) == ("Running", 0), f"{status}")
+        check(m.get("pod", "e-worker-1")["metadata"]["uid"] == uids["e-worker-1"], "worker 1 was started anew")
