@@ -13,7 +13,7 @@ build="gcc make meson ninja-build pkg-config $libraries"
 test='binutils clang-14 clang-format-14 git libjansson-dev libmicrohttpd-dev python3'
 tidy='clang-tidy-19'
 # Used when the distribution has them; what needs them says so when they are missing.
-optional='clang-14 clang-format-14 kubernetes-client'
+optional='clang-14 clang-format-14 crun iproute2 kubernetes-client nftables'
 
 dry_run=
 group=build

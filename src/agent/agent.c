@@ -2,6 +2,7 @@
 
 #include "agent/internal.h"
 #include "agent/network.h"
+#include "agent/oci.h"
 #include "agent/service.h"
 #include "agent/storage.h"
 #include "agent/volume.h"
@@ -205,6 +206,8 @@ static int check_options(struct agent *agent, struct err *err)
     if (options->gpus_per_node != AGENT_GPUS_FOUND && options->gpus_per_node > AGENT_GPUS_MAX)
         return err_set(err, -EINVAL, "%u GPUs a node: at most %d", options->gpus_per_node,
                        AGENT_GPUS_MAX);
+    if (options->images_oci && (geteuid() != 0 || !oci_runtime()))
+        return err_set(err, -EPERM, "--images=oci needs root and crun (muster doctor)");
     if (access(options->shim_path, X_OK) < 0)
         return err_set(err, -errno, "%s: not found; it is installed beside muster",
                        options->shim_path);

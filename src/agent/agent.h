@@ -41,6 +41,7 @@ struct agent_options {
     const char *node_labels;       /* "a=b,c=d" for every node; may be NULL */
     const char *node_prefix;       /* NULL: "node" (node-0, node-1, ...) */
     int network;                   /* enum agent_network */
+    bool images_oci;               /* run containers from their images (agent/image.h) */
     uint64_t seed;                 /* of hash tables */
     const struct log *log;         /* may be NULL; must outlive the agent */
 };

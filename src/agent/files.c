@@ -99,10 +99,15 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
+void files_remove(const char *path)
+{
+    (void)nftw(path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 static void remove_tree(uv_work_t *work)
 {
     struct removal *removal = work->data;
-    (void)nftw(removal->path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    files_remove(removal->path);
 }
 
 static void removed(uv_work_t *work, int status)

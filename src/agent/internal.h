@@ -85,7 +85,9 @@ int files_write(const char *path, struct str content, mode_t mode, struct err *e
 int files_rewrite(const char *path, struct str content, struct err *err);
 /* At most bytes_max; false when it is not there. */
 bool files_read(const char *path, size_t bytes_max, struct buf *ret);
-/* Remove a tree, in a worker thread. */
+/* Remove a tree; what cannot go stays. */
+void files_remove(const char *path);
+/* The same in a worker thread. */
 void files_remove_later(uv_loop_t *loop, const char *path);
 
 /* ---- what the machine is and allows (machine.c) ---- */

@@ -1,6 +1,8 @@
 #include "agent/env.h"
+#include "agent/image.h"
 #include "agent/internal.h"
 #include "agent/network.h"
+#include "agent/oci.h"
 #include "agent/probe.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -369,13 +371,25 @@ static void refuse_container(struct pod *pod, struct run_container *c, const str
     container_ended(pod, c, &end);
 }
 
+/* Why the container's image keeps it from starting; NULL: it does not. */
+static const char *image_trouble(const struct pod *pod, size_t index, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct image image;
+    const char *reason = NULL;
+    if (!pod->agent->options.images_oci || oci_image(pod, index, &arena, &image, &reason, err) == 0)
+        return NULL;
+    return reason;
+}
+
 static void start_container(struct pod *pod, size_t index)
 {
     struct run_container *c = &pod->run.containers[index];
     struct err err = {0};
-    int r = prepare_container(pod, index, &err);
+    const char *reason = image_trouble(pod, index, &err);
+    int r = reason ? -EAGAIN : prepare_container(pod, index, &err);
     if (r == -EAGAIN) {
-        set_waiting(pod, "CreateContainerConfigError", &err);
+        set_waiting(pod, reason ? reason : "CreateContainerConfigError", &err);
         c->state = RUN_WAITING;
         c->start_after_ms = agent_now_ms() + RETRY_MS;
         pod_mark(pod);
@@ -424,7 +438,7 @@ static int start_shim(struct pod *pod, struct err *err)
     if (r < 0)
         return r;
     pod->handles_open++;
-    if (!agent->images_told) {
+    if (!agent->images_told && !agent->options.images_oci) {
         agent->images_told = true;
         pod_event(pod, false, "ImageIgnored",
                   STR("Images are not used on this node: commands run on the machine's own file "

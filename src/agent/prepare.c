@@ -1,5 +1,7 @@
 #include "agent/env.h"
+#include "agent/image.h"
 #include "agent/internal.h"
+#include "agent/oci.h"
 #include "agent/record.h"
 #include "agent/security.h"
 #include "agent/service.h"
@@ -98,11 +100,19 @@ int prepare_pod(struct pod *pod, struct err *err)
 
 /* ---- a container ---- */
 
-static void add_default_env(struct pod *pod, size_t index, struct arena *arena, struct env *env)
+static void add_default_env(struct pod *pod,
+                            const struct image *image,
+                            size_t index,
+                            struct arena *arena,
+                            struct env *env)
 {
     const struct agent *agent = pod->agent;
-    env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
-    env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
+    if (image) {
+        oci_env(arena, env, image);
+    } else {
+        env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
+        env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
+    }
     env_set(arena, env, STR("HOSTNAME"), pod_hostname(pod));
     if (agent->options.api_url && bridge_has(pod)) {
         /* By name: that is what the server's certificate has. */
@@ -123,6 +133,7 @@ static void add_default_env(struct pod *pod, size_t index, struct arena *arena, 
 }
 
 static int build_env(struct pod *pod,
+                     const struct image *image,
                      size_t index,
                      struct arena *arena,
                      struct env *env,
@@ -131,7 +142,7 @@ static int build_env(struct pod *pod,
     const struct json *container = pod_container_spec(pod, index);
     struct env_context context;
     pod_env_context(pod, &context);
-    add_default_env(pod, index, arena, env);
+    add_default_env(pod, image, index, arena, env);
     if (json_bool_or(json_at(pod->root, "spec.enableServiceLinks"), true))
         env_add_services(arena, env, &context);
     if (json_bool_or(json_get(container, "tty"), false))
@@ -140,17 +151,20 @@ static int build_env(struct pod *pod,
 }
 
 static int add_command(struct pod *pod,
+                       const struct image *image,
                        const struct json *container,
-                       struct arena *arena,
                        const struct env *env,
                        struct buf *records,
                        struct err *err)
 {
-    static const char *const lists[] = {"command", "args"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *lists[] = {image ? oci_command(image, container)
+                                        : json_get(container, "command"),
+                                  image ? oci_args(image, container) : json_get(container, "args")};
     size_t count = 0;
     for (size_t i = 0; i < 2; i++)
-        JSON_FOREACH(json_get(container, lists[i]), arg) {
-            struct str text = env_expand(arena, env, json_str(arg));
+        JSON_FOREACH(lists[i], arg) {
+            struct str text = env_expand(&arena, env, json_str(arg));
             /* Without a mount namespace the launcher is where it was installed. */
             if (!pod->agent->machine.mount_ns && count == 0 && str_is(text, LAUNCH_PATH))
                 text = str_from(pod->agent->options.launch_path);
@@ -159,6 +173,9 @@ static int add_command(struct pod *pod,
         }
     if (count)
         return 0;
+    if (image)
+        return err_set(err, -EINVAL, "image " STR_FMT " has no command of its own: say one",
+                       STR_ARG(image->name));
     return err_set(err, -EINVAL,
                    "container " STR_FMT " has no command: images are not used on this node "
                    "(--images=host), so say what to run in command or args",
@@ -234,6 +251,23 @@ static void add_env(struct arena *arena, const struct env *env, struct buf *reco
                               STR_ARG(env->items[i].value)));
 }
 
+/* *ret stays NULL where images are not used. */
+static int choose_image(const struct pod *pod,
+                        size_t index,
+                        struct arena *arena,
+                        struct image *kept,
+                        const struct image **ret,
+                        struct err *err)
+{
+    const char *reason;
+    if (!pod->agent->options.images_oci)
+        return 0;
+    int r = oci_image(pod, index, arena, kept, &reason, err);
+    if (r == 0)
+        *ret = kept;
+    return r;
+}
+
 int prepare_container(struct pod *pod, size_t index, struct err *err)
 {
     const struct run_container *c = &pod->run.containers[index];
@@ -241,14 +275,18 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
     struct env env = {0};
-    int r = build_env(pod, index, &arena, &env, err);
+    struct image kept;
+    const struct image *image = NULL;
+    int r = choose_image(pod, index, &arena, &kept, &image, err);
     if (r == 0)
-        r = add_command(pod, container, &arena, &env, &records, err);
+        r = build_env(pod, image, index, &arena, &env, err);
+    if (r == 0)
+        r = add_command(pod, image, container, &env, &records, err);
     if (r)
         return r;
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
-    record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
+    record_add(&records, "cwd", cwd.len ? cwd : image ? oci_folder(image) : STR("/"));
     if (json_bool_or(json_get(container, "stdin"), false))
         record_number(&records, "stdin",
                       json_bool_or(json_get(container, "stdinOnce"), false) ? 2 : 1);
@@ -256,10 +294,14 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         record_number(&records, "tty", 1);
     r = add_file_system(pod, index, &env, &records, err);
     if (r == 0)
-        r = security_add(pod, container, &records, err);
+        r = security_add(pod, image, container, &records, err);
     if (r)
         return r;
     cgroup_add(pod, container, &records);
+    if (image)
+        r = oci_bundle(pod, index, image, &records, err);
+    if (r)
+        return r;
     if (records.overflow)
         return err_set(err, -E2BIG, "container " STR_FMT ": its environment is too large",
                        STR_ARG(c->name));
@@ -279,7 +321,11 @@ int prepare_exec(struct pod *pod,
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf records = {.bytes_max = SHIM_SPEC_BYTES};
     struct env env = {0};
-    int r = build_env(pod, index, &arena, &env, err);
+    struct image kept;
+    const struct image *image = NULL;
+    int r = choose_image(pod, index, &arena, &kept, &image, err);
+    if (r == 0)
+        r = build_env(pod, image, index, &arena, &env, err);
     if (r)
         return r;
     if (request->tty)
@@ -288,8 +334,8 @@ int prepare_exec(struct pod *pod,
         record_add(&records, "arg", request->command[i]);
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
-    record_add(&records, "cwd", cwd.len ? cwd : STR("/"));
+    record_add(&records, "cwd", cwd.len ? cwd : image ? oci_folder(image) : STR("/"));
     cgroup_add_join(pod, container, &records);
-    r = security_add(pod, container, &records, err);
+    r = security_add(pod, image, container, &records, err);
     return r ? r : files_write(file, buf_str(&records), 0600, err);
 }

@@ -1,6 +1,7 @@
 #include "agent/security.h"
 
 #include "agent/internal.h"
+#include "agent/oci.h"
 #include "agent/record.h"
 #include "base/json.h"
 
@@ -85,6 +86,7 @@ static const struct json *setting(const struct json *pod,
 }
 
 static int add_user(struct pod *pod,
+                    const struct image *image,
                     const struct json *shared,
                     const struct json *own,
                     struct buf *records,
@@ -92,6 +94,8 @@ static int add_user(struct pod *pod,
 {
     const struct machine *machine = &pod->agent->machine;
     int64_t uid = machine->uid, gid = machine->gid, group;
+    if (image)
+        oci_user(image, &uid, &gid);
     bool asked = json_i64(setting(shared, own, "runAsUser"), &uid);
     if (asked)
         gid = 0;
@@ -106,7 +110,7 @@ static int add_user(struct pod *pod,
         return 0;
     record_number(records, "uid", uid);
     record_number(records, "gid", gid);
-    if (!asked)
+    if (!asked && !image)
         for (size_t i = 0; i < machine->group_count; i++)
             record_number(records, "group", machine->groups[i]);
     if (json_i64(json_get(shared, "fsGroup"), &group))
@@ -117,13 +121,14 @@ static int add_user(struct pod *pod,
 }
 
 int security_add(struct pod *pod,
+                 const struct image *image,
                  const struct json *container,
                  struct buf *records,
                  struct err *err)
 {
     const struct json *shared = json_at(pod->root, "spec.securityContext");
     const struct json *own = json_get(container, "securityContext");
-    int r = add_user(pod, shared, own, records, err);
+    int r = add_user(pod, image, shared, own, records, err);
     if (r)
         return err_wrap(err, r, "container " STR_FMT,
                         STR_ARG(json_str(json_get(container, "name"))));
@@ -138,4 +143,9 @@ int security_add(struct pod *pod,
     struct str profile = json_str(json_get(setting(shared, own, "seccompProfile"), "type"));
     record_number(records, "seccomp", !str_is(profile, "Unconfined"));
     return 0;
+}
+
+struct str security_cap_name(struct arena *arena, unsigned cap)
+{
+    return cap < CAP_COUNT ? str_printf(arena, "CAP_%s", cap_names[cap]) : STR("");
 }

@@ -1,12 +1,19 @@
 #pragma once
 
+#include "base/str.h"
+
+struct arena;
 struct buf;
 struct err;
+struct image;
 struct json;
 struct pod;
 
 /* security: who a container runs as and what it may do, from the securityContexts, as records. */
 int security_add(struct pod *pod,
+                 const struct image *image,
                  const struct json *container,
                  struct buf *records,
                  struct err *err);
+/* "CAP_CHOWN". */
+struct str security_cap_name(struct arena *arena, unsigned cap);

@@ -57,6 +57,10 @@
  *                         in it; else a folder that is the root
  *     root.points=P       with overlay: a folder of empty files and folders to mount things on,
  *                         seen below what is written and above what the host has
+ *     root.lower=P        with overlay: a view of P instead of /
+ *     runtime=1           the command is an OCI runtime: it finds the root, with all mounts but
+ *                         /proc, at <n>.root, and is the parent of the container's first process.
+ *                         What it says in <n>.runtime is why it could not start it
  *     mount.source=S mount.sub=P mount.target=T mount.options=ro,rec
  *     mount=bind|tmpfs    the mount the records before it describe, made in this order; sub: a path
  *                         inside the source, made where missing, that cannot lead out of it

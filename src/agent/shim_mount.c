@@ -25,6 +25,7 @@ struct root {
     char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
     unsigned overlay_count;
     const char *points; /* mount points that are there already; may be NULL */
+    const char *lower;  /* what the overlay of the root is over */
     char *words;
 };
 
@@ -185,7 +186,7 @@ static int mount_in(struct root *root,
 static void lower_layers(const struct root *root, const char *lower, char out[static PATH_BYTES])
 {
     if (root->points) {
-        const char *below = strcmp(lower, "/") == 0 ? "" : lower;
+        const char *below = strcmp(lower, root->lower) == 0 ? "" : lower;
         int n = snprintf(out, PATH_BYTES, "%s%s", root->points, below);
         if (n > 0 && n < PATH_BYTES && access(out, F_OK) == 0) {
             (void)snprintf(out, PATH_BYTES, "%s%s:%s", root->points, below, lower);
@@ -511,21 +512,30 @@ static int protect_proc(struct root *root, const struct records *spec)
     return 0;
 }
 
+/* Does the program of the spec start the container, in the root that is made for it? */
+static bool is_for_runtime(const struct records *spec)
+{
+    return records_number(spec, "runtime", 0) != 0;
+}
+
+static int make_proc(struct root *root, const struct records *spec)
+{
+    unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    bool own_pids = records_has(spec, "ns", "pid");
+    /* Where the machine hides parts of its own /proc, a new one is refused to ordinary users. */
+    int r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
+    if (r)
+        r = bind_path(root, "/proc", "/proc", "rec");
+    return r ? r : protect_proc(root, spec);
+}
+
 static int make_kernel_mounts(struct root *root, const struct records *spec)
 {
     const char *shm = records_get(spec, "shm");
     int r = make_devices(root, shm ? shm : "mode=1777,size=64m");
     if (r)
         return r;
-    unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    bool own_pids = records_has(spec, "ns", "pid");
-    /* Where the machine hides parts of its own /proc, a new one is refused to ordinary users. */
-    r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
-    if (r)
-        r = bind_path(root, "/proc", "/proc", "rec");
-    if (r)
-        return r;
-    r = protect_proc(root, spec);
+    r = is_for_runtime(spec) ? 0 : make_proc(root, spec);
     if (r)
         return r;
     /* In a user namespace only the whole tree may be bound. */
@@ -577,7 +587,7 @@ static int make_root(struct root *root,
     if (strcmp(kind, "bind") == 0)
         return bind_root(root, target);
     if (strcmp(kind, "overlay") == 0) {
-        int r = overlay(root, "/", target);
+        int r = overlay(root, root->lower, target);
         if (r) {
             errno = -r;
             return shim_fail(root->words, "overlay at", target);
@@ -588,7 +598,22 @@ static int make_root(struct root *root,
     root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root->fd < 0)
         return shim_fail(root->words, "open", target);
-    return strcmp(kind, "overlay") == 0 ? carry_mounts(root, folder) : 0;
+    return strcmp(kind, "overlay") == 0 && strcmp(root->lower, "/") == 0
+               ? carry_mounts(root, folder)
+               : 0;
+}
+
+/* It works from outside the root, and looks at its own processes there. Groups are not its business
+ * (the shim has joined them), but crun refuses to start where it sees two versions of them. */
+static int prepare_for_runtime(char words[static 256])
+{
+    static const char second[] = "/sys/fs/cgroup/unified";
+    unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (mount("proc", "/proc", "proc", strict, NULL) < 0)
+        return shim_fail(words, "mount", "/proc");
+    if (access(second, F_OK) == 0 && mount("tmpfs", second, "tmpfs", strict | MS_RDONLY, "") < 0)
+        return shim_fail(words, "mount", second);
+    return 0;
 }
 
 int mounts_make(const struct child_request *request, char words[static 256])
@@ -597,7 +622,11 @@ int mounts_make(const struct child_request *request, char words[static 256])
     const char *kind = records_get(spec, "root");
     if (!kind || !records_has(spec, "ns", "mount"))
         return 0;
-    struct root root = {.fd = -1, .words = words, .points = records_get(spec, "root.points")};
+    const char *lower = records_get(spec, "root.lower");
+    struct root root = {.fd = -1,
+                        .words = words,
+                        .points = records_get(spec, "root.points"),
+                        .lower = lower ? lower : "/"};
     char here[PATH_BYTES - 512], target[PATH_BYTES];
     if (!getcwd(here, sizeof(here)))
         return shim_fail(words, "getcwd", "");
@@ -612,6 +641,10 @@ int mounts_make(const struct child_request *request, char words[static 256])
         r = make_records(&root, spec);
     if (r)
         return r;
+    if (is_for_runtime(spec)) {
+        close(root.fd);
+        return prepare_for_runtime(words);
+    }
     if (fchdir(root.fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
         umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return shim_fail(words, "pivot_root", target);

@@ -1,3 +1,4 @@
+#include "agent/denied_calls.h"
 #include "agent/shim_parts.h"
 
 #include <errno.h>
@@ -14,55 +15,17 @@
 /* shim_privilege: who a container is and what the kernel lets it ask for. */
 #define GROUPS_MAX 64
 
-/* Calls that change the machine rather than the container. Everything else is allowed: training
- * code and its profilers use much of the rest. */
+#define CALL(name) SYS_##name,
 static const int denied_calls[] = {
-    SYS_acct,
-    SYS_add_key,
-    SYS_adjtimex,
-    SYS_bpf,
-    SYS_clock_adjtime,
-    SYS_clock_settime,
-    SYS_delete_module,
-    SYS_finit_module,
-    SYS_fsconfig,
-    SYS_fsmount,
-    SYS_fsopen,
-    SYS_fspick,
-    SYS_init_module,
-    SYS_kexec_load,
-    SYS_keyctl,
-    SYS_lookup_dcookie,
-    SYS_mount,
-    SYS_mount_setattr,
-    SYS_move_mount,
-    SYS_nfsservctl,
-    SYS_open_by_handle_at,
-    SYS_open_tree,
-    SYS_perf_event_open,
-    SYS_pivot_root,
-    SYS_quotactl,
-    SYS_reboot,
-    SYS_request_key,
-    SYS_setdomainname,
-    SYS_sethostname,
-    SYS_setns,
-    SYS_settimeofday,
-    SYS_swapoff,
-    SYS_swapon,
-    SYS_syslog,
-    SYS_umount2,
-    SYS_unshare,
-    SYS_userfaultfd,
-    SYS_vhangup,
+    DENIED_CALLS(CALL)
 #ifdef SYS_iopl
-    SYS_iopl,
-    SYS_ioperm,
+        DENIED_CALLS_X86(CALL)
 #endif
 #ifdef SYS_kexec_file_load
-    SYS_kexec_file_load,
+            SYS_kexec_file_load,
 #endif
 };
+#undef CALL
 #define DENIED_COUNT (sizeof(denied_calls) / sizeof(*denied_calls))
 
 #if defined(__x86_64__)

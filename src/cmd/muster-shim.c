@@ -35,6 +35,7 @@ struct container {
     int status;
     int64_t started_ms;
     int64_t ended_ms;
+    bool runtime; /* pid is an OCI runtime's, whose child the container is */
     int input_fd; /* write end of stdin, or the terminal; -1: none */
     bool input_once;
     char oom_path[PATH_MAX / 4];
@@ -157,6 +158,23 @@ static struct container *container_running(const char *name)
     return NULL;
 }
 
+/* The container's first process, for signals and namespaces. */
+static pid_t container_target(const struct container *c)
+{
+    char path[64], text[32];
+    uint64_t child = 0;
+    if (!c->runtime)
+        return c->pid;
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", c->pid, c->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    (void)shim_number(text, 10, &child);
+    return child ? (pid_t)child : c->pid;
+}
+
 static void write_exit(const struct container *c, const char *flags, const char *words)
 {
     char path[SHIM_NAME_BYTES + 32], text[512];
@@ -185,6 +203,19 @@ static void remove_groups(const struct container *c)
     records_close(&spec);
 }
 
+/* What the runtime said before it gave up; false: nothing. */
+static bool runtime_words(const struct container *c, char words[static 256])
+{
+    char path[SHIM_NAME_BYTES + 32];
+    (void)snprintf(path, sizeof(path), "c/%s/%u.runtime", c->name, c->instance);
+    int fd = c->runtime && c->status ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t n = fd >= 0 ? read(fd, words, 255) : 0;
+    if (fd >= 0)
+        close(fd);
+    words[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
 /* A container is over when its process is and its output has been read to the end; a process it
  * left behind may hold the pipe, but not for ever: the pid namespace dies with its first one. */
 static void container_finish(struct container *c)
@@ -205,9 +236,13 @@ static void container_finish(struct container *c)
         close(c->input_fd);
     c->input_fd = -1;
     bool oom = oom_kills(c->oom_path) > c->oom_before;
+    char words[256] = "";
+    bool never_started = runtime_words(c, words);
     remove_groups(c);
     c->pid = 0;
-    write_exit(c, oom ? "o" : "-", "");
+    if (never_started)
+        c->status = 128 << 8;
+    write_exit(c, never_started ? "s" : oom ? "o" : "-", words);
     *c = shim.containers[--shim.container_count];
 }
 
@@ -261,6 +296,7 @@ static pid_t container_spawn(struct container *c,
     const char *oom = records_get(spec, "cgroup.oom");
     (void)snprintf(c->oom_path, sizeof(c->oom_path), "%s", oom ? oom : "");
     c->oom_before = oom_kills(c->oom_path);
+    c->runtime = records_number(spec, "runtime", 0) != 0;
     char folder[SHIM_NAME_BYTES + 8];
     (void)snprintf(folder, sizeof(folder), "c/%s", c->name);
     struct child_request request = {.spec = spec,
@@ -343,7 +379,7 @@ static void exec_start(unsigned long id,
     char words[256] = "the container is not running";
     pid_t pid = -ESRCH;
     int master = -1;
-    int join_fd = c ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
+    int join_fd = c ? (int)syscall(SYS_pidfd_open, container_target(c), 0) : -1;
     if (join_fd >= 0 && session && records_open(&spec, shim.folder_fd, file) == 0) {
         struct child_request request = {.spec = &spec, .join_fd = join_fd, .terminal = count == 0};
         for (int i = 0; i < 3; i++)
@@ -420,7 +456,7 @@ static void stop(void)
 {
     shim.stopping = true;
     for (size_t i = 0; i < shim.container_count; i++)
-        (void)kill(shim.containers[i].pid, SIGKILL);
+        (void)kill(container_target(&shim.containers[i]), SIGKILL);
 }
 
 static void handle(const char *text, const int *fds, int fd_count)
@@ -435,7 +471,7 @@ static void handle(const char *text, const int *fds, int fd_count)
     } else if (sscanf(text, "signal %255s %lu %d", name, &number, &sig) == 3) {
         struct container *c = container_find(name, (unsigned)number);
         if (c && c->pid && !c->ended)
-            (void)kill(c->pid, sig);
+            (void)kill(container_target(c), sig);
     } else if (sscanf(text, "exec %lu %255s %255s", &number, name, file) == 3) {
         exec_start(number, name, file, fds, fd_count);
     } else if (sscanf(text, "execsignal %lu %d", &number, &sig) == 2) {

@@ -13,3 +13,4 @@ extern const struct command command_simulate;
 extern const struct command command_queues;
 extern const struct command command_explain_wait;
 extern const struct command command_gpu;
+extern const struct command command_image;

@@ -46,9 +46,11 @@ struct up_values {
     const char *controllers;
     int pod_network;
     struct scheduling_values scheduling;
+    int images;
     int log_level;
 };
 
+static const char *const image_kinds[] = {"host", "oci", NULL};
 static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
@@ -78,6 +80,10 @@ static const struct option up_options[] = {
     {"controllers", 0, OPTION_STR, offsetof(struct up_values, controllers), .value = "[-]NAME,...",
      .help = "controllers to run: all but those with a minus, or only those without (default: "
              "all)"},
+    {"images", 0, OPTION_CHOICE, offsetof(struct up_values, images), .fallback = "host",
+     .choices = image_kinds, .value = "KIND",
+     .help = "host: commands run on this machine's own file system and images are ignored; oci: "
+             "from the images of muster image, by crun (root)"},
     {"pod-network", 0, OPTION_CHOICE, offsetof(struct up_values, pod_network), .fallback = "auto",
      .choices = pod_networks, .value = "KIND",
      .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
@@ -181,6 +187,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .cpus_per_node = values->cpus_per_node,
         .node_labels = values->node_labels,
         .network = values->pod_network,
+        .images_oci = values->images == 1,
         .log = &up->log,
     };
     uint64_t gpus;

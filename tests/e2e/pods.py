@@ -8,7 +8,8 @@ from harness import check, wait_for
 def container(command, name="main", **more):
     """A container that runs a shell command, or an argv."""
     argv = ["sh", "-c", command] if isinstance(command, str) else command
-    return {"name": name, "image": "none", "command": argv, **more}
+    made = {"name": name, "image": "none", "command": argv, **more}
+    return {key: value for key, value in made.items() if value is not None}
 
 
 def pod(name, *containers, node="node-0", restart="Never", labels=None, annotations=None, **spec):

@@ -1,0 +1,305 @@
+#include "agent/oci.h"
+
+#include "agent/denied_calls.h"
+#include "agent/env.h"
+#include "agent/image.h"
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "agent/security.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PASSWD_BYTES (1 << 20)
+
+const char *oci_runtime(void)
+{
+    static const char *const paths[] = {"/usr/bin/crun", "/usr/local/bin/crun", "/usr/sbin/crun"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+        if (access(paths[i], X_OK) == 0)
+            return paths[i];
+    return NULL;
+}
+
+/* ---- what the image says ---- */
+
+int oci_image(const struct pod *pod,
+              size_t index,
+              struct arena *arena,
+              struct image *ret,
+              const char **ret_reason,
+              struct err *err)
+{
+    const struct json *container = pod_container_spec(pod, index);
+    struct str name = json_str(json_get(container, "image"));
+    struct str policy = json_str(json_get(container, "imagePullPolicy"));
+    int r = image_find(arena, pod->agent->options.data_dir, name, ret, err);
+    if (r == 0)
+        return 0;
+    *ret_reason = r == -EINVAL              ? "InvalidImageName"
+                  : str_is(policy, "Never") ? "ErrImageNeverPull"
+                                            : "ImagePullBackOff";
+    return -EAGAIN;
+}
+
+void oci_env(struct arena *arena, struct env *env, const struct image *image)
+{
+    env_set(arena, env, STR("PATH"), STR(PATH_DEFAULT));
+    JSON_FOREACH(json_get(image->config, "Env"), entry) {
+        struct str value = json_str(entry), name;
+        if (str_cut(&value, '=', &name))
+            env_set(arena, env, name, value);
+    }
+}
+
+/* The third and fourth field of the line that begins with the name. */
+static bool look_up(const struct image *image, struct str name, int64_t *uid, int64_t *gid)
+{
+    char path[PATH_MAX];
+    _cleanup_(buf_done) struct buf text = {0};
+    (void)snprintf(path, sizeof(path), "%s/etc/passwd", image->rootfs);
+    if (!files_read(path, PASSWD_BYTES, &text))
+        return false;
+    struct str rest = buf_str(&text), line, field[4];
+    while (str_cut(&rest, '\n', &line)) {
+        bool whole = true;
+        for (size_t i = 0; i < 4; i++)
+            whole = whole && str_cut(&line, ':', &field[i]);
+        if (whole && str_eq(field[0], name))
+            return str_to_i64(field[2], uid) && str_to_i64(field[3], gid);
+    }
+    return false;
+}
+
+void oci_user(const struct image *image, int64_t *uid, int64_t *gid)
+{
+    struct str user = json_str(json_get(image->config, "User"));
+    size_t colon = str_find(user, ':');
+    struct str name = str_sub(user, 0, colon), group = str_sub(user, colon + 1, user.len);
+    int64_t number;
+    *uid = *gid = 0;
+    if (!str_to_i64(name, uid) && name.len && !look_up(image, name, uid, gid))
+        *uid = *gid = 65534; /* nobody: a name that the image does not know is no reason for root */
+    if (colon < user.len && str_to_i64(group, &number))
+        *gid = number;
+}
+
+struct str oci_folder(const struct image *image)
+{
+    struct str folder = json_str(json_get(image->config, "WorkingDir"));
+    return folder.len ? folder : STR("/");
+}
+
+const struct json *oci_command(const struct image *image, const struct json *container)
+{
+    const struct json *own = json_get(container, "command");
+    return json_count(own) ? own : json_get(image->config, "Entrypoint");
+}
+
+const struct json *oci_args(const struct image *image, const struct json *container)
+{
+    const struct json *own = json_get(container, "args");
+    bool alone = !json_count(own) && !json_count(json_get(container, "command"));
+    return alone ? json_get(image->config, "Cmd") : own;
+}
+
+/* ---- the bundle ---- */
+
+static void add_capabilities(struct arena *arena, struct json *process, uint64_t caps)
+{
+    static const char *const sets[] = {"bounding", "effective", "permitted"};
+    struct json *all = json_add_object(arena, process, "capabilities");
+    for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
+        struct json *set = json_add_array(arena, all, sets[i]);
+        for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++)
+            if (caps >> cap & 1)
+                (void)json_push(set, json_new_str(arena, security_cap_name(arena, cap)));
+    }
+}
+
+static struct json *add_rule(struct arena *arena, struct json *list, int error)
+{
+    struct json *rule = json_push(list, json_new_object(arena));
+    json_add_c(arena, rule, "action", "SCMP_ACT_ERRNO");
+    json_add_i64(arena, rule, "errnoRet", error);
+    return json_add_array(arena, rule, "names");
+}
+
+/* As the shim's own filter (shim_privilege.c). */
+static void add_seccomp(struct arena *arena, struct json *linux_part)
+{
+    static const char *const names[] = {
+#define NAME(call) #call,
+        DENIED_CALLS(NAME) DENIED_CALLS_X86(NAME) "kexec_file_load"
+#undef NAME
+    };
+    static const int64_t flags[] = {CLONE_NEWNS,  CLONE_NEWUTS, CLONE_NEWIPC,   CLONE_NEWUSER,
+                                    CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP};
+    struct json *seccomp = json_add_object(arena, linux_part, "seccomp");
+    json_add_c(arena, seccomp, "defaultAction", "SCMP_ACT_ALLOW");
+    struct json *list = json_add_array(arena, seccomp, "syscalls");
+    struct json *denied = add_rule(arena, list, EPERM);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        (void)json_push(denied, json_new_str(arena, str_from(names[i])));
+    (void)json_push(add_rule(arena, list, ENOSYS), json_new_str(arena, STR("clone3")));
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+        struct json *rule = json_push(list, json_new_object(arena));
+        json_add_c(arena, rule, "action", "SCMP_ACT_ERRNO");
+        json_add_i64(arena, rule, "errnoRet", EPERM);
+        (void)json_push(json_add_array(arena, rule, "names"), json_new_str(arena, STR("clone")));
+        struct json *arg = json_push(json_add_array(arena, rule, "args"), json_new_object(arena));
+        json_add_i64(arena, arg, "index", 0);
+        json_add_i64(arena, arg, "value", flags[i]);
+        json_add_i64(arena, arg, "valueTwo", flags[i]);
+        json_add_c(arena, arg, "op", "SCMP_CMP_MASKED_EQ");
+    }
+}
+
+static void add_namespaces(struct arena *arena, struct json *linux_part, bool protect)
+{
+    static const char *const hidden[] = {"/proc/kcore", "/proc/keys", "/proc/timer_list",
+                                         "/proc/sched_debug", "/sys/firmware"};
+    static const char *const fixed[] = {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq",
+                                        "/proc/bus", "/proc/fs"};
+    static const char *const own[] = {"pid", "mount"};
+    struct json *list = json_add_array(arena, linux_part, "namespaces");
+    for (size_t i = 0; i < 2; i++)
+        json_add_c(arena, json_push(list, json_new_object(arena)), "type", own[i]);
+    if (!protect)
+        return;
+    struct json *masked = json_add_array(arena, linux_part, "maskedPaths");
+    struct json *read_only = json_add_array(arena, linux_part, "readonlyPaths");
+    for (size_t i = 0; i < 5; i++) {
+        (void)json_push(masked, json_new_str(arena, str_from(hidden[i])));
+        (void)json_push(read_only, json_new_str(arena, str_from(fixed[i])));
+    }
+}
+
+/* What of the spec is about the process; everything else stays the shim's. */
+struct process {
+    struct arena *arena;
+    struct json *process;
+    struct json *args;
+    struct json *env;
+    struct json *user;
+    struct json *groups;
+    struct buf *rest;
+    uint64_t caps;
+    bool all_caps;
+    bool seccomp;
+};
+
+static void take_record(struct process *p, struct str name, struct str value)
+{
+    int64_t number = 0;
+    (void)str_to_i64(value, &number);
+    if (str_is(name, "arg")) {
+        (void)json_push(p->args, json_new_str(p->arena, value));
+    } else if (str_is(name, "env")) {
+        (void)json_push(p->env, json_new_str(p->arena, value));
+    } else if (str_is(name, "cwd")) {
+        json_add_str(p->arena, p->process, "cwd", value);
+    } else if (str_is(name, "uid") || str_is(name, "gid")) {
+        json_add_i64(p->arena, p->user, str_is(name, "uid") ? "uid" : "gid", number);
+    } else if (str_is(name, "group")) {
+        (void)json_push(p->groups, json_new_i64(p->arena, number));
+    } else if (str_is(name, "caps")) {
+        p->all_caps = false;
+        unsigned long long caps = 0;
+        (void)sscanf(str_c(p->arena, value), "%llx", &caps);
+        p->caps = caps;
+    } else if (str_is(name, "nonewprivs")) {
+        json_add_bool(p->arena, p->process, "noNewPrivileges", number != 0);
+    } else if (str_is(name, "seccomp")) {
+        p->seccomp = number != 0;
+    } else {
+        if (str_is(name, "tty"))
+            json_add_bool(p->arena, p->process, "terminal", number != 0);
+        buf_add(p->rest, name);
+        buf_addc(p->rest, '=');
+        buf_add(p->rest, value);
+        buf_addc(p->rest, '\0');
+    }
+}
+
+static struct json *make_config(struct arena *arena,
+                                struct str records,
+                                struct buf *rest,
+                                const char *root)
+{
+    struct json *config = json_new_object(arena);
+    json_add_c(arena, config, "ociVersion", "1.0.2");
+    struct process p = {.arena = arena,
+                        .process = json_add_object(arena, config, "process"),
+                        .rest = rest,
+                        .all_caps = true};
+    p.args = json_add_array(arena, p.process, "args");
+    p.env = json_add_array(arena, p.process, "env");
+    p.user = json_add_object(arena, p.process, "user");
+    p.groups = json_add_array(arena, p.user, "additionalGids");
+    struct str record;
+    while (str_cut(&records, '\0', &record)) {
+        size_t at = str_find(record, '=');
+        if (at < record.len)
+            take_record(&p, str_sub(record, 0, at), str_sub(record, at + 1, record.len));
+    }
+    add_capabilities(arena, p.process, p.all_caps ? UINT64_MAX : p.caps);
+    json_add_c(arena, json_add_object(arena, config, "root"), "path", root);
+    struct json *proc = json_push(json_add_array(arena, config, "mounts"), json_new_object(arena));
+    json_add_c(arena, proc, "destination", "/proc");
+    json_add_c(arena, proc, "type", "proc");
+    json_add_c(arena, proc, "source", "proc");
+    struct json *linux_part = json_add_object(arena, config, "linux");
+    add_namespaces(arena, linux_part, !p.all_caps);
+    if (p.seccomp)
+        add_seccomp(arena, linux_part);
+    return config;
+}
+
+int oci_bundle(const struct pod *pod,
+               size_t index,
+               const struct image *image,
+               struct buf *records,
+               struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf rest = {.bytes_max = SHIM_SPEC_BYTES};
+    const struct run_container *c = &pod->run.containers[index];
+    const char *base = str_c(&arena, str_printf(&arena, "%s/c/" STR_FMT "/%u", pod->folder,
+                                                STR_ARG(c->name), c->instance));
+    const char *bundle = str_c(&arena, str_printf(&arena, "%s.bundle", base));
+    const char *root = str_c(&arena, str_printf(&arena, "%s.root", base));
+    struct json *config = make_config(&arena, buf_str(records), &rest, root);
+    int r = files_make_folder(bundle, 0700, err);
+    if (r == 0)
+        r = files_write(str_c(&arena, str_printf(&arena, "%s/config.json", bundle)),
+                        json_text(&arena, config), 0600, err);
+    if (r)
+        return r;
+    struct str state = str_printf(&arena, "--root=%s.state", base);
+    struct str log = str_printf(&arena, "--log=%s.runtime", base);
+    struct str folder = str_printf(&arena, "--bundle=%s", bundle);
+    struct str id = str_printf(&arena, STR_FMT "-%u", STR_ARG(c->name), c->instance);
+    struct str argv[] = {str_from(oci_runtime()),
+                         state,
+                         log,
+                         STR("--cgroup-manager=disabled"),
+                         STR("run"),
+                         folder,
+                         id};
+    buf_clear(records);
+    for (size_t i = 0; i < sizeof(argv) / sizeof(*argv); i++)
+        record_add(records, "arg", argv[i]);
+    record_add(records, "env", STR("PATH=" PATH_DEFAULT));
+    record_add(records, "cwd", STR("/"));
+    record_number(records, "runtime", 1);
+    record_add(records, "root.lower", str_from(image->rootfs));
+    buf_add(records, buf_str(&rest));
+    return 0;
+}
