@@ -278,6 +278,8 @@ void admit_validate(struct admit *admit)
         admit_job_validate(admit);
     } else if (admit->kind == &kind_jobset) {
         admit_jobset_validate(admit);
+    } else if (admit->kind == &kind_pytorchtrainingjob) {
+        admit_tensorstack_validate(admit);
     } else if (admit->kind == &kind_trainjob) {
         admit_trainjob_validate(admit);
     } else if (admit->kind == &kind_trainingruntime ||

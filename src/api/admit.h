@@ -63,6 +63,8 @@ void admit_jobset_validate(struct admit *admit);
 /* admit_service.c */
 void admit_service_default(struct admit *admit);
 void admit_service_validate(struct admit *admit);
+/* admit_tensorstack.c */
+void admit_tensorstack_validate(struct admit *admit);
 /* admit_trainer.c */
 void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);

@@ -116,6 +116,10 @@ struct kind_crd {
     X(jaxjob, "kubeflow.org", "v1", "JAXJob", "jaxjobs", "jaxjob", "", "all", true, true, true)    \
     X(paddlejob, "kubeflow.org", "v1", "PaddleJob", "paddlejobs", "paddlejob", "", "all", true,    \
       true, true)                                                                                  \
+    X(pytorchtrainingjob, "batch.tensorstack.dev", "v1beta1", "PyTorchTrainingJob",                \
+      "pytorchtrainingjobs", "pytorchtrainingjob", "pj", "", true, true, true)                     \
+    X(tensorboard, "tensorstack.dev", "v1beta1", "TensorBoard", "tensorboards", "tensorboard", "", \
+      "", true, true, true)                                                                        \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \

@@ -46,6 +46,7 @@ struct control_input {
     /* Whether the cache knows all objects of a kind; NULL: of every kind. */
     bool (*is_watched)(const void *user, const struct kind *kind);
     const void *user;
+    const char *const *without; /* names of controllers that are off; NULL-terminated, or NULL */
 };
 
 struct controller {

@@ -210,7 +210,7 @@ static void reconcile(const struct control_input *input,
     struct grouping grouping = {0};
     struct err err = {0};
 
-    if (!pod || pod->deleted_ms)
+    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
         return;
     /* Grouped by hand: left alone. */
     if (object_annotation(pod, GROUP_ANNOTATION).len && !pod->owner_count)

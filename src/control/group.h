@@ -14,5 +14,8 @@ struct object;
 #define GROUP_START_ANNOTATION "kai.scheduler/last-start-timestamp"
 #define GROUP_STALE_ANNOTATION "kai.scheduler/stale-podgroup-timestamp"
 
+/* On pods that are objects only, nothing runs in them: they belong to no group. */
+#define GROUP_MIRROR "kubernetes.io/config.mirror"
+
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);

@@ -4,6 +4,7 @@
 #include "control/grouping.h"
 #include "control/grouping_rule.h"
 #include "control/job.h"
+#include "control/tensorstack_job.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -189,15 +190,26 @@ int grouping_tensorstack(const struct grouping_input *input,
                          struct grouping *ret,
                          struct err *err)
 {
-    int64_t min = json_i64_or(json_at(owner, "spec.elastic.minReplicas"), 0);
+    const struct json *elastic = json_at(owner, "spec.elastic");
+    bool on = json_bool_or(json_get(elastic, "enabled"), false) ||
+              json_bool_or(json_get(elastic, "enable"), false);
+    int64_t min = on ? json_i64_or(json_get(elastic, "minReplicas"), 0) : 0;
     int64_t total = 0;
 
-    (void)input;
     (void)rule;
     JSON_FOREACH(json_at(owner, "spec.replicaSpecs"), spec)
         total += json_i64_or(json_get(spec, "replicas"), 1);
     if (total <= 0)
         return err_set(err, -EINVAL, "spec.replicaSpecs asks for no pod at all");
-    ret->min_member = min > 0 && min < total ? min : total;
+    ret->min_member = min > 0 ? min : total;
+    /* A number there is a class of ours, whatever it is: the gang may always be stopped. */
+    if (tensorstack_queue(json_get(owner, "spec")).len) {
+        struct str class = str_printf(input->arena, TENSORSTACK_CLASS_PREFIX "%lld",
+                                      (long long)tensorstack_priority(json_get(owner, "spec")));
+
+        if (input->find(input->user, "PriorityClass", STR(""), class))
+            ret->priority = class;
+        ret->preemptibility = STR("preemptible");
+    }
     return 0;
 }

@@ -141,6 +141,37 @@ static const struct decode_kind cluster_runtime_decode_kind = {
     .by_hand = runtime_by_hand,
     .carried = runtime_carried};
 
+static const struct decode_note tensorstack_by_hand[] = {
+    {"spec.replicaSpecs", "tensorstack_job.c; template becomes a pod as it is"},
+    {"spec.elastic", "tensorstack_job.c, grouping_kubeflow.c"},
+    {"spec.torchrunConfig", "tensorstack_job.c"},
+    {"spec.runMode", "tensorstack_job.c"},
+    {"spec.runPolicy", "tensorstack_job.c"},
+    {"spec.scheduler", "tensorstack_job.c, grouping_kubeflow.c"},
+    {"spec.tensorboardSpec", "tensorstack_status.c; becomes a TensorBoard as it is"},
+    {"status", "tensorstack_status.c: what it wrote itself"},
+    {NULL, NULL},
+};
+static const struct decode_kind tensorstack_decode_kind = {
+    .crd = "pytorchtrainingjobs.batch.tensorstack.dev",
+    .by_hand = tensorstack_by_hand};
+static const struct decode_note tensorboard_by_hand[] = {
+    {"spec.trainingLogFilesets", "tensorboard.c"},
+    {"spec.logDir", "tensorboard.c"},
+    {"spec.image", "tensorboard.c"},
+    {"spec.suspend", "tensorboard.c"},
+    {"spec.resources", "tensorboard.c"},
+    {"status", "tensorboard.c, tensorstack_status.c"},
+    {NULL, NULL},
+};
+static const struct decode_note tensorboard_carried[] = {
+    {"spec.scheduler", "a TensorBoard waits in the default queue"},
+    {NULL, NULL},
+};
+static const struct decode_kind tensorboard_decode_kind = {.crd = "tensorboards.tensorstack.dev",
+                                                           .by_hand = tensorboard_by_hand,
+                                                           .carried = tensorboard_carried};
+
 /* Kinds that nothing here reads, each with what it is there for. */
 static const struct decode_note bindrequest_carried[] = {
     {"spec", "KAI's scheduler tells its binder so; Muster binds pods itself and makes none"},
@@ -161,12 +192,13 @@ static const struct decode_kind shard_decode_kind = {.crd = "schedulingshards.ka
 
 /* One line a kind of deploy/crds. */
 static const struct decode_kind *const decode_kinds[] = {
-    &trainjob_decode_kind,   &runtime_decode_kind,     &cluster_runtime_decode_kind,
-    &tfjob_decode_kind,      &mpijob_decode_kind,      &xgboostjob_decode_kind,
-    &jaxjob_decode_kind,     &paddlejob_decode_kind,   &jobset_decode_kind,
-    &pytorchjob_decode_kind, &bindrequest_decode_kind, &config_decode_kind,
-    &podgroup_decode_kind,   &queue_decode_kind,       &shard_decode_kind,
-    &topology_decode_kind,   &torchrunjob_decode_kind, &torchrunqueue_decode_kind,
+    &tensorstack_decode_kind, &tensorboard_decode_kind,     &trainjob_decode_kind,
+    &runtime_decode_kind,     &cluster_runtime_decode_kind, &tfjob_decode_kind,
+    &mpijob_decode_kind,      &xgboostjob_decode_kind,      &jaxjob_decode_kind,
+    &paddlejob_decode_kind,   &jobset_decode_kind,          &pytorchjob_decode_kind,
+    &bindrequest_decode_kind, &config_decode_kind,          &podgroup_decode_kind,
+    &queue_decode_kind,       &shard_decode_kind,           &topology_decode_kind,
+    &torchrunjob_decode_kind, &torchrunqueue_decode_kind,
 };
 
 /* ---- the check ---- */

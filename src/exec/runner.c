@@ -83,6 +83,7 @@ struct runner {
     const struct log *log;
     int64_t (*now)(void *user);
     void *now_user;
+    const char *const *without;
     VEC(struct watch *) watches;
     VEC(struct unit *) units;
     VEC(struct work *) queue;
@@ -419,7 +420,8 @@ static void reconcile(struct work *work, int64_t now_ms)
                                   .now_ms = now_ms,
                                   .kinds = runner->api->kinds,
                                   .is_watched = is_watched,
-                                  .user = work->unit};
+                                  .user = work->unit,
+                                  .without = runner->without};
 
     work->dirty = false;
     work->due_ms = 0;
@@ -563,6 +565,7 @@ int runner_start(uv_loop_t *loop,
                               .log = options->log,
                               .now = options->now,
                               .now_user = options->now_user,
+                              .without = options->without,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);
     if (loop) {

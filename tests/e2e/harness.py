@@ -25,7 +25,8 @@ EXAMPLES = os.path.join(ROOT, "examples")
 # A slow machine, or a sanitizer build, multiplies every limit.
 PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
 # Every kind that makes pods.
-JOBS = "torchrunjobs,pytorchjobs,tfjobs,mpijobs,xgboostjobs,jaxjobs,paddlejobs,trainjobs,jobsets,jobs"
+JOBS = ("torchrunjobs,pytorchjobs,tfjobs,mpijobs,xgboostjobs,jaxjobs,paddlejobs,"
+        "pytorchtrainingjobs,tensorboards,trainjobs,jobsets,jobs")
 
 
 class Skip(Exception):
@@ -152,11 +153,12 @@ class Muster:
         if self.process is None:
             return
         if self.process.poll() is None:
+            # What makes pods first, then the pods; those that stand for parts of muster itself stay.
+            others = ("-A", "-l", "app.kubernetes.io/managed-by!=muster")
             self.kubectl("delete", JOBS, "--all", "-A", "--wait=false", ok=False, limit=30)
-            self.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0",
-                         "--wait=false", ok=False, limit=30)
+            self.kubectl("delete", "pods", *others, "--force", "--grace-period=0", "--wait=false", ok=False, limit=30)
             try:
-                wait_for(lambda: self.kubectl("get", "pods", "-A", "-o", "name").stdout == "",
+                wait_for(lambda: self.kubectl("get", "pods", *others, "-o", "name").stdout == "",
                          "the pods of the test to end", 20)
             except Failure as e:
                 print(e, file=sys.stderr)
