@@ -288,15 +288,19 @@ static enum fit ports_fit(const struct pod *pod, const struct node *node)
     return fit;
 }
 
-static bool claims_fit(const struct pod *pod, const struct node *node)
+static enum fit claims_fit(const struct pod *pod, const struct node *node)
 {
+    enum fit fit = FIT_IDLE;
+
     for (size_t i = 0; i < pod->claim_count; i++) {
         const struct claim *claim = pod->claims[i];
 
         if (claim->holders && claim->node && claim->node != node)
-            return false;
+            return FIT_NO;
+        if (claim->promised)
+            fit = FIT_RELEASING;
     }
-    return true;
+    return fit;
 }
 
 static enum fit terms_fit(const struct affinity *affinity, const struct node *node)
@@ -331,15 +335,19 @@ enum fit affinity_fit(const struct affinity *affinity,
 
     if (!affinity)
         return FIT_IDLE;
-    if (affinity->claims && !claims_fit(affinity->pod, node)) {
+    if (affinity->claims) {
+        fit = claims_fit(affinity->pod, node);
         *ret_why = PLACE_CLAIM;
-        return FIT_NO;
-    }
-    if (affinity->ports) {
-        fit = ports_fit(affinity->pod, node);
-        *ret_why = PLACE_PORT;
         if (fit == FIT_NO)
             return fit;
+    }
+    if (affinity->ports) {
+        enum fit ports = ports_fit(affinity->pod, node);
+
+        *ret_why = PLACE_PORT;
+        if (ports == FIT_NO)
+            return ports;
+        fit = ports < fit ? ports : fit;
     }
     enum fit terms = terms_fit(affinity, node);
     if (terms == FIT_NO) {

@@ -260,14 +260,18 @@ static void put_on(struct sched *sched, struct pod *pod)
 }
 
 /* ---- claims that pods share ---- */
+/* The first by name of those that hold its devices; failing that, of those promised them. */
 static const struct pod *claim_payer(const struct claim *claim)
 {
     const struct pod *payer = NULL;
 
     for (size_t i = 0; i < claim->users.count; i++) {
         const struct pod *user = claim->users.items[i];
-        if (ST_IN(user->status, ST_USED) && user->node &&
-            (!payer || str_cmp(user->key, payer->key) < 0))
+        if (!ST_IN(user->status, ST_USED) || !user->node)
+            continue;
+        bool promised = user->status == ST_PIPELINED;
+        if (!payer || (payer->status == ST_PIPELINED) > promised ||
+            ((payer->status == ST_PIPELINED) == promised && str_cmp(user->key, payer->key) < 0))
             payer = user;
     }
     return payer;
@@ -308,8 +312,12 @@ void claims_settled(struct sched *sched, const struct pod *pod)
     if (QUIRK(sched, CLAIM_PER_POD))
         return;
     for (size_t c = 0; c < pod->claim_count; c++) {
-        const struct claim *claim = pod->claims[c];
+        struct claim *claim = pod->claims[c];
         const struct pod *payer = claim_payer(claim);
+
+        claim->promised = payer && payer->status == ST_PIPELINED;
+        if (payer) /* where its devices are, not where it was last promised to go */
+            claim->node = payer->node;
 
         for (size_t u = 0; claim->known && u < claim->users.count; u++) {
             struct pod *user = claim->users.items[u];

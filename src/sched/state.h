@@ -321,6 +321,7 @@ struct claim {
     struct node *node; /* where allocated, or being allocated by the plan */
     uint32_t holders;  /* pods that hold room with it */
     bool known;
+    bool promised; /* nobody holds its devices yet, they are only promised */
     bool gpu;
     bool from_template;
     VEC(struct pod *) users;

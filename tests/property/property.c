@@ -14,19 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* property [SEED [CLUSTERS [EVENTS]]]: random clusters, random events, and what must always hold.
+/* property [SEED [CLUSTERS [EVENTS [HASH]]]]: random clusters, random events, and what must always
+ * hold.
  *
  * Each cluster lives twice: once as it runs, once with plain scans and another hash seed. Both get
  * the same events and must give the same plans, byte for byte. After every cycle the derived state
  * is worked out again from scratch, and the plan is held against the rules: nothing over-committed,
- * no gang bound below its minimum, no queue over its limit, nobody evicted who may not be. */
+ * no gang bound below its minimum, no queue over its limit, nobody evicted who may not be. The last
+ * line has a hash of all plans: the same on every machine, whatever the compiler. With HASH it must
+ * be that one. */
 
 #define PODS_MAX   96
 #define GROUPS_MAX 40
 #define NODES_MAX  12
 #define QUEUES_MAX 8
+#define CLAIMS_MAX 4 /* shared ones: claim c belongs to queue c + 2 and has c % 2 + 1 devices */
 
 static uint64_t rng_state;
+static uint64_t plans_hash = UINT64_C(0xcbf29ce484222325);
 
 static uint64_t rng(void)
 {
@@ -65,6 +70,7 @@ struct pod {
     int64_t generation;
     int64_t gpus, fraction, memory, cpu;
     int64_t deadline, started;
+    int claim; /* 0: none */
     bool apart, picky, wants_port;
     char share[8];
     uint32_t devices[16];
@@ -76,7 +82,7 @@ struct group {
     int queue;
     int64_t min, min2;
     int64_t priority;
-    bool fixed, two_sets;
+    bool fixed, semi, two_sets;
     int level; /* 0 none, 1 required rack, 2 preferred rack */
     int64_t created;
 };
@@ -148,8 +154,9 @@ static void put_group(struct world *world, int g)
                                .min_member = group->min,
                                .has_priority = true,
                                .priority = group->priority,
-                               .preemptibility =
-                                   group->fixed ? SCHED_NON_PREEMPTIBLE : SCHED_PREEMPTIBLE,
+                               .preemptibility = group->fixed  ? SCHED_NON_PREEMPTIBLE
+                                                 : group->semi ? SCHED_SEMI_PREEMPTIBLE
+                                                               : SCHED_PREEMPTIBLE,
                                .subgroups = sets,
                                .subgroup_count = group->two_sets ? 2 : 0};
 
@@ -176,6 +183,7 @@ static void put_pod(struct world *world, int p)
     struct sched_label ssd = {STR("disk"), STR("ssd")};
     struct sched_port port = {.port = 8080, .protocol = STR("TCP")};
     bool held = pod->life == RUNS || pod->life == ENDING;
+    struct sched_claim_use claim = {.name = name_of(world, "claim", pod->claim - 1)};
     struct sched_pod spec = {
         .ns = STR("ns"),
         .name = name_of(world, "pod", p),
@@ -207,6 +215,8 @@ static void put_pod(struct world *world, int p)
         .ports = &port,
         .port_count = pod->wants_port,
         .role_rank = 2,
+        .claims = &claim,
+        .claim_count = pod->claim > 0,
         .deadline_ms = pod->deadline,
         .started_ms = held ? pod->started : 0,
     };
@@ -235,12 +245,16 @@ static void new_group(struct world *world, int g)
                             .min2 = 1,
                             .priority = 50 + 25 * below(4),
                             .fixed = below(5) == 0,
+                            .semi = below(5) == 0,
                             .two_sets = below(6) == 0,
                             .level = below(4) == 0 ? 1 + (int)below(2) : 0,
                             .created = world->now};
     like.gpus = kind < 5 ? 1 + below(4) : 0;
     like.fraction = kind == 5 ? 100000 * (1 + below(9)) : 0;
     like.memory = kind == 6 ? 100 + 100 * below(8) : 0;
+    like.claim = kind == 7 ? 1 + (int)below(CLAIMS_MAX) : 0;
+    if (like.claim)
+        group->queue = 1 + like.claim;
     like.apart = below(12) == 0;
     like.picky = below(8) == 0;
     like.wants_port = below(16) == 0;
@@ -408,6 +422,7 @@ static bool check_nodes(const struct world *world)
         int64_t cpu = 0;
         int64_t shares[64] = {0};
         bool ports = false;
+        bool claims[CLAIMS_MAX + 1] = {false};
 
         if (!world->nodes[n])
             continue;
@@ -419,6 +434,9 @@ static bool check_nodes(const struct world *world)
                 continue;
             gpus += pod->gpus;
             cpu += pod->cpu;
+            if (pod->claim && !claims[pod->claim])
+                gpus += (pod->claim - 1) % 2 + 1;
+            claims[pod->claim] = pod->claim > 0;
             if (ports && pod->wants_port)
                 return fail("a host port is taken twice", n);
             ports = ports || pod->wants_port;
@@ -528,6 +546,8 @@ static bool cycle(struct world *world)
                       (int)texts[0].len, texts[0].p, (int)texts[1].len, texts[1].p);
         good = false;
     }
+    for (size_t i = 0; i < texts[0].len; i++)
+        plans_hash = (plans_hash ^ (unsigned char)texts[0].p[i]) * UINT64_C(0x100000001b3);
     good = good && check_queues(world, before) && play(world, &plans[0]);
     for (int i = 0; i < 2; i++) {
         buf_done(&texts[i]);
@@ -563,6 +583,14 @@ static bool run_cluster(uint64_t seed, int64_t events)
         world->limit[q] = SCHED_UNLIMITED;
         put_queue(world, q);
     }
+    for (int c = 0; c < CLAIMS_MAX; c++)
+        for (int i = 0; i < 2; i++)
+            sched_put_claim(world->sched[i],
+                            &(struct sched_claim){.ns = STR("ns"),
+                                                  .name = name_of(world, "claim", c),
+                                                  .queue = name_of(world, "queue", c + 2),
+                                                  .device_class = STR("gpu.example.com"),
+                                                  .device_count = c % 2 + 1});
     for (int64_t i = 0; i < events && good; i++) {
         random_event(world);
         if (below(6) == 0)
@@ -588,14 +616,26 @@ int main(int argc, char *argv[])
     if ((argc > 1 && !str_to_u64(str_from(argv[1]), &seed)) ||
         (argc > 2 && !str_to_i64(str_from(argv[2]), &clusters)) ||
         (argc > 3 && !str_to_i64(str_from(argv[3]), &events))) {
-        (void)fprintf(stderr, "usage: sched-property [SEED [CLUSTERS [EVENTS]]]\n");
+        (void)fprintf(stderr, "usage: sched-property [SEED [CLUSTERS [EVENTS [HASH]]]]\n");
         return 2;
     }
 
-    for (int64_t i = 0; i < clusters; i++)
+    for (int64_t i = 0; i < clusters; i++) {
         if (!run_cluster(seed + (uint64_t)i, events))
             return 1;
-    printf("%lld clusters, %lld events each, from seed %llu: nothing broken\n", (long long)clusters,
-           (long long)events, (unsigned long long)seed);
+        if (i % 100 == 99) {
+            printf("%lld events, seed %llu\n", (long long)((i + 1) * events),
+                   (unsigned long long)(seed + (uint64_t)i));
+            (void)fflush(stdout);
+        }
+    }
+    char hash[24];
+    (void)snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)plans_hash);
+    printf("%lld clusters, %lld events each, from seed %llu: nothing broken, plans %s\n",
+           (long long)clusters, (long long)events, (unsigned long long)seed, hash);
+    if (argc > 4 && strcmp(argv[4], hash) != 0) {
+        (void)fprintf(stderr, "broken: the plans should be %s\n", argv[4]);
+        return 1;
+    }
     return 0;
 }
