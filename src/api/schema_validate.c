@@ -41,10 +41,12 @@ static void invalid(struct check *check,
 
 static const char *type_name(const struct json *value)
 {
+    int64_t whole = 0;
+
     switch (value->type) {
     case JSON_NULL: return "null";
     case JSON_BOOL: return "boolean";
-    case JSON_NUMBER: return "number";
+    case JSON_NUMBER: return json_i64(value, &whole) ? "integer" : "number";
     case JSON_STRING: return "string";
     case JSON_ARRAY: return "array";
     case JSON_OBJECT: return "object";

@@ -35,6 +35,43 @@ static void reply_warnings(struct request *request, struct str warnings)
     }
 }
 
+/* A list is of the newest state there is. Whoever has seen a newer one must ask again later;
+ * whoever wants exactly an older one cannot have it. */
+static bool revision_suits(struct request *request, const struct api_result *result)
+{
+    struct arena *arena = request_arena(request);
+    struct str match = http_query(arena, request->x->head.query, "resourceVersionMatch");
+    uint64_t wanted = 0;
+
+    if (request->call.continue_token.len ||
+        !str_to_u64(http_query(arena, request->x->head.query, "resourceVersion"), &wanted))
+        return true;
+    if (wanted > result->revision) {
+        static const struct api_cause cause = {.reason = STR("ResourceVersionTooLarge"),
+                                               .message = STR("Too large resource version")};
+
+        status_reply(request,
+                     &(struct status){.code = 504,
+                                      .reason = "Timeout",
+                                      .message = str_printf(arena,
+                                                            "Timeout: Too large resource version: "
+                                                            "%llu, current: %llu",
+                                                            (unsigned long long)wanted,
+                                                            (unsigned long long)result->revision),
+                                      .causes = &cause,
+                                      .cause_count = 1,
+                                      .retry_after_s = 1});
+        return false;
+    }
+    if (!str_is(match, "Exact") || wanted == result->revision)
+        return true;
+    request_fail(request, 410, "Expired",
+                 "The resourceVersion for the provided list is too old: only the newest one (%llu) "
+                 "can be listed",
+                 (unsigned long long)result->revision);
+    return false;
+}
+
 static void answer(struct request *request, const struct api_result *result)
 {
     if (!request->no_warnings)
@@ -44,7 +81,10 @@ static void answer(struct request *request, const struct api_result *result)
         return;
     }
     switch (request->call.verb) {
-    case API_LIST: view_list(request, result); return;
+    case API_LIST:
+        if (revision_suits(request, result))
+            view_list(request, result);
+        return;
     case API_GET:
     case API_CREATE:
     case API_UPDATE:
@@ -180,7 +220,7 @@ static void fill_call(struct request *request)
     request->no_warnings = str_is(validation, "Ignore");
 }
 
-/* Numbers of a list. Everything is current here, so a version only has to be one. */
+/* Numbers of a list. */
 static bool check_list(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -200,6 +240,13 @@ static bool check_list(struct request *request)
                      "invalid resource version: resourceVersion: Invalid value: \"" STR_FMT
                      "\": it must be a number that this server gave out",
                      STR_ARG(str_sub(version, 0, 64)));
+        return false;
+    }
+    if (match.len && !str_is(match, "Exact") && !str_is(match, "NotOlderThan")) {
+        request_fail(request, 422, "Invalid",
+                     "resourceVersionMatch: Unsupported value: \"" STR_FMT
+                     "\": supported values: \"Exact\", \"NotOlderThan\"",
+                     STR_ARG(str_sub(match, 0, 64)));
         return false;
     }
     if (match.len && !version.len) {

@@ -48,6 +48,22 @@ static int conflict(struct write *write, const struct apply *apply)
         apply->conflicts.count > 1 ? " (and more)" : "");
 }
 
+#define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
+
+/* kubectl without --server-side compares with this annotation. Where there is one, kubectl's own
+ * server-side applies keep it true, so that people may go back and forth. */
+static void keep_last_applied(struct write *write, struct json *merged, const struct json *config)
+{
+    struct json *annotations = json_at(merged, "metadata.annotations");
+
+    if (!str_is(write->field_manager, "kubectl") || !json_get(annotations, LAST_APPLIED))
+        return;
+    struct json *said = json_clone(write->arena, config);
+    json_remove(json_at(said, "metadata.annotations"), STR(LAST_APPLIED));
+    json_add_str(write->arena, annotations, LAST_APPLIED,
+                 str_printf(write->arena, STR_FMT "\n", STR_ARG(json_text(write->arena, said))));
+}
+
 int apply_write(struct write *write, const struct api_request *request, struct json *config)
 {
     struct apply apply = apply_for(write, request->force);
@@ -66,6 +82,7 @@ int apply_write(struct write *write, const struct api_request *request, struct j
     struct json *merged = apply_merge(&apply, live, config);
     if (!merged)
         return conflict(write, &apply);
+    keep_last_applied(write, merged, config);
     write->managed = json_clone(write->arena, json_at(merged, "metadata.managedFields"));
     /* Preconditions come from the client's text, not from the object it was merged with. */
     static const char *const given[] = {"resourceVersion", "uid"};

@@ -595,6 +595,15 @@ static void apply_rules(struct harness *h)
     EXPECT(strcmp(harness_text(h, "metadata.managedFields"), "") == 0);
     apply.field_manager = STR("");
     EXPECT(harness_call(h, &apply) == -EINVAL && h->status == 400);
+
+    /* kubectl keeps what its other way of applying compares with. */
+    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
+                         "{\"metadata\":{\"annotations\":{\"kubectl.kubernetes.io/"
+                         "last-applied-configuration\":\"{}\"}}}") == 0);
+    apply.field_manager = STR("kubectl");
+    apply.body = STR("{\"data\":{\"y\":\"1\"}}");
+    EXPECT(harness_call(h, &apply) == 0);
+    EXPECT(str_contains(h->object->raw, STR("\\\"data\\\":{\\\"y\\\":\\\"1\\\"}")));
 }
 
 TEST(applies_own_their_fields)
