@@ -61,11 +61,12 @@ tidy: all
 
 bench: all
 	@tools/deps.sh test
-	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-first bench/bench-spawn
+	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-place bench/bench-first bench/bench-spawn
 	@build/bench/bench-json
 	@bench/server.py
 	@build/bench/bench-store
 	@build/bench/bench-sched
+	@build/bench/bench-place
 	@python3 bench/workspace.py
 	@bench/agent.py
 

@@ -27,11 +27,14 @@ struct bucket {
     char name[];
 };
 
+#define GROUP_ANNOTATION "pod-group-name" /* what control/group.h calls so */
+
 struct table {
     const struct kind *kind;
     struct map all;    /* entry->key -> entry */
     struct map spaces; /* namespace -> bucket */
     struct map owners; /* uid -> bucket */
+    struct map groups; /* name of the pod group -> bucket, in whatever namespace */
 };
 
 struct cache {
@@ -70,6 +73,7 @@ void cache_free(struct cache *cache)
 
         buckets_free(&table->spaces);
         buckets_free(&table->owners);
+        buckets_free(&table->groups);
         MAP_FOREACH(&table->all, at) {
             struct entry *entry = at->value;
 
@@ -111,7 +115,8 @@ static struct table *table_make(struct cache *cache, const struct kind *kind)
     *table = (struct table){.kind = kind,
                             .all = {.seed = cache->seed},
                             .spaces = {.seed = cache->seed},
-                            .owners = {.seed = cache->seed}};
+                            .owners = {.seed = cache->seed},
+                            .groups = {.seed = cache->seed}};
     VEC_PUSH(NULL, &cache->tables, table);
     return table;
 }
@@ -177,12 +182,18 @@ static void owners_add(struct table *table, struct entry *entry)
 {
     for (size_t i = 0; i < entry->object->owner_count; i++)
         bucket_add(&table->owners, entry->object->owners[i].uid, entry);
+    struct str group = object_annotation(entry->object, GROUP_ANNOTATION);
+    if (group.len)
+        bucket_add(&table->groups, group, entry);
 }
 
 static void owners_drop(struct table *table, struct entry *entry)
 {
     for (size_t i = 0; i < entry->object->owner_count; i++)
         bucket_drop(&table->owners, entry->object->owners[i].uid, entry);
+    struct str group = object_annotation(entry->object, GROUP_ANNOTATION);
+    if (group.len)
+        bucket_drop(&table->groups, group, entry);
 }
 
 static bool same_owners(const struct object *a, const struct object *b)
@@ -198,7 +209,8 @@ static bool same_owners(const struct object *a, const struct object *b)
 static void entry_replace(struct table *table, struct entry *entry, const struct object *object)
 {
     const struct object *old = entry->object;
-    bool moved = !same_owners(old, object);
+    bool moved = !same_owners(old, object) || !str_eq(object_annotation(old, GROUP_ANNOTATION),
+                                                      object_annotation(object, GROUP_ANNOTATION));
 
     if (moved)
         owners_drop(table, entry);
@@ -288,6 +300,17 @@ const struct object *cache_next(const struct cache *cache,
     if (!ns.len)
         return walk(&table->all, cursor);
     const struct bucket *bucket = map_get(&table->spaces, ns);
+    return bucket ? walk(&bucket->members, cursor) : NULL;
+}
+
+const struct object *cache_next_grouped(const struct cache *cache,
+                                        const struct kind *kind,
+                                        struct str group,
+                                        size_t *cursor)
+{
+    const struct table *table = table_find(cache, kind);
+    const struct bucket *bucket = table ? map_get(&table->groups, group) : NULL;
+
     return bucket ? walk(&bucket->members, cursor) : NULL;
 }
 

@@ -95,12 +95,6 @@ static void tally_pod(struct tally *tally, const struct object *pod, struct aren
         add_requests(&tally->allocated, pod, root);
 }
 
-static bool is_member(const struct object *pod, struct str group)
-{
-    return str_eq(object_annotation(pod, GROUP_ANNOTATION), group);
-}
-
-/* Pods are found by the group's owner; where that is not their own, by looking at all. */
 static void tally_group(const struct control_input *input,
                         const struct object *group,
                         struct tally *tally,
@@ -108,25 +102,9 @@ static void tally_group(const struct control_input *input,
 {
     const struct object *pod;
     size_t cursor = 0;
-    size_t found = 0;
 
-    if (group->owner_count) {
-        const struct object_owner *owner = &group->owners[0];
-
-        while ((pod = cache_next_owned(input->cache, &kind_pod, owner->uid, &cursor)))
-            if (is_member(pod, group->name)) {
-                found++;
-                tally_pod(tally, pod, arena);
-            }
-        pod = cache_get(input->cache, &kind_pod, group->ns, owner->name);
-        if (pod && str_eq(pod->uid, owner->uid) && is_member(pod, group->name)) {
-            found++;
-            tally_pod(tally, pod, arena);
-        }
-    }
-    cursor = 0;
-    while (!found && (pod = cache_next(input->cache, &kind_pod, group->ns, &cursor)))
-        if (is_member(pod, group->name))
+    while ((pod = cache_next_grouped(input->cache, &kind_pod, group->name, &cursor)))
+        if (str_eq(pod->ns, group->ns))
             tally_pod(tally, pod, arena);
 }
 

@@ -25,6 +25,9 @@
 #define SHARD_API  "kai.scheduler/v1"
 #define SHARD_KIND "SchedulingShard"
 
+#define KIND_AGAIN_MS    200
+#define KIND_PATIENCE_MS 30000
+
 /* The books of one queue. */
 struct book {
     struct usage usage;
@@ -41,6 +44,7 @@ struct shards {
     struct shard shard;
     struct map books;
     struct prometheus *prometheus;
+    int64_t born_ms;
     int64_t counted_ms; /* up to here */
     int64_t next_ms;    /* 0: no books are kept */
 };
@@ -286,8 +290,22 @@ static void ask_prometheus(struct shards *shards)
                    shards->shard.usage.window_ms, options->now(options->user));
 }
 
+/* CRDs become kinds a moment after the start; where the API has no shards they never do. */
+static bool is_watching(struct shards *shards)
+{
+    const struct shards_options *options = &shards->options;
+    const struct kind *kind = kinds_by_name(options->api->kinds, STR(SHARD_API), STR(SHARD_KIND));
+
+    if (!shards->watch && kind)
+        shards->watch =
+            api_watch(options->api, &(struct api_watch_request){.kind = kind}, on_change, shards);
+    return shards->watch != NULL;
+}
+
 int64_t shards_turn(struct shards *shards, int64_t now_ms)
 {
+    if (!is_watching(shards) && now_ms < shards->born_ms + KIND_PATIENCE_MS)
+        return now_ms + KIND_AGAIN_MS;
     if (!shards->next_ms)
         return INT64_MAX;
     if (now_ms >= shards->next_ms) {
@@ -302,16 +320,14 @@ int64_t shards_turn(struct shards *shards, int64_t now_ms)
 
 struct shards *shards_new(const struct shards_options *options)
 {
-    const struct kind *kind = kinds_by_name(options->api->kinds, STR(SHARD_API), STR(SHARD_KIND));
     struct shards *shards = MEM_NEW(struct shards);
 
     shards->options = *options;
     shards->base = *options->base;
     shards->objects.seed = shards->books.seed = options->base->seed;
     shards->shard.config = *options->base;
-    if (kind)
-        shards->watch =
-            api_watch(options->api, &(struct api_watch_request){.kind = kind}, on_change, shards);
+    shards->born_ms = options->now(options->user);
+    (void)is_watching(shards);
     return shards;
 }
 

@@ -110,7 +110,7 @@ def test_switched_off_preemption_comes_back_when_it_is_switched_on():
 
 def test_use_over_time_is_kept_over_a_restart_and_moves_the_fair_share():
     shard = SHARD % ("  kValue: 1\n  usageDBConfig: {clientType: muster, usageParams: "
-                     "{windowSize: 1h, fetchInterval: 200ms}}")
+                     "{windowSize: 96s, halfLifePeriod: 3s, fetchInterval: 200ms}}")
     with Muster(gpus_per_node=2) as m:
         m.apply(QUEUES)
         m.apply(shard)
