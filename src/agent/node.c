@@ -38,7 +38,10 @@ static void add_labels(struct agent *agent,
         json_add_str(arena, labels, "nvidia.com/gpu.count",
                      str_printf(arena, "%u", agent->gpus_per_node));
         json_add_str(arena, labels, "nvidia.com/gpu.replicas", str_printf(arena, "%u", slices));
-        json_add_c(arena, labels, "nvidia.com/gpu.product", agent->gpu_product);
+        /* As NVIDIA's device plugin marks GPUs that are advertised several times. */
+        json_add_str(arena, labels, "nvidia.com/gpu.product",
+                     str_printf(arena, "%s%s", agent->gpu_product,
+                                agent->options.gpu_time_slices > 1 ? "-SHARED" : ""));
         json_add_str(arena, labels, "nvidia.com/gpu.memory",
                      str_printf(arena, "%lld", (long long)agent->gpu_memory_mib));
     }

@@ -160,6 +160,21 @@ static void keep(struct arena *arena, struct json *spec, const struct json *befo
     }
 }
 
+/* A constraint that cannot mean what its writer thinks is worth a word, once. */
+static void warn_of_topology(struct run *run,
+                             const struct object *pod,
+                             const struct grouping_input *in)
+{
+    const struct json *top = in->owner_count ? in->owners[0] : NULL;
+    const struct json *notes = json_at(top, "metadata.annotations");
+
+    if (str_is(json_str_at(top, "kind"), "Job") && json_get(notes, "kai.scheduler/topology"))
+        action_warn(run->actions, pod, "PodGrouperWarning",
+                    STR("every pod of a Job is a pod group of its own: the topology constraint "
+                        "holds for each pod alone and does not keep them together; use one "
+                        "PodGroup or a JobSet for that"));
+}
+
 static void write_group(struct run *run, const struct grouping *grouping)
 {
     struct json *manifest = grouping_manifest(grouping, run->arena);
@@ -232,6 +247,8 @@ static void reconcile(const struct control_input *input,
         action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
         return;
     }
+    if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
+        warn_of_topology(&run, pod, &in);
     write_group(&run, &grouping);
     write_pod(&run, pod, &grouping);
 }
