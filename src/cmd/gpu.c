@@ -25,13 +25,29 @@
 #define GPU          "nvidia.com/gpu"
 #define PORTION_FULL 1000000 /* a whole device, in millionths */
 
-static const struct option gpu_options[] = {LOOK_OPTIONS, {0}};
+struct gpu_values {
+    struct look_values look;
+    int output;
+};
+enum {
+    OUTPUT_TABLE,
+    OUTPUT_JSON,
+};
+static const char *const outputs[] = {"table", "json", NULL};
+
+static const struct option gpu_options[] = {
+    LOOK_OPTIONS,
+    {"output", 'o', OPTION_CHOICE, offsetof(struct gpu_values, output), .fallback = "table",
+     .choices = outputs, .value = "FORMAT", .help = "a table for people, or JSON"},
+    {0},
+};
 
 struct view {
     struct arena *arena;
     struct look_list nodes;
     struct look_list pods;
     struct table table;
+    struct json *list; /* -o json: one object a row */
 };
 
 static struct str annotation(const struct json *pod, const char *key)
@@ -71,6 +87,8 @@ static int64_t portion_of(const struct json *pod)
 static void add_device(struct view *view, struct str node, int64_t device)
 {
     struct str users = STR_NONE;
+    struct json *row = json_push(view->list, json_new_object(view->arena));
+    struct json *pods = json_new_array(view->arena);
     int64_t used = 0;
 
     for (size_t i = 0; i < view->pods.count; i++) {
@@ -79,6 +97,10 @@ static void add_device(struct view *view, struct str node, int64_t device)
         if (!is_on(pod, node) || !holds(pod, device))
             continue;
         used += portion_of(pod);
+        json_push(pods, json_new_str(view->arena,
+                                     str_printf(view->arena, STR_FMT "/" STR_FMT,
+                                                STR_ARG(json_str_at(pod, "metadata.namespace")),
+                                                STR_ARG(json_str_at(pod, "metadata.name")))));
         users = str_printf(view->arena, STR_FMT "%s" STR_FMT "/" STR_FMT, STR_ARG(users),
                            users.len ? ", " : "", STR_ARG(json_str_at(pod, "metadata.namespace")),
                            STR_ARG(json_str_at(pod, "metadata.name")));
@@ -90,6 +112,12 @@ static void add_device(struct view *view, struct str node, int64_t device)
               str_printf(view->arena, "%lld%%",
                          (long long)(used < PORTION_FULL ? (PORTION_FULL - used) / 10000 : 0)));
     table_add(&view->table, users);
+    json_add_str(view->arena, row, "node", node);
+    json_add_i64(view->arena, row, "device", device);
+    json_add_i64(view->arena, row, "usedPercent", used / 10000);
+    json_add_i64(view->arena, row, "freePercent",
+                 used < PORTION_FULL ? (PORTION_FULL - used) / 10000 : 0);
+    json_set(row, STR("pods"), pods);
 }
 
 static int gpu_run(struct invocation *invocation)
@@ -100,7 +128,8 @@ static int gpu_run(struct invocation *invocation)
     struct look look;
     struct err err = {0};
 
-    int r = look_open(&look, invocation->arena, invocation->values, &err);
+    const struct gpu_values *values = invocation->values;
+    int r = look_open(&look, invocation->arena, &values->look, &err);
     if (r == 0) {
         r = look_all(&look, &kind_node, STR(""), &view.nodes, &err);
         if (r == 0)
@@ -111,6 +140,7 @@ static int gpu_run(struct invocation *invocation)
         (void)fprintf(stderr, "muster gpu: %s\n", err.text);
         return EXIT_FAILURE;
     }
+    view.list = json_new_array(invocation->arena);
     table_init(&view.table, invocation->arena, headers);
     for (size_t i = 0; i < view.nodes.count; i++) {
         const struct json *node = view.nodes.items[i];
@@ -120,7 +150,12 @@ static int gpu_run(struct invocation *invocation)
         for (int64_t device = 0; device < gpus; device++)
             add_device(&view, json_str_at(node, "metadata.name"), device);
     }
-    table_write(&out, &view.table, true);
+    if (values->output == OUTPUT_JSON) {
+        json_write_pretty(&out, view.list);
+        buf_addc(&out, '\n');
+    } else {
+        table_write(&out, &view.table, true);
+    }
     (void)fwrite(out.p, 1, out.len, stdout);
     return EXIT_SUCCESS;
 }
@@ -128,8 +163,8 @@ static int gpu_run(struct invocation *invocation)
 const struct command command_gpu = {
     .name = "gpu",
     .summary = "show every GPU, how much of it is free, and who uses it",
-    .example = "muster gpu",
+    .example = "muster gpu\nmuster gpu -o json",
     .options = gpu_options,
-    .values_size = sizeof(struct look_values),
+    .values_size = sizeof(struct gpu_values),
     .run = gpu_run,
 };

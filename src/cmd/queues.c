@@ -24,13 +24,29 @@
 #define DEPTH_MAX 64
 #define BAR_WIDTH 20
 
-static const struct option queues_options[] = {LOOK_OPTIONS, {0}};
+struct queues_values {
+    struct look_values look;
+    int output;
+};
+enum {
+    OUTPUT_TABLE,
+    OUTPUT_JSON,
+};
+static const char *const outputs[] = {"table", "json", NULL};
+
+static const struct option queues_options[] = {
+    LOOK_OPTIONS,
+    {"output", 'o', OPTION_CHOICE, offsetof(struct queues_values, output), .fallback = "table",
+     .choices = outputs, .value = "FORMAT", .help = "a table for people, or JSON"},
+    {0},
+};
 
 struct view {
     struct arena *arena;
     struct look_list queues;
     struct look_list groups;
     struct table table;
+    struct json *list; /* -o json: one object a row */
 };
 
 static struct str name_of(const struct json *object)
@@ -109,6 +125,37 @@ static struct str waiting(struct view *view, struct str queue)
                      : text;
 }
 
+static void add_json(struct view *view, const struct json *queue)
+{
+    static const char *const told[] = {"fairShare", "allocated", "allocatedNonPreemptible",
+                                       "requested", "usage",     "pendingGroups"};
+    struct json *row = json_push(view->list, json_new_object(view->arena));
+    struct json *waits = json_new_array(view->arena);
+
+    json_add_str(view->arena, row, "name", name_of(queue));
+    json_add_str(view->arena, row, "parent", json_str_at(queue, "spec.parentQueue"));
+    if (json_at(queue, "spec.resources"))
+        json_set(row, STR("resources"), json_clone(view->arena, json_at(queue, "spec.resources")));
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        const struct json *value = json_get(json_get(queue, "status"), told[i]);
+
+        if (value)
+            json_set(row, str_from(told[i]), json_clone(view->arena, value));
+    }
+    for (size_t i = 0; i < view->groups.count; i++) {
+        const struct json *group = view->groups.items[i];
+
+        if (str_eq(json_str_at(group, "spec.queue"), name_of(queue)) &&
+            str_is(json_str_at(group, "status.phase"), "Pending"))
+            json_push(waits,
+                      json_new_str(view->arena,
+                                   str_printf(view->arena, STR_FMT "/" STR_FMT,
+                                              STR_ARG(json_str_at(group, "metadata.namespace")),
+                                              STR_ARG(name_of(group)))));
+    }
+    json_set(row, STR("waiting"), waits);
+}
+
 static void add_rows(struct view *view, struct str parent, size_t depth)
 {
     static const char blanks[] = "                                                                ";
@@ -128,6 +175,7 @@ static void add_rows(struct view *view, struct str parent, size_t depth)
         table_add(&view->table, amount(view->arena, queue, "requested"));
         table_add(&view->table, bar(view->arena, queue));
         table_add(&view->table, waiting(view, name_of(queue)));
+        add_json(view, queue);
         add_rows(view, name_of(queue), depth + 1);
     }
 }
@@ -142,7 +190,8 @@ static int queues_run(struct invocation *invocation)
     struct look look;
     struct err err = {0};
 
-    int r = look_open(&look, invocation->arena, invocation->values, &err);
+    const struct queues_values *values = invocation->values;
+    int r = look_open(&look, invocation->arena, &values->look, &err);
     if (r == 0) {
         r = look_all(&look, &kind_queue, STR(""), &view.queues, &err);
         if (r == 0)
@@ -153,9 +202,15 @@ static int queues_run(struct invocation *invocation)
         (void)fprintf(stderr, "muster queues: %s\n", err.text);
         return EXIT_FAILURE;
     }
+    view.list = json_new_array(invocation->arena);
     table_init(&view.table, invocation->arena, headers);
     add_rows(&view, STR(""), 0);
-    table_write(&out, &view.table, true);
+    if (values->output == OUTPUT_JSON) {
+        json_write_pretty(&out, view.list);
+        buf_addc(&out, '\n');
+    } else {
+        table_write(&out, &view.table, true);
+    }
     (void)fwrite(out.p, 1, out.len, stdout);
     return EXIT_SUCCESS;
 }
@@ -165,8 +220,8 @@ const struct command command_queues = {
     .summary = "show the tree of queues: quota, fair share, use, and who waits",
     .about = "Each bar is the queue's fair share of GPUs: # is held within it, + above it, . is "
              "free to be claimed.",
-    .example = "muster queues",
+    .example = "muster queues\nmuster queues -o json",
     .options = queues_options,
-    .values_size = sizeof(struct look_values),
+    .values_size = sizeof(struct queues_values),
     .run = queues_run,
 };

@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import EXAMPLES, Muster, check, wait_for
+from harness import EXAMPLES, Muster, binary, check, run, wait_for
 
 
 def example(name):
@@ -180,3 +180,17 @@ def test_killed_while_a_gang_is_bound_it_is_whole_or_waits_and_no_share_is_given
             check(all(v <= 1 for v in used.values()), f"moment {moment}: {used}")
             m.kubectl("delete", "pods,podgroups", "--all", "--wait=true", "--grace-period=0", "--force")
             wait_for(lambda: not m.get("pods") and not m.get("podgroups"), "everything to be gone")
+
+
+def test_queues_and_gpus_as_json():
+    with Muster(gpus_per_node=1) as m:
+        m.kubectl("create", "-f", example("gpu-sharing.yaml"))
+        wait_for(lambda: running(m, "gpu-sharing"), "gpu-sharing to run")
+        devices = json.loads(run([binary("muster"), "gpu", "-o", "json"], env=m.env).stdout)
+        check(devices[0]["pods"] == ["default/gpu-sharing"] and devices[0]["freePercent"] == 50, devices)
+
+        def queue():
+            rows = json.loads(run([binary("muster"), "queues", "-o", "json"], env=m.env).stdout)
+            row = next(q for q in rows if q["name"] == "default-queue")
+            return row["parent"] == "default-parent-queue" and row.get("allocated", {}).get("nvidia.com/gpu") == "500m"
+        wait_for(queue, "the queue to hold half a GPU")
