@@ -12,6 +12,7 @@ spec:
   template:
     spec:
       restartPolicy: Never
+      terminationGracePeriodSeconds: 0
       containers:
         - {name: c, image: i, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 4}}}
 """
