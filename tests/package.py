@@ -25,6 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 UNIT = "lib/systemd/system/muster.service"
 READY_S = 60
+VERSION = re.search(r"version : '([^']+)'", open(os.path.join(ROOT, "meson.build")).read()).group(1)
+GLIBC = re.compile(r"(libc|libm|libdl|librt|libpthread|libresolv|libutil|libanl)\.so|ld-linux|linux-vdso")
 # What dpkg itself writes, and what every program may.
 BOOKKEEPING = re.compile(r"^(var/lib/dpkg|var/log|var/cache|tmp|run|"
                          r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|etc/\.pwd)")
@@ -199,12 +201,16 @@ def check_krew(manifest, folder):
         link = os.path.join(folder, "bin", "kubectl-torchrun")
         os.symlink(os.path.join(folder, "store", field["bin"]), link)
         yield "krew: kubectl torchrun runs", "torchrun" in run([link, "version"])
+        for program in (link, os.path.join(folder, "archive", f"muster-{VERSION}-linux-{ARCH}", "bin", "muster")):
+            loaded = run([program], env={"LD_TRACE_LOADED_OBJECTS": "1"})
+            foreign = [line.split()[0] for line in loaded.splitlines()
+                       if "=>" in line and folder not in line and not GLIBC.match(line.strip())]
+            yield f"{os.path.basename(program)} loads its own libraries, not the machine's {foreign}", not foreign
     yield f"krew: there is a platform {ARCH}", found
 
 
 def main():
-    version = re.search(r"version : '([^']+)'", open(os.path.join(ROOT, "meson.build")).read()).group(1)
-    deb = os.path.join(ROOT, "dist", f"muster_{version}_{ARCH}.deb")
+    deb = os.path.join(ROOT, "dist", f"muster_{VERSION}_{ARCH}.deb")
     if os.geteuid() != 0:
         skip("needs root for a scratch root")
     if not shutil.which("dpkg") or not os.path.exists(deb):
