@@ -92,6 +92,9 @@ void status_reply(struct request *request, const struct status *status);
 /* The common failures in one line. */
 void request_fail(struct request *request, int code, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
+/* 422: what is wrong with a field or option. (Old kubectls show causes only, so there is one.) */
+void request_invalid(struct request *request, const char *field, const char *fmt, ...)
+    _printf_(3, 4);
 void request_not_found(struct request *request);
 /* The failure of a struct api call. */
 void request_fail_result(struct request *request, const struct api_result *result);

@@ -243,16 +243,16 @@ static bool check_list(struct request *request)
         return false;
     }
     if (match.len && !str_is(match, "Exact") && !str_is(match, "NotOlderThan")) {
-        request_fail(request, 422, "Invalid",
-                     "resourceVersionMatch: Unsupported value: \"" STR_FMT
-                     "\": supported values: \"Exact\", \"NotOlderThan\"",
-                     STR_ARG(str_sub(match, 0, 64)));
+        request_invalid(request, "resourceVersionMatch",
+                        "Unsupported value: \"" STR_FMT
+                        "\": supported values: \"Exact\", \"NotOlderThan\"",
+                        STR_ARG(str_sub(match, 0, 64)));
         return false;
     }
     if (match.len && !version.len) {
-        request_fail(request, 422, "Invalid",
-                     "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless "
-                     "resourceVersion is provided");
+        request_invalid(request, "resourceVersionMatch",
+                        "Forbidden: resourceVersionMatch is forbidden unless "
+                        "resourceVersion is provided");
         return false;
     }
     return true;
@@ -267,16 +267,16 @@ static bool check_options(struct request *request)
 
     if (validation.len && !str_is(validation, "Ignore") && !str_is(validation, "Warn") &&
         !str_is(validation, "Strict")) {
-        request_fail(request, 422, "Invalid",
-                     "fieldValidation: Unsupported value: \"" STR_FMT
-                     "\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
-                     STR_ARG(str_sub(validation, 0, 64)));
+        request_invalid(request, "fieldValidation",
+                        "Unsupported value: \"" STR_FMT
+                        "\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                        STR_ARG(str_sub(validation, 0, 64)));
         return false;
     }
     if (dry_run.len && !str_is(dry_run, "All")) {
-        request_fail(request, 422, "Invalid",
-                     "dryRun: Unsupported value: \"" STR_FMT "\": supported values: \"All\"",
-                     STR_ARG(str_sub(dry_run, 0, 64)));
+        request_invalid(request, "dryRun",
+                        "Unsupported value: \"" STR_FMT "\": supported values: \"All\"",
+                        STR_ARG(str_sub(dry_run, 0, 64)));
         return false;
     }
     return true;

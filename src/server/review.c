@@ -142,10 +142,9 @@ static bool bind_token(struct request *request, const struct json *root, struct 
     if (json_is_null(bound))
         return true;
     if (!str_is(kind, "Pod")) {
-        request_fail(request, 422, "Invalid",
-                     "spec.boundObjectRef.kind: Unsupported value: \"" STR_FMT
-                     "\": supported values: \"Pod\"",
-                     STR_ARG(str_sub(kind, 0, 64)));
+        request_invalid(request, "spec.boundObjectRef.kind",
+                        "Unsupported value: \"" STR_FMT "\": supported values: \"Pod\"",
+                        STR_ARG(str_sub(kind, 0, 64)));
         return false;
     }
     jwt->pod = json_str(json_get(bound, "name"));

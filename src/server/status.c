@@ -134,6 +134,24 @@ void request_fail(struct request *request, int code, const char *reason, const c
                  &(struct status){.code = code, .reason = reason, .message = str_from(text)});
 }
 
+void request_invalid(struct request *request, const char *field, const char *fmt, ...)
+{
+    char text[MESSAGE_BYTES_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    struct api_cause cause = {
+        .field = str_from(field), .reason = STR("FieldValueInvalid"), .message = str_from(text)};
+    status_reply(request, &(struct status){
+                              .code = 422,
+                              .reason = "Invalid",
+                              .message = str_printf(request_arena(request), "%s: %s", field, text),
+                              .causes = &cause,
+                              .cause_count = 1});
+}
+
 void request_not_found(struct request *request)
 {
     status_reply(request, &(struct status){.code = 404,
