@@ -353,6 +353,8 @@ static void reconcile(const struct control_input *input,
 
     if (!set.object || set.object->deleted_ms)
         return;
+    /* Strings of the object go into what is written later, when the cache may have a newer one. */
+    arena_defer(set.arena, object_release, object_ref(set.object));
     read_set(&set);
     struct str manager = json_str(json_get(set.spec, "managedBy"));
     if (manager.len && !str_is(manager, JOBSET_MANAGER))

@@ -272,6 +272,8 @@ static void reconcile(const struct control_input *input,
 
     if (!run.object || run.object->deleted_ms)
         return;
+    /* Strings of the object go into what is written later, when the cache may have a newer one. */
+    arena_defer(arena, object_release, object_ref(run.object));
     run.spec = json_get(object_json(run.object, arena), "spec");
     bool suspended = json_bool_or(json_get(run.spec, "suspend"), false);
     const struct object *pod = cache_get(input->cache, &kind_pod, key->ns, key->name);

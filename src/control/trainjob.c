@@ -420,6 +420,8 @@ static void reconcile(const struct control_input *input,
 
     if (!t.object || t.object->deleted_ms)
         return;
+    /* Strings of the object go into what is written later, when the cache may have a newer one. */
+    arena_defer(t.arena, object_release, object_ref(t.object));
     t.tree = object_json(t.object, t.arena);
     t.spec = json_get(t.tree, "spec");
     t.before = json_get(t.tree, "status");

@@ -283,6 +283,22 @@ TEST(each_framework_gets_the_environment_it_needs)
     }
 }
 
+TEST(a_trainjob_whose_jobset_is_gone_after_the_end_does_not_run_again)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob, JOB(""));
+    scene_run(&scene, &trainjob_controller, "tj");
+    scene_patch(&scene, &kind_jobset, "tj", SET_END("Completed", "AllJobsCompleted"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    scene_drop(&scene, &kind_jobset, "tj");
+    scene_run(&scene, &trainjob_controller, "tj");
+    EXPECT(scene_get(&scene, &kind_jobset, "tj") == NULL);
+    EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "tj"), "Pending=False Complete=True"));
+}
+
 TEST(the_shorthand_of_a_runtime_is_one_part_named_node)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -77,6 +77,15 @@ spec: {parentQueue: default-parent-queue,
         m.kubectl("delete", "trainjob", "pytorch-kai-job", "--wait=false")
 
 
+def test_a_controller_that_is_off_has_no_pod():
+    with Muster(flags=("--controllers=-trainjob",)) as m:
+        wait_for(lambda: m.get("pod", "training-operator", ns="kubeflow"), "the other pods")
+        check(m.get("pod", "kubeflow-trainer-controller-manager", ns="kubeflow-trainer-system") is None, "it is off")
+        m.kubectl("apply", "-f", example("trainjob", "pytorch-simple.yaml"))
+        wait_for(lambda: m.get("pod", "jobset-controller-manager", ns="kubeflow-trainer-system"), "the pods to be made")
+        check(not (m.get("trainjob", "pytorch-simple") or {}).get("status"), "a controller that is off did something")
+
+
 def test_a_pod_that_stands_for_a_controller_comes_back():
     with Muster() as m:
         before = wait_for(lambda: m.get("pod", "training-operator", ns="kubeflow"), "the pod")["metadata"]["uid"]

@@ -165,6 +165,17 @@ spec:
                           and p["metadata"]["uid"] != pod["metadata"]["uid"]], "the pod to come back without its runtime", 60)
         m.kubectl("delete", "trainjob", "over")
 
+        m.apply(RUNTIME.replace("sleep 600", "true"))
+        m.kubectl("create", "-f", "-", input="""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: brief}
+spec: {runtimeRef: {kind: TrainingRuntime, name: staged}}
+""")
+        wait_for(lambda: holds(m, "brief", "Complete"), "the job to be done", 60)
+        wait_for(lambda: m.get("jobset", "brief") is None, "its time to live to end", 60)
+        check(holds(m, "brief", "Complete"), "a job whose pods are gone is done no more")
+
 
 def test_real_torchrun_on_two_nodes():
     pythons = torch_pythons()
