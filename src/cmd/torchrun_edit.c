@@ -36,16 +36,37 @@ static int for_each_job(struct invocation *invocation, change_fn *change, const 
     return r;
 }
 
+/* A job that is over never runs again: changing it would look like success and do nothing. */
+static int check_active(struct session *session, const char *job, struct err *err)
+{
+    static const char *const final[] = {"Succeeded", "Failed", "TimedOut"};
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    struct str phase;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r < 0)
+        return r;
+    phase = json_str_at(object_json(object, &session->arena), "status.phase");
+    for (size_t i = 0; i < sizeof(final) / sizeof(final[0]); i++)
+        if (str_is(phase, final[i]))
+            return err_set(err, -EINVAL,
+                           "job %s is over (%s) and never runs again; submit another one", job,
+                           final[i]);
+    return 0;
+}
+
 /* ---- suspend, resume ---- */
 
 static int set_suspend(struct session *session, const char *job, const void *user, struct err *err)
 {
     const bool *suspend = user;
-    int r = session_patch(
-        session, &kind_torchrunjob, job,
-        str_printf(&session->arena, "{\"spec\":{\"suspend\":%s}}", *suspend ? "true" : "false"),
-        err);
+    int r = check_active(session, job, err);
 
+    if (r == 0)
+        r = session_patch(
+            session, &kind_torchrunjob, job,
+            str_printf(&session->arena, "{\"spec\":{\"suspend\":%s}}", *suspend ? "true" : "false"),
+            err);
     if (r == 0)
         printf("job %s %s\n", job, *suspend ? "suspended" : "resumed");
     return r;
@@ -116,8 +137,10 @@ static int scale_job(struct session *session, const char *job, const void *user,
     struct arena *arena = &session->arena;
     struct json *patch = json_new_object(arena);
     struct json *spec = json_add_object(arena, patch, "spec");
-    int r;
+    int r = check_active(session, job, err);
 
+    if (r < 0)
+        return r;
     if (v->gpus > 0) {
         json_add_i64(arena, spec, "numGPUs", v->gpus);
         json_set(spec, STR("numNodes"), json_new_null(arena));
@@ -182,10 +205,9 @@ static const struct option restart_options[] = {
 static int restart_job(struct session *session, const char *job, const void *user, struct err *err)
 {
     const struct restart_values *v = user;
-    _cleanup_(object_unrefp) struct object *object = NULL;
     struct str body = STR("");
     int status;
-    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+    int r = check_active(session, job, err);
 
     if (r < 0)
         return r;

@@ -60,6 +60,7 @@ struct follow {
     bool shown_any;
     bool interrupted;
     bool detached;
+    bool refused; /* a log that was asked for is not there */
     int64_t ended_ms;
 };
 
@@ -167,6 +168,15 @@ static void on_log_done(void *user, const struct transport_reply *reply)
     struct podlog *log = user;
 
     log->call = NULL;
+    if (reply->code == 0 && reply->status >= 400 && reply->status < 500 &&
+        !log->follow->options->watch) {
+        struct session *session = log->follow->session;
+
+        session_say(session, "%s: " STR_FMT, log->name,
+                    STR_ARG(session_error_text(session, reply->body)));
+        log->follow->refused = log->complete = true;
+        return;
+    }
     if (reply->code == 0 && reply->status == 200 && (log->ended || !log->follow->options->watch)) {
         if (log->line.len)
             take_line(log, buf_str(&log->line));
@@ -523,6 +533,11 @@ int follow_job(struct session *session, const struct follow_options *options, st
         status = err_set(err, -ENOENT, "job %s was deleted", options->job);
     else if (options->watch && !follow.detached)
         status = report_end(&follow);
+    else if (follow.refused)
+        status = 1;
+    else if (options->rank >= 0 && !follow.shown_any && !follow.detached)
+        session_say(session, "rank %lld of job %s has printed nothing", (long long)options->rank,
+                    options->job);
     follow_free(&follow);
     return status;
 }

@@ -24,7 +24,8 @@ static int unknown_queue(struct session *session, struct str queue, struct err *
     if (count == 0)
         return err_set(err, -ENOENT,
                        "queue '" STR_FMT
-                       "' does not exist: namespace %s has no TorchrunQueue at all",
+                       "' does not exist: namespace %s has no TorchrunQueue at all; make one "
+                       "first (examples/queue.yaml is a start)",
                        STR_ARG(queue), session->config.ns);
     return err_set(err, -ENOENT,
                    "queue '" STR_FMT "' does not exist in namespace %s; there %s %s%s",

@@ -8,6 +8,7 @@
 #include "tool/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* status, explain, queues: how things stand, in words. */
@@ -54,6 +55,8 @@ static const struct object **pods_of(struct session *session,
 }
 
 /* What a pod is doing, or why it does not. */
+#define LAST_LINES "; its last lines:"
+
 static struct str pod_words(const struct json *tree)
 {
     const struct json *state = json_at(tree, "status.containerStatuses.0.state");
@@ -66,7 +69,10 @@ static struct str pod_words(const struct json *tree)
             !str_is(json_str(json_get(condition, "status")), "True"))
             words = json_str(json_get(condition, "message"));
     }
-    return str_sub(words, 0, str_find(words, '\n'));
+    words = str_sub(words, 0, str_find(words, '\n'));
+    if (str_ends(words, STR(LAST_LINES))) /* which are not shown here */
+        words.len -= strlen(LAST_LINES);
+    return words;
 }
 
 static void add_pods(struct session *session, const char *job, struct buf *text)
@@ -185,6 +191,15 @@ static void add_group(struct session *session, const struct object *job, struct 
     }
 }
 
+/* Later changes have larger numbers; names and times say less. */
+static int by_version(const void *a, const void *b)
+{
+    const struct object *const *x = a;
+    const struct object *const *y = b;
+
+    return ((*x)->revision > (*y)->revision) - ((*x)->revision < (*y)->revision);
+}
+
 static void add_events(struct session *session, const struct object *job, struct buf *text)
 {
     const struct object **events;
@@ -193,6 +208,8 @@ static void add_events(struct session *session, const struct object *job, struct
 
     if (session_list(session, &kind_event, session->config.ns, NULL, &events, &count, NULL) < 0)
         return;
+    if (count)
+        qsort(events, count, sizeof(events[0]), by_version);
     for (size_t i = count; i-- > 0 && shown < EVENTS_SHOWN;) {
         struct json *tree = object_json(events[i], &session->arena);
         struct str about = json_str_at(tree, "involvedObject.name");

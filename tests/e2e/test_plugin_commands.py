@@ -179,3 +179,17 @@ def test_following_goes_on_through_a_restart_of_the_server():
         for rank in (0, 1):
             seen = re.findall(rf"\[rank{rank}\] line (\d+)$", output, re.M)
             check(seen == [str(i) for i in range(150)], f"rank {rank} is not whole and in order: {seen}")
+
+
+def test_logs_that_are_not_there_are_said_and_not_waited_for():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "once", "--no-workspace", "echo said once")
+        check(m.torchrun("logs", "once").stdout.endswith("[rank0] said once\n"), "the log")
+        done = m.torchrun("logs", "once", "--previous", ok=False, limit=20)
+        check(done.returncode == 1 and "once-worker-0" in done.stderr and not done.stdout, f"{done}")
+        done = m.torchrun("logs", "once", "--rank", "7")
+        check("rank 7 of job once has printed nothing" in done.stderr and not done.stdout, f"{done}")
+        for argv in (["suspend"], ["resume"], ["restart"], ["restart", "--pods"], ["scale", "--gpus", "2"]):
+            one_line(m.torchrun(argv[0], "once", *argv[1:], ok=False), "once", "over (Succeeded)", "never runs again")
