@@ -447,15 +447,25 @@ static void tell(struct gang *gang, const struct sched_waiting *waiting, int64_t
         mark_pods(gang, waiting, now_ms);
 }
 
-/* The grouper makes the group a moment after the pod; that is not worth a word. */
+/* The grouper makes the group a moment after the pod, pods of a gang arrive one by one, and a burst
+ * has its turn a moment later: what will most likely be over at once is not worth a write a pod. */
+static int64_t patience_of(enum sched_reason reason)
+{
+    if (reason == SCHED_REASON_NO_GROUP)
+        return REPORTER_PATIENCE_MS;
+    return reason == SCHED_REASON_NOT_READY || reason == SCHED_REASON_IN_LINE ? REPORTER_SHORT_MS
+                                                                              : 0;
+}
+
 static bool is_too_early(struct reporter *reporter,
                          const struct sched_waiting *waiting,
                          int64_t now_ms)
 {
-    if (waiting->reason != SCHED_REASON_NO_GROUP ||
-        now_ms >= waiting->since_ms + REPORTER_PATIENCE_MS)
+    int64_t at_ms = waiting->since_ms + patience_of(waiting->reason);
+
+    if (now_ms >= at_ms)
         return false;
-    due_at(reporter, waiting->since_ms + REPORTER_PATIENCE_MS);
+    due_at(reporter, at_ms);
     return true;
 }
 
@@ -486,10 +496,11 @@ void reporter_apply(struct reporter *reporter, const struct sched_plan *plan, in
         const struct sched_waiting *waiting = &plan->waiting[i];
         struct gang *gang = gang_find(reporter, waiting->ns, waiting->group);
 
-        if (!gang || is_too_early(reporter, waiting, now_ms))
+        if (!gang)
             continue;
-        tell(gang, waiting, now_ms);
-        gang->waiting = true;
+        if (!is_too_early(reporter, waiting, now_ms))
+            tell(gang, waiting, now_ms);
+        gang->waiting = gang->listed; /* for clear_told(), which looks at the list */
     }
     clear_told(reporter, now_ms);
 }
