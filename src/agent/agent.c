@@ -140,14 +140,17 @@ static void on_other(void *user, const struct api_change *change)
     }
     if (change->object && change->object->kind == &kind_service)
         on_service(agent, change);
+    if (change->event == API_MODIFIED &&
+        (change->object->kind == &kind_configmap || change->object->kind == &kind_secret))
+        volume_refresh(agent, change->object);
     if (change->event == API_DELETED && change->object->kind == &kind_pvc)
         volume_claim_gone(agent, change->object);
 }
 
 static void start_watches(struct agent *agent)
 {
-    static const struct kind *const kinds[] = {&kind_service, &kind_configmap, &kind_secret,
-                                               &kind_pvc, &kind_serviceaccount};
+    static const struct kind *const kinds[] = {&kind_service, &kind_configmap,      &kind_secret,
+                                               &kind_pvc,     &kind_serviceaccount, &kind_pv};
     agent->watch_count = sizeof(kinds) / sizeof(*kinds);
     for (size_t i = 0; i < agent->watch_count; i++)
         agent->watches[i] =

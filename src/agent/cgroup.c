@@ -5,6 +5,7 @@
 #include "api/quantity.h"
 #include "base/json.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -210,4 +211,26 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
         else
             add_join(records, group.container);
     }
+}
+
+/* Groups have no files that could be removed, only folders in folders. */
+static void remove_group(const char *base, struct str uid)
+{
+    char path[CGROUP_PATH_BYTES * 2];
+    (void)snprintf(path, sizeof(path), "%s/" STR_FMT, base, STR_ARG(uid));
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+            (void)unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+    if (folder)
+        closedir(folder);
+    (void)rmdir(path);
+}
+
+void cgroup_remove(const struct cgroups *cgroups, struct str uid)
+{
+    const char *bases[] = {cgroups->memory, cgroups->cpu, cgroups->pids};
+    size_t count = cgroups->kind == CGROUP_V1 ? 3 : cgroups->kind == CGROUP_V2 ? 1 : 0;
+    for (size_t i = 0; uid.len && i < count; i++)
+        remove_group(bases[i], uid);
 }

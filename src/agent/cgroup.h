@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,3 +34,5 @@ void cgroup_look(struct cgroups *cgroups);
 void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records);
 /* The records of an exec: join the group of the container that runs. */
 void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records);
+/* The groups of a pod of that uid, where its shim could not remove them. Those in use stay. */
+void cgroup_remove(const struct cgroups *cgroups, struct str uid);

@@ -1,6 +1,7 @@
 #include "agent/check.h"
 
 #include "agent/internal.h"
+#include "agent/secure.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -20,6 +21,7 @@ struct check {
     bool result;
     struct buf words;
     struct podio_stream *exec;
+    struct secure *secure;
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
@@ -52,6 +54,8 @@ static void release(struct check *check)
     if (check->exec)
         check->exec->ops->close(check->exec);
     check->exec = NULL;
+    secure_cancel(check->secure);
+    check->secure = NULL;
     if (check->tcp_open)
         uv_close((uv_handle_t *)&check->tcp, handle_closed);
     check->tcp_open = false;
@@ -195,10 +199,19 @@ static void build_request(struct check *check,
             STR("User-Agent: kube-probe/1.32\r\nAccept: */*\r\nConnection: close\r\n\r\n"));
 }
 
+static void secure_done(void *user, bool ok, struct str words)
+{
+    struct check *check = user;
+    check->secure = NULL;
+    buf_add(&check->words, words);
+    finish(check, ok);
+}
+
 static int start_socket(struct check *check, const struct check_request *request)
 {
     const struct json *get = json_get(request->action, "httpGet");
-    const struct json *target = get ? get : json_get(request->action, "tcpSocket");
+    const struct json *grpc = json_get(request->action, "grpc");
+    const struct json *target = get ? get : grpc ? grpc : json_get(request->action, "tcpSocket");
     char host[64];
     struct str given = json_str(json_get(target, "host"));
     (void)snprintf(host, sizeof(host), STR_FMT,
@@ -209,9 +222,22 @@ static int start_socket(struct check *check, const struct check_request *request
         buf_addf(&check->words, "no such port or address: %s", host);
         return -EINVAL;
     }
-    check->http = get && !str_is(json_str(json_get(get, "scheme")), "HTTPS");
+    check->http = get != NULL;
     if (check->http)
         build_request(check, get, host, port);
+    if (grpc || (get && str_is(json_str(json_get(get, "scheme")), "HTTPS"))) {
+        struct str service = json_str(json_get(grpc, "service"));
+        check->secure =
+            secure_start(&(struct secure_request){.agent = check->agent,
+                                                  .host = host,
+                                                  .port = (uint16_t)port,
+                                                  .timeout_ms = request->timeout_ms,
+                                                  .grpc = grpc != NULL,
+                                                  .text = grpc ? service : buf_str(&check->request),
+                                                  .done = secure_done,
+                                                  .user = check});
+        return check->secure ? 0 : -EAGAIN;
+    }
     (void)uv_tcp_init(check->agent->loop, &check->tcp);
     check->tcp.data = check->connect.data = check;
     check->tcp_open = true;

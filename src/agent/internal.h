@@ -251,6 +251,7 @@ struct agent {
     struct port *ports; /* of services, listened on */
     size_t relays_open;
     unsigned long next_exec;
+    unsigned long burials;
     bool stopping;
     bool hosts_dirty;
     struct arena hosts_arena;

@@ -1,5 +1,7 @@
 #include "agent/internal.h"
+#include "agent/kept.h"
 #include "agent/stream.h"
+#include "api/object.h"
 #include "base/mem.h"
 #include "base/time.h"
 
@@ -348,11 +350,36 @@ static int choose_instance(struct pod *pod, struct logs *logs, size_t index, str
     return 0;
 }
 
+/* Of a pod that is gone. */
+static bool open_kept(struct agent *agent, struct logs *logs)
+{
+    unsigned instance;
+    struct kept_request request = {.ns = logs->request.ns,
+                                   .pod = logs->request.pod,
+                                   .container = logs->request.container,
+                                   .generation = logs->request.generation,
+                                   .previous = logs->request.previous};
+    if (!kept_find(agent, &request, logs->folder, sizeof(logs->folder), &instance))
+        return false;
+    int n = snprintf(logs->path, sizeof(logs->path), "%s/%u.log", logs->folder, instance);
+    if (n < 0 || (size_t)n >= sizeof(logs->path))
+        return false;
+    logs->container_ended = true;
+    open_files(logs);
+    seek_tail(logs);
+    return true;
+}
+
 static int open_logs(struct agent *agent, struct logs *logs, struct err *err)
 {
     struct pod *pod = pod_by_name(agent, logs->request.ns, logs->request.pod);
     size_t index = 0;
-    if (!pod) {
+    struct str generation = logs->request.generation;
+    bool other = pod && generation.len &&
+                 !str_eq(object_label(pod->object, "torchrun.ai/generation"), generation);
+    if ((!pod || other) && open_kept(agent, logs))
+        return 0;
+    if (!pod || other) {
         err->http_status = 404;
         return err_set(err, -ENOENT, "pod " STR_FMT " does not run on this node",
                        STR_ARG(logs->request.pod));
@@ -382,7 +409,8 @@ struct podio_stream *logs_open(struct podio *podio,
     logs->stream = (struct podio_stream){.ops = &logs_ops, .agent = agent, .reader = *reader};
     logs->request = *request;
     (void)open_logs(agent, logs, &logs->err);
-    logs->request.ns = logs->request.pod = logs->request.container = STR_NONE; /* the caller's */
+    logs->request.ns = logs->request.pod = STR_NONE; /* the caller's */
+    logs->request.container = logs->request.generation = STR_NONE;
     (void)uv_timer_init(agent->loop, &logs->pump);
     (void)uv_fs_event_init(agent->loop, &logs->event);
     logs->pump.data = logs->event.data = logs;

@@ -1,6 +1,7 @@
 #include "agent/env.h"
 #include "agent/image.h"
 #include "agent/internal.h"
+#include "agent/kept.h"
 #include "agent/network.h"
 #include "agent/oci.h"
 #include "agent/probe.h"
@@ -299,6 +300,7 @@ static void shim_lost(void *user)
 {
     struct pod *pod = user;
     link_close(&pod->link);
+    cgroup_remove(&pod->agent->machine.cgroups, pod->uid); /* a shim that was killed left them */
     pod_lost(pod);
 }
 
@@ -598,7 +600,8 @@ static void bury(struct pod *pod)
         finish(pod);
     if (pod->link.open)
         return; /* its end brings us here again */
-    files_remove_later(pod->agent->loop, pod->folder);
+    cgroup_remove(&pod->agent->machine.cgroups, pod->uid);
+    kept_bury(pod);
     pod_free(pod);
 }
 

@@ -31,7 +31,11 @@ static void add_end(struct arena *arena,
     if (end->message.len)
         json_add_str(arena, state, "message", end->message);
     json_add_str(arena, state, "startedAt", time_text(arena, end->started_ms));
-    json_add_str(arena, state, "finishedAt", time_text(arena, end->ended_ms));
+    /* With its fraction, by the shim's clock when it was reaped: of a gang that fails, the job's
+     * controller names the pod that was first. */
+    char finished[TIME_TEXT_BYTES];
+    json_add_str(arena, state, "finishedAt",
+                 str_dup(arena, time_format_micro(end->ended_ms, finished)));
     json_add_str(arena, state, "containerID", container_id);
 }
 

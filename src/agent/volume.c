@@ -9,15 +9,22 @@
 #include "api/quantity.h"
 #include "base/base64.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Files of ConfigMaps, Secrets and the downward API are written once, when the pod starts. */
+/* Files of ConfigMaps and Secrets follow their objects while the pod runs; those of the downward
+ * API are written when it starts. */
 #define FILE_MODE 0644
+
+struct paths {
+    VEC(struct str) list;
+};
 
 struct content {
     struct pod *pod;
@@ -25,6 +32,7 @@ struct content {
     struct env_context context;
     const char *folder; /* the volume */
     mode_t mode;
+    struct paths *written; /* what the volume has now; NULL: nobody asks */
 };
 
 static const char *volume_folder(struct arena *arena, const struct pod *pod, struct str name)
@@ -59,11 +67,17 @@ static int put_file(const struct content *content,
     *slash = '\0';
     int r = files_make_folder(full, 0755, err);
     *slash = '/';
+    /* Written beside it and renamed: a reader sees the old file or the new one, never half. */
+    char *next = str_c(content->arena, str_printf(content->arena, "%s..new", full));
     if (r == 0)
-        r = files_write(full, bytes, mode, err);
+        r = files_write(next, bytes, mode, err);
     if (r == 0 && content->pod->agent->machine.root &&
-        chown(full, content->pod->agent->machine.uid, content->pod->agent->machine.gid) < 0)
+        chown(next, content->pod->agent->machine.uid, content->pod->agent->machine.gid) < 0)
         return err_set(err, -errno, "cannot give %s to the pod's user", full);
+    if (r == 0 && rename(next, full) < 0)
+        r = err_set(err, -errno, "cannot write %s: %s", full, strerrordesc_np(errno));
+    if (content->written)
+        VEC_PUSH(content->arena, &content->written->list, path);
     return r;
 }
 
@@ -169,7 +183,14 @@ static const char *folder_of_claim(struct arena *arena,
 void volume_claim_gone(struct agent *agent, const struct object *claim)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    files_remove_later(agent->loop, folder_of_claim(&arena, agent, claim));
+    struct str name = json_str_at(object_json(claim, &arena), "spec.volumeName");
+    const struct object *volume =
+        name.len ? cache_get(agent->cache, &kind_pv, STR(""), name) : NULL;
+    struct str policy = json_str_at(volume ? object_json(volume, &arena) : NULL,
+                                    "spec.persistentVolumeReclaimPolicy");
+    /* Retain: the folder is the administrator's to look at, and to remove. */
+    if (!str_is(policy, "Retain"))
+        files_remove_later(agent->loop, folder_of_claim(&arena, agent, claim));
 }
 
 static const char *claim_folder(struct arena *arena, struct pod *pod, const struct json *volume)
@@ -222,9 +243,10 @@ static int make_host_path(const struct json *source, struct arena *arena, struct
 static int make_volume(struct pod *pod,
                        struct arena *arena,
                        const struct json *volume,
+                       struct paths *written,
                        struct err *err)
 {
-    struct content content = {.pod = pod, .arena = arena, .mode = FILE_MODE};
+    struct content content = {.pod = pod, .arena = arena, .mode = FILE_MODE, .written = written};
     content.folder = volume_folder(arena, pod, json_str(json_get(volume, "name")));
     pod_env_context(pod, &content.context);
     const struct json *source;
@@ -290,11 +312,57 @@ int volume_make_all(struct pod *pod, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
-        int r = make_volume(pod, &arena, volume, err);
+        int r = make_volume(pod, &arena, volume, NULL, err);
         if (r)
             return err_wrap(err, r, "volume " STR_FMT, STR_ARG(json_str(json_get(volume, "name"))));
     }
     return 0;
+}
+
+/* ---- objects that change while pods use them ---- */
+
+static bool refers_to(const struct json *volume, const struct object *object)
+{
+    bool secret = object->kind == &kind_secret;
+    const char *kind = secret ? "secret" : "configMap";
+    if (str_eq(json_str(json_get(json_get(volume, kind), secret ? "secretName" : "name")),
+               object->name))
+        return true;
+    JSON_FOREACH(json_at(volume, "projected.sources"), source)
+        if (str_eq(json_str(json_get(json_get(source, kind), "name")), object->name))
+            return true;
+    return false;
+}
+
+/* Keys that are gone; those in folders of their own stay until the pod goes. */
+static void remove_stale(const char *path, const struct paths *written)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        bool wanted = entry->d_type != DT_REG;
+        for (size_t i = 0; i < written->list.count && !wanted; i++)
+            wanted = str_is(written->list.items[i], entry->d_name);
+        if (!wanted)
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+void volume_refresh(struct agent *agent, const struct object *object)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        struct pod *pod = entry->value;
+        if (pod->stage != POD_RUNNING || !str_eq(pod->ns, object->ns))
+            continue;
+        JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+            _cleanup_(arena_done) struct arena arena = {0};
+            struct paths written = {0};
+            if (refers_to(volume, object) && make_volume(pod, &arena, volume, &written, NULL) == 0)
+                remove_stale(volume_folder(&arena, pod, json_str(json_get(volume, "name"))),
+                             &written);
+        }
+    }
 }
 
 /* ---- mounts ---- */

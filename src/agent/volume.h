@@ -23,5 +23,7 @@ int volume_mount_all(struct pod *pod,
                      const struct env *env,
                      struct buf *records,
                      struct err *err);
-/* A claim was deleted: its folder goes. */
+/* A ConfigMap or Secret has changed: so do its files in the pods that run, each one at once. */
+void volume_refresh(struct agent *agent, const struct object *object);
+/* A claim was deleted: its folder goes, unless its volume's reclaim policy is Retain. */
 void volume_claim_gone(struct agent *agent, const struct object *claim);

@@ -18,8 +18,11 @@ struct podio_log_request {
     struct str ns;
     struct str pod;
     struct str container; /* empty: the only one */
-    bool follow;          /* until the container ends */
-    bool previous;        /* of the last instance that ended */
+    /* Of which of a job's pods of that name, by its label torchrun.ai/generation; empty: of the one
+     * that is there, or that was last. */
+    struct str generation;
+    bool follow;   /* until the container ends */
+    bool previous; /* of the last instance that ended */
     bool timestamps;
     int64_t tail_lines;  /* -1: all */
     int64_t since_ms;    /* 0: from the beginning */

@@ -110,6 +110,7 @@ void pod_log(struct request *request)
         .ns = request->route.ns,
         .pod = request->route.name,
         .container = http_query(arena, query, "container"),
+        .generation = http_query(arena, query, "generation"),
         .follow = http_query_bool(query, "follow"),
         .previous = http_query_bool(query, "previous"),
         .timestamps = http_query_bool(query, "timestamps"),

@@ -99,3 +99,22 @@ def test_ports_are_forwarded():
         finally:
             forward.terminate()
             forward.wait()
+
+
+def test_logs_of_pods_that_are_gone():
+    with Muster() as m:
+        def log(name, query=""):
+            return m.kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{name}/log{query}", ok=False).stdout
+        for generation in ("1", "2"):
+            apply(m, pod("a", container(f"echo generation {generation}; echo last"),
+                         labels={"torchrun.ai/generation": generation}))
+            wait_phase(m, "a", "Succeeded")
+            m.kubectl("delete", "pod", "a", "--wait=true")
+        wait_for(lambda: log("a") == "generation 2\nlast\n", "the newest one's log to be kept")
+        check(log("a", "?generation=1") == "generation 1\nlast\n", log("a", "?generation=1"))
+        check(log("a", "?generation=1&tailLines=1") == "last\n", log("a", "?generation=1&tailLines=1"))
+        check(log("a", "?generation=3") == "" and log("b") == "", "and nothing of others")
+        apply(m, pod("a", container("echo now; sleep 1000"), labels={"torchrun.ai/generation": "3"},
+                     terminationGracePeriodSeconds=0))
+        wait_for(lambda: log("a") == "now\n", "a pod that is there to come first")
+        check(log("a", "?generation=2") == "generation 2\nlast\n", "an older one, while the next one runs")

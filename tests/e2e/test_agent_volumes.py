@@ -93,3 +93,40 @@ def test_a_claim_that_does_not_exist_is_named():
     with Muster() as m:
         apply(m, pod("a", container("true"), volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "nope"}}]))
         wait_for(lambda: any("nope" in text for _, text in events(m, "a")), "an event that names the claim")
+
+
+def test_files_follow_their_objects_while_the_pod_runs():
+    with Muster() as m:
+        apply(m, CONFIG, SECRET)
+        volumes = [{"name": "c", "configMap": {"name": "c"}},
+                   {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}}]
+        apply(m, pod("a", container("sleep 1000", volumeMounts=[{"name": n, "mountPath": "/" + n} for n in "cp"]),
+                     volumes=volumes, terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        m.kubectl("patch", "configmap", "c", "--type=merge", "-p",
+                  '{"data": {"COLOUR": "blue", "file.txt": null, "new": "n"}}')
+        m.kubectl("patch", "secret", "s", "--type=merge", "-p", '{"stringData": {"PASSWORD": "changed"}}')
+
+        def seen():
+            return m.kubectl("exec", "a", "--", "sh", "-c", "cat /c/COLOUR; echo; ls /c; cat /p/PASSWORD").stdout.split()
+        wait_for(lambda: seen() == ["blue", "COLOUR", "new", "changed"], "the files to follow")
+
+
+def test_a_claims_folder_is_kept_or_removed_by_its_reclaim_policy():
+    with Muster() as m:
+        classes = [{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": policy.lower()},
+                    "provisioner": "muster.local/folder", "reclaimPolicy": policy} for policy in ("Retain", "Delete")]
+        apply(m, *classes)
+        for name in ("retain", "delete"):
+            apply(m, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+                      "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": name,
+                               "resources": {"requests": {"storage": "1Gi"}}}})
+            wait_for(lambda: m.get("pvc", name)["status"].get("phase") == "Bound", f"claim {name} to be bound")
+            run_pod(m, name, "echo x > /v/x", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}],
+                    container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]})
+            m.kubectl("delete", "pod", name, "--wait=true")
+            m.kubectl("delete", "pvc", name, "--wait=true")
+
+        def folders():
+            return [f.split("_")[1] for f in os.listdir(os.path.join(m.data, "volumes"))]
+        wait_for(lambda: folders() == ["retain"], "the folder of the other claim to go")

@@ -1,0 +1,213 @@
+#include "agent/kept.h"
+
+#include "agent/internal.h"
+#include "api/object.h"
+#include "base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GENERATION_LABEL "torchrun.ai/generation"
+#define PRUNE_EVERY      64 /* burials: looking through all that is kept takes a while */
+
+struct burial {
+    uv_work_t work;
+    bool prune;
+    char folder[POD_PATH_BYTES]; /* of the pod */
+    char logs[POD_PATH_BYTES];   /* of all that is kept */
+    char name[768];              /* of what is kept of this pod */
+};
+
+/* ---- in the worker thread: nothing but the file system ---- */
+
+static bool is_log(const char *name)
+{
+    const char *dot = strstr(name, ".log");
+    return dot && (dot[4] == '\0' || dot[4] == '.');
+}
+
+/* Log files of one container that are not empty. */
+static void move_logs(const struct burial *burial, const char *container)
+{
+    char from[PATH_MAX], to[PATH_MAX], target[PATH_MAX];
+    bool made = false;
+    (void)snprintf(from, sizeof(from), "%s/c/%s", burial->folder, container);
+    (void)snprintf(to, sizeof(to), "%s/%s/%s", burial->logs, burial->name, container);
+    DIR *folder = opendir(from);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        struct stat st;
+        if (!is_log(e->d_name) || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(st.st_mode) || st.st_size == 0)
+            continue;
+        made = made || files_make_folder(to, 0700, NULL) == 0;
+        int n = snprintf(target, sizeof(target), "%s/%s", to, e->d_name);
+        if (n > 0 && (size_t)n < sizeof(target) &&
+            renameat(dirfd(folder), e->d_name, AT_FDCWD, target) < 0)
+            break;
+    }
+    if (folder)
+        closedir(folder);
+}
+
+struct kept_item {
+    time_t at;
+    char name[256];
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct kept_item *x = a, *y = b;
+    return x->at < y->at ? 1 : x->at > y->at ? -1 : 0;
+}
+
+static void prune(const char *logs)
+{
+    size_t room = 2 * KEPT_PODS_MAX, count = 0;
+    struct kept_item *items = mem_alloc(room * sizeof(*items));
+    DIR *folder = opendir(logs);
+    for (struct dirent *e; folder && count < room && (e = readdir(folder));) {
+        struct stat st;
+        if (e->d_name[0] == '.' || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        items[count].at = st.st_mtime;
+        (void)snprintf(items[count++].name, sizeof(items->name), "%s", e->d_name);
+    }
+    if (folder)
+        closedir(folder);
+    if (count)
+        qsort(items, count, sizeof(*items), newest_first);
+    for (size_t i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        bool old = (int64_t)items[i].at * 1000 + KEPT_AGE_MS < agent_now_ms();
+        (void)snprintf(path, sizeof(path), "%s/%s", logs, items[i].name);
+        if (old || i >= KEPT_PODS_MAX)
+            files_remove(path);
+    }
+    mem_free(items);
+}
+
+static void bury(uv_work_t *work)
+{
+    const struct burial *burial = work->data;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/c", burial->folder);
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (e->d_name[0] != '.')
+            move_logs(burial, e->d_name);
+    if (folder)
+        closedir(folder);
+    files_remove(burial->folder);
+    if (burial->prune)
+        prune(burial->logs);
+}
+
+static void buried(uv_work_t *work, int status)
+{
+    (void)status;
+    mem_free(work->data);
+}
+
+/* ---- in the loop ---- */
+
+void kept_bury(const struct pod *pod)
+{
+    struct agent *agent = pod->agent;
+    struct burial *burial = MEM_NEW(struct burial);
+    struct str generation = object_label(pod->object, GENERATION_LABEL);
+    burial->work.data = burial;
+    burial->prune = agent->burials++ % PRUNE_EVERY == 0;
+    memcpy(burial->folder, pod->folder, sizeof(burial->folder));
+    (void)snprintf(burial->logs, sizeof(burial->logs), "%s/logs", agent->options.data_dir);
+    (void)snprintf(burial->name, sizeof(burial->name), STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT,
+                   STR_ARG(pod->ns), STR_ARG(pod->name), STR_ARG(generation), STR_ARG(pod->uid));
+    if (uv_queue_work(agent->loop, &burial->work, bury, buried) < 0)
+        mem_free(burial);
+}
+
+/* "namespace_pod_generation_uid" of the one that is meant? */
+static bool is_meant(struct str name, const struct kept_request *request)
+{
+    struct str ns, pod, generation;
+    return str_cut(&name, '_', &ns) && str_cut(&name, '_', &pod) &&
+           str_cut(&name, '_', &generation) && str_eq(ns, request->ns) &&
+           str_eq(pod, request->pod) &&
+           (!request->generation.len || str_eq(generation, request->generation));
+}
+
+/* The newest entry of a folder that `meant` wants; empty: none. */
+static void newest(const char *path, const struct kept_request *request, char out[static 768])
+{
+    DIR *folder = opendir(path);
+    struct timespec best = {0};
+    out[0] = '\0';
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        struct stat st;
+        if (e->d_name[0] == '.' || !is_meant(str_from(e->d_name), request) ||
+            fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        bool later = st.st_mtim.tv_sec > best.tv_sec ||
+                     (st.st_mtim.tv_sec == best.tv_sec && st.st_mtim.tv_nsec > best.tv_nsec);
+        if (later) {
+            best = st.st_mtim;
+            (void)snprintf(out, 768, "%s", e->d_name);
+        }
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static void first_container(const char *path, struct str wanted, char out[static 256])
+{
+    DIR *folder = opendir(path);
+    out[0] = '\0';
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        bool meant = wanted.len ? str_is(wanted, e->d_name) : e->d_name[0] != '.';
+        if (meant && (!out[0] || strcmp(e->d_name, out) < 0))
+            (void)snprintf(out, 256, "%s", e->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+bool kept_find(const struct agent *agent,
+               const struct kept_request *request,
+               char *ret_folder,
+               size_t folder_size,
+               unsigned *ret_instance)
+{
+    char path[PATH_MAX], name[768], container[256];
+    int highest = -1;
+    (void)snprintf(path, sizeof(path), "%s/logs", agent->options.data_dir);
+    newest(path, request, name);
+    if (!name[0])
+        return false;
+    int n = snprintf(path, sizeof(path), "%s/logs/%s", agent->options.data_dir, name);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return false;
+    first_container(path, request->container, container);
+    if (!container[0])
+        return false;
+    n = snprintf(ret_folder, folder_size, "%s/%s", path, container);
+    if (n < 0 || (size_t)n >= folder_size)
+        return false;
+    DIR *folder = opendir(ret_folder);
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        unsigned number;
+        char end;
+        if (sscanf(e->d_name, "%u.lo%c", &number, &end) == 2 && end == 'g' && (int)number > highest)
+            highest = (int)number;
+    }
+    if (folder)
+        closedir(folder);
+    highest -= request->previous ? 1 : 0;
+    *ret_instance = highest < 0 ? 0 : (unsigned)highest;
+    return highest >= 0;
+}

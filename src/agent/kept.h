@@ -1,0 +1,38 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct agent;
+struct pod;
+
+/* kept: logs of pods that are gone.
+ *
+ *     logs/<namespace>_<pod>_<generation>_<uid>/<container>/<n>.log ...
+ *
+ * When a pod is buried its log files move there, if they say anything. <generation> is the pod's
+ * label torchrun.ai/generation, empty without one: a job's pods have the same names again in its
+ * next generation. Kept for KEPT_AGE_MS and up to KEPT_PODS_MAX pods, the newest; so
+ * `pods/NAME/log` still answers for a pod that is gone, and `?generation=N` says which one of that
+ * name. */
+#define KEPT_AGE_MS   ((int64_t)7 * 24 * 3600 * 1000)
+#define KEPT_PODS_MAX 2000
+
+/* Moves the logs and removes the pod's folder, in a worker thread. */
+void kept_bury(const struct pod *pod);
+
+struct kept_request {
+    struct str ns;
+    struct str pod;
+    struct str container;  /* empty: the only one, or the first */
+    struct str generation; /* empty: the newest of that name */
+    bool previous;
+};
+/* The folder and the number of the log; false: there is none. */
+bool kept_find(const struct agent *agent,
+               const struct kept_request *request,
+               char *ret_folder,
+               size_t folder_size,
+               unsigned *ret_instance);
