@@ -9,6 +9,7 @@
 #include "control/control.h"
 #include "test.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #define SCENE_NAMESPACE "n"
@@ -49,6 +50,7 @@ static void keep(struct scene *scene, const struct kind *kind, struct json *tree
     char version[KIND_API_VERSION_BYTES];
     struct object *object = NULL;
 
+    assert(kind);
     json_add_str(&scene->arena, tree, "apiVersion",
                  str_dup(&scene->arena, kind_api_version(kind, version)));
     json_add_c(&scene->arena, tree, "kind", kind->name);

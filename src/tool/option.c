@@ -402,9 +402,11 @@ static int apply_config(struct reader *reader, struct err *err)
 static int check_args(const struct reader *reader, const struct program *program, struct err *err)
 {
     const struct command *command = reader->command;
+    size_t count = reader->args.count;
+
+    assert(command); /* found, or we would not be here */
     const char *name = command == program->only ? "" : command->name;
     const char *usage = command->usage ? command->usage : "";
-    size_t count = reader->args.count;
 
     if (count < command->args_min)
         return err_set(err, -EINVAL, "an argument is missing: %s%s%s [flags] %s", program->name,
