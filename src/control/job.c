@@ -201,7 +201,8 @@ static void step_suspended(struct job_run *run)
     job_say(run, JOB_SUSPENDED,
             run->members.count
                 ? str_printf(run->arena, "suspended; %zu pods are ending", run->members.count)
-                : STR("suspended; set spec.suspend to false to continue"));
+                : str_printf(run->arena, "suspended; set %s to false to continue",
+                             run->model.suspend_field ? run->model.suspend_field : "spec.suspend"));
 }
 
 static bool step_deadline(struct job_run *run)

@@ -168,6 +168,7 @@ struct job_model {
     struct str workspace_revision; /* empty: not uploaded yet */
     /* Policy. */
     bool suspend;
+    const char *suspend_field; /* its path, for messages; NULL: spec.suspend */
     enum {
         JOB_SCOPE_GANG,
         JOB_SCOPE_POD

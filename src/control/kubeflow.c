@@ -289,6 +289,7 @@ static void read_policy(struct kubeflow *k, struct job_model *model)
     model->ignore = policy->managed_by.len && !str_is(policy->managed_by, MANAGER) &&
                     !str_is(policy->managed_by, MANAGER_MPI);
     model->suspend = policy->suspend;
+    model->suspend_field = "spec.runPolicy.suspend";
     model->scope = alone ? JOB_SCOPE_POD : JOB_SCOPE_GANG;
     model->max_restarts = policy->backoff;
     model->is_retryable = is_retryable;

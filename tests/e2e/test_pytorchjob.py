@@ -116,6 +116,9 @@ def test_the_walkthrough_of_a_simple_job():
     """README of KAI's PyTorchJob example, from the CRD to the pods."""
     with Muster(nodes=2, flags=NODES, path_first=with_torch()) as m:
         m.kubectl("get", "crd", "pytorchjobs.kubeflow.org")
+        m.kubectl("get", "pods", "-n", "kubeflow")
+        m.kubectl("wait", "--for=condition=ready", "pod", "-l", "control-plane=kubeflow-training-operator", "-n",
+                  "kubeflow", "--timeout=120s", limit=130)
         m.kubectl("apply", "-f", example("pytorch-simple.yaml"))
         check("pytorch-simple" in m.kubectl("get", "pytorchjobs").stdout, "kubectl get pytorchjobs shows nothing")
         wait_for(lambda: len(m.kubectl("get", "pods", "-l", "training.kubeflow.org/job-name=pytorch-simple",
