@@ -14,9 +14,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* bench-sched [NAME]: the decision core alone, on clusters built as KAI's own benchmarks build
- * them. Each line: size, best time of a few runs, what was decided, and for a series the exponent
- * of its growth. Building the cluster is not measured, deciding is. */
+/* bench-sched [NAME [mimic | once SIZE]]: the decision core alone, on clusters built as KAI's own
+ * benchmarks build them. Each line: size, best time of a few runs, what was decided, and for a
+ * series the exponent of its growth. Building the cluster is not measured, deciding is. */
 
 #define RUNS 3
 
@@ -562,10 +562,29 @@ static void run_memory(void)
     close_cluster(&bench);
 }
 
+/* One case of one size, once, for counting instructions. */
+static int run_once(const char *name, const char *size)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (strcmp(name, all[i].name) == 0 && str_to_i64(str_from(size), &n) && n > 0) {
+            struct outcome outcome = all[i].run(n, false);
+
+            printf("%s %lld: %zu bound, %zu evicted, %zu promised\n", name, (long long)n,
+                   outcome.binds, outcome.evicts, outcome.nominates);
+            return 0;
+        }
+    (void)fprintf(stderr, "usage: bench-sched [NAME [mimic | once SIZE]]\n");
+    return 2;
+}
+
 int main(int argc, char *argv[])
 {
     bool mimic = argc > 2 && strcmp(argv[2], "mimic") == 0;
 
+    if (argc > 3 && strcmp(argv[2], "once") == 0)
+        return run_once(argv[1], argv[3]);
     if (argc < 2 || strcmp(argv[1], "memory") == 0)
         run_memory();
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

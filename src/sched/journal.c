@@ -260,18 +260,23 @@ static void put_on(struct sched *sched, struct pod *pod)
 }
 
 /* ---- claims that pods share ---- */
-/* The first by name of those that hold its devices; failing that, of those promised them. */
+/* Who holds its devices for longest: pods that run, then pods that end, then pods promised them. */
+static int claim_rank(const struct pod *pod)
+{
+    return pod->status == ST_PIPELINED ? 2 : pod->status == ST_RELEASING ? 1 : 0;
+}
+
 static const struct pod *claim_payer(const struct claim *claim)
 {
     const struct pod *payer = NULL;
 
     for (size_t i = 0; i < claim->users.count; i++) {
         const struct pod *user = claim->users.items[i];
+
         if (!ST_IN(user->status, ST_USED) || !user->node)
             continue;
-        bool promised = user->status == ST_PIPELINED;
-        if (!payer || (payer->status == ST_PIPELINED) > promised ||
-            ((payer->status == ST_PIPELINED) == promised && str_cmp(user->key, payer->key) < 0))
+        if (!payer || claim_rank(user) < claim_rank(payer) ||
+            (claim_rank(user) == claim_rank(payer) && str_cmp(user->key, payer->key) < 0))
             payer = user;
     }
     return payer;
@@ -285,6 +290,17 @@ static void wants_change(struct pod *pod, int64_t sign)
         node_change(pod, pod->left, ST_RELEASING, pod->left_shares, sign);
     if (ST_IN(pod->status, ST_USED) && pod->node)
         node_change(pod, pod->node, pod->status, pod->shares, sign);
+}
+
+/* What a user is charged of a claim. What a pod that ends holds counts in no queue, so whoever
+ * comes after it has to find room for it again. */
+static int64_t claim_part(const struct claim *claim,
+                          const struct pod *payer,
+                          const struct pod *user)
+{
+    bool ends = payer && payer->status == ST_RELEASING && user->status != ST_RELEASING;
+
+    return !payer || user == payer || ends ? claim->spec.device_count : 0;
 }
 
 static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int64_t amount)
@@ -324,8 +340,7 @@ void claims_settled(struct sched *sched, const struct pod *pod)
 
             for (size_t i = 0; i < user->claim_count; i++)
                 if (user->claims[i] == claim)
-                    claim_charge(sched, user, i,
-                                 !payer || user == payer ? claim->spec.device_count : 0);
+                    claim_charge(sched, user, i, claim_part(claim, payer, user));
         }
     }
 }

@@ -388,7 +388,7 @@ static bool choose_among(struct sched *sched,
         if (at == to)
             return false;
         struct spot *spot = &choice->spots[at];
-        choice->slots[i] = (struct keep_slot){spot->node, tasks->items[i]};
+        choice->slots[i] = (struct keep_slot){.node = spot->node, .pod = tasks->items[i]};
         if (spot != last) {
             choice->blocked += spot->blocked;
             choice->ends_ms = i64_max(choice->ends_ms, spot->ends_ms);
@@ -429,7 +429,7 @@ static void slot_count(const struct keep_slot *slot, int64_t sign)
     const struct pod *pod = slot->pod;
 
     for (size_t i = 0; i < pod->want_count; i++)
-        slot->node->releasing[pod->wants[i].res] -= sign * pod->wants[i].amount;
+        slot->node->releasing[slot->wants[i].res] -= sign * slot->wants[i].amount;
     slot->node->releasing[RES_PODS] -= sign;
     if (pod->shape->shared)
         slot->node->releasing[RES_GPU] -= sign * pod->shape->devices;
@@ -501,8 +501,17 @@ static void keep_open(struct sched *sched,
                           .starts_ms = choice.ends_ms == INT64_MAX ? 0 : choice.ends_ms};
     tasks_request(tasks, keep->request);
     keep->fixed = group_fixed(group);
-    for (size_t i = 0; i < keep->count; i++)
-        keep->slots[i].node->kept_for = group->id;
+    for (size_t i = 0; i < keep->count; i++) {
+        struct keep_slot *slot = &keep->slots[i];
+
+        slot->node->kept_for = group->id;
+        slot->wants = slot->pod->wants;
+        if (slot->pod->claim_count) {
+            struct want *wants = ARENA_ARRAY(sched->arena, struct want, slot->pod->want_count);
+            memcpy(wants, slot->pod->wants, slot->pod->want_count * sizeof(*wants));
+            slot->wants = wants;
+        }
+    }
     group->kept_in = sched->cycle;
     group->kept_since_ms = since_ms;
     group->kept_start_ms = keep->starts_ms;

@@ -38,7 +38,8 @@
 
 struct keep_slot {
     struct node *node;
-    const struct pod *pod; /* of the group: what is kept is what it asks for */
+    const struct pod *pod;    /* of the group: what is kept is what it asks for */
+    const struct want *wants; /* as it was when the keep was made: claims change hands */
 };
 
 struct keep {

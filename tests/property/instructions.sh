@@ -1,0 +1,25 @@
+#!/bin/sh
+# instructions.sh BENCH: instructions that five fixed inputs take, building the cluster included, held against
+# what was recorded (gcc 12, x86-64, -O2; other builds are not compared). More than a tenth off, up or down,
+# fails: up is slower, down is a new record to write down. Each line: case, size, instructions.
+set -u
+recorded='
+reclaim-large 50 11621855
+many-single 20 11528362
+unschedulable-rack 50 8708293
+fill-gangs 100 13422649
+many-queues 50 28627213
+'
+command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
+[ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }
+failed=0
+echo "$recorded" | grep . | {
+    while read -r name size before; do
+        out=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" "$name" once "$size" 2>&1)
+        now=$(echo "$out" | sed -n 's/.*Collected : \([0-9]*\)$/\1/p')
+        [ -n "$now" ] || { echo "$name $size: $out"; exit 1; }
+        echo "$name $size: $now instructions, recorded $before"
+        [ $((now * 10)) -le $((before * 11)) ] && [ $((now * 10)) -ge $((before * 9)) ] || failed=1
+    done
+    exit $failed
+}
