@@ -227,8 +227,9 @@ static void reconcile(const struct control_input *input,
 
     if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
         return;
-    /* Grouped by hand: left alone. */
-    if (object_annotation(pod, GROUP_ANNOTATION).len && !pod->owner_count)
+    /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
+    struct str named = object_annotation(pod, GROUP_ANNOTATION);
+    if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
         return;
     struct grouping_input in = {.arena = run.arena,
                                 .config = input->config,
