@@ -311,6 +311,8 @@ static void add_role(struct tensorstack *t, struct job_model *model, const struc
         return;
     }
     json_add_c(arena, spec, "restartPolicy", "Never");
+    if (tensorstack_queue(t->spec).len && !json_get(spec, "schedulerName"))
+        json_add_str(arena, spec, "schedulerName", t->input->config->scheduler_name);
     struct job_role role = {
         .name = lower(arena, type),
         .type = str_c(arena, type),
