@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SWEEP_CYCLES 64 /* names of devices that nobody shares any more go so often */
+
 bool group_eligible(const struct sched *sched, const struct group *group)
 {
     const struct queue *queue = group->queue;
@@ -97,6 +99,8 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     queues_linked(sched);
     nodes_ranked(sched);
     promises_forgotten(sched);
+    if (sched->cycle % SWEEP_CYCLES == 0)
+        gnames_swept(sched);
     queues_shared(sched);
     sched->trying = true;
     static void (*const actions[SCHED_ACTION_COUNT])(struct sched *) = {

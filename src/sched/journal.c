@@ -90,7 +90,8 @@ uint8_t share_open(struct node *node, struct gname *name)
         node->shares = shares;
         node->share_count = slot + 4;
     }
-    node->shares[slot] = (struct share){.live = true, .name = name};
+    node->shares[slot] = (struct share){.live = true};
+    share_name(&node->shares[slot], name);
     return (uint8_t)slot;
 }
 
@@ -108,7 +109,7 @@ static void shares_change(struct pod *pod,
         share->live = true;
         if (!share->name && pod->share_names && pod->named_node == node &&
             pod->named_shares[i] == slots[i])
-            share->name = pod->share_names[i];
+            share_name(share, pod->share_names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)
             share->releasing += sign * memory;
@@ -118,8 +119,10 @@ static void shares_change(struct pod *pod,
             share->allocated += sign * memory;
         share->pod_count += (uint32_t)sign;
         share_effect(node, share, 1);
-        if (!share->pod_count)
+        if (!share->pod_count) {
+            share_name(share, NULL);
             *share = (struct share){0};
+        }
     }
 }
 

@@ -90,7 +90,8 @@ static void name_shares(struct sched *sched, struct pod *pod)
             pod->share_names[i] = gname_get(sched, share->name->text);
         } else {
             (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
-            pod->share_names[i] = share->name = gname_get(sched, str_from(text));
+            pod->share_names[i] = gname_get(sched, str_from(text));
+            share_name(share, pod->share_names[i]);
         }
         gname_unref(sched, old);
     }

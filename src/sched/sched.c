@@ -133,6 +133,7 @@ void sched_free(struct sched *sched)
     if (!sched)
         return;
     objects_free(sched);
+    gnames_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];
         VEC_DONE(&pool->nodes);

@@ -93,6 +93,28 @@ struct gname *gname_get(struct sched *sched, struct str text)
     return name;
 }
 
+void gnames_swept(struct sched *sched)
+{
+    MAP_FOREACH(&sched->gnames, entry) {
+        struct gname *name = entry->value;
+
+        if (name->refs)
+            continue;
+        map_remove(&sched->gnames, name->text);
+        heap_str_free(name->text);
+        mem_free(name);
+    }
+}
+
+void share_name(struct share *share, struct gname *name)
+{
+    if (name)
+        name->refs++;
+    if (share->name)
+        share->name->refs--;
+    share->name = name;
+}
+
 void gname_unref(struct sched *sched, struct gname *name)
 {
     if (!name || --name->refs)

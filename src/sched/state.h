@@ -83,7 +83,8 @@ struct shape {
     const struct pool *counted_pool;
 };
 
-/* The name of a shared device. Pods hold the references; shares borrow them. */
+/* The name of a shared device. Pods and shares hold references. A share that ends may leave a name
+ * with none behind; gnames_swept() frees it. */
 struct gname {
     struct str text;
     uint32_t refs;
@@ -420,6 +421,8 @@ struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
 struct claim *claim_get(struct sched *sched, struct str ns, struct str name, bool make);
 struct gname *gname_get(struct sched *sched, struct str text); /* with a reference */
 void gname_unref(struct sched *sched, struct gname *name);
+void gnames_swept(struct sched *sched);
+void share_name(struct share *share, struct gname *name);
 struct str heap_str(struct str s); /* an owned copy; free .p with mem_free() */
 void nodes_ranked(struct sched *sched);
 /* Links queues to parents and groups to queues again, and sums up what they use. */
