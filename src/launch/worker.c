@@ -89,10 +89,13 @@ static void child_run(const struct worker *worker)
     if (!setup || !*setup)
         _exit(torchrun_main(worker->self));
     /* The same shell, so that what setup exports or activates holds for torchrun. */
-    buf_addf(&script,
-             "%s\nmuster_status=$?; [ $muster_status -eq 0 ] || exit $muster_status\n"
-             "exec \"$0\" torchrun\n",
-             setup);
+    buf_addf(
+        &script,
+        "trap 'muster_status=$?; [ $muster_status -eq 0 ] || echo \"setupCommand ended with exit "
+        "code $muster_status\" > \"$" LAUNCH_ENV_RUN_DIR "/" LAUNCH_REASON_FILE
+        "\"' EXIT\n%s\nmuster_status=$?; [ $muster_status -eq 0 ] || exit $muster_status\n"
+        "trap - EXIT\nexec \"$0\" torchrun\n",
+        setup);
     shell_exec_with(script.p, worker->self);
 }
 

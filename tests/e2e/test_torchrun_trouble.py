@@ -1,6 +1,7 @@
 """Every cause of trouble is in the job's status, in words, a moment after it arose."""
 
 import os
+import shutil
 import time
 
 from harness import Muster, Skip, check, torch_pythons, wait_for
@@ -85,12 +86,15 @@ def test_what_stops_ranks_from_starting():
     with Muster(nodes=2, gpus_per_node=8, flags=NODES) as m:
         m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
         submit(m, "missing", command="no-such-program --now")
-        listener = "import socket, time; s = socket.socket(); s.bind((\"\", 23456)); s.listen(); time.sleep(600)"
+        # Listens, and only then lets the setup go on. Pods may share a network: then one of the two fails to.
+        listener = ("import os, socket, time; s = socket.socket(); s.bind((\"\", 23456)); s.listen(); "
+                    "os.fork() and os._exit(0); time.sleep(600)")
         submit(m, "taken", gpus=2, more=f"""  distributed: {{rdzvBackend: c10d, port: 23456}}
-  setupCommand: |
-    python3 -c '{listener}' &
-    sleep 1
+  setupCommand: python3 -c '{listener}' > /dev/null 2>&1 || true
 """)
+        submit(m, "unset", more="  setupCommand: exit 4\n")
+        end = say_why(m, "unset", ["exit status 4"], ["Failed"], limit=90)
+        check("setupCommand ended with exit code 4" in end["failure"]["message"], f"{end['failure']}")
         end = say_why(m, "missing", ["command not found", "127"], ["Failed"], limit=90)
         check(end["exitCode"] == 127 and end.get("restarts", 0) == 0, f"{end}")
         say_why(m, "taken", ["port 23456", "distributed.port"], ["Failed"], limit=90)
@@ -113,3 +117,12 @@ def test_a_rendezvous_that_does_not_answer_or_lacks_its_package():
             m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
             submit(m, "bare", gpus=2, more=etcd)
             say_why(m, "bare", ["python-etcd", "setupCommand"], ["Failed"], limit=90)
+
+
+def test_an_image_that_is_not_there():
+    if not shutil.which("crun"):
+        raise Skip("no crun here: --images=oci cannot be used")
+    with Muster(nodes=1, gpus_per_node=8, flags=(*NODES, "--images", "oci")) as m:
+        m.apply(QUEUE.replace("spec:", "spec:\n  image: registry.example/nope:1"))
+        said = submit(m, "img")
+        say_why(m, "img", ["ImagePullBackOff", "registry.example/nope:1"], ["Queued"], since=said)
