@@ -100,7 +100,7 @@ static void token_point(char out[static PATH_MAX])
     char run[PATH_MAX];
     if (!realpath("/var/run", run))
         (void)snprintf(run, sizeof(run), "/var/run");
-    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, TOKEN_PATH + strlen("/var/run"));
+    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, &TOKEN_PATH[strlen("/var/run")]);
 }
 
 static int start_program(const struct spawner *spawner, int fd, pid_t *ret_pid)

@@ -122,6 +122,7 @@ static void configure(struct shards *shards)
     struct str url = before.prometheus.len ? before.prometheus : STR("");
     _cleanup_(arena_done) struct arena old = TAKE(shards->arena, (struct arena){0});
 
+    (void)old; /* goes at the end: what was read from it is in use until then */
     if (object) {
         arena_defer(&shards->arena, object_release, object_ref(object));
         shard_read(object_json(object, &shards->arena), &shards->base, &shards->arena,
