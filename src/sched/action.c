@@ -330,10 +330,7 @@ static void stale_group(struct sched *sched, struct group *group)
             continue;
         pod->action = SCHED_ACTION_STALE;
         pod->evicted_for = NULL;
-        if (pod->status == ST_PIPELINED)
-            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-        else
-            pod_set(sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+        pod_send_away(sched, pod);
     }
     journal_commit(sched);
 }

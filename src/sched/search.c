@@ -172,20 +172,24 @@ static bool propose(struct proposals *proposals)
 }
 
 /* ---- trying ---- */
-/* Evicts a pod in the journal. One that this cycle placed, or that was only promised room, simply
- * waits again; one that this cycle moved goes on ending where it was. */
+void pod_send_away(struct sched *sched, struct pod *pod)
+{
+    if (pod->left)
+        pod_set(sched, pod, ST_RELEASING, pod->left, pod->left_shares, pod->share_count);
+    else if (pod->status == ST_PIPELINED ||
+             (pod->status == ST_BINDING && pod->placed_in == sched->cycle))
+        pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    else
+        pod_set(sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+}
+
+/* Evicts a pod in the journal. */
 static void evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
 {
     pod->victim = true;
     pod->was = pod->status;
     VEC_PUSH(search->sched->arena, evicted, pod);
-    if (pod->left)
-        pod_set(search->sched, pod, ST_RELEASING, pod->left, pod->left_shares, pod->share_count);
-    else if (pod->status == ST_PIPELINED ||
-             (pod->status == ST_BINDING && pod->placed_in == search->sched->cycle))
-        pod_set(search->sched, pod, ST_PENDING, NULL, NULL, 0);
-    else
-        pod_set(search->sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+    pod_send_away(search->sched, pod);
 }
 
 static void spare(struct pod_vec *evicted)

@@ -31,6 +31,9 @@ struct search {
 
 /* True: the journal holds the whole solution. False: everything is as it was. */
 bool search_run(struct search *search);
+/* Takes a pod's room from it, in the journal. One that this cycle placed, or that was only promised
+ * room, simply waits again; one that this cycle moved goes on ending where it was. */
+void pod_send_away(struct sched *sched, struct pod *pod);
 /* hopeless.c: whether no victims at all could make the group fit: it asks for more than the empty
  * cluster, or than any domain of a required topology, or for more domains than there are. */
 bool search_hopeless(struct search *search);
