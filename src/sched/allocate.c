@@ -209,12 +209,43 @@ void group_tasks(struct sched *sched, const struct group *group, bool search, st
         leaf_tasks(sched, group, leaves[i], 1, search, ret);
 }
 
+/* Whether another task asks for the claim, so that task `index` need not. */
+static bool claim_asked(const struct pod_vec *tasks, size_t index, const struct claim *claim)
+{
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct pod *pod = tasks->items[i];
+
+        for (size_t c = 0; i != index && c < pod->claim_count; c++)
+            if (pod->claims[c] == claim &&
+                (i < index || pod->wants[pod->shape->want_count + c].amount > 0))
+                return true;
+    }
+    return false;
+}
+
+/* Devices of claims that others paid for while the pod ran, and that it pays for if it comes back
+ * first. */
+static int64_t claims_regained(const struct pod_vec *tasks, size_t index)
+{
+    const struct pod *pod = tasks->items[index];
+    int64_t devices = 0;
+
+    for (size_t c = 0; c < pod->claim_count; c++) {
+        int64_t more = claim_need(pod, c) - pod->wants[pod->shape->want_count + c].amount;
+        if (more > 0 && pod->claims[c]->gpu && !claim_asked(tasks, index, pod->claims[c]))
+            devices += more;
+    }
+    return devices;
+}
+
 void tasks_request(const struct pod_vec *tasks, int64_t ret[static SCHED_RESOURCES])
 {
     memset(ret, 0, SCHED_RESOURCES * sizeof(*ret));
-    for (size_t i = 0; i < tasks->count; i++)
+    for (size_t i = 0; i < tasks->count; i++) {
         for (int r = 0; r < SCHED_RESOURCES; r++)
             ret[r] += tasks->items[i]->ask[r];
+        ret[SCHED_GPU] += claims_regained(tasks, i) * GPU_MILLI;
+    }
 }
 
 /* ---- placing ---- */

@@ -150,3 +150,52 @@ TEST(a_pod_that_is_moved_and_then_stale_is_evicted_from_where_it_runs)
     EXPECT(node.idle_gpus == 3); /* it holds its GPU until it has ended */
     close_cluster(&cluster);
 }
+
+TEST(evicted_pods_come_back_only_where_the_queue_can_pay_for_the_claim_they_share)
+{
+    struct cluster cluster;
+    struct sched_queue_view queue;
+
+    open_cluster(&cluster, 4, -1);
+    put_node(&cluster, "a", 8);
+    put(&cluster,
+        &(struct job){
+            .name = "one", .claims = true, .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
+    put(&cluster, &(struct job){.name = "other",
+                                .claims = true,
+                                .priority = 50,
+                                .kind = SCHED_PREEMPTIBLE,
+                                .node = "a"});
+    put(&cluster,
+        &(struct job){.name = "urgent", .gpus = 3, .priority = 75, .kind = SCHED_PREEMPTIBLE});
+    decide(&cluster);
+    EXPECT(promised(&cluster, "urgent"));
+    EXPECT(evicted(&cluster, "one"));
+    EXPECT(evicted(&cluster, "other"));
+    EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
+    EXPECT(queue.allocated[SCHED_GPU] <= 4);
+    close_cluster(&cluster);
+}
+
+TEST(evicted_pods_come_back_only_where_the_node_still_has_the_devices_of_their_claim)
+{
+    struct cluster cluster;
+
+    open_cluster(&cluster, SCHED_UNLIMITED, -1);
+    put_node(&cluster, "a", 2);
+    put(&cluster,
+        &(struct job){
+            .name = "one", .claims = true, .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
+    put(&cluster, &(struct job){.name = "other",
+                                .claims = true,
+                                .priority = 50,
+                                .kind = SCHED_PREEMPTIBLE,
+                                .node = "a"});
+    put(&cluster,
+        &(struct job){.name = "urgent", .gpus = 2, .priority = 75, .kind = SCHED_PREEMPTIBLE});
+    decide(&cluster);
+    EXPECT(promised(&cluster, "urgent"));
+    EXPECT(evicted(&cluster, "one"));
+    EXPECT(evicted(&cluster, "other"));
+    close_cluster(&cluster);
+}

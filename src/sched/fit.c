@@ -44,17 +44,19 @@ enum fit fit_resources(const struct sched *sched,
         return FIT_NO;
     }
     for (size_t i = 0; i < pod->want_count; i++) {
-        const struct want *want = &pod->wants[i];
-        int64_t idle = node->idle[want->res];
+        uint32_t res = pod->wants[i].res;
+        size_t own = pod->shape->want_count; /* what follows are its claims */
+        int64_t amount = i < own ? pod->wants[i].amount : claim_need(pod, i - own);
+        int64_t idle = node->idle[res];
 
-        if (!want->amount) /* a claim that somebody else pays for */
+        if (!amount) /* a claim that somebody else pays for */
             continue;
         /* Room promised to others makes `releasing` negative: it counts even where it is idle. */
-        if (idle + node->releasing[want->res] < want->amount) {
-            *ret_short = idle < want->amount ? shortage(want->res) : PLACE_RESERVED;
+        if (idle + node->releasing[res] < amount) {
+            *ret_short = idle < amount ? shortage(res) : PLACE_RESERVED;
             return FIT_NO;
         }
-        if (idle < want->amount)
+        if (idle < amount)
             fit = FIT_RELEASING;
     }
     if (pod->shape->wants_mig && node->legacy_mig) {

@@ -285,6 +285,19 @@ static const struct pod *claim_payer(const struct claim *claim)
     return payer;
 }
 
+int64_t claim_need(const struct pod *pod, size_t index)
+{
+    const struct claim *claim = pod->claims[index];
+    int64_t amount = pod->wants[pod->shape->want_count + index].amount;
+
+    if (amount || pod->status != ST_RELEASING || !claim->known)
+        return amount;
+    for (size_t i = 0; i < claim->users.count; i++)
+        if (ST_IN(claim->users.items[i]->status, ST_ACTIVE) && claim->users.items[i]->node)
+            return 0;
+    return claim->spec.device_count;
+}
+
 /* The effects of a pod's wants, off or on. */
 static void wants_change(struct pod *pod, int64_t sign)
 {

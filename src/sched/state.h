@@ -472,6 +472,9 @@ void room_grew(struct sched *sched);
 /* Of the pods that share a claim of this pod, the first that holds room pays for it; without such,
  * each asks for it. */
 void claims_settled(struct sched *sched, const struct pod *pod);
+/* Devices of its claim that the pod has to find to be placed. That is what it is charged, but for
+ * an evicted pod: once nobody else keeps the claim, the first to come back pays for it. */
+int64_t claim_need(const struct pod *pod, size_t index);
 void pod_charge(const struct sched *sched,
                 const struct pod *pod,
                 const struct node *node,
