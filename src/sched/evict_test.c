@@ -199,3 +199,25 @@ TEST(evicted_pods_come_back_only_where_the_node_still_has_the_devices_of_their_c
     EXPECT(evicted(&cluster, "other"));
     close_cluster(&cluster);
 }
+
+TEST(a_pod_whose_claim_finds_no_room_says_nothing_of_pods_without_the_claim)
+{
+    struct cluster cluster;
+
+    open_cluster(&cluster, SCHED_UNLIMITED, -1);
+    put_node(&cluster, "a", 2);
+    put(&cluster, &(struct job){.name = "claims",
+                                .claims = true,
+                                .priority = 50,
+                                .kind = SCHED_PREEMPTIBLE,
+                                .node = "a"});
+    put(&cluster,
+        &(struct job){.name = "plain", .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
+    put(&cluster,
+        &(struct job){.name = "urgent", .gpus = 2, .priority = 75, .kind = SCHED_PREEMPTIBLE});
+    decide(&cluster);
+    EXPECT(promised(&cluster, "urgent"));
+    EXPECT(evicted(&cluster, "claims"));
+    EXPECT(!evicted(&cluster, "plain"));
+    close_cluster(&cluster);
+}

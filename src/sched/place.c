@@ -255,14 +255,18 @@ static enum place_filter verdict(struct sched *sched,
     return try_node(sched, pod, affinity, node, &placement);
 }
 
-/* Pods of one shape that look at nothing but the node are turned away alike: they are counted once
- * a cycle. */
+bool place_alike(const struct sched *sched, const struct pod *pod)
+{
+    return pod->shape->local && !pod->claim_count && !pod->shape->spec.gpu_memory_mib &&
+           !sched->anti_pods;
+}
+
+/* Pods of one shape that are turned away alike are counted once a cycle. */
 void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1])
 {
     const struct pool *pool = pod->group->queue->pool;
     struct shape *shape = pod->shape;
-    bool alike =
-        shape->local && !pod->claim_count && !shape->spec.gpu_memory_mib && !sched->anti_pods;
+    bool alike = place_alike(sched, pod);
     size_t bytes = (SCHED_FILTER_COUNT + 1) * sizeof(*ret);
 
     memset(ret, 0, bytes);

@@ -44,6 +44,10 @@ bool place_find(struct sched *sched,
                 const struct node_set *set,
                 struct placement *ret);
 
+/* Whether the nodes of a pool turn the pod away exactly as any other of its shape: it looks at
+ * nothing but them, and neither its labels, its claims nor its queue matter. */
+bool place_alike(const struct sched *sched, const struct pod *pod);
+
 /* Counts the nodes of the pool by what turns the pod away at the moment; PLACE_OK: nothing does. */
 void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1]);
 

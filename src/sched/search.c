@@ -205,11 +205,22 @@ static bool simple_group(const struct group *group)
 }
 
 /* A single pod like one that found no room in this round, which only ever fills up. */
-static bool no_use(const struct order *order, const struct group *group)
+static bool no_use(const struct sched *sched, const struct order *order, const struct group *group)
 {
     return group->pods.count == 1 && simple_group(group) &&
            group->pods.items[0]->shape->failed_in == order->id &&
-           group->pods.items[0]->shape->local;
+           place_alike(sched, group->pods.items[0]);
+}
+
+/* Remembers a shape that found no room, where that holds for all its pods. */
+static void note_failed(const struct order *order,
+                        const struct group *group,
+                        const struct pod_vec *tasks,
+                        const struct failure *failure)
+{
+    if (tasks->count == 1 && failure->reason == SCHED_REASON_NO_ROOM && simple_group(group) &&
+        place_alike(order->sched, tasks->items[0]) && !order->sched->config.plain)
+        tasks->items[0]->shape->failed_in = order->id;
 }
 
 /* Places the group's first pods, and whoever was evicted for them, in fair order. */
@@ -249,12 +260,13 @@ static bool place_everybody(struct search *search,
             placed = true;
             continue;
         }
-        if (no_use(&order, group))
+        if (no_use(sched, &order, group))
             continue;
         group_tasks(sched, group, true, &own);
-        if (!own.count || !allocate_tasks(sched, group, &own, true, &failure)) {
-            if (own.count == 1 && failure.reason == SCHED_REASON_NO_ROOM && !sched->config.plain)
-                own.items[0]->shape->failed_in = order.id;
+        if (!own.count)
+            continue;
+        if (!allocate_tasks(sched, group, &own, true, &failure)) {
+            note_failed(&order, group, &own, &failure);
             continue;
         }
         search->crowded = search->crowded || !placed;
