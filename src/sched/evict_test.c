@@ -221,3 +221,29 @@ TEST(a_pod_whose_claim_finds_no_room_says_nothing_of_pods_without_the_claim)
     EXPECT(!evicted(&cluster, "plain"));
     close_cluster(&cluster);
 }
+
+TEST(the_minimum_of_a_semi_preemptible_group_pays_for_a_claim_it_takes_over)
+{
+    struct cluster cluster;
+    struct sched_queue_view queue;
+
+    open_cluster(&cluster, SCHED_UNLIMITED, -1);
+    put_node(&cluster, "a", 2);
+    put(&cluster, &(struct job){.name = "first",
+                                .claims = true,
+                                .priority = 50,
+                                .kind = SCHED_PREEMPTIBLE,
+                                .node = "a"});
+    put(&cluster, &(struct job){.name = "second",
+                                .claims = true,
+                                .priority = 50,
+                                .kind = SCHED_SEMI_PREEMPTIBLE,
+                                .node = "a"});
+    decide(&cluster);
+    EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
+    EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 0);
+    sched_drop_pod(cluster.sched, STR("ns"), STR("first"));
+    EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
+    EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
+    close_cluster(&cluster);
+}

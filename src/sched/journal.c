@@ -333,6 +333,8 @@ static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int
     if (ST_IN(pod->status, ST_USED) && pod->node)
         pod_charge(sched, pod, pod->node, pod->charge);
     wants_change(pod, 1);
+    if (pod->group && pod->group->semi)
+        group_charge_core(pod->group);
     if (pod->left)
         index_update(sched, pod->left);
     if (pod->node)

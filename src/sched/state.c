@@ -422,12 +422,12 @@ static int by_pod_order(const void *a, const void *b)
     return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
 }
 
-/* Of each leaf the first pods in order, up to its minimum. */
-static void core_of(const struct group *group, int64_t ret[static SCHED_RESOURCES])
+void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES])
 {
     VEC(struct pod *) pods = {0};
 
-    for (uint32_t s = 1; s < group->set_count; s++) {
+    memset(ret, 0, SCHED_RESOURCES * sizeof(*ret));
+    for (uint32_t s = 1; group->semi && s < group->set_count; s++) {
         pods.count = 0;
         for (size_t i = 0; group->sets[s].leaf && i < group->pods.count; i++)
             if (group->pods.items[i]->set == s && group->pods.items[i]->ours &&
@@ -444,10 +444,9 @@ static void core_of(const struct group *group, int64_t ret[static SCHED_RESOURCE
 
 void group_charge_core(struct group *group)
 {
-    int64_t core[SCHED_RESOURCES] = {0};
+    int64_t core[SCHED_RESOURCES];
 
-    if (group->semi)
-        core_of(group, core);
+    group_core(group, core);
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         for (struct queue *queue = group->queue; queue; queue = queue->parent)
             queue->fixed[r] += core[r] - group->core[r];

@@ -435,8 +435,10 @@ void group_unlink(struct group *group);
 void group_stray(struct sched *sched, struct group *group);
 void group_unstray(struct sched *sched, struct group *group);
 void group_weigh(struct group *group, int64_t sign);
-/* Semi-preemptible groups: what the pods of its minimum are charged, worked out again and put on
- * its queues. */
+/* Semi-preemptible groups: what the pods of its minimum are charged, of each leaf the first pods in
+ * order. */
+void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES]);
+/* The same worked out again and put on its queues. */
 void group_charge_core(struct group *group);
 void queue_free(struct queue *queue);
 void heap_str_free(struct str s);

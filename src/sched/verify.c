@@ -100,6 +100,7 @@ static int verify_node(const struct sched *sched, const struct node *node, struc
 static int verify_group(const struct group *group, struct err *err)
 {
     int64_t count[ST_COUNT] = {0};
+    int64_t core[SCHED_RESOURCES];
 
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
@@ -112,6 +113,10 @@ static int verify_group(const struct group *group, struct err *err)
     }
     if (memcmp(count, group->count, sizeof(count)) != 0)
         return err_set(err, -EINVAL, "group " STR_FMT ": counts are off", STR_ARG(group->key));
+    group_core(group, core);
+    if (memcmp(core, group->core, sizeof(core)) != 0)
+        return err_set(err, -EINVAL, "group " STR_FMT ": what its minimum is charged is off",
+                       STR_ARG(group->key));
     bool active = count[ST_PIPELINED] + count[ST_BINDING] + count[ST_BOUND] + count[ST_RUNNING] > 0;
     if (group->queue &&
         ((group->in_pending != LIST_NONE) != (count[ST_PENDING] + count[ST_GATED] > 0) ||
