@@ -1,7 +1,5 @@
 #include "api/kind.h"
 #include "base/arena.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -20,20 +18,9 @@
 /* muster explain NS/NAME: why a job, pod or pod group waits, in words: what it asks for, what
  * stands in its way, how its queue is, and who is before it. */
 
-struct explain_values {
-    struct look_values look;
-    int output;
-};
-enum {
-    OUTPUT_TEXT,
-    OUTPUT_JSON,
-};
-static const char *const outputs[] = {"text", "json", NULL};
-
 static const struct option explain_options[] = {
     LOOK_OPTIONS,
-    {"output", 'o', OPTION_CHOICE, offsetof(struct explain_values, output), .fallback = "text",
-     .choices = outputs, .value = "FORMAT", .help = "a text for people, or the record as JSON"},
+    LOOK_OUTPUT(look_texts, "text", "a text for people, or the record as JSON"),
     {0},
 };
 
@@ -194,11 +181,10 @@ static void tell(struct subject *subject)
 }
 
 /* The same for programs. */
-static int tell_json(struct subject *subject)
+static struct json *record_of(struct subject *subject)
 {
     struct arena *arena = subject->look->arena;
     struct json *out = json_new_object(arena);
-    _cleanup_(buf_done) struct buf text = {0};
     const struct json *what = subject->job   ? subject->job
                               : subject->pod ? subject->pod
                                              : subject->group;
@@ -214,20 +200,19 @@ static int tell_json(struct subject *subject)
     if (json_at(subject->group, "status.explanation"))
         json_set(out, STR("explanation"),
                  json_clone(arena, json_at(subject->group, "status.explanation")));
-    json_write_pretty(&text, out);
-    return printf(STR_FMT "\n", STR_ARG(buf_str(&text))) < 0 ? -EIO : 0;
+    return out;
 }
 
 static int explain_run(struct invocation *invocation)
 {
-    const struct explain_values *values = invocation->values;
+    const struct look_values *values = invocation->values;
     struct str whole = str_from(invocation->args[0]);
     size_t slash = str_find(whole, '/');
     bool spaced = slash < whole.len;
     struct look look;
     struct err err = {0};
 
-    int r = look_open(&look, invocation->arena, &values->look, &err);
+    int r = look_open(&look, invocation->arena, values, &err);
     if (r == 0) {
         struct subject subject = {
             .look = &look,
@@ -236,8 +221,8 @@ static int explain_run(struct invocation *invocation)
         };
 
         r = find(&subject, &err);
-        if (r == 0 && values->output == OUTPUT_JSON)
-            r = tell_json(&subject);
+        if (r == 0 && values->output == LOOK_JSON)
+            look_print(values, NULL, record_of(&subject));
         else if (r == 0)
             tell(&subject);
         look_close(&look);
@@ -253,7 +238,7 @@ const struct command command_explain_wait = {
     .usage = "[NAMESPACE/]NAME",
     .example = "muster explain default/training",
     .options = explain_options,
-    .values_size = sizeof(struct explain_values),
+    .values_size = sizeof(struct look_values),
     .args_min = 1,
     .args_max = 1,
     .run = explain_run,

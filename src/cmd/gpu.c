@@ -3,8 +3,6 @@
 #include "api/kind.h"
 #include "api/quantity.h"
 #include "base/arena.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -25,20 +23,9 @@
 #define GPU          "nvidia.com/gpu"
 #define PORTION_FULL 1000000 /* a whole device, in millionths */
 
-struct gpu_values {
-    struct look_values look;
-    int output;
-};
-enum {
-    OUTPUT_TABLE,
-    OUTPUT_JSON,
-};
-static const char *const outputs[] = {"table", "json", NULL};
-
 static const struct option gpu_options[] = {
     LOOK_OPTIONS,
-    {"output", 'o', OPTION_CHOICE, offsetof(struct gpu_values, output), .fallback = "table",
-     .choices = outputs, .value = "FORMAT", .help = "a table for people, or JSON"},
+    LOOK_OUTPUT(look_tables, "table", "a table for people, or JSON"),
     {0},
 };
 
@@ -123,13 +110,12 @@ static void add_device(struct view *view, struct str node, int64_t device)
 static int gpu_run(struct invocation *invocation)
 {
     static const char *const headers[] = {"NODE", "GPU", "USED", "FREE", "BY", NULL};
-    _cleanup_(buf_done) struct buf out = {0};
     struct view view = {.arena = invocation->arena};
     struct look look;
     struct err err = {0};
 
-    const struct gpu_values *values = invocation->values;
-    int r = look_open(&look, invocation->arena, &values->look, &err);
+    const struct look_values *values = invocation->values;
+    int r = look_open(&look, invocation->arena, values, &err);
     if (r == 0) {
         r = look_all(&look, &kind_node, STR(""), &view.nodes, &err);
         if (r == 0)
@@ -150,13 +136,7 @@ static int gpu_run(struct invocation *invocation)
         for (int64_t device = 0; device < gpus; device++)
             add_device(&view, json_str_at(node, "metadata.name"), device);
     }
-    if (values->output == OUTPUT_JSON) {
-        json_write_pretty(&out, view.list);
-        buf_addc(&out, '\n');
-    } else {
-        table_write(&out, &view.table, true);
-    }
-    (void)fwrite(out.p, 1, out.len, stdout);
+    look_print(values, &view.table, view.list);
     return EXIT_SUCCESS;
 }
 
@@ -165,6 +145,6 @@ const struct command command_gpu = {
     .summary = "show every GPU, how much of it is free, and who uses it",
     .example = "muster gpu\nmuster gpu -o json",
     .options = gpu_options,
-    .values_size = sizeof(struct gpu_values),
+    .values_size = sizeof(struct look_values),
     .run = gpu_run,
 };

@@ -3,17 +3,24 @@
 #include "api/api.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/connect.h"
 #include "kube/kube.h"
+#include "tool/term.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <uv.h>
+
+const char *const look_tables[] = {"table", "json", NULL};
+const char *const look_texts[] = {"text", "json", NULL};
 
 struct question {
     struct look *look;
@@ -50,6 +57,21 @@ void look_close(struct look *look)
     kube_close(look->kube);
     (void)uv_run(&look->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&look->loop);
+}
+
+void look_print(const struct look_values *values,
+                const struct table *table,
+                const struct json *json)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    if (values->output == LOOK_JSON) {
+        json_write_pretty(&out, json);
+        buf_addc(&out, '\n');
+    } else if (table) {
+        table_write(&out, table, true);
+    }
+    (void)fwrite(out.p, 1, out.len, stdout);
 }
 
 static const struct json *keep(struct look *look, const struct object *object)

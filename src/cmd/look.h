@@ -13,6 +13,7 @@ struct json;
 struct kind;
 struct kube;
 struct option;
+struct table;
 
 /* look: what the commands that only look at the cluster share: one connection, lists read to the
  * end as if calls were synchronous. */
@@ -26,7 +27,15 @@ struct look {
 struct look_values {
     const char *kubeconfig;
     const char *context;
+    int output; /* enum look_output, for commands with LOOK_OUTPUT */
 };
+
+enum look_output {
+    LOOK_TEXT,
+    LOOK_JSON,
+};
+extern const char *const look_tables[]; /* LOOK_OUTPUT of a command that prints a table */
+extern const char *const look_texts[];  /* and of one that prints lines */
 
 /* The options that go with struct look_values, at its start. */
 #define LOOK_OPTIONS                                                              \
@@ -38,6 +47,13 @@ struct look_values {
             .value = "NAME", .help = "context in it (default: the current one)"   \
     }
 
+/* `forms` is look_tables or look_texts. */
+#define LOOK_OUTPUT(forms, first, text)                                          \
+    {                                                                            \
+        "output", 'o', OPTION_CHOICE, offsetof(struct look_values, output),      \
+            .fallback = first, .choices = forms, .value = "FORMAT", .help = text \
+    }
+
 struct look_list VEC_FIELDS(const struct json *);
 
 int look_open(struct look *look,
@@ -45,6 +61,10 @@ int look_open(struct look *look,
               const struct look_values *values,
               struct err *err);
 void look_close(struct look *look);
+/* What was found, to standard output: with -o json `json`, else `table`, which may be NULL. */
+void look_print(const struct look_values *values,
+                const struct table *table,
+                const struct json *json);
 /* All objects of a kind as trees, in the order the server tells them; `ns` empty: everywhere. */
 int look_all(struct look *look,
              const struct kind *kind,

@@ -1,8 +1,6 @@
 #include "api/kind.h"
 #include "api/quantity.h"
 #include "base/arena.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -24,20 +22,9 @@
 #define DEPTH_MAX 64
 #define BAR_WIDTH 20
 
-struct queues_values {
-    struct look_values look;
-    int output;
-};
-enum {
-    OUTPUT_TABLE,
-    OUTPUT_JSON,
-};
-static const char *const outputs[] = {"table", "json", NULL};
-
 static const struct option queues_options[] = {
     LOOK_OPTIONS,
-    {"output", 'o', OPTION_CHOICE, offsetof(struct queues_values, output), .fallback = "table",
-     .choices = outputs, .value = "FORMAT", .help = "a table for people, or JSON"},
+    LOOK_OUTPUT(look_tables, "table", "a table for people, or JSON"),
     {0},
 };
 
@@ -185,13 +172,12 @@ static int queues_run(struct invocation *invocation)
     static const char *const headers[] = {
         "QUEUE (GPUs)", "QUOTA", "LIMIT",   "FAIR SHARE", "ALLOCATED",
         "REQUESTED",    "",      "WAITING", NULL};
-    _cleanup_(buf_done) struct buf out = {0};
     struct view view = {.arena = invocation->arena};
     struct look look;
     struct err err = {0};
 
-    const struct queues_values *values = invocation->values;
-    int r = look_open(&look, invocation->arena, &values->look, &err);
+    const struct look_values *values = invocation->values;
+    int r = look_open(&look, invocation->arena, values, &err);
     if (r == 0) {
         r = look_all(&look, &kind_queue, STR(""), &view.queues, &err);
         if (r == 0)
@@ -205,13 +191,7 @@ static int queues_run(struct invocation *invocation)
     view.list = json_new_array(invocation->arena);
     table_init(&view.table, invocation->arena, headers);
     add_rows(&view, STR(""), 0);
-    if (values->output == OUTPUT_JSON) {
-        json_write_pretty(&out, view.list);
-        buf_addc(&out, '\n');
-    } else {
-        table_write(&out, &view.table, true);
-    }
-    (void)fwrite(out.p, 1, out.len, stdout);
+    look_print(values, &view.table, view.list);
     return EXIT_SUCCESS;
 }
 
@@ -222,6 +202,6 @@ const struct command command_queues = {
              "free to be claimed.",
     .example = "muster queues\nmuster queues -o json",
     .options = queues_options,
-    .values_size = sizeof(struct queues_values),
+    .values_size = sizeof(struct look_values),
     .run = queues_run,
 };
