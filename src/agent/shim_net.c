@@ -24,7 +24,7 @@ static int address_of(const struct records *pod, const char *name, uint32_t *ret
 
 static int connect_pod(const struct records *pod, struct netlink *outside, struct netlink *inside)
 {
-    uint32_t address, gateway;
+    uint32_t address = 0, gateway = 0;
     int r = address_of(pod, "net.address", &address);
     if (r == 0)
         r = address_of(pod, "net.gateway", &gateway);
