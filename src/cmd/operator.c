@@ -43,7 +43,6 @@ struct operator_values {
     struct scheduling_values scheduling;
     const char *cluster_domain;
     const char *launcher_image;
-    struct option_list without;
     const char *controllers;
     int64_t per_second;
     const char *listen;
@@ -74,8 +73,6 @@ static const struct option operator_options[] = {
      .value = "IMAGE",
      .help =
          "image that pods get muster-launch from: this one's (default: their own image has it)"},
-    {"without", 0, OPTION_LIST, offsetof(struct operator_values, without), .value = "CONTROLLER",
-     .help = "leave a controller off; may be given several times"},
     {"controllers", 0, OPTION_STR, offsetof(struct operator_values, controllers),
      .value = "[-]NAME,...",
      .help = "controllers to run: all but those with a minus, or only those without (default: "
@@ -190,8 +187,6 @@ static int choose_controllers(struct operator* op, struct err *err)
     const struct operator_values *values = op->values;
     int r = runner_choose(op->arena, str_from(values->controllers), &op->without, err);
 
-    for (size_t i = 0; r == 0 && i < values->without.count; i++)
-        VEC_PUSH(op->arena, &op->without, values->without.items[i]);
     VEC_PUSH(op->arena, &op->without, NULL);
     return r;
 }

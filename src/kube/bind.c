@@ -309,6 +309,8 @@ void kube_bind(struct api *api,
     if (kube->gangs)
         kube->gangs->prev = gang;
     kube->gangs = gang;
+    if (kube->closing)
+        return;     /* told by kube_close() */
     if (count == 0) /* done must not be called from here */
         uv_timer_start(gang->timer, on_timer, 0, 0);
     else
@@ -332,8 +334,14 @@ static void gang_free(struct kube_gang *gang)
     mem_free(gang);
 }
 
-void kube_gangs_free(struct kube *kube)
+void kube_gangs_close(struct kube *kube, const struct err *err)
 {
-    while (kube->gangs)
-        gang_free(kube->gangs);
+    while (kube->gangs) {
+        struct kube_gang *gang = kube->gangs;
+        api_done_fn *done = gang->done;
+        void *user = gang->user;
+
+        gang_free(gang);
+        done(user, &(struct api_result){.code = err->code, .err = err});
+    }
 }

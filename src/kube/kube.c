@@ -376,6 +376,10 @@ static void kube_call(struct api *api,
     /* A body of ours that is no JSON is for the server to refuse, in its words. */
     if (request->uid.len > 0 && guard(&arena, request, &body, &err) < 0)
         body = request->body;
+    if (kube->closing) { /* told by kube_close(), with the rest */
+        arena_done(&arena);
+        return;
+    }
     call->request =
         client_send(kube->client, &(struct client_request){
                                       .class = class_of(request),
@@ -456,12 +460,22 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret)
 
 void kube_close(struct kube *kube)
 {
+    struct err err = {0};
+
     if (!kube)
         return;
-    while (kube->calls)
-        call_free(kube->calls);
+    kube->closing = true;
     kube_watches_free(kube);
-    kube_gangs_free(kube);
+    (void)err_set(&err, -ECANCELED, "the connection to the API server is being closed");
+    kube_gangs_close(kube, &err);
+    while (kube->calls) {
+        struct kube_call *call = kube->calls;
+        api_done_fn *done = call->done;
+        void *user = call->user;
+
+        call_free(call);
+        done(user, &(struct api_result){.code = err.code, .err = &err});
+    }
     client_free(kube->client);
     kinds_free(kube->kinds);
     mem_free(kube);

@@ -70,5 +70,6 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret);
 /* Walk the objects of a kind that a watch of all namespaces, without selectors, has told so far;
  * start with *cursor = 0, NULL ends. The loop must not turn meanwhile. */
 const struct object *kube_known(const struct kube *kube, const struct kind *kind, size_t *cursor);
-/* Ends every call and watch without telling; the loop must turn once more before it is freed. */
+/* Ends every watch without telling, and every call and bind under way with -ECANCELED, told from
+ * here: it may have taken effect all the same. The loop must turn once more before it is freed. */
 void kube_close(struct kube *kube);

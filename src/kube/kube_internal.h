@@ -25,6 +25,7 @@ struct kube {
     struct kube_stats stats;
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */
+    bool closing;
 };
 
 /* ---- addresses ---- */
@@ -68,4 +69,5 @@ void kube_bind(struct api *api,
                size_t count,
                api_done_fn *done,
                void *user);
-void kube_gangs_free(struct kube *kube);
+/* Told of `err`, and forgotten. */
+void kube_gangs_close(struct kube *kube, const struct err *err);
