@@ -305,8 +305,7 @@ static bool fell_apart(const struct group *group)
 
 static void stale_group(struct sched *sched, struct group *group)
 {
-    int64_t grace =
-        group->spec.has_stale_grace ? group->spec.stale_grace_ms : sched->config.stale_grace_ms;
+    int64_t grace = group->has_stale_grace ? group->stale_grace_ms : sched->config.stale_grace_ms;
 
     if (!fell_apart(group))
         return;

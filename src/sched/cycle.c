@@ -22,8 +22,8 @@ bool group_eligible(const struct sched *sched, const struct group *group)
     const struct queue *queue = group->queue;
 
     (void)sched;
-    return group->known && queue && !queue->broken && !queue->children.count && !group->spec.held &&
-           str_eq(group->spec.pool, queue->spec.pool) && group_ready(group);
+    return group->known && queue && !queue->broken && !queue->children.count && !group->held &&
+           str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
 }
 
 void pending_order(struct sched *sched, struct order *order)
@@ -100,7 +100,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     nodes_ranked(sched);
     promises_forgotten(sched);
     if (sched->cycle % SWEEP_CYCLES == 0)
-        gnames_swept(sched);
+        names_swept(sched);
     queues_shared(sched);
     sched->trying = true;
     static void (*const actions[SCHED_ACTION_COUNT])(struct sched *) = {

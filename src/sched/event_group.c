@@ -29,7 +29,7 @@ uint32_t pod_find_set(const struct group *group, struct str subgroup)
 {
     if (!group->set_count)
         return SET_NONE;
-    if (!group->spec.subgroup_count)
+    if (!group->detail || !group->detail->subgroup_count)
         return 1;
     uint32_t set = set_find(group, subgroup);
     return set == SET_NONE && !subgroup.len ? set_find(group, STR("default")) : set;
@@ -46,20 +46,23 @@ static void set_adopt(struct group *group, uint32_t parent, uint32_t child)
     group->sets[parent].leaf = false;
 }
 
-/* Builds the tree: set 0 is the root, then the subgroups in their order. A subgroup whose parent is
+/* Builds the tree: set 0 is the root, then the subgroups in their order. `spec` is what is kept of
+ * it, where anything is. A subgroup whose parent is
  * unknown hangs below the root; circles cannot hang anywhere and are left out. */
-static void group_sets(struct group *group)
+static void group_sets(struct group *group, const struct sched_group *spec)
 {
-    const struct sched_group *spec = &group->spec;
+    static const struct sched_topology_want anywhere = {0};
     uint32_t count = (uint32_t)spec->subgroup_count;
 
-    mem_free(group->sets);
     group->set_count = count ? count + 1 : 2;
     group->sets = mem_alloc(group->set_count * sizeof(*group->sets));
-    group->sets[0] = (struct set){.min = spec->min_subgroup, .topology = spec->topology};
+    group->sets[0] = (struct set){.min = spec->min_subgroup,
+                                  .topology = group->detail ? &spec->topology : &anywhere};
     if (!count) {
-        group->sets[1] =
-            (struct set){.name = STR("default"), .leaf = true, .min = i64_max(1, spec->min_member)};
+        group->sets[1] = (struct set){.name = STR("default"),
+                                      .topology = &anywhere,
+                                      .leaf = true,
+                                      .min = i64_max(1, spec->min_member)};
         group->sets[0].first_child = 1;
         return;
     }
@@ -67,7 +70,7 @@ static void group_sets(struct group *group)
         group->sets[i + 1] = (struct set){.name = spec->subgroups[i].name,
                                           .leaf = true,
                                           .min = spec->subgroups[i].min_member,
-                                          .topology = spec->subgroups[i].topology};
+                                          .topology = &spec->subgroups[i].topology};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t parent = 0;
 
@@ -101,15 +104,41 @@ static void group_count(struct group *group)
     }
 }
 
+static void group_drop_spec(struct sched *sched, struct group *group)
+{
+    name_unref(sched, group->queue_name);
+    name_unref(sched, group->pool_name);
+    name_unref(sched, group->class_name);
+    group->queue_name = group->pool_name = group->class_name = NULL;
+    mem_free(group->detail);
+    group->detail = NULL;
+    mem_free(group->sets);
+    group->sets = NULL;
+    group->set_count = 0;
+}
+
 void sched_put_group(struct sched *sched, const struct sched_group *spec)
 {
     struct group *group = group_get(sched, spec->ns, spec->name, true);
 
     group_weigh(group, -1);
     group_unlink(group);
-    mem_free(group->block);
-    pack_group(spec, &group->spec, &group->block);
+    group_drop_spec(sched, group);
+    if (!str_eq(group->ns, spec->ns)) /* its pods named another namespace */
+        group_call(sched, group, spec->ns, spec->name);
     group->known = true;
+    group->queue_name = name_get(sched, spec->queue);
+    group->pool_name = name_get(sched, spec->pool);
+    group->class_name = name_get(sched, spec->priority_class);
+    group->created_ms = spec->created_ms;
+    group->own_priority = spec->priority;
+    group->has_priority = spec->has_priority;
+    group->stale_grace_ms = spec->stale_grace_ms;
+    group->has_stale_grace = spec->has_stale_grace;
+    group->held = spec->held;
+    group->preemptibility = spec->preemptibility;
+    if (spec->subgroup_count || spec->topology.topology.len)
+        group->detail = pack_group(spec);
     if (spec->last_start_ms)
         group->last_start_ms = spec->last_start_ms;
     group->stale_since_ms = spec->stale_since_ms;
@@ -117,7 +146,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
         group->in_stale = true;
         VEC_PUSH(NULL, &sched->stale, group);
     }
-    group_sets(group);
+    group_sets(group, group->detail ? group->detail : spec);
     group_count(group);
     group_resolve(sched, group);
     room_grew(sched);
@@ -134,14 +163,13 @@ void group_free(struct sched *sched, struct group *group)
         }
     map_remove(&sched->groups_by_key, group->key);
     VEC_DONE(&group->pods);
-    mem_free(group->sets);
-    mem_free(group->block);
-    heap_str_free(group->key);
+    group_drop_spec(sched, group);
     heap_str_free(group->ns);
-    heap_str_free(group->name);
-    heap_str_free(group->message);
-    heap_str_free(group->why_queue);
-    mem_free(group->why);
+    if (group->told) {
+        heap_str_free(group->told->message);
+        heap_str_free(group->told->queue);
+    }
+    mem_free(group->told);
     mem_free(group->failure);
     mem_free(group);
 }
@@ -163,12 +191,10 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     if (group->in_strays == LIST_NONE)
         group_stray(sched, group);
     group->known = false;
-    group->spec = (struct sched_group){0};
-    mem_free(group->block);
-    group->block = NULL;
-    mem_free(group->sets);
-    group->sets = NULL;
-    group->set_count = 0;
+    group_drop_spec(sched, group);
+    group->created_ms = 0;
+    group->has_priority = group->has_stale_grace = group->held = false;
+    group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);
     sched->changed = true;
     group_release(sched, group);

@@ -116,7 +116,7 @@ static void pod_take_claims(struct sched *sched, struct pod *pod, const struct s
 static void pod_names_dropped(struct sched *sched, struct pod *pod)
 {
     for (int64_t i = 0; pod->share_names && i < pod->shape->devices; i++)
-        gname_unref(sched, pod->share_names[i]);
+        name_unref(sched, pod->share_names[i]);
     mem_free(pod->share_names);
     pod->share_names = NULL;
 }
@@ -213,10 +213,10 @@ static uint8_t pod_open_shares(struct sched *sched,
 
     if (!pod->shape->shared || !node)
         return 0;
-    pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(struct gname *));
+    pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(struct name *));
     for (uint8_t i = 0; i < count; i++) {
         if (i < spec->gpu_group_count && spec->gpu_groups[i].len)
-            pod->share_names[i] = gname_get(sched, spec->gpu_groups[i]);
+            pod->share_names[i] = name_get(sched, spec->gpu_groups[i]);
         slots[i] = share_open(node, pod->share_names[i]);
         pod->named_shares[i] = slots[i];
     }

@@ -259,9 +259,10 @@ static enum sched_reason reason_of(struct matter *matter)
         return SCHED_REASON_NO_GROUP;
     if (!queue)
         return SCHED_REASON_NO_QUEUE;
-    if (queue->broken || queue->children.count || !str_eq(group->spec.pool, queue->spec.pool))
+    if (queue->broken || queue->children.count ||
+        !str_eq(name_text(group->pool_name), queue->spec.pool))
         return SCHED_REASON_QUEUE_BROKEN;
-    if (group->spec.held)
+    if (group->held)
         return SCHED_REASON_HELD;
     if (!group_ready(group)) {
         matter->why.missing = lacking_pods(group, &set);
@@ -367,10 +368,11 @@ static struct str broken_text(const struct matter *matter)
     if (queue->children.count)
         return str_printf(arena, "queue " STR_FMT " has queues below it; submit to one of them",
                           STR_ARG(queue->name));
-    return str_printf(
-        arena,
-        "queue " STR_FMT " belongs to node pool \"" STR_FMT "\", the pod group to \"" STR_FMT "\"",
-        STR_ARG(queue->name), STR_ARG(queue->spec.pool), STR_ARG(matter->group->spec.pool));
+    return str_printf(arena,
+                      "queue " STR_FMT " belongs to node pool \"" STR_FMT
+                      "\", the pod group to \"" STR_FMT "\"",
+                      STR_ARG(queue->name), STR_ARG(queue->spec.pool),
+                      STR_ARG(name_text(matter->group->pool_name)));
 }
 
 static struct str not_ready_text(const struct matter *matter)
@@ -432,7 +434,7 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
         return str_printf(arena, "pod group " STR_FMT " does not exist yet", STR_ARG(group->name));
     case SCHED_REASON_NO_QUEUE:
         return str_printf(arena, "queue \"" STR_FMT "\" does not exist",
-                          STR_ARG(group->spec.queue));
+                          STR_ARG(name_text(group->queue_name)));
     case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
     case SCHED_REASON_HELD:
         return STR("held back by schedulingBackoff until its node pool changes");
@@ -483,7 +485,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
     for (int s = 0; s < ST_COUNT; s++)
         digest = mixed(digest, (uint64_t)group->count[s]);
     digest = mixed(digest, group_kept(sched, group));
-    digest = mixed(digest, group->spec.held);
+    digest = mixed(digest, group->held);
     if (!failure || failure->cycle != sched->cycle)
         return digest;
     digest = mixed(digest, failure->reason);
@@ -516,25 +518,26 @@ bool explain_group(struct sched *sched, struct group *group)
     uint64_t digest = digest_of(sched, group);
     struct matter matter = {.sched = sched, .group = group};
 
-    if (group->why && group->why_digest == digest &&
-        sched->now_ms < group->why->at_ms + SCHED_WHY_MS)
+    struct told *told = group->told;
+
+    if (told && told->digest == digest && sched->now_ms < told->why.at_ms + SCHED_WHY_MS)
         return false;
+    if (!told)
+        told = group->told = MEM_NEW(struct told);
     if (group->failure && group->failure->cycle == sched->cycle)
         matter.failure = group->failure;
     fill_amounts(&matter);
     matter.why.reason = reason_of(&matter);
     matter.why.at_ms = sched->now_ms;
     struct str message = sentence(&matter, matter.why.reason);
-    bool changed = !str_eq(group->message, message);
-    if (!group->why)
-        group->why = MEM_NEW(struct sched_why);
-    *group->why = matter.why;
-    group->why_digest = digest;
-    heap_str_free(group->why_queue);
-    group->why_queue = matter.queue ? heap_str(matter.queue->name) : STR_NONE;
+    bool changed = !str_eq(told->message, message);
+    told->why = matter.why;
+    told->digest = digest;
+    heap_str_free(told->queue);
+    told->queue = matter.queue ? heap_str(matter.queue->name) : STR_NONE;
     if (changed) {
-        heap_str_free(group->message);
-        group->message = heap_str(message);
+        heap_str_free(told->message);
+        told->message = heap_str(message);
     }
     return changed;
 }

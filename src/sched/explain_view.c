@@ -139,16 +139,17 @@ bool sched_explain(const struct sched *sched,
                   sched_key(text, sizeof(text), QUIRK(sched, GROUP_BY_NAME) ? STR_NONE : ns, name))
             : NULL;
 
-    if (!group || !group->why || group->told_in != sched->cycle)
+    if (!group || !group->told || group->told_in != sched->cycle)
         return false;
     *ret = (struct sched_explanation){.ns = str_dup(arena, group->ns),
                                       .group = str_dup(arena, group->name),
-                                      .queue = str_dup(arena, group->spec.queue),
-                                      .message = str_dup(arena, group->message),
-                                      .why = *group->why,
+                                      .queue = str_dup(arena, name_text(group->queue_name)),
+                                      .message = str_dup(arena, group->told->message),
+                                      .why = group->told->why,
                                       .since_ms = group_waits_since(group)};
-    (void)sched_queue_view(sched, group->why_queue.len ? group->why_queue : group->spec.queue,
-                           &ret->numbers);
+    (void)sched_queue_view(
+        sched, group->told->queue.len ? group->told->queue : name_text(group->queue_name),
+        &ret->numbers);
     if (group_kept(sched, group)) {
         ret->kept_since_ms = group->kept_since_ms;
         ret->kept_start_ms = group->kept_start_ms;

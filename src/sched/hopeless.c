@@ -98,7 +98,7 @@ static bool too_few_domains(struct search *search, const struct pod *pod)
 
 static bool too_large_together(struct search *search, const struct pod *pod)
 {
-    const struct sched_topology_want *want = &search->group->sets[0].topology;
+    const struct sched_topology_want *want = search->group->sets[0].topology;
     size_t values = 0;
 
     if (!want->topology.len || !want->required.len)
@@ -125,7 +125,7 @@ bool search_hopeless(struct search *search)
 
     if (search->sched->config.plain || !alike(&search->tasks))
         return false;
-    if (search->tasks.count == 1 && !search->group->sets[0].topology.topology.len &&
+    if (search->tasks.count == 1 && !search->group->sets[0].topology->topology.len &&
         pod->shape->open)
         return false;
     return too_large(search, pod) || too_large_together(search, pod) ||

@@ -71,7 +71,7 @@ static void share_effect(struct node *node, const struct share *share, int64_t s
     }
 }
 
-uint8_t share_open(struct node *node, struct gname *name)
+uint8_t share_open(struct node *node, struct name *name)
 {
     uint32_t slot = 0;
 
@@ -210,7 +210,7 @@ static void queue_change(struct pod *pod, int64_t sign)
         }
 }
 
-static void group_change(struct pod *pod, int64_t sign)
+static void group_change(struct pod *pod, int32_t sign)
 {
     if (!pod->group || pod->set == SET_NONE)
         return;

@@ -339,9 +339,15 @@ void pack_node(const struct sched_node *node, struct sched_node *ret, void **ret
     PACK(node, fill_node);
 }
 
-void pack_group(const struct sched_group *group, struct sched_group *ret, void **ret_block)
+struct sched_group *pack_group(const struct sched_group *group)
 {
-    PACK(group, fill_group);
+    struct pack counting = {.used = sizeof(*group)};
+    (void)fill_group(&counting, group);
+    struct sched_group *packed = mem_alloc(counting.used);
+    struct pack filling = {.p = (char *)packed, .used = sizeof(*packed)};
+    *packed = fill_group(&filling, group);
+    assert(filling.used == counting.used);
+    return packed;
 }
 
 void pack_queue(const struct sched_queue *queue, struct sched_queue *ret, void **ret_block)

@@ -9,7 +9,8 @@
  * Each pack_*() runs its copy twice: once to count the bytes, once to fill the block. The result's
  * pointers lead into *ret_block, which the caller frees with mem_free(). */
 void pack_node(const struct sched_node *node, struct sched_node *ret, void **ret_block);
-void pack_group(const struct sched_group *group, struct sched_group *ret, void **ret_block);
+/* The spec itself is at the head of the block; the caller frees it with mem_free(). */
+struct sched_group *pack_group(const struct sched_group *group);
 void pack_queue(const struct sched_queue *queue, struct sched_queue *ret, void **ret_block);
 void pack_claim(const struct sched_claim *claim, struct sched_claim *ret, void **ret_block);
 void pack_topology(const struct sched_topology *topology,

@@ -83,17 +83,17 @@ static void name_shares(struct sched *sched, struct pod *pod)
         struct share *share = &node->shares[pod->shares[i]];
         char text[16];
 
-        struct gname *old = pod->share_names[i];
+        struct name *old = pod->share_names[i];
 
         pod->named_shares[i] = pod->shares[i];
         if (share->name) {
-            pod->share_names[i] = gname_get(sched, share->name->text);
+            pod->share_names[i] = name_get(sched, share->name->text);
         } else {
             (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
-            pod->share_names[i] = gname_get(sched, str_from(text));
+            pod->share_names[i] = name_get(sched, str_from(text));
             share_name(share, pod->share_names[i]);
         }
-        gname_unref(sched, old);
+        name_unref(sched, old);
     }
     pod->named_node = node;
 }
@@ -171,7 +171,7 @@ static struct str evict_message(struct sched *sched, const struct pod *pod)
                        : pod->action == SCHED_ACTION_RESERVE ? "gives back room that was kept for "
                                                              : "moved to make room for ";
     return str_printf(sched->arena, "%s" STR_FMT "/" STR_FMT " of queue " STR_FMT, what,
-                      STR_ARG(by->spec.ns), STR_ARG(by->spec.name), STR_ARG(by->spec.queue));
+                      STR_ARG(by->ns), STR_ARG(by->name), STR_ARG(name_text(by->queue_name)));
 }
 
 static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, bool moved)
@@ -182,8 +182,8 @@ static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, 
              (struct sched_evict){.pod = ref_of(sched, pod),
                                   .group = str_dup(sched->arena, pod->group->name),
                                   .action = pod->action,
-                                  .for_ns = by ? str_dup(sched->arena, by->spec.ns) : STR_NONE,
-                                  .for_group = by ? str_dup(sched->arena, by->spec.name) : STR_NONE,
+                                  .for_ns = by ? str_dup(sched->arena, by->ns) : STR_NONE,
+                                  .for_group = by ? str_dup(sched->arena, by->name) : STR_NONE,
                                   .moved = moved,
                                   .message = evict_message(sched, pod)});
 }
@@ -229,12 +229,12 @@ static void emit_group(struct sched *sched, struct plan *plan, struct group *gro
         return;
     group->told_in = sched->cycle;
     waiting.changed = explain_group(sched, group);
-    waiting.message = str_dup(sched->arena, group->message);
-    waiting.why = *group->why;
-    waiting.reason = group->why->reason;
+    waiting.message = str_dup(sched->arena, group->told->message);
+    waiting.why = group->told->why;
+    waiting.reason = group->told->why.reason;
     waiting.ns = str_dup(sched->arena, group->ns);
     waiting.group = str_dup(sched->arena, group->name);
-    waiting.queue = str_dup(sched->arena, group->spec.queue);
+    waiting.queue = str_dup(sched->arena, name_text(group->queue_name));
     waiting.pending_pods = (uint32_t)waits;
     waiting.since_ms = group_waits_since(group);
     VEC_PUSH(sched->arena, &plan->waiting, waiting);

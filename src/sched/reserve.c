@@ -135,7 +135,7 @@ static void resume_reserved(struct sched *sched, bool anywhere)
 /* ---- who has waited long enough ---- */
 int64_t group_waits_since(const struct group *group)
 {
-    int64_t since = group->spec.created_ms;
+    int64_t since = group->created_ms;
 
     for (size_t i = 0; i < group->pods.count; i++)
         if (group->pods.items[i]->status == ST_PENDING)
@@ -322,7 +322,7 @@ static void find_spots(struct sched *sched,
                        struct choice *choice)
 {
     const struct pool *pool = group->queue->pool;
-    const struct sched_topology_want *want = &group->sets[0].topology;
+    const struct sched_topology_want *want = group->sets[0].topology;
     uint32_t res = tasks->items[0]->gpus || tasks->items[0]->shape->shared ? RES_GPU : RES_CPU;
 
     choice->spots = ARENA_ARRAY(sched->arena, struct spot, pool->nodes.count + 1);

@@ -36,7 +36,7 @@ struct sched *sched_new(const struct sched_config *config)
     struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
                           &sched->queues_by_name, &sched->classes,     &sched->topologies,
                           &sched->claims,         &sched->shapes,      &sched->pools_by_name,
-                          &sched->gnames,         &sched->resource_ids};
+                          &sched->names,          &sched->resource_ids};
     const struct str names[] = {STR("cpu"), STR("memory"), STR("nvidia.com/gpu"), STR("pods")};
 
     sched->config = *config;
@@ -133,7 +133,7 @@ void sched_free(struct sched *sched)
     if (!sched)
         return;
     objects_free(sched);
-    gnames_swept(sched);
+    names_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];
         VEC_DONE(&pool->nodes);
@@ -146,7 +146,7 @@ void sched_free(struct sched *sched)
     struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
                           &sched->queues_by_name, &sched->classes,     &sched->topologies,
                           &sched->claims,         &sched->shapes,      &sched->pools_by_name,
-                          &sched->gnames,         &sched->resource_ids};
+                          &sched->names,          &sched->resource_ids};
     for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
         map_done(maps[i]);
     VEC_DONE(&sched->nodes);

@@ -200,8 +200,8 @@ static void spare(struct pod_vec *evicted)
 
 static bool simple_group(const struct group *group)
 {
-    return group->set_count == 2 && !group->sets[0].topology.topology.len &&
-           !group->sets[1].topology.topology.len;
+    return group->set_count == 2 && !group->sets[0].topology->topology.len &&
+           !group->sets[1].topology->topology.len;
 }
 
 /* A single pod like one that found no room in this round, which only ever fills up. */

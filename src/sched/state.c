@@ -80,50 +80,6 @@ uint32_t res_id(struct sched *sched, struct str name)
     return (uint32_t)id;
 }
 
-struct gname *gname_get(struct sched *sched, struct str text)
-{
-    struct gname *name = map_get(&sched->gnames, text);
-
-    if (!name) {
-        name = MEM_NEW(struct gname);
-        name->text = heap_str(text);
-        map_set(&sched->gnames, name->text, name);
-    }
-    name->refs++;
-    return name;
-}
-
-void gnames_swept(struct sched *sched)
-{
-    MAP_FOREACH(&sched->gnames, entry) {
-        struct gname *name = entry->value;
-
-        if (name->refs)
-            continue;
-        map_remove(&sched->gnames, name->text);
-        heap_str_free(name->text);
-        mem_free(name);
-    }
-}
-
-void share_name(struct share *share, struct gname *name)
-{
-    if (name)
-        name->refs++;
-    if (share->name)
-        share->name->refs--;
-    share->name = name;
-}
-
-void gname_unref(struct sched *sched, struct gname *name)
-{
-    if (!name || --name->refs)
-        return;
-    map_remove(&sched->gnames, name->text);
-    heap_str_free(name->text);
-    mem_free(name);
-}
-
 struct pool *pool_get(struct sched *sched, struct str name)
 {
     struct pool *pool = map_get(&sched->pools_by_name, name);
@@ -173,6 +129,22 @@ struct queue *queue_get(struct sched *sched, struct str name, bool make)
     return queue;
 }
 
+/* Calls the group ns/name. Its key leaves the namespace out where that does not count. */
+void group_call(struct sched *sched, struct group *group, struct str ns, struct str name)
+{
+    struct str old = group->ns;
+    size_t len = ns.len + 1 + name.len;
+    char *text = mem_alloc(len + 1);
+
+    (void)sched_key(text, len + 1, ns, name);
+    group->ns = (struct str){text, ns.len};
+    group->name = (struct str){text + ns.len + 1, name.len};
+    group->key = QUIRK(sched, GROUP_BY_NAME) ? (struct str){text + ns.len, name.len + 1}
+                                             : (struct str){text, len};
+    map_set(&sched->groups_by_key, group->key, group);
+    heap_str_free(old);
+}
+
 struct group *group_get(struct sched *sched, struct str ns, struct str name, bool make)
 {
     char text[KEY_BYTES];
@@ -184,13 +156,10 @@ struct group *group_get(struct sched *sched, struct str ns, struct str name, boo
         return group;
     group = MEM_NEW(struct group);
     group->id = ++sched->group_next_id;
-    group->key = heap_str(key);
-    group->ns = heap_str(ns);
-    group->name = heap_str(name);
     group->in_pending = group->in_active = group->in_queue = group->in_frail = LIST_NONE;
     group->in_strays = (uint32_t)sched->strays.count;
     VEC_PUSH(NULL, &sched->strays, group);
-    map_set(&sched->groups_by_key, group->key, group);
+    group_call(sched, group, ns, name);
     return group;
 }
 
@@ -457,11 +426,10 @@ void group_charge_core(struct group *group)
 static int64_t class_priority(struct sched *sched, const struct group *group)
 {
     const struct sched_priority_class *class =
-        group->spec.priority_class.len ? map_get(&sched->classes, group->spec.priority_class)
-                                       : NULL;
+        group->class_name ? map_get(&sched->classes, group->class_name->text) : NULL;
 
-    if (group->spec.has_priority)
-        return group->spec.priority;
+    if (group->has_priority)
+        return group->own_priority;
     if (class)
         return class->value;
     MAP_FOREACH(&sched->classes, entry) {
@@ -474,15 +442,16 @@ static int64_t class_priority(struct sched *sched, const struct group *group)
 
 void group_resolve(struct sched *sched, struct group *group)
 {
-    struct queue *queue = group->known ? queue_get(sched, group->spec.queue, false) : NULL;
+    struct queue *queue =
+        group->known ? queue_get(sched, name_text(group->queue_name), false) : NULL;
 
     group_weigh(group, -1);
     group_unlink(group);
     group->priority = class_priority(sched, group);
-    group->semi = group->spec.preemptibility == SCHED_SEMI_PREEMPTIBLE;
-    group->preemptible = group->spec.preemptibility == SCHED_BY_PRIORITY
+    group->semi = group->preemptibility == SCHED_SEMI_PREEMPTIBLE;
+    group->preemptible = group->preemptibility == SCHED_BY_PRIORITY
                              ? group->priority < PRIORITY_FIXED
-                             : group->spec.preemptibility != SCHED_NON_PREEMPTIBLE;
+                             : group->preemptibility != SCHED_NON_PREEMPTIBLE;
     group_unstray(sched, group);
     if (!queue || !queue->known)
         group_stray(sched, group);

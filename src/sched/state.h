@@ -83,9 +83,9 @@ struct shape {
     const struct pool *counted_pool;
 };
 
-/* The name of a shared device. Pods and shares hold references. A share that ends may leave a name
- * with none behind; gnames_swept() frees it. */
-struct gname {
+/* A text that many objects name: queues, labels, shared devices. Kept once, with references. A
+ * share that ends may leave a name with none behind; names_swept() frees it. */
+struct name {
     struct str text;
     uint32_t refs;
 };
@@ -93,7 +93,7 @@ struct gname {
 /* One shared device of a node. Memory in MiB. */
 struct share {
     bool live;
-    struct gname *name; /* NULL: opened by the plan under way, not named yet */
+    struct name *name; /* NULL: opened by the plan under way, not named yet */
     int64_t allocated;
     int64_t releasing;
     int64_t pipelined;
@@ -189,8 +189,8 @@ struct pod {
     struct group *evicted_for;
     struct node *named_node; /* share_names name the slots named_shares there */
     uint8_t named_shares[SHARE_DEVICES_MAX];
-    struct gname **share_names; /* shared pods: one per device, NULL entries: not named yet */
-    const uint32_t *devices;    /* numbers of its whole devices, where known */
+    struct name **share_names; /* shared pods: one per device, NULL entries: not named yet */
+    const uint32_t *devices;   /* numbers of its whole devices, where known */
     size_t device_count;
     uint32_t *plan_devices; /* heap: numbers given by a plan that is not confirmed yet */
 };
@@ -199,34 +199,53 @@ struct pod {
 /* A subgroup: an inner one has children, a leaf has pods. Set 0 is the root. A group without
  * subgroups has the root and one leaf. */
 struct set {
-    struct str name;
+    struct str name;                            /* in the group's spec */
+    const struct sched_topology_want *topology; /* the same; never NULL */
+    int64_t min; /* leaf: pods; inner: children that must start, 0 all */
     uint32_t parent;
     uint32_t first_child, next; /* 0: none */
+    int32_t count[ST_COUNT];    /* leaf: pods by status */
+    int32_t taken;              /* pods that the search under way has proposed as victims */
     bool leaf;
-    int64_t min; /* leaf: pods; inner: children that must start, 0 all */
-    struct sched_topology_want topology;
-    int64_t count[ST_COUNT]; /* leaf: pods by status */
-    int64_t taken;           /* pods that the search under way has proposed as victims */
+};
+
+/* What was last said of a group that waited, heap. */
+struct told {
+    struct sched_why why;
+    struct str message; /* heap */
+    struct str queue;   /* heap: that stands in the way; empty: its own */
+    uint64_t digest;    /* of what the record was worked out from */
 };
 
 struct group {
-    uint32_t id; /* its own for as long as the core lives */
-    struct str ns;
-    struct str name;
+    uint32_t id;    /* its own for as long as the core lives */
     struct str key; /* ns/name */
-    bool known;     /* false: only named by pods so far */
-    void *block;    /* the memory behind the spec */
-    struct sched_group spec;
+    struct str ns;  /* heap; name and key lie behind it */
+    struct str name;
+    bool known; /* false: only named by pods so far */
+    /* What it asks for. NULL names are empty ones. */
+    struct name *queue_name;
+    struct name *pool_name;
+    struct name *class_name;
+    int64_t created_ms;
+    int64_t own_priority; /* instead of the class's, with has_priority */
+    int64_t stale_grace_ms;
+    bool has_priority;
+    bool has_stale_grace;
+    bool held;
+    bool preemptible;
+    bool semi;
+    enum sched_preemptibility preemptibility : 8;
+    struct sched_group
+        *detail; /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
     struct set *sets;
     uint32_t set_count;
     VEC(struct pod *) pods;
     struct queue *queue; /* NULL: does not exist */
     int64_t priority;
-    int64_t counted_priority; /* under which queue->priorities counts it */
-    bool preemptible;
-    bool semi;
+    int64_t counted_priority;      /* under which queue->priorities counts it */
     int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
-    int64_t count[ST_COUNT];       /* pods in some set, by status */
+    int32_t count[ST_COUNT];       /* pods in some set, by status */
     uint32_t in_queue;             /* index in queue->groups */
     uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
     uint32_t in_active;
@@ -239,10 +258,7 @@ struct group {
     int sorted_elastic;
     int64_t stale_since_ms;
     int64_t last_start_ms;
-    struct str message;      /* heap: what the last plan said */
-    struct sched_why *why;   /* heap: the record of it; NULL: it does not wait */
-    struct str why_queue;    /* heap: the queue that stands in the way; empty: its own */
-    uint64_t why_digest;     /* of what the record was worked out from */
+    struct told *told;       /* NULL: it never waited */
     bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
     uint32_t resumed_in;     /* when its reservation was last looked at */
     uint32_t kept_in;        /* last cycle in which room was kept for it */
@@ -355,7 +371,7 @@ struct sched {
     struct sched_config config;
     struct arena config_arena;
     struct map nodes_by_name, pods_by_key, groups_by_key, queues_by_name, classes, topologies,
-        claims, shapes, pools_by_name, gnames;
+        claims, shapes, pools_by_name, names;
     VEC(struct node *) nodes; /* by slot; NULL holes */
     VEC(struct queue *) queues;
     VEC(struct pool *) pools;
@@ -416,13 +432,11 @@ struct node *node_get(struct sched *sched, struct str name, bool make);
 struct pool *pool_get(struct sched *sched, struct str name);
 struct queue *queue_get(struct sched *sched, struct str name, bool make);
 struct group *group_get(struct sched *sched, struct str ns, struct str name, bool make);
+/* Names it; the memory is the group's. */
+void group_call(struct sched *sched, struct group *group, struct str ns, struct str name);
 struct str sched_key(char *out, size_t size, struct str ns, struct str name);
 struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
 struct claim *claim_get(struct sched *sched, struct str ns, struct str name, bool make);
-struct gname *gname_get(struct sched *sched, struct str text); /* with a reference */
-void gname_unref(struct sched *sched, struct gname *name);
-void gnames_swept(struct sched *sched);
-void share_name(struct share *share, struct gname *name);
 struct str heap_str(struct str s); /* an owned copy; free .p with mem_free() */
 void nodes_ranked(struct sched *sched);
 /* Links queues to parents and groups to queues again, and sums up what they use. */
@@ -446,6 +460,15 @@ void heap_str_free(struct str s);
 void pod_ask(const struct sched *sched, struct pod *pod);
 void pod_reclaimed(struct sched *sched, struct pod *pod);
 void topology_cache_free(struct topology_cache *cache);
+
+/* names.c */
+struct name *name_get(struct sched *sched, struct str text); /* with a reference; NULL for "" */
+void name_unref(struct sched *sched, struct name *name);     /* NULL is allowed */
+struct str name_text(const struct name *name);
+/* Frees what nobody refers to. */
+void names_swept(struct sched *sched);
+/* The name of a shared device, NULL: none. */
+void share_name(struct share *share, struct name *name);
 
 /* shape.c */
 struct shape *shape_get(struct sched *sched, const struct sched_pod *pod);
@@ -482,7 +505,7 @@ void pod_charge(const struct sched *sched,
                 const struct node *node,
                 int64_t ret[static SCHED_RESOURCES]);
 int64_t share_memory(const struct pod *pod, const struct node *node);
-uint8_t share_open(struct node *node, struct gname *name);
+uint8_t share_open(struct node *node, struct name *name);
 
 /* nodeindex.c */
 void index_update(struct sched *sched, struct node *node);

@@ -447,7 +447,7 @@ bool topology_subsets(struct sched *sched,
                       struct node_sets *ret,
                       struct failure *failure)
 {
-    const struct sched_topology_want *want = &group->sets[set].topology;
+    const struct sched_topology_want *want = group->sets[set].topology;
     const struct topology *topology = NULL;
 
     if (!want->topology.len || (!want->required.len && !want->preferred.len)) {

@@ -99,7 +99,7 @@ static int verify_node(const struct sched *sched, const struct node *node, struc
 /* ---- queues and groups ---- */
 static int verify_group(const struct group *group, struct err *err)
 {
-    int64_t count[ST_COUNT] = {0};
+    int32_t count[ST_COUNT] = {0};
     int64_t core[SCHED_RESOURCES];
 
     for (size_t i = 0; i < group->pods.count; i++) {
