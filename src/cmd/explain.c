@@ -109,18 +109,17 @@ static void explain_queue(struct subject *subject, struct str name)
              str_printf(arena, STR_FMT " does not exist; see: muster queues", STR_ARG(name)));
         return;
     }
-    const struct json *share = json_at(queue, "spec.resources.gpu");
     const struct json *status = json_get(queue, "status");
     line("Queue",
          str_printf(arena,
                     STR_FMT ": holds " STR_FMT " GPUs, asks for " STR_FMT ", fair share " STR_FMT
-                            ", quota " STR_FMT ", limit " STR_FMT " (-1: unlimited)",
+                            ", quota " STR_FMT ", limit " STR_FMT,
                     STR_ARG(name),
                     STR_ARG(json_str(json_get(json_get(status, "allocated"), "nvidia.com/gpu"))),
                     STR_ARG(json_str(json_get(json_get(status, "requested"), "nvidia.com/gpu"))),
                     STR_ARG(json_str(json_get(json_get(status, "fairShare"), "nvidia.com/gpu"))),
-                    STR_ARG(json_number_text(json_get(share, "quota"))),
-                    STR_ARG(json_number_text(json_get(share, "limit")))));
+                    STR_ARG(look_queue_share(arena, queue, "quota")),
+                    STR_ARG(look_queue_share(arena, queue, "limit"))));
 }
 
 /* What the scheduler recorded beside its sentence: how nodes turn the pods away, what would help,
@@ -172,7 +171,8 @@ static void tell(struct subject *subject)
                              (long long)json_i64_or(json_at(subject->group, "status.running"), 0),
                              (long long)json_i64_or(json_at(subject->group, "status.pending"), 0)));
     struct str why = json_str_at(subject->group, "status.message");
-    line("Waits", why);
+    if (!str_eq(why, json_str_at(what, "status.message")))
+        line("Waits", why);
     JSON_FOREACH(json_at(subject->group, "status.schedulingConditions.0.reasons"), reason)
         line("Reason", json_str(json_get(reason, "reason")));
     explain_queue(subject, json_str_at(subject->group, "spec.queue"));

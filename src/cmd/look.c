@@ -151,3 +151,13 @@ int look_one(struct look *look,
     *ret = question.one;
     return 0;
 }
+
+struct str look_queue_share(struct arena *arena, const struct json *queue, const char *field)
+{
+    const struct json *value = json_get(json_at(queue, "spec.resources.gpu"), field);
+    struct str text = json_number_text(value);
+
+    if (!text.len)
+        return STR("-");
+    return str_is(text, "-1") ? STR("unlimited") : str_dup(arena, text);
+}

@@ -78,3 +78,6 @@ int look_one(struct look *look,
              struct str name,
              const struct json **ret,
              struct err *err);
+/* What a queue's spec says of its GPUs in `field` (quota, limit): "-" when nothing, "unlimited"
+ * for -1. */
+struct str look_queue_share(struct arena *arena, const struct json *queue, const char *field);

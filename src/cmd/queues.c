@@ -41,16 +41,6 @@ static struct str name_of(const struct json *object)
     return json_str_at(object, "metadata.name");
 }
 
-static struct str share(struct arena *arena, const struct json *queue, const char *field)
-{
-    const struct json *value = json_get(json_at(queue, "spec.resources.gpu"), field);
-    struct str text = json_number_text(value);
-
-    if (!text.len)
-        return STR("-");
-    return str_is(text, "-1") ? STR("unlimited") : str_dup(arena, text);
-}
-
 /* In hundredths of a GPU; -1: unlimited. */
 static int64_t hundredths(const struct json *queue, const char *field)
 {
@@ -155,8 +145,8 @@ static void add_rows(struct view *view, struct str parent, size_t depth)
         int indent = depth * 2 < sizeof(blanks) ? (int)(depth * 2) : (int)sizeof(blanks) - 1;
         table_add(&view->table,
                   str_printf(view->arena, "%.*s" STR_FMT, indent, blanks, STR_ARG(name_of(queue))));
-        table_add(&view->table, share(view->arena, queue, "quota"));
-        table_add(&view->table, share(view->arena, queue, "limit"));
+        table_add(&view->table, look_queue_share(view->arena, queue, "quota"));
+        table_add(&view->table, look_queue_share(view->arena, queue, "limit"));
         table_add(&view->table, amount(view->arena, queue, "fairShare"));
         table_add(&view->table, amount(view->arena, queue, "allocated"));
         table_add(&view->table, amount(view->arena, queue, "requested"));
