@@ -50,8 +50,8 @@ static void open_cluster(struct bench *bench, uint32_t actions)
 
     sched_config_default(&config);
     config.quirks = bench->mimic ? SCHED_QUIRKS_ALL : SCHED_QUIRKS_NONE;
-    config.actions = actions;
-    config.consolidate_max = -1;
+    config.policy.actions = actions;
+    config.policy.consolidate_max = -1;
     bench->sched = sched_new(&config);
 }
 

@@ -36,11 +36,11 @@ int scheduling_config(const struct scheduling_values *values,
 
     sched_config_default(&sched);
     sched.queue_label = str_from(values->queue_label_key);
-    sched.gpu_strategy = values->gpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
-    sched.cpu_strategy = values->cpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
-    sched.stale_grace_ms = values->stale_grace_ms;
-    sched.preempt_min_runtime_ms = values->preempt_min_runtime_ms;
-    sched.reclaim_min_runtime_ms = values->reclaim_min_runtime_ms;
+    sched.policy.gpu_strategy = values->gpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
+    sched.policy.cpu_strategy = values->cpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
+    sched.policy.stale_grace_ms = values->stale_grace_ms;
+    sched.policy.preempt_min_runtime_ms = values->preempt_min_runtime_ms;
+    sched.policy.reclaim_min_runtime_ms = values->reclaim_min_runtime_ms;
     for (size_t i = 0; i < values->quirks.count; i++) {
         int r = add_quirk(values->quirks.items[i], &sched.quirks, err);
         if (r < 0)

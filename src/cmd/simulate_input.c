@@ -347,16 +347,17 @@ static int load_config(struct sim *sim, const char *path, const struct json *fro
         sim->config.quirks |= UINT64_C(1) << i;
     }
     if (json_bool_or(json_get(from, "spread"), false))
-        sim->config.gpu_strategy = sim->config.cpu_strategy = SCHED_SPREAD;
-    (void)time_parse_duration(json_str(json_get(from, "staleGrace")), &sim->config.stale_grace_ms);
+        sim->config.policy.gpu_strategy = sim->config.policy.cpu_strategy = SCHED_SPREAD;
+    (void)time_parse_duration(json_str(json_get(from, "staleGrace")),
+                              &sim->config.policy.stale_grace_ms);
     (void)time_parse_duration(json_str(json_get(from, "reserveAfter")),
-                              &sim->config.reserve_after_ms);
+                              &sim->config.policy.reserve_after_ms);
     if (actions)
-        sim->config.actions = 0;
+        sim->config.policy.actions = 0;
     JSON_FOREACH(actions, action)
         for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
             if (str_is(json_str(action), sched_action_word((enum sched_action)i)))
-                sim->config.actions |= 1U << i;
+                sim->config.policy.actions |= 1U << i;
     return 0;
 }
 

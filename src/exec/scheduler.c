@@ -174,22 +174,9 @@ static bool may_bind(void *user, struct str ns, struct str group)
 
 static bool keeps_starts(void *user)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
     const struct scheduler *scheduler = user;
-    const struct sched_config *config = sched_config(scheduler->core);
-    const struct object *queue;
-    size_t cursor = 0;
 
-    if (config->preempt_min_runtime_ms > 0 || config->reclaim_min_runtime_ms > 0)
-        return true;
-    while ((queue = cache_next(scheduler->cache, &kind_queue, STR(""), &cursor))) {
-        const struct json *spec = json_get(object_json(queue, &arena), "spec");
-
-        if (json_str_at(spec, "preemptMinRuntime").len ||
-            json_str_at(spec, "reclaimMinRuntime").len)
-            return true;
-    }
-    return false;
+    return sched_counts_starts(scheduler->core);
 }
 
 static void on_ready(void *user)

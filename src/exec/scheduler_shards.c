@@ -3,7 +3,6 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -12,12 +11,12 @@
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/status.h"
+#include "exec/ledger.h"
 #include "exec/shard.h"
-#include "exec/usage.h"
-#include "exec/usage_prometheus.h"
 #include "sched/sched.h"
 #include "tool/log.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -28,28 +27,27 @@
 #define KIND_AGAIN_MS    200
 #define KIND_PATIENCE_MS 30000
 
-/* The books of one queue. */
-struct book {
-    struct usage usage;
+/* A node pool that a shard names. */
+struct pool {
+    const struct object *shard; /* the one that holds for it, a reference */
+    int64_t generation;         /* of the shard as it was applied; 0: not yet */
+    struct str ignored;         /* in `arena` */
+    struct arena arena;
+    struct ledger *ledger;
     size_t len;
     char name[];
 };
 
 struct shards {
     struct shards_options options;
-    struct sched_config base;
+    struct sched_policy base;
     struct api_watch *watch;
     struct map objects; /* shards by name: struct object */
-    struct arena arena; /* of the shard in use */
-    struct shard shard;
-    struct map books;
-    struct prometheus *prometheus;
+    struct map pools;   /* by name: struct pool */
     int64_t born_ms;
-    int64_t counted_ms; /* up to here */
-    int64_t next_ms;    /* 0: no books are kept */
 };
 
-/* ---- which shard ---- */
+/* ---- what a shard is told ---- */
 
 static void ignore(void *user, const struct api_result *result)
 {
@@ -57,37 +55,21 @@ static void ignore(void *user, const struct api_result *result)
     (void)result;
 }
 
-static const struct object *shard_in_use(const struct shards *shards)
-{
-    const struct object *found = NULL;
-
-    MAP_FOREACH(&shards->objects, entry) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct object *object = entry->value;
-        struct json *tree = object_json(object, &arena);
-
-        if (json_str_at(tree, "spec.partitionLabelValue").len)
-            continue;
-        if (!found || str_is(object->name, "default"))
-            found = object;
-    }
-    return found;
-}
-
-static void tell(struct shards *shards, const struct object *object, struct str ignored, bool used)
+static void tell(struct shards *shards, const struct object *object, const struct pool *pool)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *before = json_get(object_json(object, &arena), "status");
     struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
     struct condition condition = {"Applied", "True", "Applied", STR("everything took effect")};
 
-    if (!used)
-        condition = (struct condition){
-            "Applied", "True", "PoolOnly",
-            STR("nodes, queues and groups of this pool are kept together; its other settings are "
-                "those of the shard without a partitionLabelValue")};
-    else if (ignored.len)
-        condition = (struct condition){"Applied", "False", "PartlyIgnored", ignored};
+    if (pool->shard != object)
+        condition = (struct condition){"Applied", "False", "PoolTaken",
+                                       str_printf(&arena,
+                                                  "the pool of this partitionLabelValue is run by "
+                                                  "SchedulingShard " STR_FMT,
+                                                  STR_ARG(pool->shard->name))};
+    else if (pool->ignored.len)
+        condition = (struct condition){"Applied", "False", "PartlyIgnored", pool->ignored};
     condition_set(&arena, after, &condition, shards->options.now(shards->options.user));
     struct json *patch = merge_diff(&arena, before, after);
     if (!patch)
@@ -105,52 +87,130 @@ static void tell(struct shards *shards, const struct object *object, struct str 
              ignore, NULL);
 }
 
-static void use_prometheus(struct shards *shards)
+/* ---- which shard for which pool ---- */
+
+static struct pool *pool_make(struct shards *shards, struct str name)
 {
-    prometheus_free(shards->prometheus);
-    shards->prometheus = NULL;
-    if (shards->shard.usage.prometheus.len && shards->options.loop)
-        shards->prometheus = prometheus_new(shards->options.loop, shards->shard.usage.prometheus,
-                                            shards->options.log);
+    struct pool *pool = map_get(&shards->pools, name);
+
+    if (pool)
+        return pool;
+    pool = mem_alloc(sizeof(*pool) + name.len);
+    *pool = (struct pool){.len = name.len};
+    if (name.len)
+        memcpy(pool->name, name.p, name.len);
+    map_set(&shards->pools, (struct str){pool->name, pool->len}, pool);
+    return pool;
+}
+
+static void pool_free(struct pool *pool)
+{
+    ledger_free(pool->ledger);
+    object_unref(pool->shard);
+    arena_done(&pool->arena);
+    mem_free(pool);
+}
+
+static struct str pool_of(const struct object *shard, struct arena *arena)
+{
+    struct str name = json_str_at(object_json(shard, arena), "spec.partitionLabelValue");
+
+    return name.len ? name : STR("");
+}
+
+/* Of two shards of one pool the one named "default" holds, else the first by name. */
+static bool holds_before(const struct object *a, const struct object *b)
+{
+    if (str_is(a->name, "default") || str_is(b->name, "default"))
+        return str_is(a->name, "default");
+    return str_cmp(a->name, b->name) < 0;
+}
+
+static void choose(struct shards *shards)
+{
+    MAP_FOREACH(&shards->pools, entry) {
+        struct pool *pool = entry->value;
+
+        object_unref(pool->shard);
+        pool->shard = NULL;
+    }
+    MAP_FOREACH(&shards->objects, entry) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct object *object = entry->value;
+        struct pool *pool = pool_make(shards, pool_of(object, &arena));
+
+        if (pool->shard && !holds_before(object, pool->shard))
+            continue;
+        object_unref(pool->shard);
+        pool->shard = object_ref(object);
+    }
+}
+
+/* A shard with a new name starts at generation 1 as well: uid and generation in one. */
+static int64_t version_of(const struct object *shard)
+{
+    return (int64_t)(str_hash(shard->uid, (uint64_t)shard->generation) >> 1) | 1;
+}
+
+static void pool_run(struct shards *shards, struct pool *pool)
+{
+    const struct shards_options *options = &shards->options;
+    struct str name = {pool->name, pool->len};
+    struct shard shard;
+
+    if (pool->generation == version_of(pool->shard))
+        return;
+    pool->generation = version_of(pool->shard);
+    arena_done(&pool->arena);
+    pool->arena = (struct arena){0};
+    arena_defer(&pool->arena, object_release, object_ref(pool->shard));
+    shard_read(object_json(pool->shard, &pool->arena), &shards->base, &pool->arena, &shard);
+    pool->ignored = shard.ignored;
+    sched_set_policy(options->core, name, &shard.policy);
+    if (!pool->ledger)
+        pool->ledger = ledger_new(&(struct ledger_options){.loop = options->loop,
+                                                           .api = options->api,
+                                                           .cache = options->cache,
+                                                           .core = options->core,
+                                                           .pool = name,
+                                                           .log = options->log});
+    ledger_use(pool->ledger, &shard.usage, options->now(options->user));
+    log_info(options->log, "scheduler.shard", LOG_STR("name", pool->shard->name),
+             LOG_STR("pool", name), LOG_STR("ignored", shard.ignored));
+}
+
+/* The pool has no shard any more. */
+static void pool_leave(struct shards *shards, struct pool *pool)
+{
+    struct str name = {pool->name, pool->len};
+
+    sched_set_policy(shards->options.core, name, name.len ? NULL : &shards->base);
+    log_info(shards->options.log, "scheduler.shard", LOG_C("name", "(none)"),
+             LOG_STR("pool", name));
+    map_remove(&shards->pools, name);
+    pool_free(pool);
 }
 
 static void configure(struct shards *shards)
 {
-    const struct shards_options *options = &shards->options;
-    const struct object *object = shard_in_use(shards);
-    struct shard_usage before = shards->shard.usage;
-    struct str url = before.prometheus.len ? before.prometheus : STR("");
-    _cleanup_(arena_done) struct arena old = TAKE(shards->arena, (struct arena){0});
+    choose(shards);
+    for (struct pool *gone = NULL;; gone = NULL) {
+        MAP_FOREACH(&shards->pools, entry)
+            if (!((struct pool *)entry->value)->shard)
+                gone = entry->value;
+        if (!gone)
+            break;
+        pool_leave(shards, gone);
+    }
+    MAP_FOREACH(&shards->pools, entry)
+        pool_run(shards, entry->value);
+    MAP_FOREACH(&shards->objects, entry) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct object *object = entry->value;
 
-    (void)old; /* goes at the end: what was read from it is in use until then */
-    if (object) {
-        arena_defer(&shards->arena, object_release, object_ref(object));
-        shard_read(object_json(object, &shards->arena), &shards->base, &shards->arena,
-                   &shards->shard);
-    } else {
-        shards->shard = (struct shard){.config = shards->base};
+        tell(shards, object, map_get(&shards->pools, pool_of(object, &arena)));
     }
-    sched_configure(options->core, &shards->shard.config);
-    if (!str_eq(url, shards->shard.usage.prometheus))
-        use_prometheus(shards);
-    if (before.window_ms != shards->shard.usage.window_ms) {
-        MAP_FOREACH(&shards->books, entry)
-            mem_free(entry->value);
-        map_clear(&shards->books);
-    }
-    if (!shards->shard.usage.on) {
-        shards->next_ms = 0;
-        sched_forget_usage(options->core);
-    } else if (!shards->next_ms) {
-        shards->counted_ms = options->now(options->user);
-        shards->next_ms = shards->counted_ms + shards->shard.usage.every_ms;
-    }
-    if (object)
-        tell(shards, object, shards->shard.ignored, true);
-    log_info(options->log, "scheduler.shard",
-             LOG_STR("name", object ? object->name : STR("(none)")),
-             LOG_STR("ignored", shards->shard.ignored));
-    options->changed(options->user);
+    shards->options.changed(shards->options.user);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -171,124 +231,8 @@ static void on_change(void *user, const struct api_change *change)
         map_set(&shards->objects, kept->name, kept);
     }
     object_unref(before);
-    if (same)
-        return;
-    configure(shards);
-    if (change->event != API_DELETED &&
-        shard_in_use(shards) != map_get(&shards->objects, object->name))
-        tell(shards, map_get(&shards->objects, object->name), STR_NONE, false);
-}
-
-/* ---- the books ---- */
-
-static void count_nodes(const struct shards *shards, double ret[static SCHED_RESOURCES])
-{
-    const struct object *node;
-    size_t cursor = 0;
-
-    while ((node = cache_next(shards->options.cache, &kind_node, STR(""), &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct json *has = json_at(object_json(node, &arena), "status.allocatable");
-        int64_t amount = 0;
-
-        if (quantity_milli_json(json_get(has, "cpu"), &amount, NULL) == 0)
-            ret[SCHED_CPU] += (double)amount;
-        if (quantity_whole_json(json_get(has, "memory"), &amount, NULL) == 0)
-            ret[SCHED_MEMORY] += (double)amount;
-        if (quantity_whole_json(json_get(has, "nvidia.com/gpu"), &amount, NULL) == 0)
-            ret[SCHED_GPU] += (double)amount;
-    }
-}
-
-static struct book *book_of(struct shards *shards,
-                            const struct object *queue,
-                            const struct usage_params *params)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct book *book = map_get(&shards->books, queue->name);
-
-    if (book)
-        return book;
-    book = mem_alloc(sizeof(*book) + queue->name.len);
-    book->len = queue->name.len;
-    memcpy(book->name, queue->name.p, queue->name.len);
-    usage_read(json_str_at(object_json(queue, &arena), "status.usageHistory"), params,
-               &book->usage);
-    map_set(&shards->books, (struct str){book->name, book->len}, book);
-    return book;
-}
-
-static void write_usage(struct shards *shards,
-                        const struct object *queue,
-                        const double shares[static SCHED_RESOURCES],
-                        struct str history)
-{
-    static const char *const names[SCHED_RESOURCES] = {
-        [SCHED_CPU] = "cpu", [SCHED_MEMORY] = "memory", [SCHED_GPU] = "gpu"};
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct json *body = json_new_object(&arena);
-    struct json *usage = json_make_path(&arena, body, "status.usage");
-
-    for (size_t r = 0; r < SCHED_RESOURCES; r++)
-        json_set(usage, str_from(names[r]),
-                 json_new_number(&arena, str_printf(&arena, "%.4f", shares[r])));
-    if (history.len)
-        json_add_str(&arena, json_get(body, "status"), "usageHistory", history);
-    api_call(shards->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_queue,
-                                   .name = queue->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = queue->uid,
-                                   .body = json_text(&arena, body)},
-             ignore, NULL);
-}
-
-static void keep_books(struct shards *shards, int64_t now_ms)
-{
-    const struct shards_options *options = &shards->options;
-    struct usage_params params = {.half_life_ms = shards->shard.usage.half_life_ms,
-                                  .window_ms = shards->shard.usage.window_ms};
-    double seconds = (double)(now_ms - shards->counted_ms) / 1000;
-    double there[SCHED_RESOURCES] = {0};
-    const struct object *queue;
-    size_t cursor = 0;
-
-    count_nodes(shards, there);
-    while ((queue = cache_next(options->cache, &kind_queue, STR(""), &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        struct book *book = book_of(shards, queue, &params);
-        struct sched_queue_view view;
-        double shares[SCHED_RESOURCES];
-
-        if (!sched_queue_view(options->core, queue->name, &view))
-            continue;
-        usage_add(&book->usage, &params, now_ms, seconds, view.allocated, there);
-        usage_shares(&book->usage, &params, now_ms, shares);
-        sched_set_usage(options->core, queue->name, shares);
-        write_usage(shards, queue, shares, usage_write(&book->usage, &params, &arena));
-    }
-    shards->counted_ms = now_ms;
-}
-
-/* Answers of the last question count now; the next one is asked. */
-static void ask_prometheus(struct shards *shards)
-{
-    const struct shards_options *options = &shards->options;
-    const struct object *queue;
-    size_t cursor = 0;
-
-    while ((queue = cache_next(options->cache, &kind_queue, STR(""), &cursor))) {
-        double shares[SCHED_RESOURCES];
-
-        if (!prometheus_usage(shards->prometheus, queue->name, shares))
-            continue;
-        sched_set_usage(options->core, queue->name, shares);
-        write_usage(shards, queue, shares, STR_NONE);
-    }
-    prometheus_ask(shards->prometheus, shards->shard.usage.half_life_ms,
-                   shards->shard.usage.window_ms, options->now(options->user));
+    if (!same)
+        configure(shards);
 }
 
 /* CRDs become kinds a moment after the start; where the API has no shards they never do. */
@@ -305,18 +249,16 @@ static bool is_watching(struct shards *shards)
 
 int64_t shards_turn(struct shards *shards, int64_t now_ms)
 {
+    int64_t next = INT64_MAX;
+
     if (!is_watching(shards) && now_ms < shards->born_ms + KIND_PATIENCE_MS)
         return now_ms + KIND_AGAIN_MS;
-    if (!shards->next_ms)
-        return INT64_MAX;
-    if (now_ms >= shards->next_ms) {
-        if (shards->prometheus)
-            ask_prometheus(shards);
-        else
-            keep_books(shards, now_ms);
-        shards->next_ms = now_ms + shards->shard.usage.every_ms;
+    MAP_FOREACH(&shards->pools, entry) {
+        int64_t due = ledger_turn(((struct pool *)entry->value)->ledger, now_ms);
+
+        next = due < next ? due : next;
     }
-    return shards->next_ms;
+    return next;
 }
 
 struct shards *shards_new(const struct shards_options *options)
@@ -324,9 +266,8 @@ struct shards *shards_new(const struct shards_options *options)
     struct shards *shards = MEM_NEW(struct shards);
 
     shards->options = *options;
-    shards->base = *options->base;
-    shards->objects.seed = shards->books.seed = options->base->seed;
-    shards->shard.config = *options->base;
+    shards->base = options->base->policy;
+    shards->objects.seed = shards->pools.seed = options->base->seed;
     shards->born_ms = options->now(options->user);
     (void)is_watching(shards);
     return shards;
@@ -337,13 +278,11 @@ void shards_free(struct shards *shards)
     if (!shards)
         return;
     api_watch_stop(shards->options.api, shards->watch);
-    prometheus_free(shards->prometheus);
     MAP_FOREACH(&shards->objects, entry)
         object_unref(entry->value);
-    MAP_FOREACH(&shards->books, entry)
-        mem_free(entry->value);
+    MAP_FOREACH(&shards->pools, entry)
+        pool_free(entry->value);
     map_done(&shards->objects);
-    map_done(&shards->books);
-    arena_done(&shards->arena);
+    map_done(&shards->pools);
     mem_free(shards);
 }

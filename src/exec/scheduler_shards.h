@@ -10,14 +10,12 @@ struct api;
 struct cache;
 struct log;
 
-/* scheduler_shards: SchedulingShards take effect, and queues' use over time is kept.
+/* scheduler_shards: SchedulingShards take effect, each on the node pool of its partitionLabelValue.
  *
- * Watches SchedulingShards where the API has them. The one without a partitionLabelValue gives the
- * settings (the one named "default" where there are several); without any, what the program was
- * started with holds. The status of every shard says what took effect and what did not.
- *
- * With a usageDBConfig the core learns what every queue has used: from the scheduler's own books,
- * which the status of the queue keeps, or, where a connection string names one, from Prometheus. */
+ * Watches SchedulingShards where the API has them. The shard without a partitionLabelValue is for
+ * what is in no pool, and its policy also runs the pools that no shard names; without it, what the
+ * program was started with holds. The status of every shard says what took effect and what did not.
+ * With a usageDBConfig the core learns what the pool's queues have used; see ledger.h. */
 struct shards;
 
 struct shards_options {
@@ -25,7 +23,7 @@ struct shards_options {
     struct api *api;
     const struct cache *cache; /* queues and nodes */
     struct sched *core;
-    const struct sched_config *base; /* copied; its strings must outlive it */
+    const struct sched_config *base; /* what holds where no shard says otherwise; copied */
     const struct log *log;
     int64_t (*now)(void *user);
     void (*changed)(void *user); /* look at shards_turn() and sched_needs_cycle() */

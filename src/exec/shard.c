@@ -85,17 +85,43 @@ static void read_strategy(const struct json *spec, const char *path, enum sched_
         *ret = str_is(word, "spread") ? SCHED_SPREAD : SCHED_BINPACK;
 }
 
+/* SCHED_ACTION_COUNT: there is none of that name. */
+static unsigned action_of(struct str name)
+{
+    unsigned i = 0;
+
+    while (i < SCHED_ACTION_COUNT && !str_is(name, sched_action_word((enum sched_action)i)))
+        i++;
+    return i;
+}
+
+static void read_depths(struct reading *reading, const struct json *depths)
+{
+    JSON_FOREACH(depths, depth) {
+        struct str name = json_key(depth);
+        unsigned action = action_of(name);
+        int64_t number = json_i64_or(depth, -1);
+
+        if (action == SCHED_ACTION_COUNT)
+            ignore(reading, "queueDepthPerAction: there is no action " STR_FMT, STR_ARG(name));
+        else if (number < 1 || number > UINT32_MAX)
+            ignore(reading, "queueDepthPerAction." STR_FMT ": must be 1 or more", STR_ARG(name));
+        else if (action >= SCHED_ACTION_STALE)
+            ignore(reading, "queueDepthPerAction." STR_FMT ": the action looks at every group",
+                   STR_ARG(name));
+        else
+            reading->shard->policy.depth[action] = (uint32_t)number;
+    }
+}
+
 static void read_actions(struct reading *reading, const struct json *actions)
 {
-    uint32_t *bits = &reading->shard->config.actions;
+    uint32_t *bits = &reading->shard->policy.actions;
 
     JSON_FOREACH(actions, action) {
         struct str name = json_key(action);
-        unsigned found = SCHED_ACTION_COUNT;
+        unsigned found = action_of(name);
 
-        for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
-            if (str_is(name, sched_action_word((enum sched_action)i)))
-                found = i;
         if (found == SCHED_ACTION_COUNT)
             ignore(reading, "actions: there is no action " STR_FMT, STR_ARG(name));
         else if (json_bool_or(json_get(action, "enabled"), true))
@@ -110,34 +136,34 @@ static void read_actions(struct reading *reading, const struct json *actions)
 
 static void read_plugin(struct reading *reading, const struct json *plugin)
 {
-    struct sched_config *config = &reading->shard->config;
+    struct sched_policy *policy = &reading->shard->policy;
     struct str name = json_key(plugin);
     const struct json *arguments = json_get(plugin, "arguments");
     bool on = json_bool_or(json_get(plugin, "enabled"), true);
 
     if (str_is(name, "proportion")) {
-        config->without_proportion = !on;
-        read_number(reading, arguments, "kValue", &config->k_value);
+        policy->without_proportion = !on;
+        read_number(reading, arguments, "kValue", &policy->k_value);
         /* KAI's code spells it so; its documents name it in two other ways. */
-        read_number(reading, arguments, "relcaimerSaturationMultiplier", &config->saturation);
-        read_number(reading, arguments, "reclaimerSaturationMultiplier", &config->saturation);
-        read_number(reading, arguments, "reclaimerUtilizationMultiplier", &config->saturation);
+        read_number(reading, arguments, "relcaimerSaturationMultiplier", &policy->saturation);
+        read_number(reading, arguments, "reclaimerSaturationMultiplier", &policy->saturation);
+        read_number(reading, arguments, "reclaimerUtilizationMultiplier", &policy->saturation);
     } else if (str_is(name, "predicates")) {
-        config->without_filters = !on;
+        policy->without_filters = !on;
     } else if (str_is(name, "nodeplacement")) {
-        config->without_placement = !on;
+        policy->without_placement = !on;
     } else if (str_is(name, "minruntime")) {
         if (!on)
-            config->preempt_min_runtime_ms = config->reclaim_min_runtime_ms = 0;
+            policy->preempt_min_runtime_ms = policy->reclaim_min_runtime_ms = 0;
         read_duration(reading, arguments, "defaultPreemptMinRuntime",
-                      &config->preempt_min_runtime_ms);
+                      &policy->preempt_min_runtime_ms);
         read_duration(reading, arguments, "defaultReclaimMinRuntime",
-                      &config->reclaim_min_runtime_ms);
-        config->reclaim_runtime_by_queue =
+                      &policy->reclaim_min_runtime_ms);
+        policy->reclaim_runtime_by_queue =
             str_is(json_str_at(arguments, "reclaimResolveMethod"), "queue");
     } else if (str_is(name, "gpupack") || str_is(name, "gpuspread")) {
         if (on)
-            config->gpu_strategy = str_is(name, "gpuspread") ? SCHED_SPREAD : SCHED_BINPACK;
+            policy->gpu_strategy = str_is(name, "gpuspread") ? SCHED_SPREAD : SCHED_BINPACK;
     } else {
         ignore(reading, "plugins." STR_FMT ": is not known, or cannot be changed", STR_ARG(name));
     }
@@ -145,14 +171,14 @@ static void read_plugin(struct reading *reading, const struct json *plugin)
 
 static void read_args(struct reading *reading, const struct json *args)
 {
-    struct sched_config *config = &reading->shard->config;
+    struct sched_policy *policy = &reading->shard->policy;
     int64_t number = 0;
 
-    read_duration(reading, args, "default-staleness-grace-period", &config->stale_grace_ms);
+    read_duration(reading, args, "default-staleness-grace-period", &policy->stale_grace_ms);
     if (str_to_i64(json_str(json_get(args, "max-consolidation-preemptees")), &number))
-        config->consolidate_max = number;
-    read_bool(args, "allow-consolidating-reclaim", &config->consolidating_reclaim);
-    read_bool(args, "restrict-node-scheduling", &config->restrict_nodes);
+        policy->consolidate_max = number;
+    read_bool(args, "allow-consolidating-reclaim", &policy->consolidating_reclaim);
+    read_bool(args, "restrict-node-scheduling", &policy->restrict_nodes);
 }
 
 static void read_usage(struct reading *reading, const struct json *from)
@@ -186,28 +212,27 @@ static void read_usage(struct reading *reading, const struct json *from)
 }
 
 void shard_read(const struct json *tree,
-                const struct sched_config *base,
+                const struct sched_policy *base,
                 struct arena *arena,
                 struct shard *ret)
 {
     const struct json *spec = json_get(tree, "spec");
     struct reading reading = {.arena = arena, .shard = ret};
 
-    *ret = (struct shard){.config = *base};
-    read_strategy(spec, "placementStrategy.gpu", &ret->config.gpu_strategy);
-    read_strategy(spec, "placementStrategy.cpu", &ret->config.cpu_strategy);
+    *ret = (struct shard){.pool = json_str_at(spec, "partitionLabelValue"), .policy = *base};
+    read_strategy(spec, "placementStrategy.gpu", &ret->policy.gpu_strategy);
+    read_strategy(spec, "placementStrategy.cpu", &ret->policy.cpu_strategy);
     read_duration(&reading, spec, "minRuntime.preemptMinRuntime",
-                  &ret->config.preempt_min_runtime_ms);
+                  &ret->policy.preempt_min_runtime_ms);
     read_duration(&reading, spec, "minRuntime.reclaimMinRuntime",
-                  &ret->config.reclaim_min_runtime_ms);
-    read_number(&reading, spec, "kValue", &ret->config.k_value);
+                  &ret->policy.reclaim_min_runtime_ms);
+    read_number(&reading, spec, "kValue", &ret->policy.k_value);
     read_actions(&reading, json_get(spec, "actions"));
     JSON_FOREACH(json_get(spec, "plugins"), plugin)
         read_plugin(&reading, plugin);
     read_args(&reading, json_get(spec, "args"));
     read_usage(&reading, json_get(spec, "usageDBConfig"));
-    if (json_count(json_get(spec, "queueDepthPerAction")))
-        ignore(&reading, "queueDepthPerAction: every waiting group is looked at");
+    read_depths(&reading, json_get(spec, "queueDepthPerAction"));
     if (json_get(spec, "pluginArguments"))
         ignore(&reading, "pluginArguments: belongs to plugins.NAME.arguments");
 }

@@ -8,10 +8,10 @@
 struct arena;
 struct json;
 
-/* shard: a SchedulingShard as settings of the scheduler. Pure.
+/* shard: a SchedulingShard as the policy of a node pool. Pure.
  *
  * There is one scheduler for all node pools: nodes, queues and groups find each other by the label
- * of their pool, and the settings come from the shard without a partitionLabelValue. */
+ * of their pool, and each pool is run by the policy of its shard. */
 struct shard_usage {
     bool on;               /* the shard has a usageDBConfig */
     struct str prometheus; /* connection string; empty: our own books */
@@ -25,13 +25,14 @@ struct shard_usage {
 #define SHARD_USAGE_EVERY_MIN 100
 
 struct shard {
-    struct sched_config config;
+    struct str pool; /* partitionLabelValue */
+    struct sched_policy policy;
     struct shard_usage usage;
     struct str ignored; /* what has no effect here and why, one sentence each; empty: nothing */
 };
 
 /* `base` is what holds where the shard says nothing. Strings live in the arena or in `tree`. */
 void shard_read(const struct json *tree,
-                const struct sched_config *base,
+                const struct sched_policy *base,
                 struct arena *arena,
                 struct shard *ret);

@@ -12,7 +12,7 @@ static void read_text(struct arena *arena, const char *text, struct shard *ret)
 
     sched_config_default(&base);
     EXPECT(json_parse(arena, str_from(text), &tree, NULL) == 0);
-    shard_read(tree, &base, arena, ret);
+    shard_read(tree, &base.policy, arena, ret);
 }
 
 TEST(a_shard_changes_only_what_it_says)
@@ -23,8 +23,8 @@ TEST(a_shard_changes_only_what_it_says)
 
     sched_config_default(&base);
     read_text(&arena, "{\"spec\":{}}", &shard);
-    EXPECT(shard.config.actions == base.actions);
-    EXPECT(shard.config.stale_grace_ms == base.stale_grace_ms);
+    EXPECT(shard.policy.actions == base.policy.actions);
+    EXPECT(shard.policy.stale_grace_ms == base.policy.stale_grace_ms);
     EXPECT(!shard.usage.on);
     EXPECT(!shard.ignored.len);
 }
@@ -34,24 +34,29 @@ TEST(a_shard_sets_strategies_times_actions_and_usage)
     _cleanup_(arena_done) struct arena arena = {0};
     struct shard shard;
 
-    read_text(&arena,
-              "{\"spec\":{\"placementStrategy\":{\"gpu\":\"spread\",\"cpu\":\"binpack\"},"
-              "\"minRuntime\":{\"preemptMinRuntime\":\"5m\",\"reclaimMinRuntime\":\"2m\"},"
-              "\"kValue\":0.5,\"actions\":{\"consolidation\":{\"enabled\":false}},"
-              "\"args\":{\"default-staleness-grace-period\":\"10s\",\"log-level\":\"4\"},"
-              "\"plugins\":{\"proportion\":{\"arguments\":{\"relcaimerSaturationMultiplier\":"
-              "\"1.5\"}}},"
-              "\"usageDBConfig\":{\"clientType\":\"prometheus\",\"connectionString\":"
-              "\"http://prometheus:9090\",\"usageParams\":{\"halfLifePeriod\":\"1h\"}}}}",
-              &shard);
-    EXPECT(shard.config.gpu_strategy == SCHED_SPREAD);
-    EXPECT(shard.config.cpu_strategy == SCHED_BINPACK);
-    EXPECT(shard.config.preempt_min_runtime_ms == 300000);
-    EXPECT(shard.config.reclaim_min_runtime_ms == 120000);
-    EXPECT(shard.config.k_value > 0.49 && shard.config.k_value < 0.51);
-    EXPECT(shard.config.saturation > 1.49 && shard.config.saturation < 1.51);
-    EXPECT(!(shard.config.actions & 1U << SCHED_ACTION_CONSOLIDATE));
-    EXPECT(shard.config.stale_grace_ms == 10000);
+    read_text(
+        &arena,
+        "{\"spec\":{\"placementStrategy\":{\"gpu\":\"spread\",\"cpu\":\"binpack\"},"
+        "\"minRuntime\":{\"preemptMinRuntime\":\"5m\",\"reclaimMinRuntime\":\"2m\"},"
+        "\"kValue\":0.5,\"queueDepthPerAction\":{\"reclaim\":5},\"partitionLabelValue\":\"a100\","
+        "\"actions\":{\"consolidation\":{\"enabled\":false}},"
+        "\"args\":{\"default-staleness-grace-period\":\"10s\",\"log-level\":\"4\"},"
+        "\"plugins\":{\"proportion\":{\"arguments\":{\"relcaimerSaturationMultiplier\":"
+        "\"1.5\"}}},"
+        "\"usageDBConfig\":{\"clientType\":\"prometheus\",\"connectionString\":"
+        "\"http://prometheus:9090\",\"usageParams\":{\"halfLifePeriod\":\"1h\"}}}}",
+        &shard);
+    EXPECT(shard.policy.gpu_strategy == SCHED_SPREAD);
+    EXPECT(shard.policy.cpu_strategy == SCHED_BINPACK);
+    EXPECT(shard.policy.preempt_min_runtime_ms == 300000);
+    EXPECT(shard.policy.reclaim_min_runtime_ms == 120000);
+    EXPECT(shard.policy.k_value > 0.49 && shard.policy.k_value < 0.51);
+    EXPECT(shard.policy.saturation > 1.49 && shard.policy.saturation < 1.51);
+    EXPECT(!(shard.policy.actions & 1U << SCHED_ACTION_CONSOLIDATE));
+    EXPECT(shard.policy.stale_grace_ms == 10000);
+    EXPECT(shard.policy.depth[SCHED_ACTION_RECLAIM] == 5);
+    EXPECT(shard.policy.depth[SCHED_ACTION_ALLOCATE] == 0);
+    EXPECT(str_is(shard.pool, "a100"));
     EXPECT(shard.usage.on);
     EXPECT(str_is(shard.usage.prometheus, "http://prometheus:9090"));
     EXPECT(shard.usage.half_life_ms == 3600000);
@@ -72,8 +77,10 @@ TEST(what_a_shard_cannot_have_is_named_with_its_field)
          "KAI would not even start"},
         {"{\"spec\":{\"plugins\":{\"mycustomplugin\":{}}}}", "plugins.mycustomplugin",
          "KAI skips it"},
-        {"{\"spec\":{\"queueDepthPerAction\":{\"reclaim\":5}}}", "queueDepthPerAction",
-         "nothing is left out here"},
+        {"{\"spec\":{\"queueDepthPerAction\":{\"reclaims\":5}}}",
+         "queueDepthPerAction: there is no action reclaims", "KAI refuses the shard"},
+        {"{\"spec\":{\"queueDepthPerAction\":{\"reclaim\":0}}}",
+         "queueDepthPerAction.reclaim: must be 1", "0 would be nothing, or everything"},
         {"{\"spec\":{\"usageDBConfig\":{\"extraParams\":{}}}}", "under usageParams",
          "where KAI's documents put it, it has no effect there either"},
     };

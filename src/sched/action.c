@@ -49,14 +49,14 @@ static const struct queue *victim_side(const struct queue *victim, const struct 
     return victim;
 }
 
-int64_t runtime_of(const struct sched *sched, const struct group *group, enum sched_action action)
+int64_t runtime_of(const struct group *group, enum sched_action action)
 {
     int64_t ms = runtime_upwards(group->queue, action);
 
     if (ms >= 0)
         return ms;
-    return action == SCHED_ACTION_PREEMPT ? sched->config.preempt_min_runtime_ms
-                                          : sched->config.reclaim_min_runtime_ms;
+    return action == SCHED_ACTION_PREEMPT ? group_policy(group)->preempt_min_runtime_ms
+                                          : group_policy(group)->reclaim_min_runtime_ms;
 }
 
 bool runtime_protects(const struct sched *sched,
@@ -64,19 +64,19 @@ bool runtime_protects(const struct sched *sched,
                       const struct group *by,
                       enum sched_action action)
 {
+    const struct sched_policy *policy = group_policy(victim);
     const struct queue *from = victim->queue;
     int64_t ms = 0;
 
     if (!victim->last_start_ms ||
         (action == SCHED_ACTION_CONSOLIDATE && QUIRK(sched, CONSOLIDATE_MIN_RUNTIME)))
         return false;
-    if (action != SCHED_ACTION_PREEMPT && !sched->config.reclaim_runtime_by_queue &&
-        from != by->queue)
+    if (action != SCHED_ACTION_PREEMPT && !policy->reclaim_runtime_by_queue && from != by->queue)
         from = victim_side(from, by->queue);
     ms = runtime_upwards(from, action);
     if (ms < 0)
-        ms = action == SCHED_ACTION_PREEMPT ? sched->config.preempt_min_runtime_ms
-                                            : sched->config.reclaim_min_runtime_ms;
+        ms = action == SCHED_ACTION_PREEMPT ? policy->preempt_min_runtime_ms
+                                            : policy->reclaim_min_runtime_ms;
     return sched->now_ms < victim->last_start_ms + ms;
 }
 
@@ -163,7 +163,6 @@ static void reclaim_queues(struct sched *sched, struct reclaim *reclaim)
 {
     reclaim->queue_count = sched->queues.count;
     reclaim->queues = ARENA_ARRAY(sched->arena, struct reclaim_queue, sched->queues.count + 1);
-    reclaim->saturation = sched->config.saturation < 1 ? 1 : sched->config.saturation;
     for (size_t i = 0; i < sched->queues.count; i++)
         reclaim->queues[i] = reclaim_queue_of(sched->queues.items[i]);
 }
@@ -172,22 +171,24 @@ static bool reclaim_for(struct sched *sched, struct group *group)
 {
     struct search search = {
         .sched = sched, .group = group, .action = SCHED_ACTION_RECLAIM, .may_lose = reclaim_victim};
+    const struct sched_policy *policy = group_policy(group);
     int64_t request[SCHED_RESOURCES];
 
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
     if (!search.tasks.count)
         return false;
-    if (!sched->config.without_proportion &&
+    if (!policy->without_proportion &&
         (!within_fair_share(group, request) ||
          (!enough_in_sum(group, request) && !anything_to_take(group, request))))
         return false;
     reclaim_queues(sched, &search.reclaim);
+    search.reclaim.saturation = policy->saturation < 1 ? 1 : policy->saturation;
     search.reclaim.queue = (int)group->queue->index;
     search.reclaim.preemptible = !group_fixed(group);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         search.reclaim.request[r] = queue_units(r, request[r]);
-    if (!sched->config.without_proportion && !reclaim_may_start(&search.reclaim))
+    if (!policy->without_proportion && !reclaim_may_start(&search.reclaim))
         return false;
     return search_run(&search);
 }
@@ -219,8 +220,8 @@ static bool preempt_for(struct sched *sched, struct group *group)
         return false;
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
-    if (!search.tasks.count || (group_fixed(group) && queue_check(sched, group, request, &queue,
-                                                                  &resource) == QUEUE_OVER_QUOTA))
+    if (!search.tasks.count ||
+        (group_fixed(group) && queue_check(group, request, &queue, &resource) == QUEUE_OVER_QUOTA))
         return false;
     return search_run(&search);
 }
@@ -239,8 +240,12 @@ static bool consolidate_for(struct sched *sched, struct group *group)
                             .group = group,
                             .action = SCHED_ACTION_CONSOLIDATE,
                             .may_lose = consolidate_victim};
+    const struct sched_policy *policy = group_policy(group);
     int64_t request[SCHED_RESOURCES];
 
+    if (!policy->consolidate_max || policy->gpu_strategy == SCHED_SPREAD ||
+        policy->cpu_strategy == SCHED_SPREAD)
+        return false;
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(&search.tasks, request);
     if (!search.tasks.count || group_fixed(group) || !enough_in_sum(group, request))
@@ -249,12 +254,14 @@ static bool consolidate_for(struct sched *sched, struct group *group)
 }
 
 /* ---- the loop ---- */
-static void each_pending(struct sched *sched, bool (*attempt)(struct sched *, struct group *))
+static void each_pending(struct sched *sched,
+                         enum sched_action action,
+                         bool (*attempt)(struct sched *, struct group *))
 {
     struct order order;
     struct group *group = NULL;
 
-    pending_order(sched, &order);
+    pending_order(sched, action, &order);
     while ((group = order_pop(&order))) {
         keep_lift(sched, group);
         if (attempt(sched, group)) {
@@ -267,20 +274,17 @@ static void each_pending(struct sched *sched, bool (*attempt)(struct sched *, st
 
 void action_consolidate(struct sched *sched)
 {
-    if (!sched->config.consolidate_max || sched->config.gpu_strategy == SCHED_SPREAD ||
-        sched->config.cpu_strategy == SCHED_SPREAD)
-        return;
-    each_pending(sched, consolidate_for);
+    each_pending(sched, SCHED_ACTION_CONSOLIDATE, consolidate_for);
 }
 
 void action_reclaim(struct sched *sched)
 {
-    each_pending(sched, reclaim_for);
+    each_pending(sched, SCHED_ACTION_RECLAIM, reclaim_for);
 }
 
 void action_preempt(struct sched *sched)
 {
-    each_pending(sched, preempt_for);
+    each_pending(sched, SCHED_ACTION_PREEMPT, preempt_for);
 }
 
 /* ---- gangs below their minimum ---- */
@@ -305,7 +309,8 @@ static bool fell_apart(const struct group *group)
 
 static void stale_group(struct sched *sched, struct group *group)
 {
-    int64_t grace = group->has_stale_grace ? group->stale_grace_ms : sched->config.stale_grace_ms;
+    int64_t grace =
+        group->has_stale_grace ? group->stale_grace_ms : group_policy(group)->stale_grace_ms;
 
     if (!fell_apart(group))
         return;
@@ -357,7 +362,7 @@ void action_stale(struct sched *sched)
 
     for (size_t q = 0; q < sched->queues.count; q++) {
         const struct queue *queue = sched->queues.items[q];
-        for (size_t i = 0; i < queue->frail.count; i++)
+        for (size_t i = 0; queue_runs(queue, SCHED_ACTION_STALE) && i < queue->frail.count; i++)
             VEC_PUSH(sched->arena, &all, queue->frail.items[i]);
     }
     for (size_t i = 0; i < all.count; i++)

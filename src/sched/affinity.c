@@ -207,12 +207,13 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
 struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
 {
     const struct sched_pod *spec = &pod->shape->spec;
-    bool pods = !sched->config.without_filters &&
-                (spec->affinity_count || spec->anti_affinity_count ||
-                 spec->affinity_preference_count || spec->anti_affinity_preference_count ||
-                 sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD)));
+    bool filters = !group_policy(pod->group)->without_filters;
+    bool pods =
+        filters && (spec->affinity_count || spec->anti_affinity_count ||
+                    spec->affinity_preference_count || spec->anti_affinity_preference_count ||
+                    sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD)));
 
-    bool ports = spec->port_count && !sched->config.without_filters;
+    bool ports = spec->port_count && filters;
 
     if (!pods && !ports && !pod->claim_count)
         return NULL;

@@ -410,7 +410,7 @@ bool allocate_tasks(struct sched *sched,
 
     *ret = (struct failure){0};
     tasks_request(tasks, request);
-    enum queue_verdict verdict = queue_check(sched, group, request, &ret->queue, &ret->resource);
+    enum queue_verdict verdict = queue_check(group, request, &ret->queue, &ret->resource);
     if (verdict != QUEUE_OK) {
         ret->reason =
             verdict == QUEUE_OVER_LIMIT ? SCHED_REASON_OVER_LIMIT : SCHED_REASON_OVER_QUOTA;
@@ -434,7 +434,7 @@ bool allocate_at(struct sched *sched,
 
     *ret = (struct failure){0};
     tasks_request(tasks, request);
-    bool placed = queue_check(sched, group, request, &ret->queue, &ret->resource) == QUEUE_OK;
+    bool placed = queue_check(group, request, &ret->queue, &ret->resource) == QUEUE_OK;
     for (size_t i = 0; placed && i < tasks->count; i++) {
         struct pod_vec one = {.items = &tasks->items[i], .count = 1};
 

@@ -26,15 +26,21 @@ bool group_eligible(const struct sched *sched, const struct group *group)
            str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
 }
 
-void pending_order(struct sched *sched, struct order *order)
+void pending_order(struct sched *sched, enum sched_action action, struct order *order)
 {
     order_init(order, sched, ORDER_PENDING);
     for (size_t q = 0; q < sched->queues.count; q++) {
         struct queue *queue = sched->queues.items[q];
+
+        if (!queue_runs(queue, action))
+            continue;
         for (size_t i = 0; i < queue->pending.count; i++)
             if (queue->pending.items[i]->count[ST_PENDING] &&
                 group_eligible(sched, queue->pending.items[i]))
                 order_push(order, queue->pending.items[i]);
+        uint32_t depth = queue->pool->policy.depth[action];
+        if (depth && order_cut(order, queue, depth))
+            sched->cut = true;
     }
 }
 
@@ -63,7 +69,7 @@ void action_allocate(struct sched *sched)
     struct order order;
     struct group *group = NULL;
 
-    pending_order(sched, &order);
+    pending_order(sched, SCHED_ACTION_ALLOCATE, &order);
     while ((group = order_pop(&order))) {
         struct pod_vec tasks = {0};
         struct failure failure;
@@ -96,6 +102,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->now_ms = now_ms;
     sched->cycle++;
     sched->wake_ms = 0;
+    sched->cut = false;
     queues_linked(sched);
     nodes_ranked(sched);
     promises_forgotten(sched);
@@ -108,15 +115,15 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
         action_preempt,  action_stale,       action_reserve};
     for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++) {
         unsigned action = (i + SCHED_ACTION_RESERVE) % SCHED_ACTION_COUNT;
-        if (sched->config.actions & 1U << action)
-            actions[action](sched);
+        actions[action](sched);
     }
     sched->trying = false;
     plan_emit(sched, ret);
     keeps_close(sched);
     /* Evicted pods no longer count against their queues, which may let what they made room for
-     * start on room that is idle: another cycle finds out. */
-    sched->changed = ret->evict_count > 0;
+     * start on room that is idle: another cycle finds out. Those that a depth left out move up when
+     * others were placed. */
+    sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
     sched->arena = NULL;
 }
 

@@ -10,8 +10,13 @@
 
 /* cycle: the parts of sched_cycle(). */
 bool group_eligible(const struct sched *sched, const struct group *group);
-/* Every eligible group with waiting pods, in an order to pop from. */
-void pending_order(struct sched *sched, struct order *order);
+/* Whether the queue's pool runs the action. */
+static inline bool queue_runs(const struct queue *queue, enum sched_action action)
+{
+    return (queue->pool->policy.actions & 1U << action) != 0;
+}
+/* The eligible groups with waiting pods that the action looks at, in an order to pop from. */
+void pending_order(struct sched *sched, enum sched_action action, struct order *order);
 
 void action_allocate(struct sched *sched);
 /* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */

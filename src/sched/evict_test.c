@@ -28,7 +28,7 @@ static void open_cluster(struct cluster *cluster, double gpu_limit, int64_t stal
 
     *cluster = (struct cluster){.now = INT64_C(1800000000000)};
     sched_config_default(&config);
-    config.stale_grace_ms = stale_grace_ms;
+    config.policy.stale_grace_ms = stale_grace_ms;
     cluster->sched = sched_new(&config);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};

@@ -454,8 +454,16 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
     case SCHED_REASON_TOPOLOGY:
         return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs_text(matter)),
                           STR_ARG(matter->failure->text), STR_ARG(kept_text(matter)));
-    case SCHED_REASON_IN_LINE:
+    case SCHED_REASON_IN_LINE: {
+        uint32_t depth = group_policy(matter->group)->depth[SCHED_ACTION_ALLOCATE];
+
+        if (depth)
+            return str_printf(arena,
+                              STR_FMT "; in line: queueDepthPerAction looks at the first %u of its "
+                                      "queue",
+                              STR_ARG(needs_text(matter)), (unsigned)depth);
         return str_printf(arena, STR_FMT "; in line", STR_ARG(needs_text(matter)));
+    }
     case SCHED_REASON_NO_NODE:
     case SCHED_REASON_TOO_BIG:
     case SCHED_REASON_NO_ROOM:

@@ -100,9 +100,7 @@ bool filter_tolerates(const struct sched_pod *spec, const struct node *node, boo
     return true;
 }
 
-static bool gpu_type_fits(const struct sched *sched,
-                          const struct shape *shape,
-                          const struct node *node)
+static bool gpu_type_fits(const struct shape *shape, const struct node *node)
 {
     const struct sched_pod *spec = &shape->spec;
     bool whole = spec->gpus > 0 && !shape->shared;
@@ -111,7 +109,7 @@ static bool gpu_type_fits(const struct sched *sched,
         return false;
     if (whole && node->spec.dra_gpus > 0)
         return false;
-    if (sched->config.without_filters)
+    if (node->pool->policy.without_filters)
         return true;
     if (!node->mig)
         return !shape->wants_mig;
@@ -124,27 +122,25 @@ static bool gpu_type_fits(const struct sched *sched,
     return true;
 }
 
-static bool roles_fit(const struct sched *sched, const struct shape *shape, const struct node *node)
+static bool roles_fit(const struct shape *shape, const struct node *node)
 {
     const struct sched_pod *spec = &shape->spec;
 
-    if (!sched->config.restrict_nodes)
+    if (!node->pool->policy.restrict_nodes)
         return true;
     return spec->gpus || shape->shared || shape->wants_mig ? node->spec.gpu_worker
                                                            : node->spec.cpu_worker;
 }
 
-enum place_filter filter_static(const struct sched *sched,
-                                const struct shape *shape,
-                                const struct node *node)
+enum place_filter filter_static(const struct shape *shape, const struct node *node)
 {
     const struct sched_pod *spec = &shape->spec;
 
     if (!node->schedulable)
         return PLACE_UNREADY;
-    if (!gpu_type_fits(sched, shape, node))
+    if (!gpu_type_fits(shape, node))
         return PLACE_GPU_TYPE;
-    if (sched->config.without_filters)
+    if (node->pool->policy.without_filters)
         return PLACE_OK;
     if (spec->legacy_mig || spec->invalid.len)
         return PLACE_GPU_TYPE;
@@ -157,7 +153,7 @@ enum place_filter filter_static(const struct sched *sched,
         return PLACE_SELECTOR;
     if (!filter_tolerates(spec, node, false))
         return PLACE_TAINT;
-    return roles_fit(sched, shape, node) ? PLACE_OK : PLACE_SELECTOR;
+    return roles_fit(shape, node) ? PLACE_OK : PLACE_SELECTOR;
 }
 
 bool filter_allowed(const struct sched *sched, struct shape *shape, const struct node *node)
@@ -182,7 +178,7 @@ bool filter_allowed(const struct sched *sched, struct shape *shape, const struct
     }
     if (!(shape->known[word] & bit)) {
         shape->known[word] |= bit;
-        if (filter_static(sched, shape, node) == PLACE_OK)
+        if (filter_static(shape, node) == PLACE_OK)
             shape->allowed[word] |= bit;
         else
             shape->allowed[word] &= ~bit;

@@ -23,7 +23,7 @@ static enum fit fit_slots(const struct sched *sched, const struct pod *pod, cons
 {
     int64_t need = 1;
 
-    if (sched->config.without_filters)
+    if (node->pool->policy.without_filters)
         return FIT_IDLE;
     if (pod->shape->shared && QUIRK(sched, TWO_POD_SLOTS) && !fit_share_open(pod, node))
         need = 2;
@@ -98,9 +98,9 @@ bool fit_share_open(const struct pod *pod, const struct node *node)
 }
 
 /* Existing shares come before whole devices when packing, after them when spreading. */
-static bool better(const struct sched *sched, const struct choice *a, const struct choice *b)
+static bool better(enum sched_strategy strategy, const struct choice *a, const struct choice *b)
 {
-    if (sched->config.gpu_strategy == SCHED_SPREAD)
+    if (strategy == SCHED_SPREAD)
         return a->used < b->used;
     return a->used > b->used;
 }
@@ -131,10 +131,7 @@ static size_t collect(const struct pod *pod,
     return count;
 }
 
-bool fit_shares(const struct sched *sched,
-                const struct pod *pod,
-                struct node *node,
-                struct placement *ret)
+bool fit_shares(const struct pod *pod, struct node *node, struct placement *ret)
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
     size_t count = collect(pod, node, choices, sizeof(choices) / sizeof(*choices));
@@ -147,7 +144,7 @@ bool fit_shares(const struct sched *sched,
         size_t best = (size_t)n;
 
         for (size_t i = best + 1; i < count; i++)
-            if (better(sched, &choices[i], &choices[best]))
+            if (better(node->pool->policy.gpu_strategy, &choices[i], &choices[best]))
                 best = i;
         struct choice pick = choices[best];
         for (size_t i = best; i > (size_t)n; i--) /* keep the order of the rest */

@@ -129,5 +129,5 @@ bool search_hopeless(struct search *search)
         pod->shape->open)
         return false;
     return too_large(search, pod) || too_large_together(search, pod) ||
-           (!search->sched->config.without_filters && too_few_domains(search, pod));
+           (!group_policy(search->group)->without_filters && too_few_domains(search, pod));
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic)
 {
@@ -122,7 +123,6 @@ static bool node_before(struct order *order, struct order_node *a, struct order_
     const struct order_entry *best_a = best_entry(order, a);
     const struct order_entry *best_b = best_entry(order, b);
     int cmp = queue_order(
-        order->sched,
         (struct queue_side){a->queue, best_a ? best_a->request : NULL, victims ? a->popped : NULL},
         (struct queue_side){b->queue, best_b ? best_b->request : NULL, victims ? b->popped : NULL});
 
@@ -214,6 +214,25 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
 void order_push(struct order *order, struct group *group)
 {
     order_push_tasks(order, group, NULL);
+}
+
+bool order_cut(struct order *order, const struct queue *queue, size_t count)
+{
+    struct order_node *node = queue->order_nodes[order->kind];
+    size_t kept = 0;
+
+    if (queue->order_ids[order->kind] != order->id || node->groups.count <= count)
+        return false;
+    struct order_entry *best = ARENA_ARRAY(order->sched->arena, struct order_entry, count);
+    for (; kept < count; kept++) {
+        best[kept] = node->groups.items[0];
+        node->groups.items[0] = node->groups.items[--node->groups.count];
+        entries_down(order, node);
+    }
+    /* Sorted, and so a heap. */
+    memcpy(node->groups.items, best, count * sizeof(*best));
+    node->groups.count = count;
+    return true;
 }
 
 void order_add_active(struct order *order, struct queue *queue)

@@ -60,6 +60,8 @@ void order_push(struct order *order, struct group *group);
 /* With the pods it will ask for, where that is not what group_tasks() says. */
 struct pod_vec;
 void order_push_tasks(struct order *order, struct group *group, const struct pod_vec *tasks);
+/* Of what was pushed for the queue only its first `count` groups stay. Whether any went. */
+bool order_cut(struct order *order, const struct queue *queue, size_t count);
 /* NULL when empty. */
 struct group *order_pop(struct order *order);
 /* The order of two groups of one queue: -1, 0, 1. */

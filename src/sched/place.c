@@ -28,7 +28,7 @@ static enum place_filter try_node(struct sched *sched,
     ret->fit = fit_resources(sched, pod, node, &why);
     if (ret->fit == FIT_NO)
         return why;
-    if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
+    if (pod->shape->shared && !fit_shares(pod, node, ret))
         return PLACE_GPU;
     if (affinity) {
         enum fit fit = affinity_fit(affinity, node, &why);
@@ -60,9 +60,10 @@ static double fine_score(const struct sched *sched, const struct pod *pod, const
 {
     bool gpu = needs_gpu(pod);
     uint32_t res = gpu ? RES_GPU : RES_CPU;
-    enum sched_strategy strategy = gpu ? sched->config.gpu_strategy : sched->config.cpu_strategy;
+    const struct sched_policy *policy = &node->pool->policy;
+    enum sched_strategy strategy = gpu ? policy->gpu_strategy : policy->cpu_strategy;
 
-    if (sched->config.without_placement)
+    if (policy->without_placement)
         return 0;
     if (pod->shape->wants_mig && !QUIRK(sched, MIG_PACKING))
         for (size_t i = 0; i < pod->want_count; i++)
@@ -101,7 +102,7 @@ static struct score score_of(const struct sched *sched,
     if (pod->nominated.len && str_eq(pod->nominated, node->name))
         score.coarse += 1000000;
     score.coarse += 100000 * affinity_score(affinity, node);
-    if (pod->shape->shared && sched->config.gpu_strategy == SCHED_BINPACK &&
+    if (pod->shape->shared && node->pool->policy.gpu_strategy == SCHED_BINPACK &&
         fit_share_open(pod, node))
         score.coarse += 1000;
     if (placement->fit == FIT_IDLE)
@@ -201,23 +202,23 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
 
 static bool indexed(const struct sched *sched, const struct pod *pod)
 {
-    enum sched_strategy strategy =
-        needs_gpu(pod) ? sched->config.gpu_strategy : sched->config.cpu_strategy;
+    const struct sched_policy *policy = group_policy(pod->group);
+    enum sched_strategy strategy = needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
            !pod->shape->wants_mig && !pod->nominated.len && !pod->claim_count &&
-           !sched->anti_pods && strategy == SCHED_BINPACK && !sched->config.without_placement &&
+           !sched->anti_pods && strategy == SCHED_BINPACK && !policy->without_placement &&
            (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
 }
 
-static bool claims_usable(const struct sched *sched, const struct pod *pod)
+static bool claims_usable(const struct pod *pod)
 {
     for (size_t i = 0; i < pod->claim_count; i++) {
         const struct claim *claim = pod->claims[i];
 
         if (!claim->known || claim->spec.consumers + claim->holders >= CLAIM_CONSUMERS_MAX)
             return false;
-        if (claim->gpu && !claim->from_template && !sched->config.without_proportion &&
+        if (claim->gpu && !claim->from_template && !group_policy(pod->group)->without_proportion &&
             !str_eq(claim->spec.queue, pod->group->queue->name))
             return false;
     }
@@ -233,7 +234,7 @@ bool place_find(struct sched *sched,
     struct node_set all = {.nodes = pool->nodes.items, .count = pool->nodes.count};
 
     *ret = (struct placement){0};
-    if (!claims_usable(sched, pod))
+    if (!claims_usable(pod))
         return false;
     if ((!set || !set->nodes) && indexed(sched, pod))
         return lookup(sched, pod, ret);
@@ -248,7 +249,7 @@ static enum place_filter verdict(struct sched *sched,
     struct placement placement = {0};
 
     if (!filter_allowed(sched, pod->shape, node))
-        return filter_static(sched, pod->shape, node);
+        return filter_static(pod->shape, node);
     for (size_t i = 0; i < pod->want_count; i++)
         if (node->total[pod->wants[i].res] < pod->wants[i].amount)
             return PLACE_TOO_SMALL;
@@ -274,7 +275,7 @@ void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED
         memcpy(ret, shape->counts, bytes);
         return;
     }
-    bool usable = claims_usable(sched, pod);
+    bool usable = claims_usable(pod);
     struct affinity *affinity = affinity_prepare(sched, pod);
     for (size_t i = 0; i < pool->nodes.count; i++)
         ret[usable ? verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;

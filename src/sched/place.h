@@ -52,9 +52,7 @@ bool place_alike(const struct sched *sched, const struct pod *pod);
 void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1]);
 
 /* filter.c */
-enum place_filter filter_static(const struct sched *sched,
-                                const struct shape *shape,
-                                const struct node *node);
+enum place_filter filter_static(const struct shape *shape, const struct node *node);
 bool filter_allowed(const struct sched *sched, struct shape *shape, const struct node *node);
 bool filter_tolerates(const struct sched_pod *spec, const struct node *node, bool prefer);
 struct str node_label(const struct node *node, struct str key);
@@ -66,10 +64,7 @@ enum fit fit_resources(const struct sched *sched,
                        const struct pod *pod,
                        struct node *node,
                        enum place_filter *ret_short);
-bool fit_shares(const struct sched *sched,
-                const struct pod *pod,
-                struct node *node,
-                struct placement *ret);
+bool fit_shares(const struct pod *pod, struct node *node, struct placement *ret);
 bool fit_share_open(const struct pod *pod, const struct node *node);
 
 /* affinity.c */

@@ -32,7 +32,7 @@ static void pool_totals(struct sched *sched, struct pool *pool)
             continue;
         pool->total[SCHED_CPU] += node->total[RES_CPU];
         pool->total[SCHED_MEMORY] += node->total[RES_MEMORY];
-        if (!sched->config.restrict_nodes || node->spec.gpu_worker)
+        if (!pool->policy.restrict_nodes || node->spec.gpu_worker)
             pool->total[SCHED_GPU] += node->total[RES_GPU] * GPU_MILLI;
         if (node->total[RES_GPU] && node->spec.gpu_memory_mib > 0 &&
             (!gpu_memory || node->gpu_memory < gpu_memory))
@@ -51,6 +51,7 @@ static void pool_totals(struct sched *sched, struct pool *pool)
 }
 
 static void divide(struct sched *sched,
+                   const struct pool *pool,
                    struct queue **queues,
                    size_t count,
                    const double total[static SCHED_RESOURCES])
@@ -70,13 +71,14 @@ static void divide(struct sched *sched,
                 .asked = queue_units(r, queue->allocated[r] + queue->asked[r]),
                 .usage = queue->has_usage ? queue->usage[r] : queue->spec.usage[r]};
         }
-        (void)share_divide(shares, count, total[r], sched->config.k_value);
+        (void)share_divide(shares, count, total[r], pool->policy.k_value);
         for (size_t i = 0; i < count; i++)
             queues[i]->fair[r] = shares[i].fair;
     }
     for (size_t i = 0; i < count; i++)
         if (queues[i]->children.count)
-            divide(sched, queues[i]->children.items, queues[i]->children.count, queues[i]->fair);
+            divide(sched, pool, queues[i]->children.items, queues[i]->children.count,
+                   queues[i]->fair);
 }
 
 /* Waiting memory requests are charged by the smallest GPU: when that changes, so do they. */
@@ -115,7 +117,7 @@ void queues_shared(struct sched *sched)
             ask_again(sched, pool);
         for (int r = 0; r < SCHED_RESOURCES; r++)
             total[r] = queue_units(r, pool->total[r]);
-        divide(sched, pool->tops.items, pool->tops.count, total);
+        divide(sched, pool, pool->tops.items, pool->tops.count, total);
     }
     sched->totals_dirty = false;
 }
@@ -126,15 +128,14 @@ bool group_fixed(const struct group *group)
     return group->semi ? !group_satisfied(group) : !group->preemptible;
 }
 
-enum queue_verdict queue_check(const struct sched *sched,
-                               const struct group *group,
+enum queue_verdict queue_check(const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource)
 {
     bool fixed = group_fixed(group);
 
-    if (sched->config.without_proportion)
+    if (group_policy(group)->without_proportion)
         return QUEUE_OK;
     for (const struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
@@ -178,7 +179,7 @@ bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const st
     int64_t charge[SCHED_RESOURCES];
 
     pod_charge(sched, pod, node, charge);
-    return queue_check(sched, pod->group, charge, &queue, &resource) == QUEUE_OK;
+    return queue_check(pod->group, charge, &queue, &resource) == QUEUE_OK;
 }
 
 /* ---- order ---- */
@@ -299,9 +300,9 @@ static int by_rights(struct queue_side a, struct queue_side b)
     return by_share(a, b);
 }
 
-int queue_order(const struct sched *sched, struct queue_side a, struct queue_side b)
+int queue_order(struct queue_side a, struct queue_side b)
 {
-    int order = sched->config.without_proportion ? 0 : by_rights(a, b);
+    int order = a.queue->pool->policy.without_proportion ? 0 : by_rights(a, b);
 
     if (order)
         return order;

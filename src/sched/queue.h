@@ -19,8 +19,7 @@ enum queue_verdict {
 bool group_fixed(const struct group *group);
 /* Whether `request` more fits the queue and everything above it; *ret_queue is where it does not.
  */
-enum queue_verdict queue_check(const struct sched *sched,
-                               const struct group *group,
+enum queue_verdict queue_check(const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource);
@@ -44,4 +43,4 @@ struct queue_side {
     const int64_t *request;
     const int64_t *popped;
 };
-int queue_order(const struct sched *sched, struct queue_side a, struct queue_side b);
+int queue_order(struct queue_side a, struct queue_side b);

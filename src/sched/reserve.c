@@ -20,16 +20,21 @@
 #include <string.h>
 
 /* ---- what eviction freed ---- */
+static bool keeps_promises(const struct sched *sched, const struct group *group)
+{
+    return !QUIRK(sched, NO_RESERVATION) &&
+           (!group->queue || queue_runs(group->queue, SCHED_ACTION_RESERVE));
+}
+
 void promises_forgotten(struct sched *sched)
 {
-    bool keep =
-        !QUIRK(sched, NO_RESERVATION) && (sched->config.actions & 1U << SCHED_ACTION_RESERVE) != 0;
     size_t kept = 0;
 
     for (size_t i = 0; i < sched->promised.count; i++) {
         struct pod *pod = sched->promised.items[i];
 
-        if (keep && pod->status == ST_PIPELINED && pod->group && pod->group->reserved) {
+        if (pod->status == ST_PIPELINED && pod->group && pod->group->reserved &&
+            keeps_promises(sched, pod->group)) {
             sched->promised.items[kept++] = pod;
             continue;
         }
@@ -189,19 +194,19 @@ struct candidate {
 };
 struct candidates VEC_FIELDS(struct candidate);
 
-static bool ages(const struct sched *sched)
+static bool ages(const struct sched *sched, const struct group *group)
 {
-    return !QUIRK(sched, NO_AGEING) && sched->config.reserve_after_ms >= 0 &&
-           (sched->config.actions & 1U << SCHED_ACTION_RESERVE) != 0;
+    return !QUIRK(sched, NO_AGEING) && group_policy(group)->reserve_after_ms >= 0 &&
+           queue_runs(group->queue, SCHED_ACTION_RESERVE);
 }
 
 void keep_wake(struct sched *sched, const struct group *group)
 {
     int64_t at_ms = 0;
 
-    if (!ages(sched))
+    if (!ages(sched, group))
         return;
-    at_ms = group_waits_since(group) + sched->config.reserve_after_ms;
+    at_ms = group_waits_since(group) + group_policy(group)->reserve_after_ms;
     if (at_ms > sched->now_ms)
         sched_wake(sched, at_ms);
 }
@@ -224,9 +229,9 @@ static void find_candidates(struct sched *sched, struct candidates *ret)
         struct group *group = head_of(sched, sched->queues.items[q]);
         int64_t since = group ? group_waits_since(group) : 0;
 
-        if (!group)
+        if (!group || !ages(sched, group))
             continue;
-        if (sched->now_ms < since + sched->config.reserve_after_ms)
+        if (sched->now_ms < since + group_policy(group)->reserve_after_ms)
             continue; /* keep_wake() saw to it that it is looked at then */
         bool kept = group->kept_in && group->kept_in + 1 == sched->cycle;
         VEC_PUSH(sched->arena, ret,
@@ -523,11 +528,11 @@ static void keep_open(struct sched *sched,
 
 /* ---- lending and calling back ---- */
 /* Groups that can be told to go at any moment. */
-static bool evictable(const struct sched *sched, const struct group *group)
+static bool evictable(const struct group *group)
 {
     return group->preemptible && !group->semi && !group->reserved &&
-           runtime_of(sched, group, SCHED_ACTION_PREEMPT) <= 0 &&
-           runtime_of(sched, group, SCHED_ACTION_RECLAIM) <= 0;
+           runtime_of(group, SCHED_ACTION_PREEMPT) <= 0 &&
+           runtime_of(group, SCHED_ACTION_RECLAIM) <= 0;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -575,7 +580,7 @@ bool keep_lend(struct sched *sched, struct pod *pod, struct placement *ret)
 {
     if (!sched->keeps.count || pod->shape->shared || pod->claim_count || pod->group->keep)
         return false;
-    bool back = evictable(sched, pod->group);
+    bool back = evictable(pod->group);
     struct node_set set = lendable(sched, pod, back);
     if (!set.count)
         return false;
@@ -635,8 +640,7 @@ static void call_back_lent(struct recall *recall)
             continue;
         for (size_t i = 0; i < node->pods.count; i++)
             if (node->pods.items[i]->lent_for == recall->group->id &&
-                node->pods.items[i]->set != SET_NONE &&
-                evictable(recall->sched, node->pods.items[i]->group))
+                node->pods.items[i]->set != SET_NONE && evictable(node->pods.items[i]->group))
                 VEC_PUSH(recall->sched->arena, &lent, node->pods.items[i]);
         if (lent.count > 1)
             qsort(lent.items, lent.count, sizeof(*lent.items), by_pod_order);
@@ -719,12 +723,12 @@ static bool start_aged(struct sched *sched, struct group *group, const struct po
     return call_back_for(sched, group, tasks);
 }
 
-static bool has_right(struct sched *sched, const struct group *group, const struct pod_vec *tasks)
+static bool has_right(const struct group *group, const struct pod_vec *tasks)
 {
     int64_t request[SCHED_RESOURCES];
 
     tasks_request(tasks, request);
-    return sched->config.without_proportion || queue_could_hold(group, request);
+    return group_policy(group)->without_proportion || queue_could_hold(group, request);
 }
 
 static void keep_for_aged(struct sched *sched)
@@ -741,7 +745,7 @@ static void keep_for_aged(struct sched *sched)
         for (size_t k = 0; k < sched->keeps.count; k++)
             open += sched->keeps.items[k]->group->queue->pool == group->queue->pool;
         group_tasks(sched, group, false, &tasks);
-        if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks))
+        if (open >= KEEPS_MAX || !tasks.count || !has_right(group, &tasks))
             continue;
         if (start_aged(sched, group, &tasks))
             journal_commit(sched);
@@ -754,8 +758,7 @@ void action_reserve(struct sched *sched)
 {
     if (!QUIRK(sched, NO_RESERVATION))
         resume_reserved(sched, false);
-    if (ages(sched))
-        keep_for_aged(sched);
+    keep_for_aged(sched);
     if (!QUIRK(sched, NO_RESERVATION))
         resume_reserved(sched, true);
 }

@@ -28,7 +28,7 @@ static void open_cluster(struct cluster *cluster, uint64_t quirks)
     *cluster = (struct cluster){.now = INT64_C(1800000000000)};
     sched_config_default(&config);
     config.quirks = quirks;
-    config.reserve_after_ms = 60000;
+    config.policy.reserve_after_ms = 60000;
     cluster->sched = sched_new(&config);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};

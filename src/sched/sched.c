@@ -18,15 +18,15 @@
 void sched_config_default(struct sched_config *config)
 {
     *config = (struct sched_config){
-        .actions = SCHED_ACTIONS_ALL,
+        .policy = {.actions = SCHED_ACTIONS_ALL,
+                   .stale_grace_ms = 60000,
+                   .consolidate_max = 16,
+                   .consolidating_reclaim = true,
+                   .k_value = 1.0,
+                   .saturation = 1.0,
+                   .reserve_after_ms = 300000},
         .queue_label = STR("kai.scheduler/queue"),
         .pool_label = STR("kai.scheduler/node-pool"),
-        .stale_grace_ms = 60000,
-        .consolidate_max = 16,
-        .consolidating_reclaim = true,
-        .k_value = 1.0,
-        .saturation = 1.0,
-        .reserve_after_ms = 300000,
     };
 }
 
@@ -57,19 +57,44 @@ struct sched *sched_new(const struct sched_config *config)
     return sched;
 }
 
-void sched_configure(struct sched *sched, const struct sched_config *config)
+void sched_set_policy(struct sched *sched, struct str pool, const struct sched_policy *policy)
 {
-    struct sched_config now = *config;
+    struct pool *own = pool_get(sched, pool);
 
-    now.scheduler_name = sched->config.scheduler_name;
-    now.queue_label = sched->config.queue_label;
-    now.pool_label = sched->config.pool_label;
-    now.seed = sched->config.seed;
-    sched->config = now;
+    if (pool.len) {
+        own->own_policy = policy != NULL;
+        own->policy = policy ? *policy : sched->config.policy;
+    } else {
+        sched->config.policy = *policy;
+        for (size_t i = 0; i < sched->pools.count; i++)
+            if (!sched->pools.items[i]->own_policy)
+                sched->pools.items[i]->policy = *policy;
+    }
+    /* The static filters of nodes may answer differently now. */
+    for (size_t i = 0; i < sched->nodes.count; i++)
+        if (sched->nodes.items[i])
+            shape_node_changed(sched, (uint32_t)i);
     sched->queues_dirty = true;
     sched->totals_dirty = true;
     room_grew(sched);
     sched->changed = true;
+}
+
+bool sched_counts_starts(const struct sched *sched)
+{
+    for (size_t i = 0; i < sched->pools.count; i++) {
+        const struct sched_policy *policy = &sched->pools.items[i]->policy;
+
+        if (policy->preempt_min_runtime_ms > 0 || policy->reclaim_min_runtime_ms > 0)
+            return true;
+    }
+    MAP_FOREACH(&sched->queues_by_name, entry) {
+        const struct sched_queue *queue = &((const struct queue *)entry->value)->spec;
+
+        if (queue->preempt_min_runtime_ms > 0 || queue->reclaim_min_runtime_ms > 0)
+            return true;
+    }
+    return false;
 }
 
 void sched_set_usage(struct sched *sched,
@@ -88,10 +113,14 @@ void sched_set_usage(struct sched *sched,
     sched->changed = true;
 }
 
-void sched_forget_usage(struct sched *sched)
+void sched_forget_usage(struct sched *sched, struct str pool)
 {
-    MAP_FOREACH(&sched->queues_by_name, entry)
-        ((struct queue *)entry->value)->has_usage = false;
+    MAP_FOREACH(&sched->queues_by_name, entry) {
+        struct queue *queue = entry->value;
+
+        if (str_eq(queue->spec.pool, pool))
+            queue->has_usage = false;
+    }
     sched->queues_dirty = true;
     sched->changed = true;
 }

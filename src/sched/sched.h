@@ -113,15 +113,12 @@ enum sched_strategy {
     SCHED_SPREAD,
 };
 
-struct sched_config {
-    uint64_t quirks;
-    uint32_t actions; /* bits 1 << enum sched_action */
+/* How one node pool is run. */
+struct sched_policy {
+    uint32_t actions;                   /* bits 1 << enum sched_action */
+    uint32_t depth[SCHED_ACTION_COUNT]; /* the first so many groups of each queue; 0: all */
     enum sched_strategy gpu_strategy;
     enum sched_strategy cpu_strategy;
-    /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
-    struct str scheduler_name;
-    struct str queue_label;         /* kai.scheduler/queue */
-    struct str pool_label;          /* kai.scheduler/node-pool */
     int64_t stale_grace_ms;         /* below 0: never */
     int64_t consolidate_max;        /* groups moved for one group; -1: no maximum, 0: off */
     bool consolidating_reclaim;     /* victims that find another place are moved, not lost */
@@ -135,11 +132,20 @@ struct sched_config {
     /* How long a gang waits at the head of its queue before room is kept for it; below 0: for ever.
      */
     int64_t reserve_after_ms;
-    uint64_t seed; /* of hash tables; changes nothing that can be observed */
-    /* Test twins: leave out the rules of a KAI plugin (tests replace KAI's plugin list). */
+    /* Leave out the rules of a KAI plugin. */
     bool without_proportion;
     bool without_filters;
     bool without_placement;
+};
+
+struct sched_config {
+    uint64_t quirks;
+    struct sched_policy policy; /* see sched_set_policy() */
+    /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
+    struct str scheduler_name;
+    struct str queue_label; /* kai.scheduler/queue */
+    struct str pool_label;  /* kai.scheduler/node-pool */
+    uint64_t seed;          /* of hash tables; changes nothing that can be observed */
     /* Use plain scans instead of the indexes; the plan must be the same. */
     bool plain;
 };
@@ -152,14 +158,18 @@ void sched_config_default(struct sched_config *config);
 struct sched *sched_new(const struct sched_config *config);
 void sched_free(struct sched *sched);
 const struct sched_config *sched_config(const struct sched *sched);
-/* Other settings from the next cycle on. Names, labels and the seed stay what they were. */
-void sched_configure(struct sched *sched, const struct sched_config *config);
-/* What a queue has used over time, as shares of the cluster, 0 to 1; counts until the next call or
- * sched_forget_usage(). Unknown queues are ignored. */
+/* From the next cycle on the pool is run like this. The pool "" is that of nodes and queues without
+ * the label; pools that have no policy of their own are run like it, and NULL, which is for them
+ * alone, takes theirs away. */
+void sched_set_policy(struct sched *sched, struct str pool, const struct sched_policy *policy);
+/* Whether any pool or queue has a minimum run time, so that sched_bind.first_start matters. */
+bool sched_counts_starts(const struct sched *sched);
+/* What a queue has used over time, as shares of its pool, 0 to 1; counts until the next call or
+ * sched_forget_usage() of that pool. Unknown queues are ignored. */
 void sched_set_usage(struct sched *sched,
                      struct str queue,
                      const double usage[static SCHED_RESOURCES]);
-void sched_forget_usage(struct sched *sched);
+void sched_forget_usage(struct sched *sched, struct str pool);
 
 /* ---- events ---- */
 enum sched_change {

@@ -91,3 +91,92 @@ TEST(a_bind_that_failed_is_decided_again)
     sched_free(sched);
     arena_done(&arena);
 }
+
+TEST(a_depth_lets_in_the_first_of_a_queue_and_then_the_next)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct sched_policy policy = sched_config(sched)->policy;
+    struct sched_plan plan;
+
+    policy.actions = 1U << SCHED_ACTION_ALLOCATE;
+    policy.depth[SCHED_ACTION_ALLOCATE] = 1;
+    sched_set_policy(sched, STR(""), &policy);
+    for (size_t i = 0; i < 3; i++)
+        gang(sched, names[i], 1, 1);
+    for (size_t i = 0; i < 3; i++) {
+        EXPECT(sched_needs_cycle(sched));
+        sched_cycle(sched, 1000, &arena, &plan);
+        EXPECT(plan.bind_count == 1);
+        EXPECT(str_is(plan.binds[0].group, names[i]));
+        EXPECT(plan.waiting_count == 2 - i);
+        if (plan.waiting_count)
+            EXPECT(plan.waiting[0].reason == SCHED_REASON_IN_LINE);
+    }
+    EXPECT(!sched_needs_cycle(sched));
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+/* Two nodes, one of them with a pod; and one more pod for the pool. */
+static struct str where_the_second_goes(struct sched *sched, struct str pool, struct arena *arena)
+{
+    struct sched_queue queue = {.name = str_printf(arena, "q-" STR_FMT, STR_ARG(pool)),
+                                .pool = pool,
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1};
+    struct sched_plan plan = {0};
+    struct str first = STR_NONE;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    sched_put_queue(sched, &queue);
+    for (int64_t i = 0; i < 2; i++) {
+        struct str name = str_printf(arena, STR_FMT "-%d", STR_ARG(pool), (int)i);
+
+        sched_put_node(sched, &(struct sched_node){.name = name,
+                                                   .pool = pool,
+                                                   .cpu_milli = 64000,
+                                                   .memory_bytes = INT64_C(1) << 38,
+                                                   .gpus = 4,
+                                                   .pods = 110});
+        sched_put_group(sched, &(struct sched_group){.ns = STR("ns"),
+                                                     .name = name,
+                                                     .pool = pool,
+                                                     .queue = queue.name,
+                                                     .created_ms = i,
+                                                     .min_member = 1});
+        sched_put_pod(sched,
+                      &(struct sched_pod){
+                          .ns = STR("ns"), .name = name, .uid = name, .group = name, .gpus = 1});
+    }
+    sched_cycle(sched, 1000, arena, &plan);
+    EXPECT(plan.bind_count == 2);
+    for (size_t i = 0; i < plan.bind_count; i++) {
+        if (i && !str_eq(plan.binds[i].node, first))
+            return STR("elsewhere");
+        first = plan.binds[i].node;
+    }
+    return STR("the same node");
+}
+
+TEST(every_pool_is_run_by_its_own_policy)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(0, 0);
+    struct sched_policy policy = sched_config(sched)->policy;
+
+    policy.gpu_strategy = SCHED_SPREAD;
+    sched_set_policy(sched, STR("wide"), &policy);
+    EXPECT(str_is(where_the_second_goes(sched, STR("wide"), &arena), "elsewhere"));
+    EXPECT(str_is(where_the_second_goes(sched, STR("tight"), &arena), "the same node"));
+    sched_set_policy(sched, STR(""), &policy); /* those without their own follow */
+    EXPECT(str_is(where_the_second_goes(sched, STR("other"), &arena), "elsewhere"));
+    sched_set_policy(sched, STR("late"), &(struct sched_policy){0}); /* runs nothing */
+    sched_set_policy(sched, STR("late"), NULL);
+    EXPECT(str_is(where_the_second_goes(sched, STR("late"), &arena), "elsewhere"));
+    sched_free(sched);
+    arena_done(&arena);
+}

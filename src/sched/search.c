@@ -246,7 +246,8 @@ static bool place_everybody(struct search *search,
         if (victim->mark == sched->mark_now)
             continue;
         victim->mark = sched->mark_now;
-        if (search->action != SCHED_ACTION_RECLAIM || sched->config.consolidating_reclaim)
+        if (search->action != SCHED_ACTION_RECLAIM ||
+            group_policy(search->group)->consolidating_reclaim)
             order_push(&order, victim);
     }
     while ((group = order_pop(&order))) {
@@ -335,7 +336,7 @@ static bool reclaim_allowed(struct search *search, const struct pod_vec *evicted
 static bool acceptable(struct search *search, const struct pod_vec *evicted)
 {
     if (search->action == SCHED_ACTION_RECLAIM)
-        return search->sched->config.without_proportion || reclaim_allowed(search, evicted);
+        return group_policy(search->group)->without_proportion || reclaim_allowed(search, evicted);
     if (search->action != SCHED_ACTION_CONSOLIDATE)
         return true;
     int64_t groups = 0;
@@ -348,8 +349,8 @@ static bool acceptable(struct search *search, const struct pod_vec *evicted)
         groups += group->mark != search->sched->mark_now;
         group->mark = search->sched->mark_now;
     }
-    return search->sched->config.consolidate_max < 0 ||
-           groups <= search->sched->config.consolidate_max;
+    return group_policy(search->group)->consolidate_max < 0 ||
+           groups <= group_policy(search->group)->consolidate_max;
 }
 
 /* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
@@ -556,7 +557,7 @@ static int64_t room_of(const struct node *node, uint32_t res)
 /* How many pods like `task` the node then holds. */
 static int64_t slots_of(const struct sched *sched, const struct pod *task, struct node *node)
 {
-    int64_t slots = sched->config.without_filters ? INT64_MAX : room_of(node, RES_PODS);
+    int64_t slots = node->pool->policy.without_filters ? INT64_MAX : room_of(node, RES_PODS);
 
     if (!filter_allowed(sched, task->shape, node))
         return 0;

@@ -39,7 +39,7 @@ void pod_send_away(struct sched *sched, struct pod *pod);
 bool search_hopeless(struct search *search);
 
 /* How long the group's own queue, or one above it, lets it run before it can be evicted. */
-int64_t runtime_of(const struct sched *sched, const struct group *group, enum sched_action action);
+int64_t runtime_of(const struct group *group, enum sched_action action);
 /* While protected, a group keeps its minimum. */
 bool runtime_protects(const struct sched *sched,
                       const struct group *victim,

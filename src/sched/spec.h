@@ -114,7 +114,7 @@ struct sched_node {
     int64_t dra_gpus;       /* of `gpus`, how many come from resource slices */
     enum sched_mig mig;
     bool mig_enabled;
-    bool gpu_worker; /* role labels, for config.restrict_nodes */
+    bool gpu_worker; /* role labels, for policy.restrict_nodes */
     bool cpu_worker;
 };
 

@@ -88,6 +88,7 @@ struct pool *pool_get(struct sched *sched, struct str name)
         return pool;
     pool = MEM_NEW(struct pool);
     pool->name = heap_str(name);
+    pool->policy = sched->config.policy;
     map_set(&sched->pools_by_name, pool->name, pool);
     VEC_PUSH(NULL, &sched->pools, pool);
     return pool;

@@ -318,6 +318,8 @@ struct queue {
 
 struct pool {
     struct str name;
+    struct sched_policy policy;
+    bool own_policy;          /* not that of the pool without a name */
     VEC(struct node *) nodes; /* by rank, when sched->ranks_valid */
     VEC(struct queue *) tops;
     struct node *index[4]; /* roots: GPUs; CPU on CPU-only nodes; CPU on GPU nodes; idle GPUs */
@@ -387,6 +389,7 @@ struct sched {
     bool ranks_valid;
     bool totals_dirty;
     bool changed;        /* since the last cycle */
+    bool cut;            /* this cycle left groups out for their place in line */
     uint64_t grown;      /* names the state as far as room goes: a new number whenever something
                             may fit that did not; a rollback brings the old number back */
     uint64_t grown_next; /* the last number given out */
@@ -416,6 +419,12 @@ static inline bool quirk(const struct sched *sched, enum sched_quirk index)
     return (sched->config.quirks >> index & 1) != 0;
 }
 #define QUIRK(sched, name) quirk(sched, SCHED_QUIRK_INDEX_##name)
+
+/* Of a group that has a queue. */
+static inline const struct sched_policy *group_policy(const struct group *group)
+{
+    return &group->queue->pool->policy;
+}
 
 static inline int64_t i64_min(int64_t a, int64_t b)
 {

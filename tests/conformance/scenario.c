@@ -78,25 +78,26 @@ static void make_config(const struct run *run, struct sched_config *config)
 
     sched_config_default(config);
     config->quirks = run->quirks;
-    config->consolidate_max = json_i64_or(json_get(from, "max_consolidation_preemptees"), -1);
-    config->consolidating_reclaim =
+    config->policy.consolidate_max =
+        json_i64_or(json_get(from, "max_consolidation_preemptees"), -1);
+    config->policy.consolidating_reclaim =
         json_bool_or(json_get(from, "allow_consolidating_reclaim"), true);
-    config->stale_grace_ms = whole(json_get(from, "staleness_grace_period_seconds")) * 1000;
-    config->without_filters = !json_bool_or(json_get(from, "predicates_enabled"), true);
-    config->without_proportion = !has_plugin(plugins, "proportion");
-    config->without_placement = !has_plugin(plugins, "nodeplacement");
+    config->policy.stale_grace_ms = whole(json_get(from, "staleness_grace_period_seconds")) * 1000;
+    config->policy.without_filters = !json_bool_or(json_get(from, "predicates_enabled"), true);
+    config->policy.without_proportion = !has_plugin(plugins, "proportion");
+    config->policy.without_placement = !has_plugin(plugins, "nodeplacement");
     JSON_FOREACH(json_is(plugins, JSON_ARRAY) ? plugins : NULL, plugin) {
         if (str_is(json_str(json_get(plugin, "name")), "gpuspread") ||
             str_is(json_str_at(plugin, "arguments.gpu"), "spread"))
-            config->gpu_strategy = SCHED_SPREAD;
+            config->policy.gpu_strategy = SCHED_SPREAD;
         if (str_is(json_str_at(plugin, "arguments.cpu"), "spread"))
-            config->cpu_strategy = SCHED_SPREAD;
+            config->policy.cpu_strategy = SCHED_SPREAD;
     }
-    config->actions = 0;
+    config->policy.actions = 0;
     JSON_FOREACH(json_get(run->scenario, "actions"), action)
         for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
             if (str_is(json_str(action), sched_action_word((enum sched_action)i)))
-                config->actions |= 1U << i;
+                config->policy.actions |= 1U << i;
 }
 
 /* ---- events ---- */

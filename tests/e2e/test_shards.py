@@ -166,3 +166,52 @@ def test_an_unknown_quirk_is_refused():
     with tempfile.TemporaryDirectory() as folder:
         done = run([binary("muster"), "up", "--data-dir", folder, "--listen", "127.0.0.1:0", "--quirk", "odd"], ok=False)
     check(done.returncode != 0 and "--quirk" in done.stderr, done.stderr)
+
+
+POOLS = """
+apiVersion: kai.scheduler/v1
+kind: SchedulingShard
+metadata: {name: wide}
+spec:
+  partitionLabelValue: wide
+  placementStrategy: {gpu: spread, cpu: spread}
+  actions: {preempt: {enabled: false}}
+  queueDepthPerAction: {allocate: 1}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: wide, labels: {kai.scheduler/node-pool: wide}}
+spec: {resources: {cpu: {quota: -1, limit: -1}, gpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+"""
+
+
+def test_every_pool_follows_its_own_shard():
+    with Muster(nodes=4, gpus_per_node=2) as m:
+        nodes = [n["metadata"]["name"] for n in m.get("nodes")]
+        for node in nodes[2:]:
+            m.kubectl("label", "node", node, "kai.scheduler/node-pool=wide")
+        m.apply(POOLS)
+        wait_for(lambda: (applied(m, "wide") or {}).get("status") == "True", "the shard to be applied")
+        pool = (POD % {"name": "%s", "queue": "wide", "gpus": 1}).replace("wide}", "wide, kai.scheduler/node-pool: wide%s}")
+        for name in ("one", "two"):
+            m.kubectl("create", "-f", "-", input=pool % (name, ""))
+            create(m, "other-" + name)
+        for name in ("one", "two", "other-one", "other-two"):
+            wait_for(lambda: node_of(m, name), f"{name} to run")
+        check(node_of(m, "one") != node_of(m, "two"), "the pool's shard says spread")
+        check(node_of(m, "other-one") == node_of(m, "other-two"), "spread reached a pool of another shard")
+        check({node_of(m, "one"), node_of(m, "two")} == set(nodes[2:]), "a pod left its pool")
+        # A second shard for the same pool is told who holds it.
+        m.apply(POOLS.replace("{name: wide}\nspec:\n  part", "{name: wider}\nspec:\n  part").split("---")[0])
+        said = wait_for(lambda: (applied(m, "wider") or {}).get("message"), "the second shard to be told")
+        check(applied(m, "wider")["reason"] == "PoolTaken" and "SchedulingShard wide" in said, said)
+        # Preemption is off in this pool alone.
+        for name in ("three", "four"):
+            m.kubectl("create", "-f", "-", input=pool % (name, ""))
+            wait_for(lambda: node_of(m, name), f"{name} to run")
+        m.kubectl("create", "-f", "-", input=pool % ("high", ", priorityClassName: build-preemptible"))
+        wait_for(lambda: [c for c in m.get("pod", "high")["status"].get("conditions", [])
+                          if c["type"] == "PodScheduled" and c["status"] == "False"], "high to wait")
+        check(all(node_of(m, n) for n in ("one", "two", "three", "four")), "somebody was preempted")
+        m.kubectl("delete", "schedulingshard", "wide", "wider")
+        wait_for(lambda: node_of(m, "high"), "high to preempt once the shard is gone")

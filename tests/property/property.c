@@ -573,8 +573,8 @@ static bool run_cluster(uint64_t seed, int64_t events)
         config.quirks = world->quirks;
         config.plain = i == 1;
         config.seed = (uint64_t)i * 77;
-        config.stale_grace_ms = 20000;
-        config.reserve_after_ms = 5000;
+        config.policy.stale_grace_ms = 20000;
+        config.policy.reserve_after_ms = 5000;
         world->sched[i] = sched_new(&config);
         sched_put_topology(world->sched[i], &(struct sched_topology){STR("t"), &level, 1});
     }

@@ -240,7 +240,7 @@ static int64_t play(enum kind kind, uint64_t quirks, int64_t horizon_ms, struct 
     *world = (struct world){.kind = kind, .rng = SEED, .now = START};
     sched_config_default(&config);
     config.quirks = quirks;
-    config.reserve_after_ms = RESERVE_AFTER;
+    config.policy.reserve_after_ms = RESERVE_AFTER;
     world->sched = sched_new(&config);
     put_cluster(world);
     for (; world->now < START + BIG_AT + horizon_ms && !world->big_started; world->now += STEP) {

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+struct api;
+struct cache;
+struct log;
+struct sched;
+struct shard_usage;
+
+/* ledger: tells the core what the queues of one node pool have used over time.
+ *
+ * From the scheduler's own books, which the status of each queue keeps, or, where a connection
+ * string names one, from Prometheus. */
+struct ledger;
+
+struct ledger_options {
+    uv_loop_t *loop; /* NULL: nothing is asked of Prometheus */
+    struct api *api;
+    const struct cache *cache; /* queues and nodes */
+    struct sched *core;
+    struct str pool; /* outlives the ledger */
+    const struct log *log;
+};
+
+struct ledger *ledger_new(const struct ledger_options *options);
+/* NULL is fine. */
+void ledger_free(struct ledger *ledger);
+/* From now on like this. Books of the same window go on. */
+void ledger_use(struct ledger *ledger, const struct shard_usage *usage, int64_t now_ms);
+/* What is due; returns when next, INT64_MAX for never. */
+int64_t ledger_turn(struct ledger *ledger, int64_t now_ms);
