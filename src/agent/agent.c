@@ -308,6 +308,16 @@ int agent_start(uv_loop_t *loop,
     return 0;
 }
 
+const char *agent_address(const struct agent *agent)
+{
+    return agent->node_address;
+}
+
+void agent_set_port(struct agent *agent, uint16_t port)
+{
+    agent->port = port;
+}
+
 struct podio *agent_podio(struct agent *agent)
 {
     return &agent->podio;

@@ -32,6 +32,7 @@ struct agent_options {
     const char *kubeconfig;   /* hidden from pods besides the data folder; may be NULL */
     const char *api_url;      /* told to pods (KUBERNETES_SERVICE_HOST/PORT); may be NULL */
     struct str token_key;     /* signs ServiceAccount tokens of pods; empty: they get none */
+    bool token_requests;      /* the API server signs them: it is asked */
     struct str ca;            /* certificate authority of the API server, PEM */
     uint32_t node_count;      /* 0: 1 */
     uint32_t gpus_per_node;   /* pretend GPUs; AGENT_GPUS_FOUND: those NVML finds */
@@ -72,6 +73,11 @@ void agent_stop(struct agent *agent);
 
 /* The network that addresses of Services must be of for this agent to make them reachable. */
 struct service_network agent_services(const struct agent *agent);
+
+/* Where pods find this node, and where a server of agent_podio() for a Kubernetes API server must
+ * listen (server_options.kubelet); its port is told before the loop runs. */
+const char *agent_address(const struct agent *agent);
+void agent_set_port(struct agent *agent, uint16_t port);
 
 /* Logs, exec and ports of the pods, for the API server; valid until agent_stop(). */
 struct podio *agent_podio(struct agent *agent);

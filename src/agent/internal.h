@@ -143,6 +143,8 @@ struct pod {
     struct str waiting_message;
     struct str stop_reason; /* DeadlineExceeded, Evicted, ...: goes to status.reason */
     struct str stop_message;
+    struct str token; /* asked for; empty: not there yet */
+    bool token_under_way;
     int64_t started_ms;
     int64_t retry_ms; /* try again then */
     struct link link;
@@ -238,6 +240,7 @@ struct agent {
     struct spawner spawner;
     struct bridge bridge;
     char node_address[16]; /* where pods find this node */
+    uint16_t port;         /* of the nodes, for an API server; 0: none */
     uv_timer_t turn;
     uv_timer_t heartbeat;
     struct node *nodes;

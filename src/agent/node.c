@@ -120,6 +120,9 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     address = json_push(addresses, json_new_object(arena));
     json_add_c(arena, address, "type", "Hostname");
     json_add_c(arena, address, "address", node->name);
+    if (agent->port)
+        json_add_i64(arena, json_make_path(arena, status, "daemonEndpoints.kubeletEndpoint"),
+                     "Port", agent->port);
     struct json *info = json_add_object(arena, status, "nodeInfo");
     json_add_c(arena, info, "architecture", architecture());
     json_add_c(arena, info, "bootID", machine->boot_id);

@@ -621,7 +621,8 @@ void pod_step(struct pod *pod)
         if (pod->run.stop_ms) { /* deleted before it began */
             pod->stage = POD_OVER;
         } else if (now_ms >= pod->retry_ms && start_shim(pod, &err) < 0) {
-            set_waiting(pod, "FailedMount", &err);
+            if (!pod->token_under_way) /* that is no failure, and tells when it is over */
+                set_waiting(pod, "FailedMount", &err);
             pod->retry_ms = now_ms + RETRY_MS;
         }
         if (pod->stage == POD_NEW)

@@ -5,8 +5,10 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "cache/cache.h"
 #include "http/jwt.h"
+#include "tool/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 
 /* Bound to the pod, so it is of no use once the pod is gone; it is not renewed while it runs. */
 #define TOKEN_LIFE_MS ((int64_t)365 * 24 * 3600 * 1000)
+#define TOKEN_ASKED_S ((int64_t)24 * 3600) /* of another API server, which may give less */
 
 static const struct object *account_of(const struct pod *pod)
 {
@@ -32,9 +35,78 @@ static bool is_wanted(const struct pod *pod, const struct object *account)
                         true);
 }
 
+/* ---- tokens of another API server ---- */
+
+/* What serviceaccounts/token takes and answers. */
+static const struct kind kind_tokenrequest = {.group = "",
+                                              .version = "v1",
+                                              .name = "TokenRequest",
+                                              .plural = "serviceaccounts",
+                                              .namespaced = true};
+
+struct asking {
+    struct agent *agent;
+    char uid[64]; /* of the pod, which may be gone when the answer comes */
+};
+
+static void on_token(void *user, const struct api_result *result)
+{
+    struct asking *asking = user;
+    struct pod *pod = map_get(&asking->agent->pods, str_from(asking->uid));
+    _cleanup_(arena_done) struct arena arena = {0};
+    if (pod) {
+        pod->token_under_way = false;
+        if (result->code == 0 && result->object) {
+            const struct json *root = object_json(result->object, &arena);
+            pod->token = str_dup(&pod->arena, json_str_at(root, "status.token"));
+            pod->retry_ms = 0;
+            pod_mark(pod);
+        } else if (result->err) {
+            log_warn(asking->agent->log, "token.refused", LOG_STR("pod", pod->name),
+                     LOG_ERR(result->err));
+        }
+    }
+    mem_free(asking);
+}
+
+/* Kept for the pod's life: the server makes it last an hour at least, and what it is bound to is
+ * the pod. */
+static bool token_ask(struct pod *pod, const struct object *account, struct buf *ret)
+{
+    if (pod->token.len || pod->token_under_way) {
+        buf_add(ret, pod->token);
+        return pod->token.len > 0;
+    }
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *body = json_new_object(&arena);
+    json_add_c(&arena, body, "apiVersion", "authentication.k8s.io/v1");
+    json_add_c(&arena, body, "kind", "TokenRequest");
+    struct json *spec = json_add_object(&arena, body, "spec");
+    json_add_i64(&arena, spec, "expirationSeconds", TOKEN_ASKED_S);
+    struct json *pod_ref = json_add_object(&arena, spec, "boundObjectRef");
+    json_add_c(&arena, pod_ref, "apiVersion", "v1");
+    json_add_c(&arena, pod_ref, "kind", "Pod");
+    json_add_str(&arena, pod_ref, "name", pod->name);
+    json_add_str(&arena, pod_ref, "uid", pod->uid);
+    struct api_request request = {.verb = API_CREATE,
+                                  .kind = &kind_tokenrequest,
+                                  .ns = pod->ns,
+                                  .name = account->name,
+                                  .subresource = STR("token"),
+                                  .body = json_text(&arena, body)};
+    struct asking *asking = MEM_NEW(struct asking);
+    asking->agent = pod->agent;
+    (void)snprintf(asking->uid, sizeof(asking->uid), STR_FMT, STR_ARG(pod->uid));
+    pod->token_under_way = true;
+    agent_call(pod->agent, &request, on_token, asking);
+    return false;
+}
+
 bool token_sign(struct pod *pod, struct buf *ret)
 {
     const struct object *account = account_of(pod);
+    if (account && pod->agent->options.token_requests)
+        return token_ask(pod, account, ret);
     if (!account || !pod->agent->options.token_key.len)
         return false;
     int64_t now_ms = agent_now_ms();
@@ -65,6 +137,9 @@ int token_add(struct pod *pod, struct buf *records, struct err *err)
     const struct object *account = account_of(pod);
     char folder[PATH_MAX];
     _cleanup_(buf_done) struct buf token = {0};
+    /* Another API server's admission has given the pod a volume for it. */
+    if (pod->agent->options.token_requests)
+        return 0;
     if (!account || !is_wanted(pod, account) || !token_sign(pod, &token))
         return 0;
     (void)snprintf(folder, sizeof(folder), "%s/serviceaccount", pod->folder);

@@ -146,7 +146,7 @@ static int put_token(const struct content *content, struct str path, struct err 
 {
     _cleanup_(buf_done) struct buf token = {0};
     if (!token_sign(content->pod, &token))
-        return err_set(err, -EAGAIN, "serviceaccount not found");
+        return err_set(err, -EAGAIN, "the token of its serviceaccount is not there yet");
     return put_file(content, path, buf_str(&token), 0600, err);
 }
 

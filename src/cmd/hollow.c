@@ -1,9 +1,11 @@
 #include "sim/hollow.h"
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/connect.h"
+#include "cmd/hollow.h"
 #include "cmd/muster.h"
 #include "kube/kube.h"
 #include "tool/log.h"
@@ -37,8 +39,15 @@ struct hollow_values {
     int64_t run_jobs_ms;
     int64_t fail_percent;
     int64_t seed;
+    const char *processes;
+    int pod_network;
+    int64_t time_slices;
+    int images;
     int log_level;
 };
+
+static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
+static const char *const image_kinds[] = {"host", "oci", NULL};
 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
@@ -83,6 +92,17 @@ static const struct option hollow_options[] = {
      .help = "of the pods that end by themselves, how many fail"},
     {"seed", 0, OPTION_I64, offsetof(struct hollow_values, seed), .fallback = "1", .min = 1,
      .max = INT64_MAX, .value = "N", .help = "which pods fail, and when nodes breathe"},
+    {"processes", 0, OPTION_STR, offsetof(struct hollow_values, processes), .value = "DIR",
+     .help = "run the pods, as processes of this machine and as `muster up` does, out of this "
+             "folder"},
+    {"pod-network", 0, OPTION_CHOICE, offsetof(struct hollow_values, pod_network),
+     .fallback = "auto", .choices = pod_networks, .value = "KIND",
+     .help = "with --processes: a network of the pods' own, or the host's"},
+    {"gpu-time-slices", 0, OPTION_I64, offsetof(struct hollow_values, time_slices), .fallback = "1",
+     .min = 1, .max = 64, .value = "N", .help = "with --processes: advertise each GPU N times"},
+    {"images", 0, OPTION_CHOICE, offsetof(struct hollow_values, images), .fallback = "host",
+     .choices = image_kinds, .value = "KIND",
+     .help = "with --processes: run on this machine's files, or from images"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct hollow_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log"},
     {0},
@@ -94,23 +114,51 @@ static void on_signal(uv_signal_t *handle, int number)
     uv_stop(handle->loop);
 }
 
-static int serve(uv_loop_t *loop, const struct hollow_options *options, struct err *err)
+/* Until a signal comes. */
+static void wait_for_signal(uv_loop_t *loop)
 {
-    struct hollow *hollow = NULL;
     uv_signal_t signals[2];
-    int r = hollow_start(options, &hollow, err);
 
-    if (r < 0)
-        return r;
     for (size_t i = 0; i < 2; i++) {
         uv_signal_init(loop, &signals[i]);
         uv_signal_start(&signals[i], on_signal, i ? SIGINT : SIGTERM);
     }
     uv_run(loop, UV_RUN_DEFAULT);
-    hollow_stop(hollow);
     for (size_t i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
+    uv_run(loop, UV_RUN_NOWAIT);
+}
+
+static int serve(uv_loop_t *loop, const struct hollow_options *options, struct err *err)
+{
+    struct hollow *hollow = NULL;
+    int r = hollow_start(options, &hollow, err);
+
+    if (r < 0)
+        return r;
+    wait_for_signal(loop);
+    hollow_stop(hollow);
     return 0;
+}
+
+static int serve_processes(struct invocation *invocation,
+                           const struct processes_options *options,
+                           struct err *err)
+{
+    const struct hollow_values *values = invocation->values;
+    struct processes *processes = NULL;
+    struct processes_options own = *options;
+    struct buf labels = {0};
+
+    for (size_t i = 0; i + 1 < values->labels.count; i++)
+        buf_addf(&labels, "%s%s", i ? "," : "", values->labels.items[i]);
+    own.labels = str_c(invocation->arena, buf_str(&labels));
+    buf_done(&labels);
+    int r = processes_start(invocation->arena, &own, &processes, err);
+    if (r == 0)
+        wait_for_signal(options->loop);
+    processes_stop(processes);
+    return r;
 }
 
 static int hollow_run(struct invocation *invocation)
@@ -131,13 +179,30 @@ static int hollow_run(struct invocation *invocation)
     }
     VEC_PUSH(invocation->arena, &values->labels, NULL);
     uv_loop_init(&loop);
-    r = connect_kube(invocation->arena, &loop,
-                     &(struct connect_options){.kubeconfig = values->kubeconfig,
-                                               .context = values->context,
-                                               .per_second = 5000,
-                                               .log = &log},
-                     &kube, &err);
-    if (r == 0)
+    struct connect_options connect = {.kubeconfig = values->kubeconfig,
+                                      .context = values->context,
+                                      .per_second = 5000,
+                                      .log = &log};
+    r = connect_kube(invocation->arena, &loop, &connect, &kube, &err);
+    if (r == 0 && values->processes)
+        r = serve_processes(invocation,
+                            &(struct processes_options){
+                                .loop = &loop,
+                                .kube = kube,
+                                .connect = &connect,
+                                .folder = values->processes,
+                                .prefix = values->prefix,
+                                .nodes = (uint32_t)count,
+                                .gpus = (uint32_t)values->gpus,
+                                .gpu_time_slices = (uint32_t)values->time_slices,
+                                .cpus = values->cpus,
+                                .memory_bytes = values->memory << 30,
+                                .network = values->pod_network,
+                                .images_oci = values->images == 1,
+                                .log = &log,
+                            },
+                            &err);
+    else if (r == 0)
         r = serve(&loop,
                   &(struct hollow_options){.loop = &loop,
                                            .api = kube_api(kube),

@@ -19,6 +19,7 @@
  * A claim that pods still use stays until they have ended. */
 
 #define PROVISIONER    "muster.local/folder"
+#define DRIVER         "folder.muster.local" /* a domain name: Kubernetes checks it */
 #define DEFAULT_CLASS  "standard"
 #define IS_DEFAULT     "storageclass.kubernetes.io/is-default-class"
 #define PROVISIONED_BY "pv.kubernetes.io/provisioned-by"
@@ -199,7 +200,7 @@ static void provision(const struct run *run, const struct object *class)
     json_add_str(arena, spec, "storageClassName", class->name);
     json_add_c(arena, spec, "volumeMode", "Filesystem");
     struct json *source = json_add_object(arena, spec, "csi");
-    json_add_c(arena, source, "driver", PROVISIONER);
+    json_add_c(arena, source, "driver", DRIVER);
     json_add_str(arena, source, "volumeHandle",
                  str_printf(arena, STR_FMT "_" STR_FMT "_" STR_FMT, STR_ARG(run->claim->ns),
                             STR_ARG(run->claim->name), STR_ARG(run->claim->uid)));

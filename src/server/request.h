@@ -30,6 +30,7 @@ struct server {
     struct podio *podio;
     struct authz *authz;
     const struct log *log;
+    bool kubelet;
     struct buf token;
     struct buf token_key;
 };

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "http/server.h"
 #include "server/authz.h"
+#include "server/kubelet.h"
 #include "server/request.h"
 #include "server/route.h"
 
@@ -38,6 +39,10 @@ static void begin(void *user, struct http_exchange *x)
     request->server = user;
     request->x = x;
     x->user = request;
+    if (request->server->kubelet && !kubelet_path(&x->arena, &x->head.path, &x->head.query)) {
+        request_fail(request, 404, "NotFound", "a node serves logs, exec, attach and ports only");
+        return;
+    }
     if (route_parse(&x->arena, x->head.path, &request->route, &err) < 0) {
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
@@ -112,6 +117,7 @@ int server_start(uv_loop_t *loop,
     server->loop = loop;
     server->api = api;
     server->log = options->log;
+    server->kubelet = options->kubelet;
     buf_add(&server->token, options->token);
     buf_add(&server->token_key, options->token_key);
     int r = http_server_start(&(struct http_server_options){.loop = loop,

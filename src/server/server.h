@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -23,6 +24,7 @@ struct server_options {
     const struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
     struct str token;               /* of the owner, who may do everything */
     struct str token_key;           /* signs ServiceAccount tokens */
+    bool kubelet;                   /* serve what a node serves, and nothing else */
     const struct log *log;          /* may be NULL */
 };
 

@@ -37,6 +37,15 @@ class Failure(AssertionError):
     pass
 
 
+def needs(what):
+    """Marks a test that needs more than Kubernetes' own API and pods that run, in words: "a kill of the API server
+    that ...". tests/kubernetes, which runs the same files on a real API server, skips it and says so."""
+    def mark(test):
+        test.needs = what
+        return test
+    return mark
+
+
 def binary(name):
     return os.path.join(BUILD, name)
 

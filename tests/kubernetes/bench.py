@@ -18,7 +18,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from controlplane import ControlPlane, Process  # noqa: E402
-from cluster import ROOT, Operator  # noqa: E402
+from cluster import Operator  # noqa: E402
 from harness import Skip, binary, run, wait_for  # noqa: E402
 
 GANG = 8
@@ -33,8 +33,6 @@ class Bench:
         return run([binary("tests/kubernetes/load"), self.plane.kubeconfig, *map(str, argv)], limit=limit).stdout
 
     def prepare(self):
-        self.plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
-        self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         nodes = Process("hollow", [binary("muster"), "hollow-nodes", str(self.nodes), "--kubeconfig",
                                    self.plane.kubeconfig, "--heartbeat", "0s"],
                         os.path.join(self.plane.folder, "hollow.log")).start()

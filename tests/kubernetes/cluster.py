@@ -91,8 +91,6 @@ class Cluster(harness.Muster):
             raise
 
     def start(self):
-        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.kubectl("create", "namespace", "muster-system", ok=False)
         self.kubectl("delete", "lease", "--all", "-n", "muster-system")
         self.start_nodes()

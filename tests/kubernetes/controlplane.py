@@ -20,6 +20,7 @@ import time
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import Failure, Skip, free_port, run, wait_for  # noqa: E402
 
@@ -132,7 +133,10 @@ current-context: test
 
 
 class ControlPlane:
-    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=()):
+    """`network`: X of 10.X.0.0/16, the pod network of nodes whose pods are processes of this machine (src/cmd/hollow.h);
+    Services then have their addresses from it, and the nodes' own certificates are taken for what they are."""
+
+    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=(), network=None):
         programs = ["etcd", "kube-apiserver"]
         programs += ["kube-controller-manager"] if controllers else []
         programs += ["kube-scheduler"] if scheduler else []
@@ -140,7 +144,8 @@ class ControlPlane:
         self.folder = tempfile.mkdtemp(prefix="muster-kubernetes-")
         self.certs = Certificates(os.path.join(self.folder, "pki"))
         self.kubeconfig = os.path.join(self.folder, "admin.kubeconfig")
-        self.controllers, self.scheduler = controllers, scheduler
+        self.controllers, self.scheduler, self.network = controllers, scheduler, network
+        self.services = f"10.{network}.128." if network else "10.96.0."
         self.apiserver_flags, self.etcd_flags = list(apiserver_flags), list(etcd_flags)
         self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
         self.server = f"https://127.0.0.1:{self.port}"
@@ -170,7 +175,8 @@ class ControlPlane:
         c.authority("ca")
         c.authority("front-proxy-ca")
         c.sign("apiserver", "/CN=kube-apiserver", "serverAuth",
-               "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1")
+               "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,"
+               f"IP:{self.services}1")
         c.sign("kubelet-client", "/O=system:masters/CN=kubelet-client", "clientAuth")
         c.sign("front-proxy", "/CN=front-proxy", "clientAuth", authority="front-proxy-ca")
         c.sign("admin", "/O=system:masters/CN=admin", "clientAuth")
@@ -201,11 +207,11 @@ class ControlPlane:
             f"--service-account-key-file={p('sa.pub')}",
             f"--service-account-signing-key-file={p('sa.key')}",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-            "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC",
+            f"--service-cluster-ip-range={self.services}0/{17 if self.network else 16}", "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
             f"--kubelet-client-certificate={p('kubelet-client.crt')}",
             f"--kubelet-client-key={p('kubelet-client.key')}",
-            f"--kubelet-certificate-authority={p('ca.crt')}",
+            *([] if self.network else [f"--kubelet-certificate-authority={p('ca.crt')}"]),
             "--kubelet-preferred-address-types=InternalIP",
             f"--requestheader-client-ca-file={p('front-proxy-ca.crt')}",
             "--requestheader-allowed-names=front-proxy",
@@ -252,6 +258,9 @@ clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
         self.make_certificates()
         self.start_etcd()
         self.start_apiserver()
+        # Before the garbage collector starts: it looks for new kinds every 30 s only.
+        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         if self.controllers:
             self.start_manager()
             wait_for(lambda: self.manager.check() and

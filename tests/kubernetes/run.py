@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""run.py [--list] [WORD...]: tests against a real Kubernetes control plane on loopback.
+"""run.py [--list] [--jobs N] [--e2e | --own] [WORD...]: tests against a real Kubernetes control plane on loopback.
 
-Runs the test_*.py of this folder and, of ../e2e, the suites that need no processes in pods, whose Muster is then a
-Cluster. Programs come from binaries.sh; without them everything is skipped with one line, and that is no
-failure. Ends with `N passed, N failed, N skipped`.
+Runs the test_*.py of this folder (--own: only these) and those of ../e2e (--e2e) that are about Kubernetes' API
+and not about our own server: scheduling, jobs of every kind, the plugin. Their Muster is then a ProcessCluster
+(processes.py): the real API server, `muster operator`, and nodes whose pods are processes of this machine. Tests
+marked with needs() say what a cluster has not got, and are skipped with that line.
+
+Programs come from binaries.sh; without them everything is skipped with one line, and that is no failure. Each of the
+--jobs (1 unless told) has a control plane of its own. Ends with `N passed, N failed, N skipped`.
 """
 
 import importlib.util
 import os
+import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -18,22 +24,28 @@ sys.path[:0] = [HERE, E2E]
 
 import harness  # noqa: E402
 from cluster import Cluster  # noqa: E402
-from controlplane import ControlPlane  # noqa: E402
+from controlplane import ControlPlane, binaries  # noqa: E402
+from processes import ProcessCluster, free_network  # noqa: E402
 
-# Suites of ../e2e whose tests look at objects only.
-SHARED = ("scheduling", "queues", "jobs", "kinds")
+# Suites of ../e2e that are about what a Kubernetes API server serves.
+SHARED = ("scheduling", "scheduling_manifests", "shards", "explain", "batch_job", "skeleton",
+          "torchrun_examples", "torchrun_jobs", "torchrun_promise", "torchrun_survival", "torchrun_trouble",
+          "plugin_commands", "plugin_network", "plugin_source", "plugin_storage", "plugin_sync", "plugin_terminal",
+          "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack", "kind_examples")
+RETRY_LIMIT = 8  # more failures than this are no matter of a crowded machine
 
 
 def load(folder, file):
-    spec = importlib.util.spec_from_file_location(f"{os.path.basename(folder)}_{file[:-3]}",
+    spec = importlib.util.spec_from_file_location(file[:-3] if folder == HERE else f"e2e_{file[:-3]}",
                                                   os.path.join(folder, file))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def tests():
-    for folder in (HERE, E2E):
+def tests(folders):
+    for folder in folders:
+        harness.Muster = Cluster if folder == HERE else ProcessCluster  # before the suites import it
         for file in sorted(os.listdir(folder)):
             if not (file.startswith("test_") and file.endswith(".py")):
                 continue
@@ -42,46 +54,118 @@ def tests():
             module = load(folder, file)
             for name, value in list(vars(module).items()):
                 if name.startswith("test_") and callable(value) and value.__module__ == module.__name__:
-                    yield f"{file[5:-3]}.{name[5:]}", value
+                    yield f"{'e2e/' if folder == E2E else ''}{file[5:-3]}.{name[5:]}", value
 
 
-def run_all(chosen):
-    passed, failed, skipped = 0, [], 0
-    for name, test in chosen:
-        start = time.monotonic()
-        try:
-            test()
-            result, passed = "ok", passed + 1
-        except harness.Skip as e:
-            result, skipped = f"skipped: {e}", skipped + 1
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            traceback.print_exc()
-            result = "FAILED"
-            failed.append(name)
-        print(f"{name}: {result} ({time.monotonic() - start:.1f} s)", flush=True)
-    for name in failed:
-        print(f"failed: {name}")
-    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
-    return 1 if failed else 0
+def run_one(name, test):
+    """'ok', 'FAILED' or 'skipped: why'; prints the line."""
+    start = time.monotonic()
+    try:
+        if getattr(test, "needs", None):
+            raise harness.Skip(f"needs {test.needs}")
+        test()
+        result = "ok"
+    except harness.Skip as e:
+        result = f"skipped: {e}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        traceback.print_exc()
+        result = "FAILED"
+    print(f"{name}: {result} ({time.monotonic() - start:.1f} s)", flush=True)
+    return result
+
+
+def serve(folders):
+    """A worker: names come on stdin, one a line; a result line and a mark go to stdout for each."""
+    chosen = dict(tests(folders))
+    with ControlPlane(network=free_network()) as plane:
+        Cluster.plane = plane
+        print("\x1eready", flush=True)
+        for line in sys.stdin:
+            sys.stderr.flush()
+            print("\x1e" + run_one(line.strip(), chosen[line.strip()]), flush=True)
+
+
+class Worker:
+    def __init__(self, folders):
+        flag = {1: ["--own"] if folders == [HERE] else ["--e2e"], 2: []}[len(folders)]
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", *flag], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        errors="replace")
+        self.answer()
+
+    def answer(self):
+        """(what it printed, the mark behind it)"""
+        lines = []
+        for line in self.process.stdout:
+            if line.startswith("\x1e"):
+                return "".join(lines), line[1:].strip()
+            lines.append(line)
+        return "".join(lines), "FAILED"
+
+    def run(self, name):
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run_all(names, folders, jobs):
+    """{name: result} of all, with `jobs` control planes."""
+    left, results, lock = list(names), {}, threading.Lock()
+
+    def work():
+        worker = Worker(folders)
+        while True:
+            with lock:
+                name = left.pop(0) if left else None
+            if name is None:
+                break
+            output, result = worker.run(name)
+            with lock:
+                results[name] = result
+                lines = output.splitlines()
+                print("\n".join(lines if result == "FAILED" else lines[-1:]), flush=True)
+        worker.stop()
+    threads = [threading.Thread(target=work) for _ in range(min(jobs, len(left)) or 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
 
 
 def main(argv):
+    folders = [HERE] if "--own" in argv else [E2E] if "--e2e" in argv else [HERE, E2E]
+    if "--worker" in argv:
+        return serve(folders)
+    jobs = int(argv.pop(argv.index("--jobs") + 1)) if "--jobs" in argv else 1
     words = [a for a in argv if not a.startswith("-")]
-    harness.Muster = Cluster  # before the suites import it
-    chosen = [(n, t) for n, t in tests() if not words or any(w in n for w in words)]
+    names = [n for n, _ in tests(folders) if not words or any(w in n for w in words)]
     if "--list" in argv:
-        print("\n".join(n for n, _ in chosen))
+        print("\n".join(names))
         return 0
     try:
-        with ControlPlane() as plane:
-            Cluster.plane = plane
-            return run_all(chosen)
+        binaries("etcd", "kube-apiserver", "kube-controller-manager")
     except harness.Skip as reason:
         print(f"skipped: no Kubernetes here: {reason}")
-        print(f"0 passed, 0 failed, {len(chosen)} skipped")
+        print(f"0 passed, 0 failed, {len(names)} skipped")
         return 0
+    results = run_all(names, folders, jobs)
+    failed = [n for n, r in results.items() if r == "FAILED"]
+    if failed and jobs > 1 and len(failed) <= RETRY_LIMIT:
+        print(f"once more, alone: {' '.join(failed)}")
+        results.update(run_all(failed, folders, 1))
+        failed = [n for n, r in results.items() if r == "FAILED"]
+    for name in failed:
+        print(f"failed: {name}")
+    skipped = sum(r.startswith("skipped") for r in results.values())
+    print(f"{len(results) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -29,8 +29,6 @@ def refused(plane, manifest, words):
 
 def test_policies_refuse_what_cannot_work_and_leave_foreign_pods_alone():
     plane = Cluster.plane
-    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     plane.kubectl("apply", "-f", POLICIES)
     try:
         ours = SHARE.replace("SCHEDULER", "kai-scheduler")

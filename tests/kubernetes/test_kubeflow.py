@@ -19,8 +19,6 @@ def try_out(plane, body):
 
 def test_the_rules_of_the_crds_refuse_what_cannot_work():
     plane = Cluster.plane
-    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     for kind in KINDS:
         body = job(kind, "good")
         body["metadata"]["namespace"] = "default"
