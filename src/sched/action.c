@@ -175,7 +175,7 @@ static bool reclaim_for(struct sched *sched, struct group *group)
     int64_t request[SCHED_RESOURCES];
 
     group_tasks(sched, group, true, &search.tasks);
-    tasks_request(&search.tasks, request);
+    tasks_request(sched, &search.tasks, request);
     if (!search.tasks.count)
         return false;
     if (!policy->without_proportion &&
@@ -219,7 +219,7 @@ static bool preempt_for(struct sched *sched, struct group *group)
     if (!has_lower(group))
         return false;
     group_tasks(sched, group, true, &search.tasks);
-    tasks_request(&search.tasks, request);
+    tasks_request(sched, &search.tasks, request);
     if (!search.tasks.count ||
         (group_fixed(group) && queue_check(group, request, &queue, &resource) == QUEUE_OVER_QUOTA))
         return false;
@@ -247,7 +247,7 @@ static bool consolidate_for(struct sched *sched, struct group *group)
         policy->cpu_strategy == SCHED_SPREAD)
         return false;
     group_tasks(sched, group, true, &search.tasks);
-    tasks_request(&search.tasks, request);
+    tasks_request(sched, &search.tasks, request);
     if (!search.tasks.count || group_fixed(group) || !enough_in_sum(group, request))
         return false;
     return search_run(&search);

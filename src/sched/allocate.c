@@ -209,42 +209,35 @@ void group_tasks(struct sched *sched, const struct group *group, bool search, st
         leaf_tasks(sched, group, leaves[i], 1, search, ret);
 }
 
-/* Whether another task asks for the claim, so that task `index` need not. */
-static bool claim_asked(const struct pod_vec *tasks, size_t index, const struct claim *claim)
-{
-    for (size_t i = 0; i < tasks->count; i++) {
-        const struct pod *pod = tasks->items[i];
-
-        for (size_t c = 0; i != index && c < pod->claim_count; c++)
-            if (pod->claims[c] == claim &&
-                (i < index || pod->wants[pod->shape->want_count + c].amount > 0))
-                return true;
-    }
-    return false;
-}
-
-/* Devices of claims that others paid for while the pod ran, and that it pays for if it comes back
- * first. */
-static int64_t claims_regained(const struct pod_vec *tasks, size_t index)
+int64_t task_need(const struct sched *sched, const struct pod_vec *tasks, size_t index, size_t want)
 {
     const struct pod *pod = tasks->items[index];
-    int64_t devices = 0;
+    size_t own = pod->shape->want_count;
 
-    for (size_t c = 0; c < pod->claim_count; c++) {
-        int64_t more = claim_need(pod, c) - pod->wants[pod->shape->want_count + c].amount;
-        if (more > 0 && pod->claims[c]->gpu && !claim_asked(tasks, index, pod->claims[c]))
-            devices += more;
-    }
-    return devices;
+    if (want < own)
+        return pod->wants[want].amount;
+    for (size_t i = 0; i < index && !QUIRK(sched, CLAIM_PER_POD); i++)
+        for (size_t c = 0; c < tasks->items[i]->claim_count; c++)
+            if (tasks->items[i]->claims[c] == pod->claims[want - own])
+                return 0;
+    return claim_need(sched, pod, want - own);
 }
 
-void tasks_request(const struct pod_vec *tasks, int64_t ret[static SCHED_RESOURCES])
+void tasks_request(const struct sched *sched,
+                   const struct pod_vec *tasks,
+                   int64_t ret[static SCHED_RESOURCES])
 {
     memset(ret, 0, SCHED_RESOURCES * sizeof(*ret));
     for (size_t i = 0; i < tasks->count; i++) {
+        const struct pod *pod = tasks->items[i];
+
         for (int r = 0; r < SCHED_RESOURCES; r++)
-            ret[r] += tasks->items[i]->ask[r];
-        ret[SCHED_GPU] += claims_regained(tasks, i) * GPU_MILLI;
+            ret[r] += pod->ask[r];
+        for (size_t c = 0; c < pod->claim_count; c++)
+            if (pod->claims[c]->gpu)
+                ret[SCHED_GPU] += (task_need(sched, tasks, i, pod->shape->want_count + c) -
+                                   claim_ask(sched, pod, c)) *
+                                  GPU_MILLI;
     }
 }
 
@@ -409,7 +402,7 @@ bool allocate_tasks(struct sched *sched,
     struct mark mark = journal_mark(sched);
 
     *ret = (struct failure){0};
-    tasks_request(tasks, request);
+    tasks_request(sched, tasks, request);
     enum queue_verdict verdict = queue_check(group, request, &ret->queue, &ret->resource);
     if (verdict != QUEUE_OK) {
         ret->reason =
@@ -433,7 +426,7 @@ bool allocate_at(struct sched *sched,
     struct mark mark = journal_mark(sched);
 
     *ret = (struct failure){0};
-    tasks_request(tasks, request);
+    tasks_request(sched, tasks, request);
     bool placed = queue_check(group, request, &ret->queue, &ret->resource) == QUEUE_OK;
     for (size_t i = 0; placed && i < tasks->count; i++) {
         struct pod_vec one = {.items = &tasks->items[i], .count = 1};

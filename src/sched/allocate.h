@@ -27,7 +27,16 @@ int64_t set_active(const struct set *set);
 /* Leaves in the order pods are added; evictions go backwards. */
 int set_order(const struct group *group, uint32_t a, uint32_t b);
 int pod_order(const struct pod *a, const struct pod *b);
-void tasks_request(const struct pod_vec *tasks, int64_t ret[static SCHED_RESOURCES]);
+/* What task `index` has to find of one of its wants, once the tasks before it are placed: a claim
+ * that they share is found once. */
+int64_t task_need(const struct sched *sched,
+                  const struct pod_vec *tasks,
+                  size_t index,
+                  size_t want);
+/* What the queues are charged when all of them are placed. */
+void tasks_request(const struct sched *sched,
+                   const struct pod_vec *tasks,
+                   int64_t ret[static SCHED_RESOURCES]);
 
 /* Why the last attempt failed. */
 struct failure {

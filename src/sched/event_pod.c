@@ -29,13 +29,28 @@ static int64_t pending_gpu_charge(const struct sched *sched, const struct pod *p
     return pod->shape->devices * spec->gpu_memory_mib * GPU_MILLI / i64_max(1, memory);
 }
 
+int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index)
+{
+    const struct claim *claim = pod->claims[index];
+
+    if (QUIRK(sched, CLAIM_PER_POD))
+        return pod->wants[pod->shape->want_count + index].amount;
+    return claim->known && claim->asker == pod ? claim->spec.device_count : 0;
+}
+
 void pod_ask(const struct sched *sched, struct pod *pod)
 {
     static const struct node whole = {.gpu_memory = 100};
+    const struct shape *shape = pod->shape;
 
     pod_charge(sched, pod, &whole, pod->ask);
-    if (pod->shape->spec.gpu_memory_mib)
+    pod->ask[SCHED_GPU] -= pod->gpus * GPU_MILLI;
+    if (shape->spec.gpu_memory_mib)
         pod->ask[SCHED_GPU] = pending_gpu_charge(sched, pod);
+    pod->ask[SCHED_GPU] += (shape->shared ? 0 : shape->spec.gpus) * GPU_MILLI;
+    for (size_t i = 0; i < pod->claim_count; i++)
+        if (pod->claims[i]->gpu)
+            pod->ask[SCHED_GPU] += claim_ask(sched, pod, i) * GPU_MILLI;
 }
 
 static void pod_claims_dropped(struct sched *sched, struct pod *pod)

@@ -151,3 +151,35 @@ TEST(the_minimum_of_a_semi_preemptible_group_pays_for_a_claim_it_takes_over)
     EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
     cluster_close(&cluster);
 }
+
+TEST(a_gang_asks_once_for_the_claim_its_pods_share)
+{
+    struct cluster cluster;
+
+    open_cluster(&cluster, 2, -1);
+    cluster_node(&cluster, "a", 2);
+    cluster_put(&cluster, &(struct job){.name = "gang", .pods = 3, .claim = "two"});
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster_bound(&cluster, "gang-0") && cluster_bound(&cluster, "gang-2"));
+    EXPECT(cluster_used(&cluster, "q") <= 2);
+    cluster_close(&cluster);
+}
+
+TEST(of_pods_promised_the_claim_of_one_that_ends_the_first_pays)
+{
+    struct cluster cluster;
+
+    open_cluster(&cluster, 4, -1);
+    cluster_node(&cluster, "a", 4);
+    cluster_put(&cluster, &(struct job){.name = "runs", .claim = "two", .node = "a"});
+    cluster_put(&cluster,
+                &(struct job){.name = "ends", .pods = 2, .gpus = 1, .node = "a", .ending = true});
+    cluster_put(&cluster, &(struct job){.name = "next", .pods = 2, .gpus = 1, .claim = "two"});
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster_promised(&cluster, "next-0") && cluster_promised(&cluster, "next-1"));
+    EXPECT(cluster_used(&cluster, "q") <= 4);
+    cluster_put(&cluster,
+                &(struct job){.name = "runs", .claim = "two", .node = "a", .ending = true});
+    EXPECT(cluster_used(&cluster, "q") <= 4);
+    cluster_close(&cluster);
+}

@@ -513,7 +513,7 @@ static void fill_amounts(struct matter *matter)
     if (!group->queue || !group->known)
         return;
     group_tasks(matter->sched, group, false, &matter->tasks);
-    tasks_request(&matter->tasks, why->request);
+    tasks_request(matter->sched, &matter->tasks, why->request);
     why->pods = (uint32_t)matter->tasks.count;
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         why->free[r] = group->queue->pool->idle[resources[r]] * unit_of(r);

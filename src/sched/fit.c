@@ -46,7 +46,7 @@ enum fit fit_resources(const struct sched *sched,
     for (size_t i = 0; i < pod->want_count; i++) {
         uint32_t res = pod->wants[i].res;
         size_t own = pod->shape->want_count; /* what follows are its claims */
-        int64_t amount = i < own ? pod->wants[i].amount : claim_need(pod, i - own);
+        int64_t amount = i < own ? pod->wants[i].amount : claim_need(sched, pod, i - own);
         int64_t idle = node->idle[res];
 
         if (!amount) /* a claim that somebody else pays for */

@@ -263,38 +263,61 @@ static void put_on(struct sched *sched, struct pod *pod)
 }
 
 /* ---- claims that pods share ---- */
-/* Who holds its devices for longest: pods that run, then pods that end, then pods promised them. */
-static int claim_rank(const struct pod *pod)
-{
-    return pod->status == ST_PIPELINED ? 2 : pod->status == ST_RELEASING ? 1 : 0;
-}
+/* The devices of a claim are there once, and are counted once. Of the pods that hold room the first
+ * pays for them; without such, the first that is promised room does, and while a pod that ends
+ * still has them, that pod holds them on its node. Of the pods that wait the first asks for them,
+ * as long as nobody pays. */
+struct payers {
+    const struct pod *active;
+    const struct pod *ending;
+};
 
-static const struct pod *claim_payer(const struct claim *claim)
+static const struct pod *first_user(const struct claim *claim, unsigned statuses)
 {
-    const struct pod *payer = NULL;
+    const struct pod *first = NULL;
 
     for (size_t i = 0; i < claim->users.count; i++) {
         const struct pod *user = claim->users.items[i];
 
-        if (!ST_IN(user->status, ST_USED) || !user->node)
-            continue;
-        if (!payer || claim_rank(user) < claim_rank(payer) ||
-            (claim_rank(user) == claim_rank(payer) && str_cmp(user->key, payer->key) < 0))
-            payer = user;
+        if (ST_IN(user->status, statuses) && (user->node || !ST_IN(user->status, ST_USED)) &&
+            (!first || str_cmp(user->key, first->key) < 0))
+            first = user;
     }
-    return payer;
+    return first;
 }
 
-int64_t claim_need(const struct pod *pod, size_t index)
+static struct payers claim_payers(const struct claim *claim)
+{
+    struct payers payers = {.active = first_user(claim, ST_ALLOCATED)};
+
+    if (payers.active)
+        return payers;
+    payers.active = first_user(claim, ST_BIT(ST_PIPELINED));
+    payers.ending = first_user(claim, ST_BIT(ST_RELEASING));
+    return payers;
+}
+
+static int64_t claim_part(const struct claim *claim, struct payers payers, const struct pod *user)
+{
+    bool pays = ST_IN(user->status, ST_ACTIVE) ? user == payers.active
+                : user->status == ST_RELEASING ? user == payers.ending
+                                               : !payers.active;
+
+    return pays ? claim->spec.device_count : 0;
+}
+
+int64_t claim_need(const struct sched *sched, const struct pod *pod, size_t index)
 {
     const struct claim *claim = pod->claims[index];
-    int64_t amount = pod->wants[pod->shape->want_count + index].amount;
 
-    if (amount || pod->status != ST_RELEASING || !claim->known)
-        return amount;
-    for (size_t i = 0; i < claim->users.count; i++)
-        if (ST_IN(claim->users.items[i]->status, ST_ACTIVE) && claim->users.items[i]->node)
+    if (QUIRK(sched, CLAIM_PER_POD) || !claim->known)
+        return pod->wants[pod->shape->want_count + index].amount;
+    for (size_t i = 0; i < claim->users.count; i++) {
+        const struct pod *user = claim->users.items[i];
+
+        if (user != pod && ST_IN(user->status, ST_ACTIVE) && user->node)
             return 0;
+    }
     return claim->spec.device_count;
 }
 
@@ -308,23 +331,10 @@ static void wants_change(struct pod *pod, int64_t sign)
         node_change(pod, pod->node, pod->status, pod->shares, sign);
 }
 
-/* What a user is charged of a claim. What a pod that ends holds counts in no queue, so whoever
- * comes after it has to find room for it again. */
-static int64_t claim_part(const struct claim *claim,
-                          const struct pod *payer,
-                          const struct pod *user)
-{
-    bool ends = payer && payer->status == ST_RELEASING && user->status != ST_RELEASING;
-
-    return !payer || user == payer || ends ? claim->spec.device_count : 0;
-}
-
 static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int64_t amount)
 {
     struct want *want = &pod->wants[pod->shape->want_count + index];
 
-    if (want->amount == amount)
-        return;
     wants_change(pod, -1);
     if (pod->claims[index]->gpu)
         pod->gpus += amount - want->amount;
@@ -341,26 +351,32 @@ static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int
         index_update(sched, pod->node);
 }
 
+static void claim_settled(struct sched *sched, struct claim *claim)
+{
+    struct payers payers = claim_payers(claim);
+    const struct pod *holder = payers.ending ? payers.ending : payers.active;
+    const struct pod *asked = claim->asker;
+
+    claim->promised = holder && holder->status == ST_PIPELINED;
+    if (holder) /* where its devices are, not where it was last promised to go */
+        claim->node = holder->node;
+    claim->asker = payers.active ? NULL : first_user(claim, ST_BIT(ST_PENDING));
+    for (size_t u = 0; claim->known && u < claim->users.count; u++) {
+        struct pod *user = claim->users.items[u];
+        int64_t part = claim_part(claim, payers, user);
+        bool asks = (user == asked) != (user == claim->asker);
+
+        for (size_t i = 0; i < user->claim_count; i++)
+            if (user->claims[i] == claim &&
+                (asks || user->wants[user->shape->want_count + i].amount != part))
+                claim_charge(sched, user, i, part);
+    }
+}
+
 void claims_settled(struct sched *sched, const struct pod *pod)
 {
-    if (QUIRK(sched, CLAIM_PER_POD))
-        return;
-    for (size_t c = 0; c < pod->claim_count; c++) {
-        struct claim *claim = pod->claims[c];
-        const struct pod *payer = claim_payer(claim);
-
-        claim->promised = payer && payer->status == ST_PIPELINED;
-        if (payer) /* where its devices are, not where it was last promised to go */
-            claim->node = payer->node;
-
-        for (size_t u = 0; claim->known && u < claim->users.count; u++) {
-            struct pod *user = claim->users.items[u];
-
-            for (size_t i = 0; i < user->claim_count; i++)
-                if (user->claims[i] == claim)
-                    claim_charge(sched, user, i, claim_part(claim, payer, user));
-        }
-    }
+    for (size_t i = 0; i < pod->claim_count && !QUIRK(sched, CLAIM_PER_POD); i++)
+        claim_settled(sched, pod->claims[i]);
 }
 
 static void place_set(struct sched *sched, const struct undo *to)

@@ -111,7 +111,7 @@ static struct order_entry *best_entry(struct order *order, struct order_node *no
 
         if (entry->group->count[ST_PENDING] || order->kind == ORDER_SEARCH)
             group_tasks(order->sched, entry->group, order->kind != ORDER_PENDING, &tasks);
-        tasks_request(&tasks, entry->request);
+        tasks_request(order->sched, &tasks, entry->request);
         entry->known = true;
     }
     return entry;
@@ -203,7 +203,7 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
     struct order_entry entry = {.group = group, .elastic = group_elastic(group)};
 
     if (tasks) {
-        tasks_request(tasks, entry.request);
+        tasks_request(order->sched, tasks, entry.request);
         entry.known = true;
     }
     VEC_PUSH(order->sched->arena, &node->groups, entry);

@@ -51,14 +51,17 @@ struct score {
     double fine;   /* packing or spreading */
 };
 
-static bool needs_gpu(const struct pod *pod)
+bool place_needs_gpu(const struct pod *pod)
 {
+    for (size_t i = 0; i < pod->claim_count; i++)
+        if (pod->claims[i]->gpu)
+            return true;
     return pod->gpus || pod->shape->shared || pod->shape->wants_mig;
 }
 
 static double fine_score(const struct sched *sched, const struct pod *pod, const struct node *node)
 {
-    bool gpu = needs_gpu(pod);
+    bool gpu = place_needs_gpu(pod);
     uint32_t res = gpu ? RES_GPU : RES_CPU;
     const struct sched_policy *policy = &node->pool->policy;
     enum sched_strategy strategy = gpu ? policy->gpu_strategy : policy->cpu_strategy;
@@ -108,7 +111,7 @@ static struct score score_of(const struct sched *sched,
     if (placement->fit == FIT_IDLE)
         score.coarse += 100;
     score.wish = wish_score(sched, pod, node);
-    score.type = !needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
+    score.type = !place_needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
     score.fine = fine_score(sched, pod, node);
     return score;
 }
@@ -187,7 +190,7 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
     struct pool *pool = pod->group->queue->pool;
     struct placement later = {0};
 
-    if (needs_gpu(pod)) {
+    if (place_needs_gpu(pod)) {
         if (walk_index(sched, pod, pool->index[0], INDEX_GPU, pod->gpus, &later, ret))
             return true;
     } else {
@@ -203,7 +206,8 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
 static bool indexed(const struct sched *sched, const struct pod *pod)
 {
     const struct sched_policy *policy = group_policy(pod->group);
-    enum sched_strategy strategy = needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
+    enum sched_strategy strategy =
+        place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
            !pod->shape->wants_mig && !pod->nominated.len && !pod->claim_count &&

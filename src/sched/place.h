@@ -44,6 +44,9 @@ bool place_find(struct sched *sched,
                 const struct node_set *set,
                 struct placement *ret);
 
+/* Whether the pod uses GPUs in any way: whole, shared, as MIG instances or through a claim. */
+bool place_needs_gpu(const struct pod *pod);
+
 /* Whether the nodes of a pool turn the pod away exactly as any other of its shape: it looks at
  * nothing but them, and neither its labels, its claims nor its queue matter. */
 bool place_alike(const struct sched *sched, const struct pod *pod);

@@ -255,6 +255,7 @@ struct spot {
 struct choice {
     struct spot *spots;
     size_t spot_count;
+    const struct want **wants; /* by task */
     struct keep_slot *slots;
     int64_t blocked;
     int64_t ends_ms;
@@ -328,7 +329,7 @@ static void find_spots(struct sched *sched,
 {
     const struct pool *pool = group->queue->pool;
     const struct sched_topology_want *want = group->sets[0].topology;
-    uint32_t res = tasks->items[0]->gpus || tasks->items[0]->shape->shared ? RES_GPU : RES_CPU;
+    uint32_t res = place_needs_gpu(tasks->items[0]) ? RES_GPU : RES_CPU;
 
     choice->spots = ARENA_ARRAY(sched->arena, struct spot, pool->nodes.count + 1);
     for (size_t i = 0; i < pool->nodes.count; i++) {
@@ -350,7 +351,30 @@ static void find_spots(struct sched *sched,
         qsort(choice->spots, choice->spot_count, sizeof(*choice->spots), by_worth);
 }
 
-static bool spot_takes(struct sched *sched, struct spot *spot, const struct pod *pod)
+/* What each task has to find, with every claim they share found once. Claims change hands, so this
+ * is a copy. */
+static const struct want **tasks_wants(struct sched *sched, const struct pod_vec *tasks)
+{
+    const struct want **wants = ARENA_ARRAY(sched->arena, const struct want *, tasks->count);
+
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct pod *pod = tasks->items[i];
+
+        wants[i] = pod->wants;
+        if (!pod->claim_count)
+            continue;
+        struct want *own = ARENA_ARRAY(sched->arena, struct want, pod->want_count);
+        for (size_t w = 0; w < pod->want_count; w++)
+            own[w] = (struct want){pod->wants[w].res, task_need(sched, tasks, i, w)};
+        wants[i] = own;
+    }
+    return wants;
+}
+
+static bool spot_takes(struct sched *sched,
+                       struct spot *spot,
+                       const struct pod *pod,
+                       const struct want *wants)
 {
     size_t count = sched->resources.count;
 
@@ -361,13 +385,13 @@ static bool spot_takes(struct sched *sched, struct spot *spot, const struct pod 
         memcpy(spot->left, spot->node->total, count * sizeof(*spot->left));
     }
     for (size_t i = 0; i < pod->want_count; i++)
-        if (spot->left[pod->wants[i].res] < pod->wants[i].amount)
+        if (spot->left[wants[i].res] < wants[i].amount)
             return false;
     if (spot->left[RES_PODS] < 1 ||
         (pod->shape->shared && spot->left[RES_GPU] < pod->shape->devices))
         return false;
     for (size_t i = 0; i < pod->want_count; i++)
-        spot->left[pod->wants[i].res] -= pod->wants[i].amount;
+        spot->left[wants[i].res] -= wants[i].amount;
     spot->left[RES_PODS]--;
     spot->left[RES_GPU] -= pod->shape->shared ? pod->shape->devices : 0;
     return true;
@@ -388,12 +412,13 @@ static bool choose_among(struct sched *sched,
     for (size_t i = 0; i < tasks->count; i++) {
         if (i && tasks->items[i]->shape != tasks->items[i - 1]->shape)
             at = from;
-        while (at < to && !spot_takes(sched, &choice->spots[at], tasks->items[i]))
+        while (at < to && !spot_takes(sched, &choice->spots[at], tasks->items[i], choice->wants[i]))
             at++;
         if (at == to)
             return false;
         struct spot *spot = &choice->spots[at];
-        choice->slots[i] = (struct keep_slot){.node = spot->node, .pod = tasks->items[i]};
+        choice->slots[i] = (struct keep_slot){
+            .node = spot->node, .pod = tasks->items[i], .wants = choice->wants[i]};
         if (spot != last) {
             choice->blocked += spot->blocked;
             choice->ends_ms = i64_max(choice->ends_ms, spot->ends_ms);
@@ -410,6 +435,7 @@ static bool choose(struct sched *sched, const struct pod_vec *tasks, struct choi
     int64_t blocked = INT64_MAX;
     int64_t ends_ms = 0;
 
+    choice->wants = tasks_wants(sched, tasks);
     for (size_t from = 0, to = 0; from < choice->spot_count; from = to) {
         for (to = from; to < choice->spot_count &&
                         str_eq(choice->spots[to].domain, choice->spots[from].domain);
@@ -504,19 +530,10 @@ static void keep_open(struct sched *sched,
                           .slots = choice.slots,
                           .count = nodes ? tasks->count : 0,
                           .starts_ms = choice.ends_ms == INT64_MAX ? 0 : choice.ends_ms};
-    tasks_request(tasks, keep->request);
+    tasks_request(sched, tasks, keep->request);
     keep->fixed = group_fixed(group);
-    for (size_t i = 0; i < keep->count; i++) {
-        struct keep_slot *slot = &keep->slots[i];
-
-        slot->node->kept_for = group->id;
-        slot->wants = slot->pod->wants;
-        if (slot->pod->claim_count) {
-            struct want *wants = ARENA_ARRAY(sched->arena, struct want, slot->pod->want_count);
-            memcpy(wants, slot->pod->wants, slot->pod->want_count * sizeof(*wants));
-            slot->wants = wants;
-        }
-    }
+    for (size_t i = 0; i < keep->count; i++)
+        keep->slots[i].node->kept_for = group->id;
     group->kept_in = sched->cycle;
     group->kept_since_ms = since_ms;
     group->kept_start_ms = keep->starts_ms;
@@ -595,20 +612,15 @@ bool keep_lend(struct sched *sched, struct pod *pod, struct placement *ret)
 struct recall {
     struct sched *sched;
     const struct group *group;
-    VEC(struct undo) gone; /* where they were */
+    struct pod_vec gone;
 };
 
 static void send_away(struct recall *recall, struct pod *pod)
 {
-    struct undo place = {
-        .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
-
-    memcpy(place.shares, pod->shares, sizeof(place.shares));
-    VEC_PUSH(recall->sched->arena, &recall->gone, place);
-    if (pod->status == ST_PIPELINED)
-        pod_set(recall->sched, pod, ST_PENDING, NULL, NULL, 0);
-    else
-        pod_set(recall->sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+    pod->victim = true;
+    pod->was = pod->status;
+    VEC_PUSH(recall->sched->arena, &recall->gone, pod);
+    pod_send_away(recall->sched, pod);
 }
 
 /* A pod above its group's minimum goes alone, otherwise the whole group goes. */
@@ -649,40 +661,37 @@ static void call_back_lent(struct recall *recall)
     }
 }
 
-static bool still_fits(const struct undo *place)
+/* Whether these pods of a group, which were told to go, can all stay where they are. They are
+ * placed as anybody is, so that their queue has to have room for them too. */
+static bool stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
 {
-    const struct node *node = place->node;
+    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, pods->count);
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+    bool good = true;
 
-    for (size_t i = 0; i < place->pod->want_count; i++) {
-        const struct want *want = &place->pod->wants[i];
-        /* It goes on holding its room, which then is nobody else's to be promised. */
-        if (node->idle[want->res] + node->releasing[want->res] < want->amount)
-            return false;
+    for (size_t i = 0; i < pods->count; i++) {
+        nodes[i] = pods->items[i]->node;
+        good = good && nodes[i];
     }
-    return node->idle[RES_PODS] + node->releasing[RES_PODS] >= 1;
+    good = good && allocate_at(sched, group, pods, nodes, &failure);
+    for (size_t i = 0; i < pods->count; i++)
+        good = good && pods->items[i]->status == pods->items[i]->was && !pods->items[i]->left;
+    if (!good)
+        journal_rollback(sched, mark);
+    return good;
 }
 
 /* Groups whose room was not needed in the end stay. */
 static void spare_unneeded(struct recall *recall)
 {
-    struct sched *sched = recall->sched;
-
     for (size_t from = 0, to = 0; from < recall->gone.count; from = to) {
-        const struct group *group = recall->gone.items[from].pod->group;
-        struct mark mark = journal_mark(sched);
-        bool fits = true;
+        struct group *group = recall->gone.items[from]->group;
 
-        for (to = from; to < recall->gone.count && recall->gone.items[to].pod->group == group;
-             to++) {
-            const struct undo *place = &recall->gone.items[to];
-
-            fits =
-                fits && place->status != ST_PIPELINED && !place->share_count && still_fits(place);
-            if (fits)
-                pod_set(sched, place->pod, place->status, place->node, NULL, 0);
-        }
-        if (!fits)
-            journal_rollback(sched, mark);
+        while (to < recall->gone.count && recall->gone.items[to]->group == group)
+            to++;
+        struct pod_vec pods = {.items = &recall->gone.items[from], .count = to - from};
+        (void)stay(recall->sched, group, &pods);
     }
 }
 
@@ -694,17 +703,20 @@ static bool call_back_for(struct sched *sched, struct group *group, const struct
     struct failure failure;
 
     call_back_lent(&recall);
-    if (!recall.gone.count || !allocate_tasks(sched, group, tasks, true, &failure)) {
-        journal_rollback(sched, mark);
-        return false;
-    }
-    spare_unneeded(&recall);
+    bool placed = recall.gone.count && allocate_tasks(sched, group, tasks, true, &failure);
+    if (placed)
+        spare_unneeded(&recall);
     for (size_t i = 0; i < recall.gone.count; i++) {
-        recall.gone.items[i].pod->action = SCHED_ACTION_RESERVE;
-        recall.gone.items[i].pod->evicted_for = group;
+        struct pod *pod = recall.gone.items[i];
+
+        pod->victim = false;
+        pod->action = placed ? SCHED_ACTION_RESERVE : pod->action;
+        pod->evicted_for = placed ? group : pod->evicted_for;
     }
-    group->reserved = true;
-    return true;
+    if (!placed)
+        journal_rollback(sched, mark);
+    group->reserved = group->reserved || placed;
+    return placed;
 }
 
 /* ---- the action ---- */
@@ -723,11 +735,13 @@ static bool start_aged(struct sched *sched, struct group *group, const struct po
     return call_back_for(sched, group, tasks);
 }
 
-static bool has_right(const struct group *group, const struct pod_vec *tasks)
+static bool has_right(const struct sched *sched,
+                      const struct group *group,
+                      const struct pod_vec *tasks)
 {
     int64_t request[SCHED_RESOURCES];
 
-    tasks_request(tasks, request);
+    tasks_request(sched, tasks, request);
     return group_policy(group)->without_proportion || queue_could_hold(group, request);
 }
 
@@ -745,7 +759,7 @@ static void keep_for_aged(struct sched *sched)
         for (size_t k = 0; k < sched->keeps.count; k++)
             open += sched->keeps.items[k]->group->queue->pool == group->queue->pool;
         group_tasks(sched, group, false, &tasks);
-        if (open >= KEEPS_MAX || !tasks.count || !has_right(group, &tasks))
+        if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks))
             continue;
         if (start_aged(sched, group, &tasks))
             journal_commit(sched);

@@ -39,7 +39,7 @@
 struct keep_slot {
     struct node *node;
     const struct pod *pod;    /* of the group: what is kept is what it asks for */
-    const struct want *wants; /* as it was when the keep was made: claims change hands */
+    const struct want *wants; /* that much; a claim it shares is kept with one of the slots */
 };
 
 struct keep {

@@ -196,3 +196,21 @@ TEST(kept_room_is_lent_to_what_ends_in_time)
     EXPECT(!cluster_bound(&c, "long-0"));
     cluster_close(&c);
 }
+
+TEST(what_was_lent_stays_only_where_its_queue_still_has_room_for_it)
+{
+    struct cluster c;
+
+    aged(&c, SCHED_QUIRKS_NONE, 0);
+    cluster_put(&c, &(struct job){.name = "small", .gpus = 1, .priority = 50});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "small-0"));
+    cluster_queue(&c, "q", SCHED_UNLIMITED, 8);
+    cluster_drop(&c, "old-0");
+    cluster_node(&c, "c", 4);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_promised(&c, "big-0") && cluster_promised(&c, "big-1"));
+    EXPECT(cluster_evicted(&c, "small-0")); /* its node has room for it, its queue has not */
+    EXPECT(cluster_used(&c, "q") <= 8);
+    cluster_close(&c);
+}

@@ -340,7 +340,8 @@ struct claim {
     struct node *node; /* where allocated, or being allocated by the plan */
     uint32_t holders;  /* pods that hold room with it */
     bool known;
-    bool promised; /* nobody holds its devices yet, they are only promised */
+    bool promised;           /* nobody holds its devices yet, they are only promised */
+    const struct pod *asker; /* of the pods that wait, the one that asks for them */
     bool gpu;
     bool from_template;
     VEC(struct pod *) users;
@@ -466,7 +467,9 @@ void group_charge_core(struct group *group);
 void queue_free(struct queue *queue);
 void heap_str_free(struct str s);
 
+/* What the pod asks of its queue while it waits, and of that for one of its claims. */
 void pod_ask(const struct sched *sched, struct pod *pod);
+int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index);
 void pod_reclaimed(struct sched *sched, struct pod *pod);
 void topology_cache_free(struct topology_cache *cache);
 
@@ -503,12 +506,11 @@ void journal_rollback(struct sched *sched, struct mark mark);
 /* What was tried becomes fact; no rollback past this point. */
 void journal_commit(struct sched *sched);
 void room_grew(struct sched *sched);
-/* Of the pods that share a claim of this pod, the first that holds room pays for it; without such,
- * each asks for it. */
+/* Who pays for the claims of this pod, who asks for them, and how much: worked out again. */
 void claims_settled(struct sched *sched, const struct pod *pod);
-/* Devices of its claim that the pod has to find to be placed. That is what it is charged, but for
- * an evicted pod: once nobody else keeps the claim, the first to come back pays for it. */
-int64_t claim_need(const struct pod *pod, size_t index);
+/* Devices of its claim that a pod which waits, or was evicted by the search under way, has to find
+ * to be placed: none while somebody else pays for them. */
+int64_t claim_need(const struct sched *sched, const struct pod *pod, size_t index);
 void pod_charge(const struct sched *sched,
                 const struct pod *pod,
                 const struct node *node,

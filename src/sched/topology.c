@@ -159,8 +159,10 @@ static void weigh_request(struct weighing *w)
 
         for (size_t j = 0; j < pod->want_count; j++) {
             uint32_t res = pod->wants[j].res;
-            w->request[res] += pod->wants[j].amount;
-            w->largest[res] = i64_max(w->largest[res], pod->wants[j].amount);
+            int64_t need = task_need(w->sched, w->tasks, i, j);
+
+            w->request[res] += need;
+            w->largest[res] = i64_max(w->largest[res], need);
         }
         if (pod->shape->shared) { /* at least a device each, as far as whole ones go */
             w->request[RES_GPU] += pod->shape->devices;
