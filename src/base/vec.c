@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAPACITY_MIN ((size_t)8)
+#define CAPACITY_MIN ((size_t)4)
 
 void *vec_grow(struct arena *arena,
                void *items,

@@ -59,8 +59,8 @@ static bool selector_matches(const struct sched_selector *selector, const struct
         bool in = false;
 
         for (size_t j = 0; j < pod->label_count; j++)
-            if (str_eq(pod->labels[j].key, expression->key))
-                value = pod->labels[j].value;
+            if (str_eq(name_text(pod->labels[j].key), expression->key))
+                value = name_text(pod->labels[j].value);
         for (size_t j = 0; j < expression->value_count; j++)
             in = in || (str_is_set(value) && str_eq(expression->values[j], value));
         bool holds = expression->op == SCHED_IN           ? in
@@ -78,10 +78,10 @@ bool affinity_term_means(const struct sched_pod_term *term,
                          struct str own_ns,
                          const struct pod *pod)
 {
-    bool ns = term->all_namespaces || (!term->namespace_count && str_eq(own_ns, pod->ns));
+    bool ns = term->all_namespaces || (!term->namespace_count && str_eq(own_ns, pod_ns(pod)));
 
     for (size_t i = 0; i < term->namespace_count; i++)
-        ns = ns || str_eq(term->namespaces[i], pod->ns);
+        ns = ns || str_eq(term->namespaces[i], pod_ns(pod));
     return ns && selector_matches(&term->selector, pod);
 }
 
@@ -137,7 +137,7 @@ static void terms_count(struct arena *arena,
                         const struct pod *other)
 {
     for (size_t i = 0; i < count; i++)
-        if (affinity_term_means(&specs[i], pod->ns, other))
+        if (affinity_term_means(&specs[i], pod_ns(pod), other))
             term_count(arena, &terms[i], other);
 }
 
@@ -150,7 +150,7 @@ static void others_keep_away(struct affinity *affinity, const struct pod *other)
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
         struct term term = {.key = spec->anti_affinity[i].topology_key};
 
-        if (!affinity_term_means(&spec->anti_affinity[i], other->ns, affinity->pod))
+        if (!affinity_term_means(&spec->anti_affinity[i], pod_ns(other), affinity->pod))
             continue;
         term_count(affinity->sched->arena, &term, other);
         VEC_PUSH(affinity->sched->arena, &affinity->away, term);
@@ -198,7 +198,8 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
         terms_count(arena, affinity->soft.items + near_soft, spec->anti_affinity_preferences,
                     spec->anti_affinity_preference_count, pod, other);
     for (size_t i = 0; i < affinity->spread.count; i++)
-        if (str_eq(other->ns, pod->ns) && selector_matches(&spec->spreads[i].selector, other))
+        if (str_eq(pod_ns(other), pod_ns(pod)) &&
+            selector_matches(&spec->spreads[i].selector, other))
             term_count(arena, &affinity->spread.items[i], other);
     if (other->shape->spec.anti_affinity_count)
         others_keep_away(affinity, other);
@@ -230,7 +231,7 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
                spec->anti_affinity_preference_count, -1);
     spreads_open(affinity);
     for (size_t i = 0; i < spec->affinity_count; i++)
-        affinity->near.items[i].self = affinity_term_means(&spec->affinity[i], pod->ns, pod);
+        affinity->near.items[i].self = affinity_term_means(&spec->affinity[i], pod_ns(pod), pod);
     for (size_t n = 0; n < sched->nodes.count; n++) {
         const struct node *node = sched->nodes.items[n];
         for (size_t i = 0; node && i < node->pods.count; i++)

@@ -116,8 +116,8 @@ int pod_order(const struct pod *a, const struct pod *b)
         return l->task_priority > r->task_priority ? -1 : 1;
     if (a->created_ms != b->created_ms)
         return a->created_ms < b->created_ms ? -1 : 1;
-    int order = str_cmp(a->uid, b->uid);
-    return order ? order : str_cmp(a->name, b->name);
+    int order = str_cmp(pod_uid(a), pod_uid(b));
+    return order ? order : str_cmp(pod_name(a), pod_name(b));
 }
 
 static int by_pod_order(const void *a, const void *b)
@@ -254,11 +254,12 @@ struct attempt {
 static bool can_stay(const struct pod *pod, const struct placement *placement)
 {
     const struct node *node = placement->node;
+    const uint8_t *slots = pod_shares(pod);
     int64_t memory = share_memory(pod, node);
 
     for (uint8_t i = 0; i < pod->share_count; i++) {
-        const struct share *share = &node->shares[pod->shares[i]];
-        if (placement->shares[i] == pod->shares[i])
+        const struct share *share = &node->shares[slots[i]];
+        if (placement->shares[i] == slots[i])
             continue;
         if (placement->shares[i] != SHARES_MAX)
             return false;
@@ -278,7 +279,7 @@ static void put(struct attempt *attempt, struct pod *pod, struct placement *plac
         enum status was = pod->was != ST_PIPELINED             ? pod->was
                           : ST_IN(pod->observed, ST_ALLOCATED) ? pod->observed
                                                                : ST_BINDING;
-        pod_set(sched, pod, was, node, pod->shares, pod->share_count);
+        pod_set(sched, pod, was, node, pod_shares(pod), pod->share_count);
         return;
     }
     for (uint8_t i = 0; i < placement->share_count; i++)

@@ -60,7 +60,7 @@ void group_hold_back(struct sched *sched, const struct group *group)
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
         if (pod->status == ST_BINDING && !pod->observed_node && pod->placed_in == sched->cycle)
-            pod_set(sched, pod, ST_PIPELINED, pod->node, pod->shares, pod->share_count);
+            pod_set(sched, pod, ST_PIPELINED, pod->node, pod_shares(pod), pod->share_count);
     }
 }
 

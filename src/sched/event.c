@@ -69,7 +69,8 @@ static void node_set_memory(struct sched *sched, struct node *node, int64_t memo
         struct pod *pod = pods.items[i];
         places[i] = (struct undo){
             .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
-        memcpy(places[i].shares, pod->shares, sizeof(pod->shares));
+        if (pod->share_count)
+            memcpy(places[i].shares, pod_shares(pod), pod->share_count);
         pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
     }
     node->gpu_memory = memory;

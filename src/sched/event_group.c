@@ -96,7 +96,7 @@ static void group_count(struct group *group)
         memset(group->sets[i].count, 0, sizeof(group->sets[i].count));
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
-        pod->set = pod_find_set(group, pod->subgroup);
+        pod->set = pod_find_set(group, name_text(pod->subgroup));
         if (pod->set == SET_NONE)
             continue;
         group->sets[pod->set].count[pod->status]++;

@@ -80,7 +80,7 @@ static void pod_wants(struct sched *sched, struct pod *pod)
     if (pod->wants && pod->wants != shape->wants)
         mem_free(pod->wants);
     pod->wants = shape->wants;
-    pod->want_count = shape->want_count;
+    pod->want_count = (uint32_t)shape->want_count;
     pod->gpus = shape->shared ? 0 : shape->spec.gpus;
     if (pod->claim_count) {
         pod->wants = mem_alloc((shape->want_count + pod->claim_count) * sizeof(*pod->wants));
@@ -108,7 +108,8 @@ void pod_reclaimed(struct sched *sched, struct pod *pod)
     struct undo place = {
         .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
 
-    memcpy(place.shares, pod->shares, sizeof(place.shares));
+    if (pod->share_count)
+        memcpy(place.shares, pod_shares(pod), pod->share_count);
     pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
     pod_wants(sched, pod);
     claims_settled(sched, pod);
@@ -117,7 +118,9 @@ void pod_reclaimed(struct sched *sched, struct pod *pod)
 
 static void pod_take_claims(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
 {
-    pod->claim_count = spec->claim_count;
+    if (!spec->claim_count)
+        return;
+    pod->claim_count = (uint32_t)spec->claim_count;
     pod->claims = mem_alloc(spec->claim_count * sizeof(*pod->claims));
     for (size_t i = 0; i < spec->claim_count; i++) {
         struct claim *claim = claim_get(sched, spec->ns, spec->claims[i].name, true);
@@ -128,12 +131,72 @@ static void pod_take_claims(struct sched *sched, struct pod *pod, const struct s
     }
 }
 
-static void pod_names_dropped(struct sched *sched, struct pod *pod)
+static void pod_sharing_dropped(struct sched *sched, struct pod *pod)
 {
-    for (int64_t i = 0; pod->share_names && i < pod->shape->devices; i++)
-        name_unref(sched, pod->share_names[i]);
-    mem_free(pod->share_names);
-    pod->share_names = NULL;
+    if (!pod->sharing)
+        return;
+    for (int64_t i = 0; pod->sharing->names && i < pod->shape->devices; i++)
+        name_unref(sched, pod->sharing->names[i]);
+    mem_free(pod->sharing->names);
+    mem_free(pod->sharing);
+    pod->sharing = NULL;
+}
+
+static void pod_labels_dropped(struct sched *sched, struct pod *pod)
+{
+    for (uint32_t i = 0; i < pod->label_count; i++) {
+        name_unref(sched, pod->labels[i].key);
+        name_unref(sched, pod->labels[i].value);
+    }
+    mem_free(pod->labels);
+    name_unref(sched, pod->subgroup);
+    name_unref(sched, pod->nominated);
+    pod->labels = NULL;
+    pod->label_count = 0;
+    pod->subgroup = pod->nominated = NULL;
+}
+
+static void pod_take_labels(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    pod_labels_dropped(sched, pod);
+    pod->subgroup = name_get(sched, spec->subgroup);
+    pod->nominated = name_get(sched, spec->nominated_node);
+    if (!spec->label_count)
+        return;
+    pod->label_count = (uint32_t)spec->label_count;
+    pod->labels = mem_alloc(spec->label_count * sizeof(*pod->labels));
+    for (size_t i = 0; i < spec->label_count; i++)
+        pod->labels[i] = (struct pod_label){name_get(sched, spec->labels[i].key),
+                                            name_get(sched, spec->labels[i].value)};
+}
+
+/* Its names in one piece; the map's key moves with them. */
+static void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    size_t key_len = spec->ns.len + 1 + spec->name.len;
+    char *old = pod->text;
+
+    pod->text = mem_alloc(key_len + spec->uid.len + 1);
+    pod->ns_len = (uint32_t)spec->ns.len;
+    pod->name_len = (uint32_t)spec->name.len;
+    pod->uid_len = (uint32_t)spec->uid.len;
+    (void)sched_key(pod->text, key_len + 1, spec->ns, spec->name);
+    if (spec->uid.len)
+        memcpy(pod->text + key_len, spec->uid.p, spec->uid.len);
+    map_set(&sched->pods_by_key, pod_key(pod), pod);
+    mem_free(old);
+}
+
+void pod_number(struct pod *pod, const uint32_t *numbers, size_t count)
+{
+    mem_free(pod->devices);
+    pod->devices = NULL;
+    pod->device_count = (uint32_t)count;
+    pod->devices_planned = false;
+    if (!count)
+        return;
+    pod->devices = mem_alloc(count * sizeof(*pod->devices));
+    memcpy(pod->devices, numbers, count * sizeof(*pod->devices));
 }
 
 static void pod_leave_group(struct sched *sched, struct pod *pod)
@@ -162,7 +225,7 @@ static void pod_join_group(struct sched *sched, struct pod *pod, const struct sc
         return;
     pod->group_index = (uint32_t)group->pods.count;
     VEC_PUSH(NULL, &group->pods, pod);
-    pod->set = pod_find_set(group, pod->subgroup);
+    pod->set = pod_find_set(group, name_text(pod->subgroup));
     /* Entering as gated counts nowhere; the caller sets the real status. */
     if (pod->set != SET_NONE) {
         group->sets[pod->set].count[ST_GATED]++;
@@ -183,7 +246,7 @@ void pod_out(struct sched *sched, struct pod *pod)
     }
     pod_leave_group(sched, pod);
     pod_claims_dropped(sched, pod);
-    pod_names_dropped(sched, pod);
+    pod_sharing_dropped(sched, pod);
     if (node)
         node_release(sched, node);
 }
@@ -196,10 +259,10 @@ void pod_forget(struct sched *sched, struct pod *pod)
             break;
         }
     shape_unref(sched, pod->shape);
-    map_remove(&sched->pods_by_key, pod->key);
-    heap_str_free(pod->key);
-    mem_free(pod->block);
-    mem_free(pod->plan_devices);
+    map_remove(&sched->pods_by_key, pod_key(pod));
+    pod_labels_dropped(sched, pod);
+    mem_free(pod->devices);
+    mem_free(pod->text);
     mem_free(pod);
 }
 
@@ -228,25 +291,16 @@ static uint8_t pod_open_shares(struct sched *sched,
 
     if (!pod->shape->shared || !node)
         return 0;
-    pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(struct name *));
+    struct sharing *sharing = pod->sharing;
+    sharing->names = mem_alloc((size_t)pod->shape->devices * sizeof(*sharing->names));
     for (uint8_t i = 0; i < count; i++) {
-        if (i < spec->gpu_group_count && spec->gpu_groups[i].len)
-            pod->share_names[i] = name_get(sched, spec->gpu_groups[i]);
-        slots[i] = share_open(node, pod->share_names[i]);
-        pod->named_shares[i] = slots[i];
+        if (i < spec->gpu_group_count)
+            sharing->names[i] = name_get(sched, spec->gpu_groups[i]);
+        slots[i] = share_open(node, sharing->names[i]);
+        sharing->named_shares[i] = slots[i];
     }
-    pod->named_node = node;
+    sharing->named_node = node;
     return count;
-}
-
-/* The numbers that a plan gave it hold only as long as the plan does: tried on another node they
- * would be somebody else's. */
-static void pod_forget_devices(struct pod *pod)
-{
-    mem_free(pod->plan_devices);
-    pod->plan_devices = NULL;
-    pod->devices = NULL;
-    pod->device_count = 0;
 }
 
 /* What the plan decided and the event does not know of yet. */
@@ -288,21 +342,21 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     struct node *node = spec->node.len ? node_get(sched, spec->node, false) : NULL;
     enum status status = status_of(spec->phase, node != NULL);
 
-    if (str_eq(pod->uid, spec->uid) && status == ST_PENDING &&
+    if (str_eq(pod_uid(pod), spec->uid) && status == ST_PENDING &&
         (pod->status == ST_BINDING || pod->status == ST_PIPELINED) &&
         str_eq(pod->group ? pod->group->name : STR_NONE, spec->group))
         return true; /* the plan knows more than this event */
-    if (!str_eq(pod->uid, spec->uid) || (spec->node.len && !node) || pod->node != node ||
+    if (!str_eq(pod_uid(pod), spec->uid) || (spec->node.len && !node) || pod->node != node ||
         pod->shape->shared || spec->device_count != pod->device_count || pod->claim_count ||
         spec->claim_count)
         return false;
     if (!str_eq(pod->group ? pod->group->name : STR_NONE, spec->group) ||
-        !str_eq(pod->subgroup, spec->subgroup) || spec->label_count != pod->label_count ||
-        pod->created_ms != spec->created_ms)
+        !str_eq(name_text(pod->subgroup), spec->subgroup) ||
+        spec->label_count != pod->label_count || pod->created_ms != spec->created_ms)
         return false;
     for (size_t i = 0; i < spec->label_count; i++)
-        if (!str_eq(spec->labels[i].key, pod->labels[i].key) ||
-            !str_eq(spec->labels[i].value, pod->labels[i].value))
+        if (!str_eq(spec->labels[i].key, name_text(pod->labels[i].key)) ||
+            !str_eq(spec->labels[i].value, name_text(pod->labels[i].value)))
             return false;
     pod->observed = status;
     pod->observed_node = node;
@@ -329,33 +383,21 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     }
     if (pod) {
         decided = (struct decided){pod->status, pod->node, pod->evicting,
-                                   str_eq(pod->uid, spec->uid), pod->lent_for};
+                                   str_eq(pod_uid(pod), spec->uid), pod->lent_for};
         pod_out(sched, pod);
         shape_unref(sched, pod->shape);
-        mem_free(pod->block);
     } else {
-        char text[KEY_BYTES];
-
         pod = MEM_NEW(struct pod);
-        pod->key = heap_str(sched_key(text, sizeof(text), spec->ns, spec->name));
-        map_set(&sched->pods_by_key, pod->key, pod);
     }
-    struct sched_pod own;
-    size_t planned =
-        decided.same_pod && decided.status == ST_BINDING && pod->plan_devices && !spec->device_count
-            ? pod->device_count
-            : 0;
-    pack_pod(spec, &own, &pod->block);
-    pod->ns = own.ns;
-    pod->name = own.name;
-    pod->uid = own.uid;
-    pod->subgroup = own.subgroup;
-    pod->nominated = own.nominated_node;
-    pod->labels = own.labels;
-    pod->label_count = own.label_count;
-    pod->devices = planned ? pod->plan_devices : own.devices;
-    pod->device_count = planned ? planned : own.device_count;
+    bool planned = decided.same_pod && decided.status == ST_BINDING && pod->devices_planned &&
+                   !spec->device_count;
+    pod_call(sched, pod, spec);
+    pod_take_labels(sched, pod, spec);
+    if (!planned)
+        pod_number(pod, spec->devices, spec->device_count);
     pod->shape = shape;
+    if (shape->shared)
+        pod->sharing = MEM_NEW(struct sharing);
     pod->created_ms = spec->created_ms;
     pod->deadline_ms = spec->deadline_ms;
     pod->started_ms = spec->started_ms;
@@ -369,8 +411,10 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod_wants(sched, pod);
     claims_settled(sched, pod);
     pod_enter(sched, pod, spec, &decided);
+    /* The numbers that a plan gave it hold only as long as the plan does: tried on another node
+     * they would be somebody else's. */
     if (planned && !ST_IN(pod->status, ST_USED))
-        pod_forget_devices(pod);
+        pod_number(pod, NULL, 0);
     sched->changed = true;
 }
 
@@ -392,7 +436,7 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
     if (!pod || pod->status != ST_BINDING || pod->observed_node)
         return;
     pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    pod_forget_devices(pod);
+    pod_number(pod, NULL, 0);
     sched->changed = true;
 }
 
@@ -404,6 +448,6 @@ void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
         return;
     pod->evicting = false;
     if (pod->status == ST_RELEASING && ST_IN(pod->observed, ST_ALLOCATED))
-        pod_set(sched, pod, pod->observed, pod->node, pod->shares, pod->share_count);
+        pod_set(sched, pod, pod->observed, pod->node, pod_shares(pod), pod->share_count);
     sched->changed = true;
 }

@@ -444,7 +444,7 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
         return STR("room is set aside; waiting for the pods in it to end");
     case SCHED_REASON_INVALID:
         return str_printf(arena, "pod " STR_FMT " cannot be placed: " STR_FMT,
-                          STR_ARG(matter->pod->name),
+                          STR_ARG(pod_name(matter->pod)),
                           STR_ARG(matter->pod->shape->spec.invalid.len
                                       ? matter->pod->shape->spec.invalid
                                       : STR("an annotation asks for a MIG profile; ask for the "

@@ -86,7 +86,7 @@ static bool too_few_domains(struct search *search, const struct pod *pod)
     size_t values = 0;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
-        if (!affinity_term_means(&spec->anti_affinity[i], pod->ns, pod))
+        if (!affinity_term_means(&spec->anti_affinity[i], pod_ns(pod), pod))
             continue;
         (void)most_together(search->sched, search->group->queue->pool, pod,
                             spec->anti_affinity[i].topology_key, &values);

@@ -107,9 +107,9 @@ static void shares_change(struct pod *pod,
         struct share *share = &node->shares[slots[i]];
 
         share->live = true;
-        if (!share->name && pod->share_names && pod->named_node == node &&
-            pod->named_shares[i] == slots[i])
-            share_name(share, pod->share_names[i]);
+        if (!share->name && pod->sharing->names && pod->sharing->named_node == node &&
+            pod->sharing->named_shares[i] == slots[i])
+            share_name(share, pod->sharing->names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)
             share->releasing += sign * memory;
@@ -175,14 +175,14 @@ static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
     sched->anti_pods += pod->shape->spec.anti_affinity_count ? 1 : 0;
     pod->node_index = (uint32_t)node->pods.count;
     VEC_PUSH(NULL, &node->pods, pod);
-    node_change(pod, node, pod->status, pod->shares, 1);
+    node_change(pod, node, pod->status, pod_shares(pod), 1);
     claims_change(pod, node, 1);
 }
 
 static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
 {
     sched->anti_pods -= pod->shape->spec.anti_affinity_count ? 1 : 0;
-    node_change(pod, node, pod->status, pod->shares, -1);
+    node_change(pod, node, pod->status, pod_shares(pod), -1);
     claims_change(pod, node, -1);
     VEC_REMOVE_SWAP(&node->pods, pod->node_index);
     if (pod->node_index < node->pods.count)
@@ -228,8 +228,10 @@ static struct undo place_of(struct pod *pod)
                          .placed_in = pod->placed_in,
                          .lent_for = pod->lent_for};
 
-    memcpy(place.shares, pod->shares, sizeof(place.shares));
-    memcpy(place.left_shares, pod->left_shares, sizeof(place.left_shares));
+    if (pod->sharing) {
+        memcpy(place.shares, pod->sharing->shares, sizeof(place.shares));
+        memcpy(place.left_shares, pod->sharing->left_shares, sizeof(place.left_shares));
+    }
     return place;
 }
 
@@ -238,7 +240,7 @@ static void take_off(struct sched *sched, struct pod *pod)
     queue_change(pod, -1);
     group_change(pod, -1);
     if (pod->left)
-        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, -1);
+        node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), -1);
     if (ST_IN(pod->status, ST_USED) && pod->node) {
         node_detach(sched, pod, pod->node);
         room_grew(sched);
@@ -248,7 +250,7 @@ static void take_off(struct sched *sched, struct pod *pod)
 static void put_on(struct sched *sched, struct pod *pod)
 {
     if (pod->left)
-        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, 1);
+        node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), 1);
     if (ST_IN(pod->status, ST_USED) && pod->node) {
         pod_charge(sched, pod, pod->node, pod->charge);
         node_attach(sched, pod, pod->node);
@@ -280,7 +282,7 @@ static const struct pod *first_user(const struct claim *claim, unsigned statuses
         const struct pod *user = claim->users.items[i];
 
         if (ST_IN(user->status, statuses) && (user->node || !ST_IN(user->status, ST_USED)) &&
-            (!first || str_cmp(user->key, first->key) < 0))
+            (!first || str_cmp(pod_key(user), pod_key(first)) < 0))
             first = user;
     }
     return first;
@@ -326,9 +328,9 @@ static void wants_change(struct pod *pod, int64_t sign)
 {
     queue_change(pod, sign);
     if (pod->left)
-        node_change(pod, pod->left, ST_RELEASING, pod->left_shares, sign);
+        node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), sign);
     if (ST_IN(pod->status, ST_USED) && pod->node)
-        node_change(pod, pod->node, pod->status, pod->shares, sign);
+        node_change(pod, pod->node, pod->status, pod_shares(pod), sign);
 }
 
 static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int64_t amount)
@@ -389,11 +391,13 @@ static void place_set(struct sched *sched, const struct undo *to)
     /* One that holds nothing keeps no node: a node that only such pods name is freed. */
     pod->node = ST_IN(to->status, ST_USED) ? to->node : NULL;
     pod->share_count = to->share_count;
-    memcpy(pod->shares, to->shares, sizeof(pod->shares));
     pod->left = to->left;
     pod->placed_in = to->placed_in;
     pod->lent_for = to->lent_for;
-    memcpy(pod->left_shares, to->left_shares, sizeof(pod->left_shares));
+    if (pod->sharing) {
+        memcpy(pod->sharing->shares, to->shares, sizeof(to->shares));
+        memcpy(pod->sharing->left_shares, to->left_shares, sizeof(to->left_shares));
+    }
     put_on(sched, pod);
     for (size_t i = 0; i < 4; i++)
         if (touched[i])
@@ -422,7 +426,8 @@ void pod_set(struct sched *sched,
         VEC_PUSH(NULL, &sched->journal, place_of(pod));
         if (status == ST_PIPELINED && pod->status == ST_RELEASING && pod->victim) {
             to.left = pod->node;
-            memcpy(to.left_shares, pod->shares, sizeof(to.left_shares));
+            if (pod->sharing)
+                memcpy(to.left_shares, pod->sharing->shares, sizeof(to.left_shares));
         }
     }
     place_set(sched, &to);

@@ -310,22 +310,6 @@ static struct sched_pod fill_shape(struct pack *pack, const struct sched_pod *fr
     };
 }
 
-static struct sched_pod fill_pod(struct pack *pack, const struct sched_pod *from)
-{
-    struct sched_pod pod = {
-        .ns = pack_str(pack, from->ns),
-        .name = pack_str(pack, from->name),
-        .uid = pack_str(pack, from->uid),
-        .subgroup = pack_str(pack, from->subgroup),
-        .nominated_node = pack_str(pack, from->nominated_node),
-        .labels = pack_labels(pack, from->labels, from->label_count),
-        .label_count = from->label_count,
-        .devices = PACK_ARRAY(pack, from->devices, from->device_count),
-        .device_count = from->device_count,
-    };
-    return pod;
-}
-
 #define PACK(type, fill)                                   \
     struct pack counting = {0};                            \
     (void)fill(&counting, type);                           \
@@ -370,9 +354,4 @@ void pack_topology(const struct sched_topology *topology,
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block)
 {
     PACK(pod, fill_shape);
-}
-
-void pack_pod(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block)
-{
-    PACK(pod, fill_pod);
 }

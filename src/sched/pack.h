@@ -18,5 +18,3 @@ void pack_topology(const struct sched_topology *topology,
                    void **ret_block);
 /* Only the fields that pods of one template share: requests and constraints. */
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block);
-/* Only what a pod has of its own: names, labels, claims, devices. */
-void pack_pod(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block);

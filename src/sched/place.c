@@ -102,7 +102,7 @@ static struct score score_of(const struct sched *sched,
     const struct node *node = placement->node;
     struct score score = {.coarse = bonus};
 
-    if (pod->nominated.len && str_eq(pod->nominated, node->name))
+    if (pod->nominated && str_eq(pod->nominated->text, node->name))
         score.coarse += 1000000;
     score.coarse += 100000 * affinity_score(affinity, node);
     if (pod->shape->shared && node->pool->policy.gpu_strategy == SCHED_BINPACK &&
@@ -210,8 +210,8 @@ static bool indexed(const struct sched *sched, const struct pod *pod)
         place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
-           !pod->shape->wants_mig && !pod->nominated.len && !pod->claim_count &&
-           !sched->anti_pods && strategy == SCHED_BINPACK && !policy->without_placement &&
+           !pod->shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
+           strategy == SCHED_BINPACK && !policy->without_placement &&
            (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
 }
 

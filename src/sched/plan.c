@@ -28,8 +28,9 @@ struct plan {
 
 static struct sched_pod_ref ref_of(struct sched *sched, const struct pod *pod)
 {
-    return (struct sched_pod_ref){str_dup(sched->arena, pod->ns), str_dup(sched->arena, pod->name),
-                                  str_dup(sched->arena, pod->uid)};
+    return (struct sched_pod_ref){str_dup(sched->arena, pod_ns(pod)),
+                                  str_dup(sched->arena, pod_name(pod)),
+                                  str_dup(sched->arena, pod_uid(pod))};
 }
 
 /* ---- device numbers ---- */
@@ -56,46 +57,46 @@ static uint32_t free_number(const struct node *node, uint32_t from)
 static void number_whole(struct pod *pod)
 {
     struct node *node = pod->node;
-    uint32_t number = 0;
+    uint32_t numbers[DEVICES_MAX];
+    uint32_t next = 0;
 
     if (pod->gpus <= 0 || pod->claim_count || pod->gpus > DEVICES_MAX)
         return;
-    mem_free(pod->plan_devices);
-    pod->plan_devices = mem_alloc((size_t)pod->gpus * sizeof(*pod->plan_devices));
     for (int64_t i = 0; i < pod->gpus; i++) {
-        number = free_number(node, number);
-        if (number >= DEVICES_MAX)
+        numbers[i] = free_number(node, next);
+        if (numbers[i] >= DEVICES_MAX)
             return;
-        node->devices_used[number / 64] |= UINT64_C(1) << (number % 64);
-        pod->plan_devices[i] = number++;
+        next = numbers[i] + 1;
     }
-    pod->devices = pod->plan_devices;
-    pod->device_count = (size_t)pod->gpus;
+    pod_number(pod, numbers, (size_t)pod->gpus);
+    pod->devices_planned = true;
+    for (uint32_t i = 0; i < pod->device_count; i++)
+        node->devices_used[numbers[i] / 64] |= UINT64_C(1) << (numbers[i] % 64);
 }
 
 static void name_shares(struct sched *sched, struct pod *pod)
 {
     struct node *node = pod->node;
+    struct sharing *sharing = pod->sharing;
 
-    if (!pod->share_names)
-        pod->share_names = mem_alloc((size_t)pod->shape->devices * sizeof(*pod->share_names));
+    if (!sharing->names)
+        sharing->names = mem_alloc((size_t)pod->shape->devices * sizeof(*sharing->names));
     for (uint8_t i = 0; i < pod->share_count; i++) {
-        struct share *share = &node->shares[pod->shares[i]];
+        struct share *share = &node->shares[sharing->shares[i]];
+        struct name *old = sharing->names[i];
         char text[16];
 
-        struct name *old = pod->share_names[i];
-
-        pod->named_shares[i] = pod->shares[i];
+        sharing->named_shares[i] = sharing->shares[i];
         if (share->name) {
-            pod->share_names[i] = name_get(sched, share->name->text);
+            sharing->names[i] = name_get(sched, share->name->text);
         } else {
             (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
-            pod->share_names[i] = name_get(sched, str_from(text));
-            share_name(share, pod->share_names[i]);
+            sharing->names[i] = name_get(sched, str_from(text));
+            share_name(share, sharing->names[i]);
         }
         name_unref(sched, old);
     }
-    pod->named_node = node;
+    sharing->named_node = node;
 }
 
 /* ---- binds, evictions, nominations ---- */
@@ -113,7 +114,7 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
             devices[bind->device_count++] = pod->devices[i];
             continue;
         }
-        names[i] = str_dup(sched->arena, pod->share_names[i]->text);
+        names[i] = str_dup(sched->arena, pod->sharing->names[i]->text);
         if (str_to_i64(names[i], &number) && number >= 0 && number < DEVICES_MAX)
             devices[bind->device_count++] = (uint32_t)number;
     }

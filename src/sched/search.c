@@ -175,12 +175,12 @@ static bool propose(struct proposals *proposals)
 void pod_send_away(struct sched *sched, struct pod *pod)
 {
     if (pod->left)
-        pod_set(sched, pod, ST_RELEASING, pod->left, pod->left_shares, pod->share_count);
+        pod_set(sched, pod, ST_RELEASING, pod->left, pod_left_shares(pod), pod->share_count);
     else if (pod->status == ST_PIPELINED ||
              (pod->status == ST_BINDING && pod->placed_in == sched->cycle))
         pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
     else
-        pod_set(sched, pod, ST_RELEASING, pod->node, pod->shares, pod->share_count);
+        pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
 }
 
 /* Evicts a pod in the journal. */
@@ -419,7 +419,7 @@ static struct pod_vec victims_on(const struct proposals *proposals, const struct
         struct pod *pod = victims.items[i];
         size_t at = i;
 
-        for (; at && str_cmp(pod->key, victims.items[at - 1]->key) < 0; at--)
+        for (; at && str_cmp(pod_key(pod), pod_key(victims.items[at - 1])) < 0; at--)
             victims.items[at] = victims.items[at - 1];
         victims.items[at] = pod;
     }

@@ -141,59 +141,95 @@ enum {
     INDEX_COUNT,
 };
 
+/* The slots of a pod on shared devices of its node. */
+struct sharing {
+    uint8_t shares[SHARE_DEVICES_MAX];
+    uint8_t left_shares[SHARE_DEVICES_MAX]; /* on pod->left */
+    uint8_t named_shares[SHARE_DEVICES_MAX];
+    struct node *named_node; /* names name the slots named_shares there */
+    struct name **names;     /* one per device, NULL entries: not named yet; NULL: none is */
+};
+
+struct pod_label {
+    struct name *key;
+    struct name *value;
+};
+
+/* There are many: what few pods have is behind a pointer. */
 struct pod {
-    struct str key; /* ns/name, heap */
-    struct str ns;
-    struct str name;
-    struct str uid;
-    struct str subgroup;
-    struct str nominated;
-    const struct sched_label *labels;
-    size_t label_count;
-    void *block; /* the memory behind the strings and labels */
+    char *text; /* heap: ns/name, which is its key, and behind it the uid */
+    uint32_t ns_len;
+    uint32_t name_len;
+    uint32_t uid_len;
+    uint32_t label_count;
+    struct pod_label *labels; /* heap */
+    struct name *subgroup;
+    struct name *nominated; /* node */
     struct shape *shape;
     struct group *group; /* NULL: none named */
     uint32_t set;        /* index in group->sets, SET_NONE: no such subgroup */
     uint32_t group_index;
     uint32_t node_index;
+    uint32_t lent_for; /* id of the group whose kept room it was lent; 0: none */
     struct node *node;
-    enum status status;
-    enum status observed;       /* what the last event said */
     struct node *observed_node; /* where the last event said it is */
-    bool evicting;              /* we decided to evict it; not confirmed yet */
-    bool ours;                  /* this scheduler places it */
+    enum status status : 8;
+    enum status observed : 8;     /* what the last event said */
+    enum status was : 8;          /* before the search under way evicted it */
+    enum sched_action action : 8; /* that evicted it in this cycle */
+    uint8_t share_count;
+    bool evicting;        /* we decided to evict it; not confirmed yet */
+    bool ours;            /* this scheduler places it */
+    bool victim;          /* evicted by the search under way */
+    bool taken;           /* proposed by it */
+    bool recorded;        /* kept by it as a victim */
+    bool logged;          /* in the cycle's list of touched pods */
+    bool promised;        /* in sched->promised */
+    bool devices_planned; /* numbers given by a plan that is not confirmed yet */
+    uint32_t placed_in;   /* cycle that placed it */
     int64_t created_ms;
     int64_t deadline_ms;             /* how long it may run; 0: not known */
     int64_t started_ms;              /* when it started to; 0: not yet, or not known */
-    uint32_t lent_for;               /* id of the group whose kept room it was lent; 0: none */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
     int64_t ask[SCHED_RESOURCES];    /* what it asks while it waits */
+    int64_t gpus;                    /* whole devices, claims included */
     struct want *wants;              /* the shape's, or its own with claims */
-    size_t want_count;
-    int64_t gpus; /* whole devices, claims included */
-    struct claim **claims;
-    size_t claim_count;
-    uint8_t shares[SHARE_DEVICES_MAX]; /* slots on its node */
-    uint8_t share_count;
+    struct claim **claims;           /* heap */
+    uint32_t want_count;
+    uint32_t claim_count;
+    struct sharing *sharing; /* heap; NULL: its shape shares no devices */
     /* A pod that is moved is promised room on `node` while it still holds its old room: */
     struct node *left;
-    uint8_t left_shares[SHARE_DEVICES_MAX];
-    bool victim;              /* evicted by the search under way */
-    bool taken;               /* proposed by it */
-    bool recorded;            /* kept by it as a victim */
-    enum status was;          /* its status before that */
-    bool logged;              /* in the cycle's list of touched pods */
-    bool promised;            /* in sched->promised */
-    uint32_t placed_in;       /* cycle that placed it */
-    enum sched_action action; /* that evicted it in this cycle */
     struct group *evicted_for;
-    struct node *named_node; /* share_names name the slots named_shares there */
-    uint8_t named_shares[SHARE_DEVICES_MAX];
-    struct name **share_names; /* shared pods: one per device, NULL entries: not named yet */
-    const uint32_t *devices;   /* numbers of its whole devices, where known */
-    size_t device_count;
-    uint32_t *plan_devices; /* heap: numbers given by a plan that is not confirmed yet */
+    uint32_t *devices; /* heap: numbers of its whole devices, where known */
+    uint32_t device_count;
 };
+
+static inline struct str pod_key(const struct pod *pod)
+{
+    return (struct str){pod->text, pod->ns_len + 1 + pod->name_len};
+}
+static inline struct str pod_ns(const struct pod *pod)
+{
+    return (struct str){pod->text, pod->ns_len};
+}
+static inline struct str pod_name(const struct pod *pod)
+{
+    return (struct str){pod->text + pod->ns_len + 1, pod->name_len};
+}
+static inline struct str pod_uid(const struct pod *pod)
+{
+    return (struct str){pod->text + pod->ns_len + 1 + pod->name_len, pod->uid_len};
+}
+/* share_count slots; NULL where there can be none. */
+static inline const uint8_t *pod_shares(const struct pod *pod)
+{
+    return pod->sharing ? pod->sharing->shares : NULL;
+}
+static inline const uint8_t *pod_left_shares(const struct pod *pod)
+{
+    return pod->sharing ? pod->sharing->left_shares : NULL;
+}
 #define SET_NONE UINT32_MAX
 
 /* A subgroup: an inner one has children, a leaf has pods. Set 0 is the root. A group without
@@ -467,6 +503,8 @@ void group_charge_core(struct group *group);
 void queue_free(struct queue *queue);
 void heap_str_free(struct str s);
 
+/* Numbers of whole devices it has, copied. */
+void pod_number(struct pod *pod, const uint32_t *numbers, size_t count);
 /* What the pod asks of its queue while it waits, and of that for one of its claims. */
 void pod_ask(const struct sched *sched, struct pod *pod);
 int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index);

@@ -58,7 +58,7 @@ static int verify_shares(const struct node *node, struct err *err)
         for (size_t i = 0; i < node->pods.count; i++) {
             const struct pod *pod = node->pods.items[i];
             for (uint8_t d = 0; d < pod->share_count; d++)
-                if (pod->shares[d] == s) {
+                if (pod->sharing->shares[d] == s) {
                     held += share_memory(pod, node);
                     pods++;
                 }
@@ -81,7 +81,7 @@ static int verify_node(const struct sched *sched, const struct node *node, struc
         const struct pod *pod = node->pods.items[i];
         if (pod->node != node || pod->node_index != i)
             return err_set(err, -EINVAL, "node " STR_FMT ": pod " STR_FMT " is not where it says",
-                           STR_ARG(node->name), STR_ARG(pod->key));
+                           STR_ARG(node->name), STR_ARG(pod_key(pod)));
         add_pod(&sums, pod, pod->status);
     }
     add_shares(&sums, node);
@@ -108,7 +108,7 @@ static int verify_group(const struct group *group, struct err *err)
         if (pod->group != group || pod->group_index != i || pod->taken || pod->recorded ||
             pod->victim || pod->logged || pod->left)
             return err_set(err, -EINVAL, "group " STR_FMT ": pod " STR_FMT " left in a search",
-                           STR_ARG(group->key), STR_ARG(pod->key));
+                           STR_ARG(group->key), STR_ARG(pod_key(pod)));
         count[pod->status] += pod->set != SET_NONE;
     }
     if (memcmp(count, group->count, sizeof(count)) != 0)

@@ -5,11 +5,11 @@
 set -u
 unset MALLOC_PERTURB_ # filling every allocation is counted too
 recorded='
-reclaim-large 50 11621855
-many-single 20 11528362
-unschedulable-rack 50 8708293
-fill-gangs 100 13422649
-many-queues 50 28627213
+reclaim-large 50 10543660
+many-single 20 10722600
+unschedulable-rack 50 7602248
+fill-gangs 100 12354485
+many-queues 50 27499104
 '
 command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }
