@@ -223,6 +223,8 @@ static void start(struct place *place, size_t nodes)
          scheduler_start(&place->loop, place->api, &(struct scheduler_options){0},
                          &place->scheduler, &err) < 0))
         die(err.text);
+    if (place->runner)
+        store_set_admit_pod(place->store, runner_admit_pod, place->runner);
     place->watch =
         api_watch(place->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, place);
     double until_s = bench_now_s() + 1; /* the first objects, and everything known */

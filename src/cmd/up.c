@@ -226,6 +226,8 @@ static int start_control(struct up *up, struct err *err)
     if (r == 0)
         r = runner_start(&up->loop, store_api(up->store), &options, &up->runner, err);
     if (r == 0)
+        store_set_admit_pod(up->store, runner_admit_pod, up->runner);
+    if (r == 0)
         r = scheduler_start(&up->loop, store_api(up->store),
                             &(struct scheduler_options){.config = &sched, .log = &up->log},
                             &up->scheduler, err);
@@ -270,6 +272,8 @@ static int start(struct up *up, struct err *err)
 static void stop(struct up *up)
 {
     server_stop(up->server);
+    if (up->store)
+        store_set_admit_pod(up->store, NULL, NULL);
     scheduler_stop(up->scheduler);
     runner_stop(up->runner);
     agent_stop(up->agent);

@@ -92,7 +92,7 @@ static const struct json *next(void *user, const char *name, struct str ns, size
 }
 
 static const struct object *owner_object(struct run *run,
-                                         const struct object *child,
+                                         struct str ns,
                                          const struct object_owner *owner)
 {
     const struct kind *kind = NULL;
@@ -104,29 +104,26 @@ static const struct object *owner_object(struct run *run,
     if (!kind || !is_known(run, kind))
         return NULL;
     const struct object *object =
-        cache_get(run->input->cache, kind, kind->namespaced ? child->ns : STR(""), owner->name);
+        cache_get(run->input->cache, kind, kind->namespaced ? ns : STR(""), owner->name);
     return object && str_eq(object->uid, owner->uid) ? object : NULL;
 }
 
-/* Up the owner references. What cannot be read ends the way: the last one found is the top. */
+/* Up the owner references, from the pod's owner on. What cannot be read ends the way: the last one
+ * found is the top. */
 static int collect_owners(struct run *run,
-                          const struct object *pod,
+                          const struct object *first,
                           struct grouping_input *in,
                           struct err *err)
 {
     const struct object *chain[GROUPING_OWNERS_MAX];
-    const struct object *at = pod;
     size_t count = 0;
 
-    while (at->owner_count && count < GROUPING_OWNERS_MAX) {
+    for (const struct object *at = first; at && count < GROUPING_OWNERS_MAX;) {
+        chain[count++] = at;
         if (at->owner_count > 1)
             return err_set(err, -1, "%s " STR_FMT " has %zu owners; a pod group needs one",
                            at->kind->name, STR_ARG(at->name), at->owner_count);
-        const struct object *owner = owner_object(run, at, &at->owners[0]);
-        if (!owner)
-            break;
-        chain[count++] = owner;
-        at = owner;
+        at = at->owner_count ? owner_object(run, at->ns, &at->owners[0]) : NULL;
     }
     in->owner_count = count;
     for (size_t i = 0; i < count; i++)
@@ -142,6 +139,18 @@ static int collect_owners(struct run *run,
                 t->spec.topology, t->spec.topology_required, t->spec.topology_preferred};
     }
     return 0;
+}
+
+static struct grouping_input input_of(struct run *run, const struct json *pod)
+{
+    return (struct grouping_input){.arena = run->arena,
+                                   .config = run->input->config,
+                                   .pod = pod,
+                                   .find = find,
+                                   .next = next,
+                                   .user = run,
+                                   .knative_gang = true,
+                                   .legacy_jobs = true};
 }
 
 /* ---- writing ---- */
@@ -231,15 +240,13 @@ static void reconcile(const struct control_input *input,
     struct str named = object_annotation(pod, GROUP_ANNOTATION);
     if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
         return;
-    struct grouping_input in = {.arena = run.arena,
-                                .config = input->config,
-                                .pod = tree(&run, pod),
-                                .find = find,
-                                .next = next,
-                                .user = &run,
-                                .knative_gang = true,
-                                .legacy_jobs = true};
-    int r = collect_owners(&run, pod, &in, &err);
+    struct grouping_input in = input_of(&run, tree(&run, pod));
+    int r = 0;
+    if (pod->owner_count > 1)
+        r = err_set(&err, -1, "Pod " STR_FMT " has %zu owners; a pod group needs one",
+                    STR_ARG(pod->name), pod->owner_count);
+    else if (pod->owner_count)
+        r = collect_owners(&run, owner_object(&run, pod->ns, &pod->owners[0]), &in, &err);
     if (r == 0)
         r = grouping_decide(&in, NULL, &grouping, &err);
     if (run.waits)
@@ -252,6 +259,41 @@ static void reconcile(const struct control_input *input,
         warn_of_topology(&run, pod, &in);
     write_group(&run, &grouping);
     write_pod(&run, pod, &grouping);
+}
+
+/* ---- at admission ---- */
+
+void group_admit(const struct control_input *input, struct json *pod, struct arena *arena)
+{
+    struct actions none = {.arena = arena};
+    struct run run = {.input = input, .actions = &none, .arena = arena};
+    struct json *meta = json_get(pod, "metadata");
+    const struct json *notes = json_get(meta, "annotations");
+    const struct json *owners = json_get(meta, "ownerReferences");
+    const struct json *first = json_index(owners, 0);
+    struct grouping_input in = input_of(&run, pod);
+    struct grouping grouping = {0};
+
+    if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
+        json_count(owners) > 1)
+        return;
+    if (first) {
+        const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),
+                                           .kind = json_str_at(first, "kind"),
+                                           .name = json_str_at(first, "name"),
+                                           .uid = json_str_at(first, "uid")};
+        const struct object *owner = owner_object(&run, json_str_at(meta, "namespace"), &named);
+
+        if (!owner || collect_owners(&run, owner, &in, NULL) < 0)
+            return;
+    }
+    if (grouping_decide(&in, NULL, &grouping, NULL) < 0 || run.waits)
+        return;
+    json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
+                 grouping.name);
+    if (grouping.pod_sub.len)
+        json_add_str(arena, json_make_path(arena, pod, "metadata.labels"), GROUP_SUBGROUP_LABEL,
+                     grouping.pod_sub);
 }
 
 /* ---- keys ---- */

@@ -3,6 +3,8 @@
 #include "base/str.h"
 
 struct arena;
+struct control_input;
+struct json;
 struct object;
 
 /* group: names that pods, pod groups and their makers agree on. */
@@ -19,3 +21,8 @@ struct object;
 
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);
+
+/* Names the group on a pod that is about to be created, uid and all, so that the pod grouper need
+ * not write it afterwards. Where the pod names one, or its owners are not known yet, nothing is
+ * done. */
+void group_admit(const struct control_input *input, struct json *pod, struct arena *arena);

@@ -13,6 +13,8 @@
 #include "cache/cache.h"
 #include "control/action.h"
 #include "control/control.h"
+#include "control/controllers.h"
+#include "control/group.h"
 #include "exec/executor.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -91,6 +93,7 @@ struct runner {
     size_t under_way;
     int64_t next_due_ms; /* no work is due before this */
     bool started;        /* everything known: reconciling */
+    bool groups;         /* the pod grouper is one of the controllers */
 };
 
 static int64_t clock_of(const struct runner *runner)
@@ -476,6 +479,28 @@ static void collect_due(struct runner *runner, int64_t now_ms)
         }
 }
 
+static bool is_cached(const void *user, const struct kind *kind)
+{
+    const struct watch *watch = watch_of(user, kind);
+
+    return watch && watch->synced;
+}
+
+void runner_admit_pod(void *user, struct json *pod, struct arena *arena)
+{
+    const struct runner *runner = user;
+    const struct control_input input = {.cache = runner->cache,
+                                        .config = &runner->config,
+                                        .now_ms = clock_of(runner),
+                                        .kinds = runner->api->kinds,
+                                        .is_watched = is_cached,
+                                        .user = runner,
+                                        .without = runner->without};
+
+    if (runner->started && runner->groups)
+        group_admit(&input, pod, arena);
+}
+
 int64_t runner_turn(struct runner *runner)
 {
     int64_t now_ms = clock_of(runner);
@@ -544,6 +569,7 @@ static void unit_add(struct runner *runner, const struct controller *controller,
 
     *unit = (struct unit){.runner = runner, .controller = controller, .works = {.seed = seed}};
     VEC_PUSH(NULL, &runner->units, unit);
+    runner->groups = runner->groups || controller == &group_controller;
     for (size_t i = 0; controller->watches[i]; i++) {
         if (!watch_of(runner, controller->watches[i]))
             watch_add(runner, controller->watches[i]);

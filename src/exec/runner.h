@@ -11,6 +11,7 @@
 struct api;
 struct arena;
 struct err;
+struct json;
 struct log;
 
 /* runner: runs every controller of src/control on one struct api.
@@ -58,5 +59,8 @@ int runner_start(uv_loop_t *loop,
 /* One turn. Returns the moment at which the next one is due without any event: INT64_MAX for
  * never, the past for "there is more to do now". */
 int64_t runner_turn(struct runner *runner);
+/* What the controllers know of a pod that is about to be created: its group (control/group.h). In
+ * the shape store_set_admit_pod() wants; `runner` is a struct runner. */
+void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);
 /* Stops watching and frees it; calls under way are not waited for. NULL is fine. */
 void runner_stop(struct runner *runner);

@@ -1,7 +1,9 @@
+#include "api/api.h"
 #include "api/kind.h"
 #include "base/str.h"
 #include "exec/runner.h"
 #include "store/harness.h"
+#include "store/store.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -208,4 +210,49 @@ TEST(runner_keeps_the_further_objects_of_a_queue)
     EXPECT(harness_get(&bench.h, &kind_configmap, "default", "demo-settings") == 0);
     EXPECT(strcmp(harness_text(&bench.h, "data.a"), "1") == 0);
     close_bench(&bench);
+}
+
+/* What a watcher hears of the pods of a job: each created, and none written to again. */
+TEST(pods_are_grouped_when_they_are_created)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *job;
+        const char *pod;
+        const char *why;
+    } rows[] = {
+        {&kind_torchrunjob, "\"jobQueue\":\"demo\",\"numGPUs\":4,\"command\":\"true\"",
+         "j-worker-0", "a kind that the grouper watches from the start"},
+        {&kind_job,
+         "\"template\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":"
+         "\"c\",\"image\":\"x\"}]}}",
+         "j-", "one that its own controller watches"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct harness_watch heard = {0};
+        struct bench bench;
+        char body[1024];
+
+        open_bench(&bench);
+        store_set_admit_pod(bench.h.store, runner_admit_pod, bench.runner);
+        queue(&bench);
+        harness_watch(&bench.h, &heard, &(struct api_watch_request){.kind = &kind_pod});
+        (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"j\"},\"spec\":{%s}}",
+                       rows[i].job);
+        EXPECT(harness_create(&bench.h, rows[i].kind, "default", body) == 0);
+        settle(&bench);
+        const char *plus = strstr(heard.heard, "+j-");
+        EXPECT(plus != NULL);
+        EXPECT(!strchr(heard.heard, '~'));
+        char name[64] = "";
+        (void)sscanf(plus ? plus + 1 : "", "%63s", name);
+        EXPECT(strncmp(name, rows[i].pod, strlen(rows[i].pod)) == 0);
+        EXPECT(harness_get(&bench.h, &kind_pod, "default", name) == 0);
+        EXPECT(strncmp(harness_text(&bench.h, "metadata.annotations.pod-group-name"), "pg-j-", 5) ==
+               0);
+        api_watch_stop(bench.h.api, heard.watch);
+        store_set_admit_pod(bench.h.store, NULL, NULL);
+        close_bench(&bench);
+    }
 }

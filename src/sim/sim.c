@@ -123,11 +123,13 @@ static void plane_start(struct sim *sim)
             &sim->scheduler, &err);
     if (r < 0)
         fail(sim, "the control plane does not start: %s", err.text);
+    store_set_admit_pod(sim->store, runner_admit_pod, sim->runner);
     settle(sim);
 }
 
 static void plane_stop(struct sim *sim)
 {
+    store_set_admit_pod(sim->store, NULL, NULL);
     scheduler_stop(sim->scheduler);
     runner_stop(sim->runner);
     sim->scheduler = NULL;

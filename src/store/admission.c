@@ -193,24 +193,6 @@ static void admit_runtime(struct write *write, struct admit *admit)
                 .p);
 }
 
-/* A pod without owners is a pod group of its own, whose name is known from the start: the pod
- * grouper then need not write it to the pod. control/group.h has the names. */
-static void admit_group(struct write *write, struct json *pod)
-{
-    struct json *meta = json_get(pod, "metadata");
-    const struct json *annotations = json_get(meta, "annotations");
-    struct str uid = json_str(json_get(meta, "uid"));
-
-    if (json_count(json_get(meta, "ownerReferences")) || !uid.len ||
-        json_get(annotations, "pod-group-name") ||
-        json_get(annotations, "kubernetes.io/config.mirror") ||
-        json_get(json_get(meta, "labels"), "spark-app-selector"))
-        return;
-    json_add_str(
-        write->arena, json_make_path(write->arena, pod, "metadata.annotations"), "pod-group-name",
-        str_printf(write->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(write->name), STR_ARG(uid)));
-}
-
 int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service)
@@ -221,8 +203,8 @@ int admission_run(struct write *write, struct admit *admit)
         admit_claim(write, admit->object);
     if (write->kind == &kind_trainjob)
         admit_runtime(write, admit);
-    if (write->kind == &kind_pod)
-        admit_group(write, admit->object);
+    if (write->kind == &kind_pod && write->store->admit_pod)
+        write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
     if (write->kind == &kind_pod)
         return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return 0;

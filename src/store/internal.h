@@ -180,6 +180,8 @@ struct store {
     bool watches_due;
 
     struct service_network services;
+    void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
+    void *admit_user;
     struct map by_uid; /* committed: uid -> struct entry */
     struct map owned;  /* uid -> struct owned, committed */
     struct due *collect_first;

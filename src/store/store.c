@@ -476,6 +476,12 @@ void store_set_services(struct store *store, struct service_network network)
     store->services = network;
 }
 
+void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
+{
+    store->admit_pod = admit;
+    store->admit_user = user;
+}
+
 const char *store_read_only(const struct store *store)
 {
     return store->read_only[0] ? store->read_only : NULL;

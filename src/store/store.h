@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 struct api;
+struct arena;
 struct err;
+struct json;
 struct store;
 struct uv_loop_s;
 
@@ -42,6 +44,12 @@ struct api *store_api(struct store *store);
 
 /* Where Services get their addresses from; until then api/service.h's loopback network. */
 void store_set_services(struct store *store, struct service_network network);
+
+/* Has a say in every pod that is created, before it is validated: `pod` is as it would be stored,
+ * with its uid, and what is added lives in `arena`. Called while the write is staged: it reads what
+ * it knows and calls nothing of the store. NULL: nobody. */
+typedef void store_admit_fn(void *user, struct json *pod, struct arena *arena);
+void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user);
 
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);
