@@ -4,6 +4,7 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive with SBOM in dist/, without a daemon
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed
 # make tidy       clang-tidy over the whole tree
@@ -22,7 +23,11 @@ ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-.PHONY: all reference demo test asan tsan fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes bench-kubernetes
+ASAN := [ -e build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined $(SANITIZE) > /dev/null
+CLUSTERS ?= 1000
+EVENTS ?= 1000
+
+.PHONY: all reference demo test asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -38,7 +43,7 @@ test: all
 
 asan:
 	@tools/deps.sh test
-	@[ -e build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined $(SANITIZE) > /dev/null
+	@$(ASAN)
 	@ninja -C build-asan --quiet
 	@tests/run.py --only build-asan
 
@@ -47,6 +52,12 @@ tsan:
 	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
 	@ninja -C build-tsan --quiet
 	@tests/run.py --only build-tsan
+
+property:
+	@tools/deps.sh test
+	@$(ASAN)
+	@ninja -C build-asan --quiet sched-property
+	@tests/property/million.py build-asan/sched-property $(or $(SEED),$(shell date +%s)) $(CLUSTERS) $(EVENTS)
 
 reference: all
 	@tests/reference.sh --write
