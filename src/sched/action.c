@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
 #include "sched/cycle.h"
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* The actions that evict: consolidation, reclaim, preemption, and gangs that fell apart. */
 
@@ -354,6 +356,11 @@ static void stale_recovered(struct sched *sched)
     }
 }
 
+static int by_key(const void *a, const void *b)
+{
+    return str_cmp((*(struct group *const *)a)->key, (*(struct group *const *)b)->key);
+}
+
 void action_stale(struct sched *sched)
 {
     stale_recovered(sched);
@@ -365,6 +372,8 @@ void action_stale(struct sched *sched)
         for (size_t i = 0; queue_runs(queue, SCHED_ACTION_STALE) && i < queue->frail.count; i++)
             VEC_PUSH(sched->arena, &all, queue->frail.items[i]);
     }
+    if (all.count > 1) /* the lists they come from are in no order */
+        qsort(all.items, all.count, sizeof(*all.items), by_key);
     for (size_t i = 0; i < all.count; i++)
         stale_group(sched, all.items[i]);
 }

@@ -4,6 +4,7 @@
 #include "sched/spec.h"
 #include "test.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* One queue with a GPU limit, and a claim of two GPUs that pods can share. */
@@ -182,4 +183,24 @@ TEST(of_pods_promised_the_claim_of_one_that_ends_the_first_pays)
                 &(struct job){.name = "runs", .claim = "two", .node = "a", .ending = true});
     EXPECT(cluster_used(&cluster, "q") <= 4);
     cluster_close(&cluster);
+}
+
+TEST(gangs_that_fell_apart_go_in_the_order_of_their_names)
+{
+    static const char *const orders[][2] = {{"a", "b"}, {"b", "a"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct cluster cluster;
+
+        open_cluster(&cluster, SCHED_UNLIMITED, 0);
+        cluster_node(&cluster, "n", 4);
+        for (size_t j = 0; j < 2; j++)
+            cluster_put(&cluster,
+                        &(struct job){.name = orders[i][j], .min = 2, .gpus = 1, .node = "n"});
+        cluster_decide(&cluster, 1000);
+        EXPECT(cluster.plan.evict_count == 2);
+        EXPECT(str_is(cluster.plan.evicts[0].pod.name, "a-0"));
+        EXPECT(str_is(cluster.plan.evicts[1].pod.name, "b-0"));
+        cluster_close(&cluster);
+    }
 }
