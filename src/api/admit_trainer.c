@@ -173,8 +173,6 @@ void admit_runtime_validate(struct admit *admit)
     if (said > 1)
         admit_invalid(admit, STR("spec.mlPolicy"), policy,
                       "only one of torch, mpi, jax, xgboost and flux can be set");
-    if (json_get(policy, "flux"))
-        admit_forbidden(admit, STR("spec.mlPolicy.flux"), "is not supported");
     if (json_i64_or(json_get(elastic, "maxNodes"), min) < min)
         admit_invalid(admit, STR("spec.mlPolicy.torch.elasticPolicy.maxNodes"),
                       json_get(elastic, "maxNodes"), "must be at least minNodes");

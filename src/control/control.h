@@ -46,6 +46,9 @@ struct control_input {
     /* Whether the cache knows all objects of a kind; NULL: of every kind. */
     bool (*is_watched)(const void *user, const struct kind *kind);
     const void *user;
+    /* What the API server said when it refused an action of the last look at this key (a rule of
+     * somebody's, a quota); empty: it refused none. */
+    struct str refusal;
     const char *const *without; /* names of controllers that are off; NULL-terminated, or NULL */
 };
 

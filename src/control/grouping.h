@@ -20,6 +20,8 @@ struct json;
  * owner, named pg-<name>-<uid>, that starts with one pod. */
 #define GROUPING_OWNERS_MAX    16   /* levels above a pod */
 #define GROUPING_SUBGROUPS_MAX 4096 /* of one group */
+/* Annotation of a Job's template in a JobSet: it begins with that many of its pods. */
+#define GROUPING_MIN_PODS "torchrun.ai/min-pods"
 
 struct grouping_topology {
     struct str topology; /* empty: no constraint */

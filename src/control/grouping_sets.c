@@ -29,6 +29,20 @@ static int64_t replicated_pods(const struct json *replicated)
     return replicas * parallel;
 }
 
+/* Those that must fit at once: all, unless the Job can begin with fewer. */
+static int64_t replicated_min(const struct json *replicated)
+{
+    struct str text =
+        json_str(json_get(json_at(replicated, "template.metadata.annotations"), GROUPING_MIN_PODS));
+    int64_t replicas = json_i64_or(json_get(replicated, "replicas"), 1);
+    int64_t all = replicated_pods(replicated);
+    int64_t min = 0;
+
+    return str_to_i64(text, &min) && min > 0 && min < all / (replicas > 0 ? replicas : 1)
+               ? min * replicas
+               : all;
+}
+
 int grouping_jobset(const struct grouping_input *input,
                     const struct grouping_rule *rule,
                     const struct json *owner,
@@ -45,9 +59,9 @@ int grouping_jobset(const struct grouping_input *input,
     if (!ret->owner.name.len || !ret->owner.uid.len)
         return err_set(err, -EINVAL, "the JobSet has no name or no uid");
     JSON_FOREACH(json_at(owner, "spec.replicatedJobs"), replicated) {
-        total += replicated_pods(replicated);
+        total += replicated_min(replicated);
         if (str_eq(json_str(json_get(replicated, "name")), mine))
-            own = replicated_pods(replicated);
+            own = replicated_min(replicated);
         /* Its pods come only when those of another set are ready, or done. */
         at_once &= !json_count(json_get(replicated, "dependsOn"));
     }

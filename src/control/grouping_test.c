@@ -70,6 +70,11 @@ static const struct row rows[] = {
      ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\",\"replicas\":2,\"template\":{\"spec\":{"
      "\"parallelism\":4}}}]}}",
      ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\"}", "pg-o-u-w", 8, "", NULL, 0},
+    {"a set that can begin with fewer pods does",
+     "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
+     ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\",\"replicas\":2,\"template\":{\"metadata\":{"
+     "\"annotations\":{\"torchrun.ai/min-pods\":\"3\"}},\"spec\":{\"parallelism\":4}}}]}}",
+     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\"}", "pg-o-u-w", 6, "", NULL, 0},
     {"a LeaderWorkerSet group is leader and workers",
      "{\"apiVersion\":\"leaderworkerset.x-k8s.io/v1\",\"kind\":\"LeaderWorkerSet\"," META
      ",\"spec\":{\"leaderWorkerTemplate\":{\"size\":3}}}",

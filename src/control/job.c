@@ -317,6 +317,45 @@ static void step(struct job_run *run)
         step_finished(run);
 }
 
+/* An event for each pod that is not as it should be, once for each thing that is wrong with it. */
+static void tell_abnormal(struct job_run *run, const struct job_state *before)
+{
+    struct job_state *state = &run->state;
+
+    state->abnormal_count = 0;
+    if (!run->model.tell_objects || job_phase_is_final(state->phase))
+        return;
+    for (size_t i = 0; i < run->members.count && state->abnormal_count < JOB_ABNORMAL_MAX; i++) {
+        const struct job_member *member = &run->members.items[i];
+        bool told = false;
+
+        if (!member->abnormal.len)
+            continue;
+        for (size_t j = 0; j < before->abnormal_count; j++)
+            told |= str_eq(before->abnormal[j].pod, member->object->name) &&
+                    str_eq(before->abnormal[j].reason, member->abnormal);
+        if (!told)
+            action_warn(&run->actions, run->model.object, str_c(run->arena, member->abnormal),
+                        str_printf(run->arena, "pod " STR_FMT ": " STR_FMT,
+                                   STR_ARG(member->object->name), STR_ARG(member->abnormal_words)));
+        state->abnormal[state->abnormal_count++] =
+            (struct job_abnormal){member->object->name, member->abnormal};
+    }
+}
+
+/* The server does not take what the job needs: the job waits, and says for what. */
+static void hear_refusal(struct job_run *run, const struct job_state *before)
+{
+    struct str words = run->input->refusal;
+
+    if (!words.len || run->state.phase >= JOB_RUNNING || run->state.problem.condition)
+        return;
+    run->state.message = str_printf(run->arena, "not accepted: " STR_FMT, STR_ARG(words));
+    if (!str_eq(before->message, run->state.message))
+        action_warn(&run->actions, run->model.object,
+                    run->model.tell_objects ? "FailedCreatePod" : "Refused", run->state.message);
+}
+
 static const char *event_reason(const struct job_run *run,
                                 const struct job_kind *kind,
                                 const struct job_state *before)
@@ -378,6 +417,8 @@ void job_reconcile(const struct control_input *input,
     run.state.created = run.state.created || run.members.count;
     step(&run);
     count_workers(&run);
+    hear_refusal(&run, &before);
+    tell_abnormal(&run, &before);
 
     struct json *after = status ? json_clone(run.arena, status) : json_new_object(run.arena);
     kind->write(&run.model, &run.state, after, input->now_ms, run.arena);

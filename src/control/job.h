@@ -204,6 +204,13 @@ struct job_failure {
     int64_t first_ms; /* when the first rank of the pod failed, as muster-launch told; 0: unknown */
 };
 
+/* A pod that is not as it should be; its words are in the event that told it. */
+struct job_abnormal {
+    struct str pod;
+    struct str reason; /* Unschedulable, ImagePullBackOff, Error, ... */
+};
+#define JOB_ABNORMAL_MAX 8 /* of one job: what is wrong with the ninth is wrong with the first */
+
 struct job_workers {
     int64_t pending;
     int64_t running;
@@ -231,6 +238,8 @@ struct job_state {
     bool provisioned; /* claims and sync pod are there */
     bool workspace_ready;
     bool created; /* pods were made */
+    struct job_abnormal abnormal[JOB_ABNORMAL_MAX];
+    size_t abnormal_count;
     struct job_problem problem;
 };
 
@@ -315,6 +324,8 @@ struct job_member {
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */
     struct job_failure failure; /* FAILED */
     struct str waiting;         /* why it does not run, in words; empty: unknown */
+    struct str abnormal;        /* a word for what is wrong with it; empty: nothing */
+    struct str abnormal_words;
 };
 struct job_members VEC_FIELDS(struct job_member);
 

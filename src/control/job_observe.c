@@ -134,6 +134,42 @@ static struct str waiting_words(const struct json *status, struct arena *arena)
     return json_str(json_get(status, "message"));
 }
 
+/* What is wrong with a pod that has not ended: a container that ended badly or cannot start, or no
+ * node for it. */
+static void observe_abnormal(const struct json *status,
+                             struct job_member *member,
+                             struct arena *arena)
+{
+    static const char *const lists[] = {"initContainerStatuses", "containerStatuses"};
+    const struct json *scheduled = condition_find(status, "PodScheduled");
+
+    if (str_is(json_str(json_get(scheduled, "status")), "False")) {
+        member->abnormal = json_str(json_get(scheduled, "reason"));
+        member->abnormal_words = json_str(json_get(scheduled, "message"));
+        return;
+    }
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_get(status, lists[i]), container) {
+            const struct json *state = json_get(container, "state");
+            struct str name = json_str(json_get(container, "name"));
+            struct str waiting = json_str_at(state, "waiting.message");
+            struct str reason = json_str_at(state, "terminated.reason");
+
+            if (ended_badly(container)) {
+                member->abnormal = reason.len ? reason : STR("Error");
+                member->abnormal_words = str_printf(
+                    arena, "container " STR_FMT " ended with exit status %lld", STR_ARG(name),
+                    (long long)json_i64_or(json_at(state, "terminated.exitCode"), 0));
+            } else if (waiting.len) {
+                member->abnormal = json_str_at(state, "waiting.reason");
+                member->abnormal_words = str_printf(arena, "container " STR_FMT " waits: " STR_FMT,
+                                                    STR_ARG(name), STR_ARG(waiting));
+            }
+            if (member->abnormal.len)
+                return;
+        }
+}
+
 static const struct job_role *role_of(const struct job_model *model, const struct object *pod)
 {
     struct str name = object_label(pod, JOB_LABEL_ROLE);
@@ -212,6 +248,8 @@ static struct job_member observe(const struct control_input *input,
     }
     if (member.phase == JOB_POD_PENDING)
         member.waiting = waiting_words(status, arena);
+    if (member.phase <= JOB_POD_RUNNING && !member.leaving)
+        observe_abnormal(status, &member, arena);
     if (node.len && member.phase <= JOB_POD_RUNNING) {
         member.lost_at_ms = node_lost_at(input, node, arena);
         member.lost = member.lost_at_ms && member.lost_at_ms <= input->now_ms;

@@ -25,6 +25,29 @@ static int64_t moment(const struct json *status, const char *key)
     return ms;
 }
 
+static void read_abnormal(const struct json *status, struct job_state *ret)
+{
+    JSON_FOREACH(json_get(status, "abnormalPods"), entry)
+        if (ret->abnormal_count < JOB_ABNORMAL_MAX)
+            ret->abnormal[ret->abnormal_count++] =
+                (struct job_abnormal){.pod = json_str(json_get(entry, "pod")),
+                                      .reason = json_str(json_get(entry, "reason"))};
+}
+
+static void write_abnormal(const struct job_state *state, struct json *status, struct arena *arena)
+{
+    json_remove(status, STR("abnormalPods"));
+    if (!state->abnormal_count)
+        return;
+    struct json *list = json_add_array(arena, status, "abnormalPods");
+    for (size_t i = 0; i < state->abnormal_count; i++) {
+        struct json *entry = json_push(list, json_new_object(arena));
+
+        json_add_str(arena, entry, "pod", state->abnormal[i].pod);
+        json_add_str(arena, entry, "reason", state->abnormal[i].reason);
+    }
+}
+
 void job_state_read(const struct json *status, struct job_state *ret)
 {
     const struct json *failure = json_get(status, "failure");
@@ -46,6 +69,7 @@ void job_state_read(const struct json *status, struct job_state *ret)
                     .message = json_str(json_get(failure, "message")),
                     .time_ms = moment(failure, "time")},
     };
+    read_abnormal(status, ret);
 }
 
 static void write_moment(struct arena *arena, struct json *to, const char *key, int64_t ms)
@@ -82,6 +106,7 @@ void job_state_write(const struct job_state *state, struct json *status, struct 
     write_moment(arena, status, "runStartTime", state->run_start_ms);
     write_moment(arena, status, "completionTime", state->completion_ms);
     write_failure(state, status, arena);
+    write_abnormal(state, status, arena);
 }
 
 /* ---- keys ---- */

@@ -305,6 +305,8 @@ static void keep_jobs(struct jobset *set)
     struct json *service = jobset_make_service(set);
 
     delete_jobs(set);
+    if (set->input->refusal.len)
+        action_warn(set->actions, set->object, "JobCreationFailed", set->input->refusal);
     if (service &&
         !cache_get(set->input->cache, &kind_service, set->object->ns, jobset_subdomain(set)))
         action_create(set->actions, &kind_service, service);

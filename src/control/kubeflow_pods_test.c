@@ -377,3 +377,79 @@ TEST(a_launcher_told_to_wait_comes_when_all_workers_are_ready)
     scene_run(&scene, &mpi_job_controller, "j");
     EXPECT(str_is(scene_names(&scene, &kind_pod), "j-worker-0 j-worker-1 j-launcher"));
 }
+
+/* ---- single pods ---- */
+
+#define WAITS                                                                                  \
+    "{'status':{'phase':'Pending','containerStatuses':[{'name':'pytorch','state':{'waiting':{" \
+    "'reason':'ImagePullBackOff','message':'no such image'}}}]}}"
+#define SIDECAR_DIED                                                                              \
+    "{'status':{'phase':'Running','containerStatuses':[{'name':'helper','state':{'terminated':{'" \
+    "exitCode':3,'reason':'Error'}}}]}}"
+
+static const struct {
+    const char *why;
+    const char *pod;   /* patch of worker 0 */
+    const char *again; /* and of a later look; NULL: none */
+    const char *reason;
+    size_t told;
+} abnormal_rows[] = {
+    {"a pod on its way is fine", "{'status':{'phase':'Pending'}}", NULL, "Unschedulable", 0},
+    {"an image that is not there", WAITS, NULL, "ImagePullBackOff", 1},
+    {"the same again is not told again", WAITS, WAITS, "ImagePullBackOff", 1},
+    {"no node, and later none for another reason: told once",
+     "{'status':{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"
+     "'Unschedulable','message':'a'}]}}",
+     "{'status':{'conditions':[{'type':'PodScheduled','status':'False','reason':'Unschedulable',"
+     "'message':'b'}]}}",
+     "Unschedulable", 1},
+    {"a container beside the training ended badly", SIDECAR_DIED, NULL, "Error", 1},
+    {"it was well in between", WAITS, "{'status':{'phase':'Running','containerStatuses':[]}}",
+     "ImagePullBackOff", 1},
+};
+
+static size_t count_word(struct str text, const char *word)
+{
+    size_t count = 0;
+    struct str each;
+
+    while (str_cut(&text, ' ', &each))
+        count += str_is(each, word);
+    return count;
+}
+
+TEST(a_pod_that_is_not_as_it_should_be_is_told_once_about_its_job)
+{
+    for (size_t i = 0; i < sizeof(abnormal_rows) / sizeof(abnormal_rows[0]); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(abnormal_rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_pytorchjob,
+                  "{'metadata':{'name':'j'},'spec':{'pytorchReplicaSpecs':{'Worker':{'replicas':1,"
+                  "'template':{'spec':{'containers':[{'name':'pytorch','image':'i'}]}}}}}}");
+        scene_run(&scene, &pytorch_job_controller, "j");
+        scene_patch(&scene, &kind_pod, "j-worker-0", abnormal_rows[i].pod);
+        scene_run(&scene, &pytorch_job_controller, "j");
+        if (abnormal_rows[i].again) {
+            scene_patch(&scene, &kind_pod, "j-worker-0", abnormal_rows[i].again);
+            scene_run(&scene, &pytorch_job_controller, "j");
+        }
+        EXPECT(count_word(scene.events, abnormal_rows[i].reason) == abnormal_rows[i].told);
+    }
+}
+
+TEST(what_the_server_says_to_a_pod_is_the_jobs_to_tell)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene.refusal = STR("pods \"j-worker-0\" is forbidden: exceeded quota");
+    scene_put(&scene, &kind_pytorchjob,
+              "{'metadata':{'name':'j'},'spec':{'pytorchReplicaSpecs':{'Worker':{'replicas':1,"
+              "'template':{'spec':{'containers':[{'name':'pytorch','image':'i'}]}}}}}}");
+    scene_run(&scene, &pytorch_job_controller, "j");
+    EXPECT(str_contains(json_str_at(scene_get(&scene, &kind_pytorchjob, "j"), "status.message"),
+                        STR("exceeded quota")));
+    EXPECT(count_word(scene.events, "FailedCreatePod") == 1);
+}

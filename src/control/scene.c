@@ -112,7 +112,7 @@ static void carry_out(struct scene *scene, const struct action *action)
 
     switch (action->type) {
     case ACTION_CREATE:
-        if (!object)
+        if (!object && !scene->refusal.len)
             keep(scene, action->kind, json_clone(&scene->arena, action->body));
         break;
     case ACTION_PATCH:
@@ -122,15 +122,19 @@ static void carry_out(struct scene *scene, const struct action *action)
             cache_drop(scene->cache, object);
         break;
     case ACTION_EVENT:
+        scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
+                                   scene->events.len ? " " : "", STR_ARG(action->reason));
+        break;
     case ACTION_LOOK_AGAIN:
     case ACTION_WATCH: break;
     }
 }
 
-static bool changes(const struct actions *actions)
+static bool changes(const struct scene *scene)
 {
-    for (size_t i = 0; i < actions->list.count; i++)
-        if (actions->list.items[i].type <= ACTION_DELETE)
+    for (size_t i = 0; i < scene->actions.list.count; i++)
+        if (scene->actions.list.items[i].type <= ACTION_DELETE &&
+            (scene->actions.list.items[i].type != ACTION_CREATE || !scene->refusal.len))
             return true;
     return false;
 }
@@ -141,14 +145,16 @@ void scene_run(struct scene *scene, const struct controller *controller, const c
                                                  .queue_label_key = STR("kai.scheduler/queue"),
                                                  .default_queue = STR("default-queue"),
                                                  .cluster_domain = STR("cluster.local")};
-    struct control_input input = {
-        .cache = scene->cache, .config = &config, .now_ms = scene->now_ms};
+    struct control_input input = {.cache = scene->cache,
+                                  .config = &config,
+                                  .now_ms = scene->now_ms,
+                                  .refusal = scene->refusal};
     struct control_key key = {STR(SCENE_NAMESPACE), str_from(name)};
 
     for (int turn = 0;; turn++) {
         scene->actions = (struct actions){.arena = &scene->arena};
         controller->reconcile(&input, &key, &scene->actions);
-        if (!changes(&scene->actions))
+        if (!changes(scene))
             return;
         for (size_t i = 0; i < scene->actions.list.count; i++)
             carry_out(scene, &scene->actions.list.items[i]);

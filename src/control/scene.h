@@ -20,6 +20,8 @@ struct scene {
     struct actions actions; /* of the last reaction */
     int64_t now_ms;
     uint64_t revision;
+    struct str refusal; /* of the server: nothing is created while there is one */
+    struct str events;  /* reasons of all events so far, with blanks between */
 };
 
 void scene_open(struct scene *scene);

@@ -157,6 +157,16 @@ static void refresh_set(struct train *t, const struct trainjob_build *build)
     action_patch(t->actions, t->set, patch);
 }
 
+/* What the job and its runtime ask for cannot be made. */
+static void say_refused(struct train *t, struct str words)
+{
+    if (!words.len)
+        return;
+    if (!str_eq(words, json_str(json_get(condition_find(t->before, "Pending"), "message"))))
+        action_warn(t->actions, t->object, "TrainJobResourcesCreationFailed", words);
+    become(t, "Pending", "TrainJobResourcesCreationFailed", words);
+}
+
 static void keep_set(struct train *t, const struct json *runtime)
 {
     struct trainjob_build build = {
@@ -164,11 +174,7 @@ static void keep_set(struct train *t, const struct json *runtime)
     struct err err = {0};
 
     if (trainjob_build(&build, runtime, &err) < 0) {
-        struct str words = str_from(err.text);
-
-        if (!str_eq(words, json_str(json_get(condition_find(t->before, "Pending"), "message"))))
-            action_warn(t->actions, t->object, "TrainJobResourcesCreationFailed", words);
-        become(t, "Pending", "TrainJobResourcesCreationFailed", words);
+        say_refused(t, str_dup(t->arena, str_from(err.text)));
         return;
     }
     if (t->set) {
@@ -403,8 +409,10 @@ static void go_on(struct train *t)
     }
     if (t->set && !t->suspended)
         say_progress(t);
-    else if (!t->set && !t->suspended)
+    else if (!t->set && !t->suspended && !t->input->refusal.len)
         become(t, "Pending", "JobSetNotCreated", STR("the JobSet is being made"));
+    else if (!t->set)
+        say_refused(t, t->input->refusal);
     keep_set(t, runtime);
 }
 

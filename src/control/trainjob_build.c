@@ -327,6 +327,8 @@ static int fill_trainer(struct trainjob_build *build, struct err *err)
                        "spec.runtimeRef: the runtime has no replicatedJob with the label %s: "
                        "trainer and a container named node",
                        TRAINJOB_STEP);
+    if (json_get(trainer, "command"))
+        build->runtime_command = json_clone(arena, json_get(node, "command"));
     for (size_t i = 0; i < 3; i++)
         if (json_get(trainer, fields[i]))
             json_set(node, str_from(fields[i]), json_clone(arena, json_get(trainer, fields[i])));
@@ -372,6 +374,69 @@ static int fill_initializer(struct trainjob_build *build, const char *which, str
     return 0;
 }
 
+static struct json *list_of(struct arena *arena, struct json *object, const char *key)
+{
+    struct json *list = json_get(object, key);
+
+    return json_is(list, JSON_ARRAY) ? list : json_add_array(arena, object, key);
+}
+
+static bool has_named(const struct json *list, const char *name)
+{
+    JSON_FOREACH(list, entry)
+        if (str_is(json_str(json_get(entry, "name")), name))
+            return true;
+    return false;
+}
+
+/* Whether the pods of a part have the volume already; where they do not, the container gets it. */
+static bool mount_shared(struct trainjob_build *build, const char *step, const char *container)
+{
+    struct json *part = trainjob_step(build, step);
+    struct json *main = trainjob_container(part, str_from(container));
+
+    if (!main)
+        return true;
+    if (has_named(json_at(part, "template.spec.template.spec.volumes"), TRAINJOB_SHARED) ||
+        has_named(json_get(main, "volumeMounts"), TRAINJOB_SHARED))
+        return true;
+    struct json *mount =
+        json_push(list_of(build->arena, main, "volumeMounts"), json_new_object(build->arena));
+    json_add_c(build->arena, mount, "name", TRAINJOB_SHARED);
+    json_add_c(build->arena, mount, "mountPath", "/workspace");
+    return false;
+}
+
+/* What initializers fetch is for the trainer: a runtime that says nothing of a volume between them
+ * gets one. */
+static void share_volume(struct trainjob_build *build)
+{
+    struct arena *arena = build->arena;
+    const struct json *wanted = json_get(build->spec, "initializer");
+    struct json *spec = json_get(build->body, "spec");
+    bool there = true;
+
+    if (json_get(wanted, "dataset"))
+        there &= mount_shared(build, "dataset-initializer", "dataset-initializer");
+    if (json_get(wanted, "model"))
+        there &= mount_shared(build, "model-initializer", "model-initializer");
+    if (!json_count(wanted) || (mount_shared(build, "trainer", "node") && there))
+        return;
+    JSON_FOREACH(json_get(spec, "volumeClaimPolicies"), policy)
+        JSON_FOREACH(json_get(policy, "templates"), claim)
+            if (str_is(json_str_at(claim, "metadata.name"), TRAINJOB_SHARED))
+                return;
+    struct json *policy =
+        json_push(list_of(arena, spec, "volumeClaimPolicies"), json_new_object(arena));
+    struct json *claim =
+        json_push(json_add_array(arena, policy, "templates"), json_new_object(arena));
+    json_add_c(arena, json_add_object(arena, claim, "metadata"), "name", TRAINJOB_SHARED);
+    json_push(json_add_array(arena, json_add_object(arena, claim, "spec"), "accessModes"),
+              json_new_str(arena, STR("ReadWriteOnce")));
+    json_add_c(arena, json_make_path(arena, claim, "spec.resources.requests"), "storage",
+               TRAINJOB_SHARED_SIZE);
+}
+
 int trainjob_build(struct trainjob_build *build, const struct json *runtime, struct err *err)
 {
     int r = 0;
@@ -387,6 +452,7 @@ int trainjob_build(struct trainjob_build *build, const struct json *runtime, str
         r = fill_initializer(build, "dataset", err);
     if (r == 0)
         r = fill_initializer(build, "model", err);
+    share_volume(build);
     if (r == 0)
         r = trainjob_apply_policy(build, err);
     if (r < 0)

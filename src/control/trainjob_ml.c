@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "control/grouping.h"
 #include "control/owner.h"
 #include "control/trainjob.h"
 
@@ -143,6 +144,17 @@ static void torch_elastic(struct trainjob_build *build,
         env_number(arena, container, "PET_MAX_RESTARTS", restarts);
 }
 
+/* An elastic job starts with fewer nodes than it asks for. */
+static void torch_gang(struct trainjob_build *build, struct json *part)
+{
+    int64_t min = json_i64_or(json_at(build->policy, "torch.elasticPolicy.minNodes"), 0);
+
+    if (min > 0 && min < build->nodes)
+        json_add_str(build->arena,
+                     json_make_path(build->arena, part, "template.metadata.annotations"),
+                     GROUPING_MIN_PODS, str_printf(build->arena, "%lld", (long long)min));
+}
+
 static void torch_env(struct trainjob_build *build, struct json *container, const struct json *part)
 {
     struct arena *arena = build->arena;
@@ -185,11 +197,27 @@ static void torch_inject(struct trainjob_build *build, const struct json *part)
     }
 }
 
-static void torch(struct trainjob_build *build, struct json *part, struct json *node)
+static int torch(struct trainjob_build *build,
+                 struct json *part,
+                 struct json *node,
+                 struct err *err)
 {
-    torch_env(build, node, part);
-    torch_inject(build, part);
-    add_port(build->arena, node, TRAINJOB_PORT);
+    struct arena *arena = build->arena;
+    struct trainjob_place place = {.master = host_name(build, part, 0),
+                                   .processes = processes(build, node)};
+
+    add_port(arena, node, TRAINJOB_PORT);
+    if (!trainjob_is_tune(json_get(build->spec, "trainer"))) {
+        torch_env(build, node, part);
+        torch_inject(build, part);
+        torch_gang(build, part);
+        return 0;
+    }
+    /* It is told by its command where the ranks meet. */
+    env_number(arena, node, "PET_NNODES", build->nodes);
+    trainjob_env(arena, node, "PET_NPROC_PER_NODE", place.processes);
+    env_index(arena, node, "PET_NODE_RANK");
+    return trainjob_tune(build, node, &place, err);
 }
 
 /* ---- JAX, XGBoost ---- */
@@ -246,6 +274,16 @@ static void add_mount(struct arena *arena,
     json_add_str(arena, mount, "mountPath", path);
 }
 
+/* Files of a Secret are root's: somebody else must be able to read them, and ssh minds that only
+ * when they are its own. */
+static int64_t key_mode(const struct json *part, const struct json *container)
+{
+    const struct json *pod = json_at(part, "template.spec.template.spec");
+    int64_t user = json_i64_or(json_at(pod, "securityContext.runAsUser"), 0);
+
+    return json_i64_or(json_at(container, "securityContext.runAsUser"), user) ? 0644 : 0600;
+}
+
 static void mpi_keys(struct trainjob_build *build, struct json *part, struct json *container)
 {
     static const struct {
@@ -261,7 +299,7 @@ static void mpi_keys(struct trainjob_build *build, struct json *part, struct jso
 
     json_add_str(arena, secret, "secretName",
                  str_printf(arena, STR_FMT "-mpi-ssh-auth", STR_ARG(build->object->name)));
-    json_add_i64(arena, secret, "defaultMode", 0600);
+    json_add_i64(arena, secret, "defaultMode", key_mode(part, container));
     struct json *items = json_add_array(arena, secret, "items");
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         struct json *item = json_push(items, json_new_object(arena));
@@ -356,8 +394,8 @@ int trainjob_apply_policy(struct trainjob_build *build, struct err *err)
     if (json_get(build->policy, "mpi"))
         return mpi(build, err);
     if (json_get(build->policy, "torch"))
-        torch(build, part, node);
-    else if (json_get(build->policy, "jax"))
+        return torch(build, part, node, err);
+    if (json_get(build->policy, "jax"))
         jax(build, part, node);
     else if (json_get(build->policy, "xgboost"))
         xgboost(build, part, node);

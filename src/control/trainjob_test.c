@@ -283,6 +283,136 @@ TEST(each_framework_gets_the_environment_it_needs)
     }
 }
 
+static const struct {
+    const char *why;
+    const char *runtime;
+    const char *trainer;
+    const char *command;
+} tune_rows[] = {
+    {"one device", "torchtune-llama3.2-1b", "'numProcPerNode':1",
+     "tune run full_finetune_single_device --config llama3_2/1B_full_single_device.yaml "
+     "output_dir=/out"},
+    {"several devices meet at the first node", "torchtune-llama3.2-1b", "'numProcPerNode':2",
+     "tune run --rdzv_endpoint=tj-node-0-0.tj:29500 full_finetune_distributed --config "
+     "llama3_2/1B_full.yaml output_dir=/out"},
+    {"several nodes", "torchtune-llama3.3-70b", "'numNodes':2,'numProcPerNode':1",
+     "tune run --rdzv_endpoint=tj-node-0-0.tj:29500 full_finetune_distributed --config "
+     "llama3_3/70B_full_multinode.yaml output_dir=/out"},
+    {"low rank", "torchtune-qwen2.5-1.5b",
+     "'numProcPerNode':1,'args':['model.lora_attn_modules=[q_proj]']",
+     "tune run lora_finetune_single_device --config qwen2_5/1.5B_lora_single_device.yaml "
+     "output_dir=/out"},
+    {"low rank on several devices", "torchtune-qwen2.5-1.5b",
+     "'numProcPerNode':2,'args':['model.lora_attn_modules=[q_proj]']",
+     "tune run --rdzv_endpoint=tj-node-0-0.tj:29500 lora_finetune_distributed --config "
+     "qwen2_5/1.5B_lora.yaml output_dir=/out"},
+    {"quantized", "torchtune-llama3.2-1b",
+     "'numProcPerNode':1,'args':['model.quantize_base=True','model.use_dora=False']",
+     "tune run lora_finetune_single_device --config llama3_2/1B_qlora_single_device.yaml "
+     "output_dir=/out"},
+    {"quantized, said not to be", "torchtune-llama3.2-1b",
+     "'numProcPerNode':1,'args':['model.quantize_base=False']",
+     "tune run full_finetune_single_device --config llama3_2/1B_full_single_device.yaml "
+     "output_dir=/out"},
+    {"a name that says nothing", "tune", "'numProcPerNode':1", NULL},
+    {"a name that says too much", "torchtune-llama3.2-1b-more", "'numProcPerNode':1", NULL},
+};
+
+static struct str joined(struct scene *scene, const struct json *list)
+{
+    struct str text = STR("");
+
+    JSON_FOREACH(list, item)
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
+                          STR_ARG(json_str(item)));
+    return text;
+}
+
+TEST(tune_run_is_completed_by_the_name_of_the_runtime)
+{
+    for (size_t i = 0; i < sizeof(tune_rows) / sizeof(tune_rows[0]); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(tune_rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_clustertrainingruntime,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'%s'},'spec':{'mlPolicy':{'torch':{}},'template':"
+                             "{'spec':{'replicatedJobs':[{'name':'node','template':{" STEP(
+                                 "trainer") "'spec':{'template':{'spec':{'containers':[{'name':"
+                                            "'node','image':'i','command':['tune','run','epochs=9',"
+                                            "'output_dir=/out']}]}}}}}]}}}}",
+                             tune_rows[i].runtime)
+                      .p);
+        scene_put(&scene, &kind_trainjob,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'tj'},'spec':{'runtimeRef':{'name':'%s'},"
+                             "'trainer':{'command':['tune','run'],%s}}}",
+                             tune_rows[i].runtime, tune_rows[i].trainer)
+                      .p);
+        scene_run(&scene, &trainjob_controller, "tj");
+        const struct json *command =
+            json_at(scene_get(&scene, &kind_jobset, "tj"),
+                    "spec.replicatedJobs.0.template.spec.template.spec.containers.0.command");
+        if (tune_rows[i].command)
+            EXPECT(str_is(joined(&scene, command), tune_rows[i].command));
+        else
+            EXPECT(command == NULL &&
+                   str_contains(json_str_at(scene_get(&scene, &kind_trainjob, "tj"),
+                                            "status.conditions.0.message"),
+                                STR("spec.runtimeRef.name")));
+    }
+}
+
+TEST(what_initializers_fetch_reaches_the_trainer_whatever_the_runtime_says_of_volumes)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", DATA "," NODE));
+    scene_put(&scene, &kind_trainjob, JOB(",'initializer':{'dataset':{'storageUri':'hf://a'}}"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *spec = json_get(scene_get(&scene, &kind_jobset, "tj"), "spec");
+    EXPECT(str_is(json_str_at(spec, "volumeClaimPolicies.0.templates.0.metadata.name"),
+                  "initializer"));
+    for (size_t i = 0; i < 2; i++)
+        EXPECT(str_is(json_str_at(json_index(json_get(spec, "replicatedJobs"), i),
+                                  "template.spec.template.spec.containers.0.volumeMounts.0."
+                                  "mountPath"),
+                      "/workspace"));
+}
+
+TEST(an_elastic_trainjob_begins_with_its_fewest_nodes)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime,
+              RUNTIME("'torch':{'elasticPolicy':{'minNodes':2,'maxNodes':4}}", NODE));
+    scene_put(&scene, &kind_trainjob, JOB(",'trainer':{'numNodes':4}"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *part =
+        json_at(scene_get(&scene, &kind_jobset, "tj"), "spec.replicatedJobs.0.template");
+    EXPECT(str_is(json_str(json_get(json_at(part, "metadata.annotations"), "torchrun.ai/min-pods")),
+                  "2"));
+    EXPECT(json_i64_or(json_at(part, "spec.parallelism"), 0) == 4);
+}
+
+TEST(what_the_server_says_to_a_jobset_is_the_trainjobs_to_tell)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob, JOB(""));
+    scene.refusal = STR("jobsets \"tj\" is forbidden: exceeded quota");
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *condition =
+        json_at(scene_get(&scene, &kind_trainjob, "tj"), "status.conditions.0");
+    EXPECT(str_is(json_str(json_get(condition, "reason")), "TrainJobResourcesCreationFailed"));
+    EXPECT(str_contains(json_str(json_get(condition, "message")), STR("exceeded quota")));
+}
+
 TEST(a_trainjob_whose_jobset_is_gone_after_the_end_does_not_run_again)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -69,6 +69,7 @@ struct work {
     int64_t due_ms;           /* look again, or end of back-off; 0: none */
     int64_t not_before_ms;    /* back-off: dirty or not, not before this */
     uint32_t failures;
+    struct str refusal; /* for control_input.refusal; on the heap */
     bool dirty;
     bool queued; /* in the dirty queue */
     size_t ns_len;
@@ -157,6 +158,7 @@ static struct work *work_make(struct unit *unit, struct str ns, struct str name)
 static void work_free(struct work *work)
 {
     execution_forget(work->execution);
+    mem_free((void *)(uintptr_t)work->refusal.p);
     arena_done(&work->arena);
     VEC_DONE(&work->awaits);
     mem_free(work);
@@ -322,6 +324,24 @@ static bool sees_own_writes(struct work *work, int64_t now_ms)
     return work->awaits.count == 0;
 }
 
+/* The words of a refusal, which asking again will not change; NULL: it did not refuse. */
+static const char *refusal_of(const struct executor_result *result)
+{
+    int status = result->err ? result->err->http_status : 0;
+
+    if (status == 400 || status == 403 || status == 422 || (!status && result->code == -EINVAL))
+        return result->err ? result->err->text : NULL;
+    return NULL;
+}
+
+static void keep_refusal(struct work *work, const struct executor_result *result)
+{
+    const char *words = result->code ? refusal_of(result) : NULL;
+
+    mem_free((void *)(uintptr_t)work->refusal.p);
+    work->refusal = words ? heap_dup(str_from(words)) : STR_NONE;
+}
+
 static void back_off(struct work *work, const struct executor_result *result)
 {
     const struct runner *runner = work->unit->runner;
@@ -356,6 +376,7 @@ static void on_done(void *user, const struct executor_result *result)
         if (watch)
             VEC_PUSH(NULL, &work->awaits, (struct await){watch, result->writes[i].revision});
     }
+    keep_refusal(work, result);
     if (!result->code)
         work->failures = 0;
     else if (result->stale && work->failures++ == 0)
@@ -424,6 +445,7 @@ static void reconcile(struct work *work, int64_t now_ms)
                                   .kinds = runner->api->kinds,
                                   .is_watched = is_watched,
                                   .user = work->unit,
+                                  .refusal = work->refusal,
                                   .without = runner->without};
 
     work->dirty = false;

@@ -1,10 +1,13 @@
-"""The manifests of examples/{jobset,trainjob,tensorstack} are accepted as they are and reach the state their first line names,
-and the commands of the guides to KAI Scheduler and Kubeflow Trainer work line by line."""
+"""The manifests of examples/{kubeflow,jobset,trainjob,tensorstack} are accepted as they are and reach the state their first line
+names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work line by line."""
 
 import os
 import re
 
-from harness import EXAMPLES, Muster, check, wait_for
+from harness import EXAMPLES, Muster, check, torch_pythons, wait_for
+
+LIMIT_S = 150  # for one folder: the jobs run beside each other
+OURS = ("kubeflow.org", "trainer.kubeflow.org", "jobset.x-k8s.io", "batch.tensorstack.dev")
 
 
 def example(*path):
@@ -17,30 +20,104 @@ def state(m, kind, name):
     return true + [status.get("phase")]
 
 
-def run_folder(folder, kind):
-    with Muster(nodes=2) as m:
-        expected = {}
-        for file in sorted(os.listdir(example(folder))):
-            text = open(example(folder, file)).read() if file.endswith(".yaml") else ""
-            reaches = re.match(r"# Reaches (\w+)", text)
-            if reaches:
-                m.kubectl("create", "-f", example(folder, file))
-                expected[file[:-5]] = reaches.group(1)
-        check(len(expected) >= 4, f"too few examples: {expected}")
-        for name, word in expected.items():
-            wait_for(lambda: word in state(m, kind, name), f"{name} to reach {word}", 90)
+def promises(folder):
+    """{file: (what it reaches, text)} of the manifests of a folder."""
+    found = {}
+    for file in sorted(os.listdir(example(folder))):
+        text = open(example(folder, file)).read() if file.endswith(".yaml") else ""
+        reaches = re.match(r"# Reaches (\w+)", text)
+        if reaches:
+            found[file] = (reaches.group(1), text)
+    return found
+
+
+def run_files(folder, chosen, gpus=0):
+    """Create the manifests beside each other and wait for what they promise; {name: (kind, file)} of the jobs."""
+    python = os.path.dirname(torch_pythons()[-1][0]) if torch_pythons() else None
+    flags = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
+    with Muster(nodes=2, gpus_per_node=gpus, flags=flags, path_first=python) as m:
+        jobs = []
+        for file, (word, text) in chosen.items():
+            if "torch.distributed" in text and not python:
+                print(f"not run, no Python here can import torch: {file}")
+                continue
+            made = m.kubectl("create", "-f", example(folder, file), "-o", "name").stdout.split()
+            kinds = [name for name in made if name.split("/")[0].split(".", 1)[-1] in OURS and "runtime" not in name]
+            check(kinds, f"{file} made no job: {made}")
+            jobs += [(name, word, file) for name in kinds]
+        for name, word, file in jobs:
+            wait_for(lambda: word in state(m, *name.split("/")), f"{file}: {name} to reach {word}", LIMIT_S)
+        yield m
+
+
+def run_folder(folder, least, only=None, gpus=0):
+    chosen = {file: what for file, what in promises(folder).items() if not only or only(file, what[1])}
+    check(len(chosen) >= least, f"too few examples: {sorted(chosen)}")
+    return run_files(folder, chosen, gpus)
+
+
+def is_real(_, text):
+    """Ranks of it are PyTorch's: several at a time are enough for a small machine."""
+    return "torch.distributed" in text
+
+
+def is_light(file, text):
+    return not is_real(file, text)
 
 
 def test_jobsets():
-    run_folder("jobset", "jobset")
+    for _ in run_folder("jobset", 12):
+        pass
 
 
 def test_trainjobs():
-    run_folder("trainjob", "trainjob")
+    for m in run_folder("trainjob", 14, gpus=4):
+        pod = [p["metadata"]["name"] for p in m.get("pods") if p["metadata"]["name"].startswith("torchtune-node-")][0]
+        logs = m.kubectl("logs", pod).stdout.split("\n")
+        check(logs[0] == "tune run --rdzv_endpoint=torchtune-node-0-0.torchtune:29500 full_finetune_distributed --config "
+              "llama3_2/1B_full.yaml output_dir=/workspace/output tokenizer.path=/workspace/model/tokenizer.model epochs=1 "
+              "batch_size=4" and logs[1:3] == ["hf://example/alpaca/data", "hf://example/llama"], str(logs))
+        group = [g for g in m.get("podgroups") if "-elastic-" in g["metadata"]["name"]][0]
+        check(group["spec"]["minMember"] == 2, f"the gang of an elastic job: {group['spec']}")
 
 
 def test_pytorchtrainingjobs():
-    run_folder("tensorstack", "pytorchtrainingjob")
+    for m in run_folder("tensorstack", 8, gpus=4):
+        message = m.get("pytorchtrainingjob", "other-device")["status"]["conditions"]
+        check("hygon.com/dcu" in str(message), f"why it waits: {message}")
+
+
+def test_pytorchjobs_that_train():
+    for m in run_folder("kubeflow", 6, is_real, gpus=4):
+        logs = m.kubectl("logs", "pytorch-sendrecv-master-0").stdout
+        check("the token came back as 4" in logs, logs)
+        logs = m.kubectl("logs", "pytorch-deepspeed-demo-worker-0").stdout
+        check("rank 1 of 2 took 3 steps" in logs, logs)
+        check("loss" in m.kubectl("logs", "pytorch-mnist-gloo-worker-0").stdout, "no training")
+        check("no MPI" in m.kubectl("logs", "pytorch-mnist-mpi-master-0").stdout, "why it failed")
+
+
+def test_jobs_of_kubeflow():
+    for m in run_folder("kubeflow", 20, is_light, gpus=4):
+        logs = m.kubectl("logs", "mpi-hello-launcher").stdout
+        check(sorted(logs.split()) == ["mpi-hello-worker-0", "mpi-hello-worker-1"], f"ranks ran on {logs}")
+        logs = m.kubectl("logs", "mpi-elastic-launcher").stdout
+        check(sorted(logs.splitlines()) == [f"rank of mpi-elastic-worker-{i} with 1 slot" for i in range(2)], logs)
+        logs = m.kubectl("logs", "xgboost-dist-master-0").stdout
+        check(logs.strip() == "ranks 1 2 of xgboost-dist-worker-0,xgboost-dist-worker-1", logs)
+        logs = m.kubectl("logs", "xgboost-rabit-test-worker-1").stdout
+        check(logs.strip() == "rank 2 of 3: sum 3", logs)
+        logs = m.kubectl("logs", "lightgbm-dist-train-worker-1").stdout
+        check("lightgbm-dist-train-worker-1 9991" in logs and "--tree_learner=feature" in logs, logs)
+        logs = m.kubectl("logs", "jax-dist-spmd-mnist-worker-0").stdout
+        check(logs.strip() == f"sum over all processes {sum(range(64))}", logs)
+        logs = m.kubectl("logs", "dist-mnist-worker-1").stdout
+        check("dist-mnist-ps-1.default.svc:2222 parameters" in logs, logs)
+        logs = m.kubectl("logs", "jaxjob-simple-worker-2").stdout
+        check(logs.strip() == "process 2 of 3 at jaxjob-simple-worker-0:6666", logs)
+        # One object in both of its versions.
+        seen = m.kubectl("get", "mpijobs.v2beta1.kubeflow.org", "mpi-hello", "-o", "jsonpath={.apiVersion}").stdout
+        check(seen == "kubeflow.org/v2beta1", seen)
 
 
 def test_the_guide_to_kubeflow_with_kai_line_by_line():

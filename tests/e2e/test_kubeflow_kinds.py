@@ -1,12 +1,9 @@
-"""The training kinds of kubeflow.org: what becomes of a job of each kind, and of the examples."""
+"""The training kinds of kubeflow.org: what becomes of a job of each kind."""
 
-import os
-
-from harness import EXAMPLES, Muster, check, wait_for
+from harness import Muster, check, wait_for
 from kubeflow import CLAIM, KINDS, conditions, create, job, once, pods, refused, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
-FOLDER = os.path.join(EXAMPLES, "kubeflow")
 
 
 def test_jobs_of_every_kind_succeed_and_fail():
@@ -76,28 +73,6 @@ def test_jobs_of_every_kind_are_suspended_resumed_and_scaled():
                      f"{name} to say that it runs")
             state = m.kubectl("get", plural, name, "--no-headers").stdout.split()
             check(state[1] == "Running", f"the column says {state}")
-
-
-def test_the_examples_run():
-    with Muster(flags=NODES, nodes=1) as m:
-        for name in sorted(os.listdir(FOLDER)):
-            if not name.startswith("pytorch"):
-                m.kubectl("apply", "-f", os.path.join(FOLDER, name))
-        for kind, name in (("TFJob", "tensorflow-simple"), ("TFJob", "dist-mnist"), ("TFJob", "multi-worker"),
-                           ("MPIJob", "mpi-hello"), ("MPIJob", "mpi-pi"), ("XGBoostJob", "xgboost-dist"),
-                           ("JAXJob", "jaxjob-simple"), ("PaddleJob", "paddle-simple-cpu")):
-            wait_condition(m, kind, name, "Succeeded", limit=90)
-        logs = m.kubectl("logs", "mpi-hello-launcher").stdout
-        check(logs.split() == ["mpi-hello-worker-0", "mpi-hello-worker-1"], f"ranks ran on {logs}")
-        logs = m.kubectl("logs", "xgboost-dist-master-0").stdout
-        check(logs.strip() == "ranks 1 2 of xgboost-dist-worker-0,xgboost-dist-worker-1", logs)
-        logs = m.kubectl("logs", "dist-mnist-worker-1").stdout
-        check("dist-mnist-ps-1.default.svc:2222 parameters" in logs, logs)
-        logs = m.kubectl("logs", "jaxjob-simple-worker-2").stdout
-        check(logs.strip() == "process 2 of 3 at jaxjob-simple-worker-0:6666", logs)
-        # One object in both of its versions.
-        seen = m.kubectl("get", "mpijobs.v2beta1.kubeflow.org", "mpi-hello", "-o", "jsonpath={.apiVersion}").stdout
-        check(seen == "kubeflow.org/v2beta1", seen)
 
 
 def test_a_controller_that_is_switched_off_leaves_its_kind_alone():
