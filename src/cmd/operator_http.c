@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/operator.h"
+#include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
@@ -111,6 +112,8 @@ static void write_metrics(struct buf *buf, const struct operator* op)
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
     if (op->scheduler)
         write_scheduler_metrics(buf, op);
+    if (op->runner)
+        runner_write_metrics(op->runner, buf);
 }
 
 static bool is_ready(const struct operator* op)

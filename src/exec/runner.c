@@ -16,6 +16,7 @@
 #include "control/controllers.h"
 #include "control/group.h"
 #include "exec/executor.h"
+#include "exec/job_counts.h"
 #include "tool/clock.h"
 #include "tool/log.h"
 
@@ -90,6 +91,7 @@ struct runner {
     VEC(struct watch *) watches;
     VEC(struct unit *) units;
     VEC(struct work *) queue;
+    struct job_counts job_counts;
     size_t watches_synced;
     size_t under_way;
     int64_t next_due_ms; /* no work is due before this */
@@ -281,6 +283,18 @@ static void on_synced(struct watch *watch)
         start(runner);
 }
 
+/* For the numbers: what there was at the start did not happen since. */
+static void count_job(struct watch *watch, const struct api_change *change)
+{
+    const struct object *object = change->object;
+
+    if (!watch->synced || !object || change->event > API_DELETED)
+        return;
+    job_counts_see(&watch->runner->job_counts,
+                   cache_get(watch->runner->cache, watch->kind, object->ns, object->name),
+                   change->event == API_DELETED ? NULL : object);
+}
+
 static void on_change(void *user, const struct api_change *change)
 {
     struct watch *watch = user;
@@ -288,6 +302,7 @@ static void on_change(void *user, const struct api_change *change)
 
     if (change->revision > watch->seen)
         watch->seen = change->revision;
+    count_job(watch, change);
     switch (change->event) {
     case API_ADDED:
     case API_MODIFIED:
@@ -646,6 +661,11 @@ static void timer_closed(uv_handle_t *handle)
     mem_free(handle);
 }
 
+void runner_write_metrics(const struct runner *runner, struct buf *buf)
+{
+    job_counts_write(&runner->job_counts, buf);
+}
+
 void runner_stop(struct runner *runner)
 {
     if (!runner)
@@ -666,6 +686,7 @@ void runner_stop(struct runner *runner)
     VEC_DONE(&runner->units);
     VEC_DONE(&runner->queue);
     cache_free(runner->cache);
+    job_counts_done(&runner->job_counts);
     if (runner->timer)
         uv_close((uv_handle_t *)runner->timer, timer_closed);
     mem_free(runner);

@@ -10,6 +10,7 @@
 
 struct api;
 struct arena;
+struct buf;
 struct err;
 struct json;
 struct log;
@@ -62,5 +63,7 @@ int64_t runner_turn(struct runner *runner);
 /* What the controllers know of a pod that is about to be created: its group (control/group.h). In
  * the shape store_set_admit_pod() wants; `runner` is a struct runner. */
 void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);
+/* What became of jobs so far, as Prometheus text (exec/job_counts.h). */
+void runner_write_metrics(const struct runner *runner, struct buf *buf);
 /* Stops watching and frees it; calls under way are not waited for. NULL is fine. */
 void runner_stop(struct runner *runner);
