@@ -261,6 +261,9 @@ static void make_worker(struct kubeflow *k, struct job_role *worker)
 {
     struct json *training = kubeflow_container(k, worker->pod_spec);
 
+    /* Daemons of Open MPI want to see the remote shell they were started by. */
+    add_config_volume(k, worker->pod_spec);
+    mount(k->arena, training, "mpi-job-config", CONFIG_DIR);
     if (json_count(json_get(training, "command")) || json_count(json_get(training, "args")))
         return;
     /* A shell, because a plain sleep would not hear that it shall end. */
@@ -323,6 +326,8 @@ static void env(const struct kubeflow *k,
     if (strcmp(pod->role->type, "Launcher") != 0)
         return;
     kubeflow_env(arena, list, "OMPI_MCA_plm_rsh_agent", STR(CONFIG_DIR "/kubexec.sh"));
+    /* The launcher alone may start commands in other pods. */
+    kubeflow_env(arena, list, "OMPI_MCA_plm_rsh_no_tree_spawn", STR("1"));
     kubeflow_env(arena, list, "OMPI_MCA_orte_default_hostfile", STR(CONFIG_DIR "/hostfile"));
     kubeflow_env(arena, list, "OMPI_MCA_orte_keep_fqdn_hostnames", STR("true"));
     kubeflow_env(arena, list, "I_MPI_HYDRA_BOOTSTRAP", STR("rsh"));

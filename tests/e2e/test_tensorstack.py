@@ -5,7 +5,7 @@ import os
 import shutil
 import urllib.request
 
-from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, python_with, torch_pythons, wait_for
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -148,8 +148,16 @@ def test_real_torchrun_on_two_replicas():
 BOARD = """tensorboardSpec: {logDir: {pvc: [{name: logs, subPath: [run]}]}, resources: {limits: {cpu: 1}}}"""
 
 
+def tensorboard_folder():
+    """Where a Python's tensorboard program is; None when nobody has one."""
+    try:
+        return os.path.dirname(python_with("tensorboard"))
+    except Skip:
+        return None
+
+
 def test_tensorboard():
-    with Muster() as m:
+    with Muster(path_first=tensorboard_folder()) as m:
         m.apply("""
 apiVersion: v1
 kind: PersistentVolumeClaim
