@@ -190,22 +190,25 @@ int grouping_tensorstack(const struct grouping_input *input,
                          struct grouping *ret,
                          struct err *err)
 {
-    const struct json *elastic = json_at(owner, "spec.elastic");
-    bool on = json_bool_or(json_get(elastic, "enabled"), false) ||
-              json_bool_or(json_get(elastic, "enable"), false);
-    int64_t min = on ? json_i64_or(json_get(elastic, "minReplicas"), 0) : 0;
+    struct tensorstack_spec spec;
+    int64_t min = 0;
     int64_t total = 0;
 
     (void)rule;
-    JSON_FOREACH(json_at(owner, "spec.replicaSpecs"), spec)
-        total += json_i64_or(json_get(spec, "replicas"), 1);
+    tensorstack_spec_read(json_get(owner, "spec"), input->arena, &spec);
+    for (size_t i = 0; i < spec.replica_count; i++)
+        total += spec.replicas[i].count;
     if (total <= 0)
         return err_set(err, -EINVAL, "spec.replicaSpecs asks for no pod at all");
+    if (spec.elastic)
+        min = spec.min;
+    else if (spec.torchrun)
+        min = spec.min_nodes;
     ret->min_member = min > 0 ? min : total;
     /* A number there is a class of ours, whatever it is: the gang may always be stopped. */
-    if (tensorstack_queue(json_get(owner, "spec")).len) {
-        struct str class = str_printf(input->arena, TENSORSTACK_CLASS_PREFIX "%lld",
-                                      (long long)tensorstack_priority(json_get(owner, "spec")));
+    if (spec.queue.len) {
+        struct str class =
+            str_printf(input->arena, TENSORSTACK_CLASS_PREFIX "%lld", (long long)spec.priority);
 
         if (input->find(input->user, "PriorityClass", STR(""), class))
             ret->priority = class;

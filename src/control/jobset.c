@@ -24,36 +24,34 @@
 
 static void read_parts(struct jobset *set)
 {
-    JSON_FOREACH(json_get(set->spec, "replicatedJobs"), tree) {
-        struct jobset_part part = {.tree = tree,
-                                   .name = json_str(json_get(tree, "name")),
-                                   .group = json_str(json_get(tree, "groupName")),
-                                   .replicas = json_i64_or(json_get(tree, "replicas"), 1),
+    for (size_t n = 0; n < set->spec.part_count; n++) {
+        const struct jobset_part_spec *spec = &set->spec.parts[n];
+        struct jobset_part part = {.spec = spec,
+                                   .name = spec->name,
+                                   .replicas = spec->replicas,
                                    .global_first = set->total};
 
-        if (!part.group.len)
-            part.group = STR("default");
         if (part.replicas < 0 || part.replicas > JOBSET_JOBS_MAX - set->total)
             part.replicas = JOBSET_JOBS_MAX - set->total;
         set->total += part.replicas;
         for (size_t i = 0; i < set->parts.count; i++)
-            if (str_eq(set->parts.items[i].group, part.group))
+            if (str_eq(set->parts.items[i].spec->group, spec->group))
                 part.group_first += set->parts.items[i].replicas;
         VEC_PUSH(set->arena, &set->parts, part);
     }
     for (size_t i = 0; i < set->parts.count; i++)
         for (size_t j = 0; j < set->parts.count; j++)
-            if (str_eq(set->parts.items[i].group, set->parts.items[j].group))
+            if (str_eq(set->parts.items[i].spec->group, set->parts.items[j].spec->group))
                 set->parts.items[i].group_replicas += set->parts.items[j].replicas;
 }
 
 static void read_set(struct jobset *set)
 {
     set->tree = object_json(set->object, set->arena);
-    set->spec = json_get(set->tree, "spec");
+    jobset_spec_read(json_get(set->tree, "spec"), set->arena, &set->spec);
     set->before = json_get(set->tree, "status");
     set->status = set->before ? json_clone(set->arena, set->before) : json_new_object(set->arena);
-    set->suspended = json_bool_or(json_get(set->spec, "suspend"), false);
+    set->suspended = set->spec.suspend;
     read_parts(set);
 }
 
@@ -301,7 +299,6 @@ static void keep_part(struct jobset *set, const struct jobset_part *part)
 
 static void keep_jobs(struct jobset *set)
 {
-    struct str strategy = json_str_at(set->spec, "failurePolicy.restartStrategy");
     struct json *service = jobset_make_service(set);
 
     delete_jobs(set);
@@ -311,7 +308,7 @@ static void keep_jobs(struct jobset *set)
         !cache_get(set->input->cache, &kind_service, set->object->ns, jobset_subdomain(set)))
         action_create(set->actions, &kind_service, service);
     jobset_make_claims(set);
-    if (set->stale.count && strategy.len && !str_is(strategy, "Recreate"))
+    if (set->stale.count && set->spec.strategy != JOBSET_RECREATE)
         return;
     for (size_t i = 0; i < set->parts.count; i++)
         if (jobset_may_start(set, &set->parts.items[i]))
@@ -323,7 +320,7 @@ static void clean_up(struct jobset *set)
 {
     bool well = condition_is_true(set->status, "Completed");
     const struct json *end = condition_find(set->status, well ? "Completed" : "Failed");
-    int64_t seconds = 0;
+    int64_t seconds = set->spec.ttl_s;
     int64_t ended_ms = 0;
 
     delete_jobs(set);
@@ -334,8 +331,7 @@ static void clean_up(struct jobset *set)
             if (!job->complete && !job->failed)
                 action_delete_foreground(set->actions, job->object);
         }
-    if (!json_i64(json_get(set->spec, "ttlSecondsAfterFinished"), &seconds) ||
-        !time_parse(json_str(json_get(end, "lastTransitionTime")), &ended_ms))
+    if (seconds < 0 || !time_parse(json_str(json_get(end, "lastTransitionTime")), &ended_ms))
         return;
     if (set->input->now_ms >= ended_ms + seconds * 1000)
         action_delete_foreground(set->actions, set->object);
@@ -358,7 +354,7 @@ static void reconcile(const struct control_input *input,
     /* Strings of the object go into what is written later, when the cache may have a newer one. */
     arena_defer(set.arena, object_release, object_ref(set.object));
     read_set(&set);
-    struct str manager = json_str(json_get(set.spec, "managedBy"));
+    struct str manager = set.spec.manager;
     if (manager.len && !str_is(manager, JOBSET_MANAGER))
         return;
     observe(&set);

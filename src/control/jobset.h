@@ -10,6 +10,7 @@
 struct actions;
 struct arena;
 struct control_input;
+struct decode_table;
 struct json;
 struct object;
 
@@ -43,11 +44,87 @@ struct jobset_job {
     struct str message;
 };
 
-/* One entry of spec.replicatedJobs. */
-struct jobset_part {
-    const struct json *tree;
+/* Names of parts; none means every part. */
+struct jobset_targets {
+    const struct str *names;
+    size_t count;
+};
+
+struct jobset_depend {
+    struct str name;
+    enum {
+        JOBSET_READY,
+        JOBSET_COMPLETE
+    } status;
+};
+
+struct jobset_part_spec {
     struct str name;
     struct str group;
+    int64_t replicas;
+    const struct jobset_depend *depends;
+    size_t depend_count;
+    const struct json *template; /* of its Jobs, as it is */
+};
+
+enum jobset_action {
+    JOBSET_FAIL,
+    JOBSET_RESTART,
+    JOBSET_RESTART_FREE, /* not counted against maxRestarts */
+    JOBSET_RESTART_JOB,
+    JOBSET_RESTART_JOB_FREE,
+};
+
+struct jobset_rule {
+    struct str name;
+    enum jobset_action action;
+    const struct str *reasons;
+    size_t reason_count;
+    const struct str *patterns;
+    size_t pattern_count;
+    struct jobset_targets targets;
+};
+
+struct jobset_spec {
+    const struct jobset_part_spec *parts;
+    size_t part_count;
+    bool names; /* pods have host names */
+    struct str subdomain;
+    bool publish; /* also before they are ready */
+    enum {
+        JOBSET_ALL,
+        JOBSET_ANY
+    } success;
+    struct jobset_targets success_targets;
+    bool may_fail; /* there is a failurePolicy */
+    int64_t max_restarts;
+    enum {
+        JOBSET_RECREATE,
+        JOBSET_BLOCKING,
+        JOBSET_IN_PLACE
+    } strategy;
+    const struct jobset_rule *rules;
+    size_t rule_count;
+    enum {
+        JOBSET_ANY_ORDER,
+        JOBSET_IN_ORDER
+    } order;
+    bool suspend;
+    struct str coordinator; /* empty: none */
+    int64_t coordinator_job;
+    int64_t coordinator_pod;
+    struct str manager;
+    int64_t ttl_s; /* -1: for ever */
+    const struct json *claims;
+};
+extern const struct decode_table jobset_spec_table;
+/* What is wrong leaves its field alone: admission has refused it before. */
+void jobset_spec_read(const struct json *spec, struct arena *arena, struct jobset_spec *ret);
+
+/* One entry of spec.replicatedJobs. */
+struct jobset_part {
+    const struct jobset_part_spec *spec;
+    struct str name;
     int64_t replicas;
     int64_t global_first; /* number of its first Job among all of the set */
     int64_t group_first;  /* and among those of its group */
@@ -66,7 +143,7 @@ struct jobset {
     struct actions *actions; /* to follow the status */
     const struct object *object;
     const struct json *tree;
-    const struct json *spec;
+    struct jobset_spec spec;
     const struct json *before; /* status as it is */
     struct json *status;       /* as it should be */
     VEC(struct jobset_part) parts;

@@ -24,14 +24,12 @@ struct str jobset_job_name(const struct jobset *set, const struct jobset_part *p
 
 static bool has_names(const struct jobset *set)
 {
-    return json_bool_or(json_at(set->spec, "network.enableDNSHostnames"), true);
+    return set->spec.names;
 }
 
 struct str jobset_subdomain(const struct jobset *set)
 {
-    struct str name = json_str_at(set->spec, "network.subdomain");
-
-    return name.len ? name : set->object->name;
+    return set->spec.subdomain.len ? set->spec.subdomain : set->object->name;
 }
 
 struct json *jobset_make_service(const struct jobset *set)
@@ -43,8 +41,7 @@ struct json *jobset_make_service(const struct jobset *set)
     struct json *body = owner_make(arena, set->object, &kind_service, jobset_subdomain(set));
     struct json *spec = json_add_object(arena, body, "spec");
     json_add_c(arena, spec, "clusterIP", "None");
-    json_add_bool(arena, spec, "publishNotReadyAddresses",
-                  json_bool_or(json_at(set->spec, "network.publishNotReadyAddresses"), true));
+    json_add_bool(arena, spec, "publishNotReadyAddresses", set->spec.publish);
     json_add_str(arena, json_add_object(arena, spec, "selector"), JOBSET_NAME, set->object->name);
     return body;
 }
@@ -69,7 +66,6 @@ static struct json *identity(const struct jobset *set,
 {
     struct arena *arena = set->arena;
     struct json *map = json_new_object(arena);
-    const struct json *coordinator = json_get(set->spec, "coordinator");
 
     json_add_str(arena, map, JOBSET_NAME, set->object->name);
     json_add_str(arena, map, JOBSET_DOMAIN "jobset-uid", set->object->uid);
@@ -81,17 +77,15 @@ static struct json *identity(const struct jobset *set,
     json_add_str(arena, map, JOBSET_DOMAIN "job-key",
                  job_key(set, jobset_job_name(set, part, index)));
     add_number(arena, map, JOBSET_ATTEMPT, jobset_restarts(set));
-    json_add_str(arena, map, JOBSET_DOMAIN "group-name", part->group);
+    json_add_str(arena, map, JOBSET_DOMAIN "group-name", part->spec->group);
     add_number(arena, map, JOBSET_DOMAIN "group-replicas", part->group_replicas);
     add_number(arena, map, JOBSET_DOMAIN "job-group-index", part->group_first + index);
-    if (!json_is_null(coordinator))
-        json_add_str(arena, map, JOBSET_DOMAIN "coordinator",
-                     str_printf(arena, STR_FMT "-" STR_FMT "-%lld-%lld." STR_FMT,
-                                STR_ARG(set->object->name),
-                                STR_ARG(json_str(json_get(coordinator, "replicatedJob"))),
-                                (long long)json_i64_or(json_get(coordinator, "jobIndex"), 0),
-                                (long long)json_i64_or(json_get(coordinator, "podIndex"), 0),
-                                STR_ARG(jobset_subdomain(set))));
+    if (set->spec.coordinator.len)
+        json_add_str(
+            arena, map, JOBSET_DOMAIN "coordinator",
+            str_printf(arena, STR_FMT "-" STR_FMT "-%lld-%lld." STR_FMT, STR_ARG(set->object->name),
+                       STR_ARG(set->spec.coordinator), (long long)set->spec.coordinator_job,
+                       (long long)set->spec.coordinator_pod, STR_ARG(jobset_subdomain(set))));
     return map;
 }
 
@@ -154,7 +148,7 @@ static void place(const struct jobset *set,
                   struct json *pod_spec,
                   struct str job)
 {
-    const struct json *own = json_at(part->tree, "template.metadata.annotations");
+    const struct json *own = json_at(part->spec->template, "metadata.annotations");
     const struct json *all = json_at(set->tree, "metadata.annotations");
     struct str topology = json_str(json_get(own, JOBSET_EXCLUSIVE));
     bool selector = json_get(own, "alpha.jobset.sigs.k8s.io/node-selector") ||
@@ -182,7 +176,7 @@ void jobset_make_claims(struct jobset *set)
 {
     struct arena *arena = set->arena;
 
-    JSON_FOREACH(json_get(set->spec, "volumeClaimPolicies"), policy)
+    JSON_FOREACH(set->spec.claims, policy)
         JSON_FOREACH(json_get(policy, "templates"), template) {
             struct str name = claim_name(set, template);
             bool keep = str_is(json_str_at(policy, "retentionPolicy.whenDeleted"), "Retain");
@@ -220,7 +214,7 @@ static void add_volumes(const struct jobset *set, struct json *pod_spec)
 {
     struct arena *arena = set->arena;
 
-    JSON_FOREACH(json_get(set->spec, "volumeClaimPolicies"), policy)
+    JSON_FOREACH(set->spec.claims, policy)
         JSON_FOREACH(json_get(policy, "templates"), template) {
             struct str name = json_str_at(template, "metadata.name");
             struct json *volumes = json_get(pod_spec, "volumes");
@@ -248,7 +242,7 @@ struct json *jobset_make_job(const struct jobset *set,
     struct arena *arena = set->arena;
     struct str name = jobset_job_name(set, part, index);
     struct json *body = owner_make(arena, set->object, &kind_job, name);
-    const struct json *template = json_get(part->tree, "template");
+    const struct json *template = part->spec->template;
     struct json *spec = json_clone(arena, json_get(template, "spec"));
     struct json *ids = identity(set, part, index);
     static const char *const maps[] = {"labels", "annotations"};

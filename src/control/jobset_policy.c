@@ -15,40 +15,35 @@
 
 /* When a JobSet has succeeded or failed, what a failed Job leads to, and who starts when. */
 
-static bool is_listed(const struct json *list, struct str text)
+static bool is_listed(const struct str *list, size_t count, struct str text)
 {
-    JSON_FOREACH(list, item)
-        if (str_eq(json_str(item), text))
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(list[i], text))
             return true;
     return false;
 }
 
-/* An empty list of targets means every part. */
-static bool is_target(const struct json *policy, struct str part)
+static bool is_target(const struct jobset_targets *targets, struct str part)
 {
-    const struct json *targets = json_get(policy, "targetReplicatedJobs");
-
-    return !json_count(targets) || is_listed(targets, part);
+    return !targets->count || is_listed(targets->names, targets->count, part);
 }
 
 /* ---- success ---- */
 
 bool jobset_has_succeeded(const struct jobset *set)
 {
-    const struct json *policy = json_get(set->spec, "successPolicy");
-    bool any = str_is(json_str(json_get(policy, "operator")), "Any");
     int64_t wanted = 0;
     int64_t done = 0;
 
     for (size_t i = 0; i < set->parts.count; i++) {
         const struct jobset_part *part = &set->parts.items[i];
 
-        if (!is_target(policy, part->name))
+        if (!is_target(&set->spec.success_targets, part->name))
             continue;
         wanted += part->replicas;
         done += part->succeeded;
     }
-    return any ? done > 0 : wanted > 0 && done >= wanted;
+    return set->spec.success == JOBSET_ANY ? done > 0 : wanted > 0 && done >= wanted;
 }
 
 void jobset_finish(struct jobset *set, bool well, const char *reason, struct str message)
@@ -70,30 +65,30 @@ struct failed {
     const struct jobset_job *job;
 };
 
-static bool pattern_matches(struct jobset *set, const struct json *patterns, struct str message)
+static bool pattern_matches(struct jobset *set, const struct jobset_rule *rule, struct str message)
 {
-    JSON_FOREACH(patterns, pattern) {
+    for (size_t i = 0; i < rule->pattern_count; i++) {
         struct regex *regex = NULL;
 
-        if (regex_compile(set->arena, json_str(pattern), &regex, NULL) == 0 &&
+        if (regex_compile(set->arena, rule->patterns[i], &regex, NULL) == 0 &&
             regex_matches(regex, message))
             return true;
     }
     return false;
 }
 
-static bool rule_matches(struct jobset *set, const struct json *rule, const struct failed *failed)
+static bool rule_matches(struct jobset *set,
+                         const struct jobset_rule *rule,
+                         const struct failed *failed)
 {
-    const struct json *reasons = json_get(rule, "onJobFailureReasons");
-    const struct json *patterns = json_get(rule, "onJobFailureMessagePatterns");
-
-    return is_target(rule, failed->part->name) &&
-           (!json_count(reasons) || is_listed(reasons, failed->job->reason)) &&
-           (!json_count(patterns) || pattern_matches(set, patterns, failed->job->message));
+    return is_target(&rule->targets, failed->part->name) &&
+           (!rule->reason_count ||
+            is_listed(rule->reasons, rule->reason_count, failed->job->reason)) &&
+           (!rule->pattern_count || pattern_matches(set, rule, failed->job->message));
 }
 
 /* The earliest failure that matches the rule (every one does when there is none). */
-static bool first_failed(struct jobset *set, const struct json *rule, struct failed *ret)
+static bool first_failed(struct jobset *set, const struct jobset_rule *rule, struct failed *ret)
 {
     bool found = false;
 
@@ -150,20 +145,23 @@ static void restart_one(struct jobset *set, struct str job)
     json_add_str(set->arena, entry, "name", str_dup(set->arena, job));
 }
 
-static void act(struct jobset *set, struct str action, const struct failed *failed)
+static void act(struct jobset *set, const struct jobset_rule *rule, const struct failed *failed)
 {
-    int64_t most = json_i64_or(json_at(set->spec, "failurePolicy.maxRestarts"), 0);
-    bool free = str_ends(action, STR("AndIgnoreMaxRestarts"));
-    bool alone = str_starts(action, STR("RestartJob")) && !str_starts(action, STR("RestartJobSet"));
+    enum jobset_action action = rule->action;
+    bool free = action == JOBSET_RESTART_FREE || action == JOBSET_RESTART_JOB_FREE;
+    bool alone = action == JOBSET_RESTART_JOB || action == JOBSET_RESTART_JOB_FREE;
     struct str what = str_printf(set->arena, "job " STR_FMT " failed: " STR_FMT ": " STR_FMT,
                                  STR_ARG(failed->job->object->name), STR_ARG(failed->job->reason),
                                  STR_ARG(failed->job->message));
 
-    if (str_is(action, "FailJobSet")) {
+    if (rule->name.len)
+        what = str_printf(set->arena, STR_FMT " (rule " STR_FMT ")", STR_ARG(what),
+                          STR_ARG(rule->name));
+    if (action == JOBSET_FAIL) {
         jobset_finish(set, false, "FailJobSetFailurePolicyAction", what);
         return;
     }
-    if (!free && counted(set) >= most) {
+    if (!free && counted(set) >= set->spec.max_restarts) {
         jobset_finish(set, false, "ReachedMaxRestarts",
                       str_printf(set->arena,
                                  "restarted %lld times, as often as maxRestarts allows; " STR_FMT,
@@ -184,27 +182,27 @@ static void act(struct jobset *set, struct str action, const struct failed *fail
 
 bool jobset_judge_failures(struct jobset *set)
 {
-    const struct json *policy = json_get(set->spec, "failurePolicy");
     struct failed failed = {0};
 
     if (!first_failed(set, NULL, &failed))
         return false;
-    if (json_is_null(policy)) {
+    if (!set->spec.may_fail) {
         jobset_finish(set, false, "FailedJobs",
                       str_printf(set->arena, "job " STR_FMT " failed: " STR_FMT ": " STR_FMT,
                                  STR_ARG(failed.job->object->name), STR_ARG(failed.job->reason),
                                  STR_ARG(failed.job->message)));
         return true;
     }
-    JSON_FOREACH(json_get(policy, "rules"), rule) {
+    for (size_t i = 0; i < set->spec.rule_count; i++) {
+        const struct jobset_rule *rule = &set->spec.rules[i];
         struct failed match = {0};
 
         if (!first_failed(set, rule, &match))
             continue;
-        act(set, json_str(json_get(rule, "action")), &match);
+        act(set, rule, &match);
         return true;
     }
-    act(set, STR("RestartJobSet"), &failed);
+    act(set, &(struct jobset_rule){.action = JOBSET_RESTART}, &failed);
     return true;
 }
 
@@ -212,7 +210,7 @@ bool jobset_judge_failures(struct jobset *set)
 
 bool jobset_in_order(const struct jobset *set)
 {
-    return str_is(json_str_at(set->spec, "startupPolicy.startupPolicyOrder"), "InOrder");
+    return set->spec.order == JOBSET_IN_ORDER;
 }
 
 static bool has_started(const struct jobset_part *part)
@@ -236,9 +234,10 @@ bool jobset_may_start(const struct jobset *set, const struct jobset_part *part)
         for (const struct jobset_part *each = set->parts.items; each < part; each++)
             if (!has_started(each))
                 return false;
-    JSON_FOREACH(json_get(part->tree, "dependsOn"), entry) {
-        const struct jobset_part *other = part_named(set, json_str(json_get(entry, "name")));
-        bool complete = str_is(json_str(json_get(entry, "status")), "Complete");
+    for (size_t i = 0; i < part->spec->depend_count; i++) {
+        const struct jobset_depend *depend = &part->spec->depends[i];
+        const struct jobset_part *other = part_named(set, depend->name);
+        bool complete = depend->status == JOBSET_COMPLETE;
 
         if (!other || (complete ? other->succeeded < other->replicas : !has_started(other)))
             return false;

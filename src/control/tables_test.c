@@ -10,9 +10,12 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/jobset.h"
 #include "control/kubeflow.h"
 #include "control/pytorch_job.h"
+#include "control/tensorstack_job.h"
 #include "control/torchrun_spec.h"
+#include "control/trainjob.h"
 #include "sched/decode.h"
 #include "test.h"
 
@@ -90,70 +93,42 @@ static const struct decode_kind paddlejob_decode_kind = {
     .carried = kubeflow_carried};
 
 static const struct decode_note jobset_by_hand[] = {
-    {"spec.replicatedJobs", "jobset.c; template becomes a Job as it is"},
-    {"spec.network", "jobset_make.c"},
-    {"spec.coordinator", "jobset_make.c"},
-    {"spec.volumeClaimPolicies", "jobset_make.c"},
-    {"spec.successPolicy", "jobset_policy.c"},
-    {"spec.failurePolicy", "jobset_policy.c"},
-    {"spec.startupPolicy", "jobset_policy.c"},
-    {"spec.suspend", "jobset.c"},
-    {"spec.managedBy", "jobset.c"},
-    {"spec.ttlSecondsAfterFinished", "jobset.c"},
     {"status", "jobset.c, jobset_policy.c: what they wrote themselves"},
     {NULL, NULL},
 };
 static const struct decode_kind jobset_decode_kind = {.crd = "jobsets.jobset.x-k8s.io",
+                                                      .uses = {{&jobset_spec_table, "spec"}},
                                                       .by_hand = jobset_by_hand};
 
 static const struct decode_note trainjob_by_hand[] = {
-    {"spec.runtimeRef", "trainjob.c"},
-    {"spec.trainer", "trainjob_build.c, trainjob_ml.c; merged into the runtime's container"},
-    {"spec.initializer", "trainjob_build.c"},
-    {"spec.runtimePatches", "trainjob_build.c; a strategic patch of the runtime"},
-    {"spec.podTemplateOverrides", "trainjob_build.c"},
-    {"spec.podSpecOverrides", "trainjob_build.c"},
-    {"spec.labels", "trainjob_build.c"},
-    {"spec.annotations", "trainjob_build.c"},
-    {"spec.suspend", "trainjob.c"},
-    {"spec.activeDeadlineSeconds", "trainjob.c"},
-    {"spec.managedBy", "trainjob.c"},
     {"status", "trainjob.c: what it wrote itself; trainerStatus is the training's"},
     {NULL, NULL},
 };
 static const struct decode_kind trainjob_decode_kind = {.crd = "trainjobs.trainer.kubeflow.org",
+                                                        .uses = {{&trainjob_spec_table, "spec"}},
                                                         .by_hand = trainjob_by_hand};
-static const struct decode_note runtime_by_hand[] = {
-    {"spec.mlPolicy", "trainjob_ml.c"},
-    {"spec.template", "trainjob_build.c; becomes a JobSet as it is"},
-    {NULL, NULL},
-};
 static const struct decode_note runtime_carried[] = {
     {"spec.podGroupPolicy", "for other schedulers; pod groups are the pod grouper's"},
+    {"spec.mlPolicy.flux", "nodes of a Flux cluster run as they are; Flux comes with the image"},
+    {"spec.mlPolicy.torch.elasticPolicy.metrics", "nothing scales a TrainJob while it runs"},
     {NULL, NULL},
 };
-static const struct decode_kind runtime_decode_kind = {.crd =
-                                                           "trainingruntimes.trainer.kubeflow.org",
-                                                       .by_hand = runtime_by_hand,
-                                                       .carried = runtime_carried};
+static const struct decode_kind runtime_decode_kind = {
+    .crd = "trainingruntimes.trainer.kubeflow.org",
+    .uses = {{&trainjob_policy_table, "spec"}, {&trainjob_runtime_table, "spec"}},
+    .carried = runtime_carried};
 static const struct decode_kind cluster_runtime_decode_kind = {
     .crd = "clustertrainingruntimes.trainer.kubeflow.org",
-    .by_hand = runtime_by_hand,
+    .uses = {{&trainjob_policy_table, "spec"}, {&trainjob_runtime_table, "spec"}},
     .carried = runtime_carried};
 
 static const struct decode_note tensorstack_by_hand[] = {
-    {"spec.replicaSpecs", "tensorstack_job.c; template becomes a pod as it is"},
-    {"spec.elastic", "tensorstack_job.c, grouping_kubeflow.c"},
-    {"spec.torchrunConfig", "tensorstack_job.c"},
-    {"spec.runMode", "tensorstack_job.c"},
-    {"spec.runPolicy", "tensorstack_job.c"},
-    {"spec.scheduler", "tensorstack_job.c, grouping_kubeflow.c"},
-    {"spec.tensorboardSpec", "tensorstack_status.c; becomes a TensorBoard as it is"},
     {"status", "tensorstack_status.c: what it wrote itself"},
     {NULL, NULL},
 };
 static const struct decode_kind tensorstack_decode_kind = {
     .crd = "pytorchtrainingjobs.batch.tensorstack.dev",
+    .uses = {{&tensorstack_spec_table, "spec"}},
     .by_hand = tensorstack_by_hand};
 static const struct decode_note tensorboard_by_hand[] = {
     {"spec.trainingLogFilesets", "tensorboard.c"},

@@ -1,5 +1,6 @@
 #include "control/tensorstack_job.h"
 
+#include "api/decode.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -18,26 +19,80 @@
 
 /* From a PyTorchTrainingJob to the engine's model. */
 
-bool tensorstack_is_on(const struct json *object)
+static const char *const restart_words[] = {"Always", "OnFailure", "Never", "ExitCode", NULL};
+static const struct decode_field replica_fields[] = {
+    DECODE_FIELD(struct tensorstack_replica, type, "type", STR, .required = true),
+    DECODE_FIELD(struct tensorstack_replica, count, "replicas", I64, .absent = "1"),
+    DECODE_FIELD(struct tensorstack_replica,
+                 restart,
+                 "restartPolicy",
+                 ENUM,
+                 .words = restart_words,
+                 .absent = "Never"),
+    DECODE_FIELD(struct tensorstack_replica, weight, "scalingWeight", I64),
+    DECODE_FIELD(struct tensorstack_replica, labels, "template.metadata.labels", JSON),
+    DECODE_FIELD(struct tensorstack_replica, annotations, "template.metadata.annotations", JSON),
+    DECODE_FIELD(struct tensorstack_replica, pod_spec, "template.spec", JSON),
+};
+static const struct decode_table replica_table =
+    DECODE_TABLE(struct tensorstack_replica, NULL, replica_fields);
+
+static const struct decode_field debug_fields[] = {
+    DECODE_FIELD(struct tensorstack_start, type, "type", STR, .required = true),
+    DECODE_FIELD(struct tensorstack_start, skip_init, "skipInitContainer", BOOL),
+    DECODE_FIELD(struct tensorstack_start, command, "command", JSON),
+};
+static const struct decode_table debug_table =
+    DECODE_TABLE(struct tensorstack_start, NULL, debug_fields);
+static const struct decode_field resume_fields[] = {
+    DECODE_FIELD(struct tensorstack_start, type, "type", STR, .required = true),
+    DECODE_FIELD(struct tensorstack_start, skip_init, "skipInitContainer", BOOL),
+    DECODE_FIELD(struct tensorstack_start, command, "command", JSON),
+    DECODE_FIELD(struct tensorstack_start, args, "args", JSON),
+};
+static const struct decode_table resume_table =
+    DECODE_TABLE(struct tensorstack_start, NULL, resume_fields);
+
+static const char *const clean_words[] = {"All", "Unfinished", "None", NULL};
+#define SPEC(member, name, type, ...) \
+    DECODE_FIELD(struct tensorstack_spec, member, name, type, ##__VA_ARGS__)
+#define SPEC_LIST(member, count, name, ...) \
+    DECODE_ITEMS(struct tensorstack_spec, member, count, name, LIST, ##__VA_ARGS__)
+static const struct decode_field spec_fields[] = {
+    SPEC_LIST(replicas, replica_count, "replicaSpecs", .table = &replica_table),
+    SPEC(elastic, "elastic.enabled", BOOL, .alias = "elastic.enable"),
+    SPEC(min, "elastic.minReplicas", I64),
+    SPEC(max, "elastic.maxReplicas", I64),
+    SPEC(expected, "elastic.expectedReplicas", I64, .absent = "-1"),
+    SPEC(torchrun, "torchrunConfig.enabled", BOOL, .alias = "torchrunConfig.enable"),
+    SPEC(min_nodes, "torchrunConfig.minNodes", I64),
+    SPEC(torchrun_restarts, "torchrunConfig.maxRestarts", I64),
+    SPEC(processes, "torchrunConfig.procPerNode", STR, .absent = "1"),
+    SPEC(backend, "torchrunConfig.rdzvBackend", STR, .absent = "c10d"),
+    SPEC(options, "torchrunConfig.extraOptions", JSON),
+    SPEC(debug, "runMode.debug.enabled", BOOL, .alias = "runMode.debug.enable"),
+    SPEC_LIST(debugs, debug_count, "runMode.debug.replicaSpecs", .table = &debug_table),
+    SPEC(pause, "runMode.pause.enabled", BOOL, .alias = "runMode.pause.enable"),
+    SPEC_LIST(resumes, resume_count, "runMode.pause.resumeSpecs", .table = &resume_table),
+    SPEC(deadline_s, "runPolicy.activeDeadlineSeconds", I64),
+    SPEC(restarts, "runPolicy.backoffLimit", I64, .absent = "3"),
+    SPEC(clean, "runPolicy.cleanUpPolicy", ENUM, .words = clean_words, .absent = "None"),
+    SPEC(queue, "scheduler.t9kScheduler.queue", STR, .alias = "scheduler.t9kScheduler.Queue"),
+    SPEC(priority, "scheduler.t9kScheduler.priority", I64, .max = 100, .absent = "10"),
+    SPEC(tensorboard, "tensorboardSpec", JSON),
+};
+#undef SPEC
+#undef SPEC_LIST
+const struct decode_table tensorstack_spec_table =
+    DECODE_TABLE(struct tensorstack_spec, NULL, spec_fields);
+
+void tensorstack_spec_read(const struct json *spec,
+                           struct arena *arena,
+                           struct tensorstack_spec *ret)
 {
-    return json_bool_or(json_get(object, "enabled"), false) ||
-           json_bool_or(json_get(object, "enable"), false);
-}
-
-struct str tensorstack_queue(const struct json *spec)
-{
-    const struct json *scheduler = json_at(spec, "scheduler.t9kScheduler");
-    struct str queue = json_str(json_get(scheduler, "queue"));
-
-    return queue.len ? queue : json_str(json_get(scheduler, "Queue"));
-}
-
-int64_t tensorstack_priority(const struct json *spec)
-{
-    int64_t value =
-        json_i64_or(json_at(spec, "scheduler.t9kScheduler.priority"), TENSORSTACK_PRIORITY);
-
-    return value < 0 ? 0 : value > 100 ? 100 : value;
+    /* What is not said first, so that what is wrong has it too. */
+    (void)decode_object(&tensorstack_spec_table, arena, json_new_object(arena), ret, NULL);
+    (void)decode_over(&tensorstack_spec_table, arena, spec, ret, NULL);
 }
 
 static bool is_retryable(int64_t exit_code)
@@ -83,30 +138,26 @@ void tensorstack_share(const int64_t *weights, size_t count, int64_t total, int6
 
 static void weigh(const struct tensorstack *t, int64_t weights[static JOB_ROLES_MAX])
 {
-    size_t index = 0;
     bool said = false;
 
-    JSON_FOREACH(json_get(t->spec, "replicaSpecs"), entry)
-        said |= json_i64_or(json_get(entry, "scalingWeight"), 0) > 0;
-    JSON_FOREACH(json_get(t->spec, "replicaSpecs"), entry) {
-        if (index == JOB_ROLES_MAX)
-            return;
-        weights[index++] = said ? json_i64_or(json_get(entry, "scalingWeight"), 0)
-                                : json_i64_or(json_get(entry, "replicas"), 1);
-    }
+    for (size_t i = 0; i < t->spec.replica_count; i++)
+        said |= t->spec.replicas[i].weight > 0;
+    for (size_t i = 0; i < t->spec.replica_count && i < JOB_ROLES_MAX; i++)
+        weights[i] = said ? t->spec.replicas[i].weight : t->spec.replicas[i].count;
 }
 
 static void resize(struct tensorstack *t, struct job_model *model)
 {
-    const struct json *elastic = json_get(t->spec, "elastic");
+    const struct tensorstack_spec *spec = &t->spec;
     int64_t weights[JOB_ROLES_MAX] = {0};
     int64_t counts[3][JOB_ROLES_MAX] = {{0}};
-    int64_t wanted = json_i64_or(json_get(elastic, "expectedReplicas"), 0);
+    int64_t wanted = spec->elastic && spec->expected >= 0 ? spec->expected : 0;
 
     for (size_t i = 0; i < model->roles.count; i++)
-        wanted += json_get(elastic, "expectedReplicas") ? 0 : (int64_t)model->roles.items[i].count;
-    t->min = json_i64_or(json_get(elastic, "minReplicas"), 1);
-    t->max = json_i64_or(json_get(elastic, "maxReplicas"), wanted > t->min ? wanted : t->min);
+        wanted += spec->elastic && spec->expected >= 0 ? 0 : (int64_t)model->roles.items[i].count;
+    t->min = spec->elastic ? spec->min : spec->min_nodes;
+    t->min = t->min > 0 ? t->min : 1;
+    t->max = spec->elastic && spec->max ? spec->max : wanted > t->min ? wanted : t->min;
     if (t->max > JOB_PODS_MAX)
         t->max = JOB_PODS_MAX;
     wanted = wanted < t->min ? t->min : wanted > t->max ? t->max : wanted;
@@ -135,12 +186,14 @@ static struct json *training_container(const struct json *pod_spec)
     return json_first(json_get(pod_spec, "containers"));
 }
 
-static const struct json *of_type(const struct json *list, struct str type)
+static struct tensorstack_start of_type(const struct tensorstack_start *list,
+                                        size_t count,
+                                        struct str type)
 {
-    JSON_FOREACH(list, entry)
-        if (str_eq(json_str(json_get(entry, "type")), type))
-            return entry;
-    return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(list[i].type, type))
+            return list[i];
+    return (struct tensorstack_start){.type = type};
 }
 
 static struct json *words(struct arena *arena, const char *first, const char *second)
@@ -157,30 +210,29 @@ static struct json *words(struct arena *arena, const char *first, const char *se
 static void debug_role(const struct tensorstack *t, struct json *pod_spec, struct str type)
 {
     struct arena *arena = t->arena;
-    const struct json *how = of_type(json_at(t->spec, "runMode.debug.replicaSpecs"), type);
+    struct tensorstack_start how = of_type(t->spec.debugs, t->spec.debug_count, type);
     struct json *container = training_container(pod_spec);
-    const struct json *command = json_get(how, "command");
 
-    if (json_bool_or(json_get(how, "skipInitContainer"), false))
+    if (how.skip_init)
         json_remove(pod_spec, STR("initContainers"));
     json_set(container, STR("command"),
-             json_count(command) ? json_clone(arena, command) : words(arena, "sleep", "inf"));
+             json_count(how.command) ? json_clone(arena, how.command)
+                                     : words(arena, "sleep", "inf"));
     json_remove(container, STR("args"));
 }
 
 /* Resumed: what resumeSpecs says instead. */
 static void resume_role(const struct tensorstack *t, struct json *pod_spec, struct str type)
 {
-    static const char *const fields[] = {"command", "args"};
-    const struct json *how = of_type(json_at(t->spec, "runMode.pause.resumeSpecs"), type);
+    struct tensorstack_start how = of_type(t->spec.resumes, t->spec.resume_count, type);
     struct json *container = training_container(pod_spec);
 
-    if (json_bool_or(json_get(how, "skipInitContainer"), false))
+    if (how.skip_init)
         json_remove(pod_spec, STR("initContainers"));
-    for (size_t i = 0; i < 2; i++)
-        if (json_count(json_get(how, fields[i])))
-            json_set(container, str_from(fields[i]),
-                     json_clone(t->arena, json_get(how, fields[i])));
+    if (json_count(how.command))
+        json_set(container, STR("command"), json_clone(t->arena, how.command));
+    if (json_count(how.args))
+        json_set(container, STR("args"), json_clone(t->arena, how.args));
 }
 
 static void add_flag(struct arena *arena, struct json *list, const char *flag, struct str value)
@@ -194,30 +246,26 @@ static void torchrun_command(const struct tensorstack *t,
                              struct json *container)
 {
     struct arena *arena = t->arena;
-    const struct json *config = json_get(t->spec, "torchrunConfig");
+    const struct tensorstack_spec *spec = &t->spec;
     struct json *command = words(arena, "torchrun", NULL);
-    struct str backend = json_str(json_get(config, "rdzvBackend"));
-    struct str processes = json_str(json_get(config, "procPerNode"));
     struct str master = job_pod_name(model, &model->roles.items[0], 0, arena);
 
-    if (!backend.len)
-        backend = STR("c10d");
     add_flag(arena, command, "nnodes",
              t->elastic ? str_printf(arena, "%lld:%lld", (long long)t->min, (long long)t->max)
                         : str_printf(arena, "%zu", pod->pods));
-    add_flag(arena, command, "nproc_per_node", processes.len ? processes : STR("1"));
-    add_flag(arena, command, "rdzv_backend", backend);
+    add_flag(arena, command, "nproc_per_node", spec->processes);
+    add_flag(arena, command, "rdzv_backend", spec->backend);
     /* A store that the user runs is named in extraOptions. */
-    if (!str_starts(backend, STR("etcd")))
+    if (!str_starts(spec->backend, STR("etcd")))
         add_flag(arena, command, "rdzv_endpoint",
                  str_printf(arena, STR_FMT ":%d", STR_ARG(master), TENSORSTACK_PORT));
     add_flag(arena, command, "rdzv_id",
              str_printf(arena, STR_FMT "-%lld", STR_ARG(model->object->uid),
                         (long long)(t->elastic ? 0 : pod->generation)));
     add_flag(arena, command, "max_restarts",
-             str_printf(arena, "%lld", (long long)json_i64_or(json_get(config, "maxRestarts"), 0)));
+             str_printf(arena, "%lld", (long long)spec->torchrun_restarts));
     add_flag(arena, command, "role", pod->role->name);
-    JSON_FOREACH(json_get(config, "extraOptions"), option)
+    JSON_FOREACH(spec->options, option)
         json_push(command, json_clone(arena, option));
     JSON_FOREACH(json_get(container, "args"), word)
         json_push(command, json_clone(arena, word));
@@ -254,13 +302,13 @@ static void fill(const struct job_model *model,
     struct json *container = training_container(spec);
     struct str type = str_from(pod->role->type);
 
-    if (t->debug)
+    if (t->spec.debug)
         debug_role(t, spec, type);
     else if (t->resumed)
         resume_role(t, spec, type);
-    if (t->torchrun && !t->debug)
+    if (t->spec.torchrun && !t->spec.debug)
         torchrun_command(t, model, pod, container);
-    if (!t->torchrun || t->debug)
+    else
         rank_env(model, pod, container, arena);
 }
 
@@ -292,14 +340,14 @@ static struct json *copy_map(struct arena *arena, const struct json *map)
     return json_is(map, JSON_OBJECT) ? json_clone(arena, map) : json_new_object(arena);
 }
 
-static void add_role(struct tensorstack *t, struct job_model *model, const struct json *entry)
+static void add_role(struct tensorstack *t,
+                     struct job_model *model,
+                     const struct tensorstack_replica *replica)
 {
     struct arena *arena = t->arena;
-    const struct json *template = json_get(entry, "template");
-    struct json *spec = json_clone(arena, json_get(template, "spec"));
-    struct str type = json_str(json_get(entry, "type"));
-    struct str restart = json_str(json_get(entry, "restartPolicy"));
-    int64_t count = json_i64_or(json_get(entry, "replicas"), 1);
+    struct json *spec = json_clone(arena, replica->pod_spec);
+    struct str type = replica->type;
+    int64_t count = replica->count;
 
     if (!json_count(json_get(spec, "containers")) || !type.len || count < 0 ||
         count > JOB_PODS_MAX) {
@@ -311,26 +359,26 @@ static void add_role(struct tensorstack *t, struct job_model *model, const struc
         return;
     }
     json_add_c(arena, spec, "restartPolicy", "Never");
-    if (tensorstack_queue(t->spec).len && !json_get(spec, "schedulerName"))
+    if (t->spec.queue.len && !json_get(spec, "schedulerName"))
         json_add_str(arena, spec, "schedulerName", t->input->config->scheduler_name);
-    struct job_role role = {
-        .name = lower(arena, type),
-        .type = str_c(arena, type),
-        .count = (size_t)count,
-        .min = (size_t)count,
-        .max = (size_t)count,
-        .labels = copy_map(arena, json_at(template, "metadata.labels")),
-        .annotations = copy_map(arena, json_at(template, "metadata.annotations")),
-        .pod_spec = spec,
-        .main = json_str(json_get(training_container(spec), "name")),
-        .restart = str_is(restart, "ExitCode")                                 ? JOB_RESTART_BY_EXIT
-                   : str_is(restart, "Always") || str_is(restart, "OnFailure") ? JOB_RESTART_ALWAYS
-                                                                               : JOB_RESTART_NEVER,
-        .done = model->roles.count ? JOB_DONE_NONE : JOB_DONE_FIRST,
-        .leads = !model->roles.count,
-        .ports = model->roles.count ? NULL : port_list(arena)};
+    struct job_role role = {.name = lower(arena, type),
+                            .type = str_c(arena, type),
+                            .count = (size_t)count,
+                            .min = (size_t)count,
+                            .max = (size_t)count,
+                            .labels = copy_map(arena, replica->labels),
+                            .annotations = copy_map(arena, replica->annotations),
+                            .pod_spec = spec,
+                            .main = json_str(json_get(training_container(spec), "name")),
+                            .restart = replica->restart == TENSORSTACK_EXIT_CODE
+                                           ? JOB_RESTART_BY_EXIT
+                                       : replica->restart == TENSORSTACK_NEVER ? JOB_RESTART_NEVER
+                                                                               : JOB_RESTART_ALWAYS,
+                            .done = model->roles.count ? JOB_DONE_NONE : JOB_DONE_FIRST,
+                            .leads = !model->roles.count,
+                            .ports = model->roles.count ? NULL : port_list(arena)};
     /* Nothing of a job that is looked into ends by itself. */
-    if (t->debug)
+    if (t->spec.debug)
         role.restart = JOB_RESTART_ALWAYS;
     json_add_str(arena, role.labels, TENSORSTACK_ROLE, type);
     VEC_PUSH(arena, &model->roles, role);
@@ -338,24 +386,22 @@ static void add_role(struct tensorstack *t, struct job_model *model, const struc
 
 static void read_policy(struct tensorstack *t, struct job_model *model)
 {
-    const struct json *policy = json_get(t->spec, "runPolicy");
-    struct str clean = json_str(json_get(policy, "cleanUpPolicy"));
     struct str scope = object_annotation(model->object, KUBEFLOW_SCOPE);
 
-    model->suspend = t->paused || t->switching;
+    model->suspend = t->spec.pause || t->switching;
     model->scope = str_is(scope, "pod") ? JOB_SCOPE_POD : JOB_SCOPE_GANG;
-    model->max_restarts = json_i64_or(json_get(policy, "backoffLimit"), TENSORSTACK_RESTARTS);
+    model->max_restarts = t->spec.restarts;
     model->is_retryable = is_retryable;
-    model->deadline_ms = json_i64_or(json_get(policy, "activeDeadlineSeconds"), 0) * 1000;
-    model->clean = str_is(clean, "All")          ? JOB_CLEAN_ALL
-                   : str_is(clean, "Unfinished") ? JOB_CLEAN_RUNNING
-                                                 : JOB_CLEAN_NONE;
+    model->deadline_ms = t->spec.deadline_s * 1000;
+    model->clean = t->spec.clean == TENSORSTACK_CLEAN_ALL          ? JOB_CLEAN_ALL
+                   : t->spec.clean == TENSORSTACK_CLEAN_UNFINISHED ? JOB_CLEAN_RUNNING
+                                                                   : JOB_CLEAN_NONE;
 }
 
 static void make_labels(const struct tensorstack *t, struct job_model *model)
 {
     struct json *labels = json_new_object(t->arena);
-    struct str queue = tensorstack_queue(t->spec);
+    struct str queue = t->spec.queue;
 
     json_add_str(t->arena, labels, TENSORSTACK_OWNER, model->object->name);
     json_add_str(t->arena, labels, JOB_LABEL_NAME, model->object->name);
@@ -372,25 +418,21 @@ static void translate(const struct control_input *input,
     struct tensorstack *t = ARENA_NEW(arena, struct tensorstack);
 
     *t = (struct tensorstack){.input = input, .arena = arena, .tree = object_json(object, arena)};
-    t->spec = json_get(t->tree, "spec");
+    tensorstack_spec_read(json_get(t->tree, "spec"), arena, &t->spec);
     t->status = json_get(t->tree, "status");
-    t->paused = tensorstack_is_on(json_at(t->spec, "runMode.pause"));
-    t->debug = tensorstack_is_on(json_at(t->spec, "runMode.debug"));
-    t->torchrun = tensorstack_is_on(json_get(t->spec, "torchrunConfig"));
-    t->elastic = t->torchrun && tensorstack_is_on(json_get(t->spec, "elastic"));
-    t->resumed = !t->paused && (json_bool_or(json_get(t->status, "resumed"), false) ||
-                                str_is(json_str(json_get(t->status, "phase")), "Paused"));
+    t->elastic = t->spec.torchrun && (t->spec.elastic || t->spec.min_nodes > 0);
+    t->resumed = !t->spec.pause && (json_bool_or(json_get(t->status, "resumed"), false) ||
+                                    str_is(json_str(json_get(t->status, "phase")), "Paused"));
     struct str mode = json_str(json_get(t->status, "mode"));
     size_t cursor = 0;
-    t->switching = mode.len && str_is(mode, "debug") != t->debug &&
+    t->switching = mode.len && str_is(mode, "debug") != t->spec.debug &&
                    cache_next_owned(input->cache, &kind_pod, object->uid, &cursor);
     ret->front = t;
     ret->fill = fill;
     read_policy(t, ret);
     make_labels(t, ret);
-    JSON_FOREACH(json_get(t->spec, "replicaSpecs"), entry)
-        if (ret->roles.count < JOB_ROLES_MAX)
-            add_role(t, ret, entry);
+    for (size_t i = 0; i < t->spec.replica_count && i < JOB_ROLES_MAX; i++)
+        add_role(t, ret, &t->spec.replicas[i]);
     if (!ret->roles.count)
         kubeflow_problem(ret, "NoReplicas", STR("spec.replicaSpecs: name at least one type"));
     else if (t->elastic)
@@ -416,16 +458,16 @@ static void keep_class(const struct control_input *input,
 
     if (!job || job->deleted_ms)
         return;
-    const struct json *spec = json_get(object_json(job, arena), "spec");
-    int64_t value = tensorstack_priority(spec);
-    struct str name = str_printf(arena, TENSORSTACK_CLASS_PREFIX "%lld", (long long)value);
-    if (!tensorstack_queue(spec).len || cache_get(input->cache, &kind_priorityclass, STR(""), name))
+    struct tensorstack_spec spec;
+    tensorstack_spec_read(json_get(object_json(job, arena), "spec"), arena, &spec);
+    struct str name = str_printf(arena, TENSORSTACK_CLASS_PREFIX "%lld", (long long)spec.priority);
+    if (!spec.queue.len || cache_get(input->cache, &kind_priorityclass, STR(""), name))
         return;
     struct json *body = json_new_object(arena);
     json_add_c(arena, body, "apiVersion", "scheduling.k8s.io/v1");
     json_add_c(arena, body, "kind", kind_priorityclass.name);
     json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
-    json_add_i64(arena, body, "value", value);
+    json_add_i64(arena, body, "value", spec.priority);
     json_add_str(arena, body, "description",
                  STR("Priority of PyTorchTrainingJobs, from 0 to 100; always preemptible"));
     action_create(actions, &kind_priorityclass, body);

@@ -9,6 +9,7 @@
 
 struct arena;
 struct control_input;
+struct decode_table;
 struct json;
 
 /* tensorstack_job: PyTorchTrainingJob (batch.tensorstack.dev/v1beta1), in the spelling of its first
@@ -22,32 +23,82 @@ struct json;
 #define TENSORSTACK_OWNER        "tensorstack.dev/owner-name"
 #define TENSORSTACK_ROLE         "scheduler.tensorstack.dev/role"
 #define TENSORSTACK_PORT         29500
-#define TENSORSTACK_RESTARTS     3              /* backoffLimit that is not said */
-#define TENSORSTACK_PRIORITY     10             /* of a gang that names none, from 0 to 100 */
 #define TENSORSTACK_CLASS_PREFIX "tensorstack-" /* PriorityClass tensorstack-<priority> */
+
+/* How the pods of a type are started in debug mode, or after a pause. */
+struct tensorstack_start {
+    struct str type;
+    bool skip_init;
+    const struct json *command;
+    const struct json *args;
+};
+
+struct tensorstack_replica {
+    struct str type;
+    int64_t count;
+    enum {
+        TENSORSTACK_ALWAYS,
+        TENSORSTACK_ON_FAILURE,
+        TENSORSTACK_NEVER,
+        TENSORSTACK_EXIT_CODE
+    } restart;
+    int64_t weight;
+    const struct json *labels;
+    const struct json *annotations;
+    const struct json *pod_spec;
+};
+
+/* The spec, in either spelling. */
+struct tensorstack_spec {
+    const struct tensorstack_replica *replicas;
+    size_t replica_count;
+    bool elastic;
+    int64_t min;      /* 0: not said */
+    int64_t max;      /* 0: not said */
+    int64_t expected; /* -1: not said */
+    bool torchrun;
+    int64_t min_nodes; /* of the oldest form; 0: not said */
+    int64_t torchrun_restarts;
+    struct str processes;
+    struct str backend;
+    const struct json *options;
+    bool debug;
+    const struct tensorstack_start *debugs;
+    size_t debug_count;
+    bool pause;
+    const struct tensorstack_start *resumes;
+    size_t resume_count;
+    int64_t deadline_s;
+    int64_t restarts;
+    enum {
+        TENSORSTACK_CLEAN_ALL,
+        TENSORSTACK_CLEAN_UNFINISHED,
+        TENSORSTACK_CLEAN_NONE
+    } clean;
+    struct str queue; /* empty: none is named */
+    int64_t priority;
+    const struct json *tensorboard;
+};
+extern const struct decode_table tensorstack_spec_table;
+/* What is wrong leaves its field alone: admission has refused it before. */
+void tensorstack_spec_read(const struct json *spec,
+                           struct arena *arena,
+                           struct tensorstack_spec *ret);
 
 /* The object being translated. */
 struct tensorstack {
     const struct control_input *input;
     struct arena *arena;
     const struct json *tree;
-    const struct json *spec;
+    struct tensorstack_spec spec;
     const struct json *status;
-    bool debug;
-    bool paused;
     bool resumed;   /* was paused before */
     bool switching; /* debug was switched on or off: the pods of the other mode have to go first */
-    bool torchrun;
     bool elastic;
     int64_t min; /* elastic, all types together */
     int64_t max;
 };
 
-/* true when the switch of an object is on, in either spelling. */
-bool tensorstack_is_on(const struct json *object);
-/* Queue of the gang; empty: none is named. */
-struct str tensorstack_queue(const struct json *spec);
-int64_t tensorstack_priority(const struct json *spec);
 /* How `total` pods are shared among `count` types by weight: largest remainders, the first type
  * gets at least one. */
 void tensorstack_share(const int64_t *weights, size_t count, int64_t total, int64_t *ret);

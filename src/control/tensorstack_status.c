@@ -67,7 +67,7 @@ static const struct job_member *member_of(const struct run *run,
 static enum count count_of(const struct run *run, const struct job_member *member)
 {
     if (!member)
-        return job_phase_is_final(run->state->phase) || run->t->paused ? DELETED : CREATING;
+        return job_phase_is_final(run->state->phase) || run->t->spec.pause ? DELETED : CREATING;
     if (member->lost)
         return UNKNOWN;
     switch (member->phase) {
@@ -157,13 +157,13 @@ static void write_tasks(const struct run *run, int64_t counts[COUNTS])
 
 static const char *phase_of(const struct run *run)
 {
-    bool resuming = run->t->resumed && !run->t->debug;
+    bool resuming = run->t->resumed && !run->t->spec.debug;
 
     switch (run->state->phase) {
     case JOB_SUCCEEDED: return "Succeeded";
     case JOB_FAILED:
     case JOB_TIMED_OUT: return "Failed";
-    case JOB_SUSPENDED: return run->t->paused ? "Paused" : "Pending";
+    case JOB_SUSPENDED: return run->t->spec.pause ? "Paused" : "Pending";
     case JOB_RUNNING: return "Running";
     case JOB_PENDING:
     case JOB_PROVISIONING:
@@ -195,7 +195,7 @@ static void write_conditions(const struct run *run, const char *phase, const int
     bool badly = state->phase == JOB_FAILED || state->phase == JOB_TIMED_OUT;
     bool failing = counts[FAILED] > 0 || (badly && state->failure.time_ms);
     bool running = state->phase == JOB_RUNNING;
-    bool paused = run->t->paused && state->phase == JOB_SUSPENDED;
+    bool paused = run->t->spec.pause && state->phase == JOB_SUSPENDED;
     bool wrong = run->model->problem.condition != NULL;
     const char *end = well ? "Succeeded" : state->phase == JOB_TIMED_OUT ? "DeadlineExceeded" : "-";
 
@@ -232,7 +232,7 @@ static struct str board_name(const struct job_model *model, struct arena *arena)
 
 void tensorstack_tensorboard(const struct tensorstack *t, struct job_model *model)
 {
-    const struct json *spec = json_get(t->spec, "tensorboardSpec");
+    const struct json *spec = t->spec.tensorboard;
     struct json *body = json_new_object(t->arena);
 
     if (!json_is(spec, JSON_OBJECT))
@@ -251,7 +251,7 @@ static void write_tensorboard(const struct run *run)
         cache_get(run->t->input->cache, &kind_tensorboard, run->model->object->ns, name);
 
     json_remove(run->status, STR("tensorboard"));
-    if (!json_is(json_get(run->t->spec, "tensorboardSpec"), JSON_OBJECT))
+    if (!json_is(run->t->spec.tensorboard, JSON_OBJECT))
         return;
     const struct json *state = board ? json_get(object_json(board, arena), "status") : NULL;
     bool ready = json_bool_or(json_get(state, "ready"), false);
@@ -306,7 +306,7 @@ void tensorstack_write(const struct job_model *model,
     if (run.t->resumed)
         json_add_bool(arena, status, "resumed", true);
     if (!run.t->switching)
-        json_add_c(arena, status, "mode", run.t->debug ? "debug" : "immediate");
+        json_add_c(arena, status, "mode", run.t->spec.debug ? "debug" : "immediate");
     if (state->start_ms)
         json_add_str(arena, status, "startTime", time_text(arena, state->start_ms));
     if (state->completion_ms)

@@ -33,7 +33,7 @@ struct train {
     struct actions *actions; /* to follow the status */
     const struct object *object;
     const struct json *tree;
-    const struct json *spec;
+    struct trainjob_spec spec;
     const struct json *before; /* status as it is */
     struct json *status;       /* as it should be */
     const struct object *set;  /* the JobSet; NULL: none yet */
@@ -95,8 +95,8 @@ static const struct json *read_snapshot(const struct train *t)
 
 static const struct json *live_runtime(const struct train *t)
 {
-    struct str name = json_str_at(t->spec, "runtimeRef.name");
-    bool own = str_is(json_str_at(t->spec, "runtimeRef.kind"), "TrainingRuntime");
+    struct str name = t->spec.runtime;
+    bool own = str_is(t->spec.runtime_kind, "TrainingRuntime");
     const struct object *runtime =
         cache_get(t->input->cache, own ? &kind_trainingruntime : &kind_clustertrainingruntime,
                   own ? t->object->ns : STR(""), name);
@@ -170,7 +170,7 @@ static void say_refused(struct train *t, struct str words)
 static void keep_set(struct train *t, const struct json *runtime)
 {
     struct trainjob_build build = {
-        .arena = t->arena, .object = t->object, .tree = t->tree, .spec = t->spec};
+        .arena = t->arena, .object = t->object, .tree = t->tree, .spec = &t->spec};
     struct err err = {0};
 
     if (trainjob_build(&build, runtime, &err) < 0) {
@@ -330,7 +330,7 @@ static int64_t start_ms(const struct train *t)
 
 static void judge_deadline(struct train *t)
 {
-    int64_t seconds = json_i64_or(json_get(t->spec, "activeDeadlineSeconds"), 0);
+    int64_t seconds = t->spec.deadline_s;
 
     if (seconds <= 0 || t->suspended)
         return;
@@ -403,8 +403,7 @@ static void go_on(struct train *t)
     if (!runtime) {
         become(t, "Pending", "RuntimeNotFound",
                str_printf(t->arena, "spec.runtimeRef: there is no " STR_FMT " " STR_FMT,
-                          STR_ARG(json_str_at(t->spec, "runtimeRef.kind")),
-                          STR_ARG(json_str_at(t->spec, "runtimeRef.name"))));
+                          STR_ARG(t->spec.runtime_kind), STR_ARG(t->spec.runtime)));
         return;
     }
     if (t->set && !t->suspended)
@@ -431,12 +430,11 @@ static void reconcile(const struct control_input *input,
     /* Strings of the object go into what is written later, when the cache may have a newer one. */
     arena_defer(t.arena, object_release, object_ref(t.object));
     t.tree = object_json(t.object, t.arena);
-    t.spec = json_get(t.tree, "spec");
+    trainjob_spec_read(json_get(t.tree, "spec"), t.arena, &t.spec);
     t.before = json_get(t.tree, "status");
     t.status = t.before ? json_clone(t.arena, t.before) : json_new_object(t.arena);
-    t.suspended = json_bool_or(json_get(t.spec, "suspend"), false);
-    struct str manager = json_str(json_get(t.spec, "managedBy"));
-    if (manager.len && !str_is(manager, TRAINJOB_MANAGER))
+    t.suspended = t.spec.suspend;
+    if (!str_is(t.spec.manager, TRAINJOB_MANAGER))
         return;
     find_set(&t);
     write_jobs(&t);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arena;
+struct decode_table;
 struct err;
 struct json;
 struct object;
@@ -28,18 +29,98 @@ struct object;
 #define TRAINJOB_SHARED      "initializer"
 #define TRAINJOB_SHARED_SIZE "20Gi"
 
+struct trainjob_initializer {
+    struct str uri;
+    const struct json *env;
+    struct str secret;
+};
+
+/* The spec of a TrainJob; what is taken over as it is, is kept as it is. */
+struct trainjob_spec {
+    struct str runtime;
+    struct str runtime_group;
+    struct str runtime_kind;
+    const struct json *image;
+    const struct json *command;
+    const struct json *args;
+    const struct json *env;
+    int64_t nodes; /* -1: not said */
+    const struct json *resources;
+    const struct json *processes; /* a number, or a word */
+    struct trainjob_initializer dataset;
+    struct trainjob_initializer model;
+    bool has_dataset;
+    bool has_model;
+    const struct json *patches;
+    const struct json *template_overrides;
+    const struct json *spec_overrides;
+    const struct json *labels;
+    const struct json *annotations;
+    bool suspend;
+    int64_t deadline_s; /* 0: none */
+    struct str manager;
+};
+extern const struct decode_table trainjob_spec_table;
+/* What is wrong leaves its field alone: admission has refused it before. */
+void trainjob_spec_read(const struct json *spec, struct arena *arena, struct trainjob_spec *ret);
+
+/* Containers of a part that get the environment of torch too. */
+struct trainjob_target {
+    struct str part;
+    const struct str *containers;
+    size_t container_count;
+};
+
+/* mlPolicy of a runtime. */
+struct trainjob_policy {
+    int64_t nodes;       /* -1: not said */
+    int64_t torch_nodes; /* of the shorthand; -1: not said */
+    bool has_torch;
+    const struct json *torch_processes;
+    bool is_elastic;
+    int64_t min_nodes; /* 0: not said */
+    int64_t max_nodes; /* 0: not said */
+    int64_t max_restarts;
+    const struct trainjob_target *targets;
+    size_t target_count;
+    bool has_mpi;
+    const struct json *mpi_processes;
+    enum {
+        TRAINJOB_OPENMPI,
+        TRAINJOB_INTEL_MPI,
+        TRAINJOB_MPICH
+    } mpi;
+    struct str ssh_path;
+    bool launcher_is_node;
+    const struct json *jax;
+    const struct json *xgboost;
+};
+extern const struct decode_table trainjob_policy_table;
+
+/* The spec of a runtime. */
+struct trainjob_runtime {
+    struct trainjob_policy policy;
+    const struct json *labels; /* of the JobSet */
+    const struct json *annotations;
+    const struct json *spec; /* of the JobSet, or of a pod as a shorthand */
+};
+extern const struct decode_table trainjob_runtime_table;
+void trainjob_runtime_read(const struct json *spec,
+                           struct arena *arena,
+                           struct trainjob_runtime *ret);
+
 /* A JobSet in the making. */
 struct trainjob_build {
     struct arena *arena;
     const struct object *object;
     const struct json *tree; /* of the TrainJob */
-    const struct json *spec; /* of the TrainJob */
-    struct json *policy;     /* mlPolicy of the runtime */
-    struct json *body;       /* the JobSet */
-    struct json *parts;      /* its spec.replicatedJobs */
-    int64_t nodes;           /* pods of the trainer */
-    struct json *hostfile;   /* MPI: a ConfigMap to make before the JobSet; or NULL */
-    struct json *keys;       /* MPI: a Secret whose contents are to be generated; or NULL */
+    const struct trainjob_spec *spec;
+    struct trainjob_policy policy; /* of the runtime */
+    struct json *body;             /* the JobSet */
+    struct json *parts;            /* its spec.replicatedJobs */
+    int64_t nodes;                 /* pods of the trainer */
+    struct json *hostfile;         /* MPI: a ConfigMap to make before the JobSet; or NULL */
+    struct json *keys;             /* MPI: a Secret whose contents are to be generated; or NULL */
     const struct json *runtime_command; /* of the trainer, where the job has one of its own */
 };
 
@@ -65,7 +146,7 @@ int trainjob_apply_policy(struct trainjob_build *build, struct err *err);
 void trainjob_env(struct arena *arena, struct json *container, const char *name, struct str value);
 /* Whether a trainer's command is `tune run`, and that command completed. -EINVAL when the runtime's
  * name does not say what to train. */
-bool trainjob_is_tune(const struct json *trainer);
+bool trainjob_is_tune(const struct json *command);
 int trainjob_tune(struct trainjob_build *build,
                   struct json *node,
                   const struct trainjob_place *place,

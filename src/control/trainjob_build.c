@@ -87,16 +87,15 @@ static void expand_shorthand(struct trainjob_build *build, struct json *spec)
 static void take_runtime(struct trainjob_build *build, const struct json *runtime)
 {
     struct arena *arena = build->arena;
-    const struct json *template = json_at(runtime, "spec.template");
-    struct json *spec = json_clone(arena, json_get(template, "spec"));
+    struct trainjob_runtime read = {0};
 
-    build->policy = json_clone(arena, json_at(runtime, "spec.mlPolicy"));
+    trainjob_runtime_read(json_get(runtime, "spec"), arena, &read);
+    struct json *spec = json_clone(arena, read.spec);
+    build->policy = read.policy;
     build->body = owner_make(arena, build->object, &kind_jobset, build->object->name);
     struct json *meta = json_get(build->body, "metadata");
-    owner_merge_map(arena, json_add_object(arena, meta, "labels"),
-                    json_at(template, "metadata.labels"));
-    owner_merge_map(arena, json_add_object(arena, meta, "annotations"),
-                    json_at(template, "metadata.annotations"));
+    owner_merge_map(arena, json_add_object(arena, meta, "labels"), read.labels);
+    owner_merge_map(arena, json_add_object(arena, meta, "annotations"), read.annotations);
     if (!json_is(spec, JSON_OBJECT))
         spec = json_new_object(arena);
     json_set(build->body, STR("spec"), spec);
@@ -188,10 +187,12 @@ static int apply_override(struct trainjob_build *build,
 
 static int apply_overrides(struct trainjob_build *build, struct err *err)
 {
-    static const char *const lists[] = {"podSpecOverrides", "podTemplateOverrides"};
+    static const char *const names[] = {"podSpecOverrides", "podTemplateOverrides"};
+    const struct json *const lists[] = {build->spec->spec_overrides,
+                                        build->spec->template_overrides};
     size_t index = 0;
 
-    JSON_FOREACH(json_get(build->spec, "runtimePatches"), entry) {
+    JSON_FOREACH(build->spec->patches, entry) {
         int r = apply_runtime_patch(build, entry, index++, err);
 
         if (r < 0)
@@ -199,8 +200,8 @@ static int apply_overrides(struct trainjob_build *build, struct err *err)
     }
     for (size_t i = 0; i < 2; i++) {
         index = 0;
-        JSON_FOREACH(json_get(build->spec, lists[i]), entry) {
-            struct str where = str_printf(build->arena, "spec.%s[%zu]", lists[i], index++);
+        JSON_FOREACH(lists[i], entry) {
+            struct str where = str_printf(build->arena, "spec.%s[%zu]", names[i], index++);
             int r = apply_override(build, entry, where, err);
 
             if (r < 0)
@@ -228,7 +229,7 @@ static void add_labels(struct trainjob_build *build)
 
     for (size_t i = 0; i < 2; i++) {
         const struct json *own = json_get(json_get(build->tree, "metadata"), maps[i]);
-        const struct json *asked = json_get(build->spec, maps[i]);
+        const struct json *asked = i == 0 ? build->spec->labels : build->spec->annotations;
         struct json *to = json_make_path(arena, json_get(build->body, "metadata"), maps[i]);
 
         owner_merge_map(arena, to, asked);
@@ -307,10 +308,11 @@ static void set_count(struct arena *arena, struct json *part, int64_t count)
 
 static int64_t wanted_nodes(const struct trainjob_build *build)
 {
-    int64_t nodes = json_i64_or(json_at(build->policy, "torch.numNodes"), 1);
+    int64_t said[] = {build->spec->nodes, build->policy.nodes, build->policy.torch_nodes, 1};
+    int64_t nodes = -1;
 
-    nodes = json_i64_or(json_get(build->policy, "numNodes"), nodes);
-    nodes = json_i64_or(json_at(build->spec, "trainer.numNodes"), nodes);
+    for (size_t i = 0; nodes < 0; i++)
+        nodes = said[i];
     return nodes < TRAINJOB_PODS_MAX ? nodes : TRAINJOB_PODS_MAX;
 }
 
@@ -318,7 +320,8 @@ static int fill_trainer(struct trainjob_build *build, struct err *err)
 {
     static const char *const fields[] = {"image", "command", "args"};
     struct arena *arena = build->arena;
-    const struct json *trainer = json_get(build->spec, "trainer");
+    const struct trainjob_spec *spec = build->spec;
+    const struct json *const values[] = {spec->image, spec->command, spec->args};
     struct json *part = trainjob_step(build, "trainer");
     struct json *node = trainjob_container(part, STR("node"));
 
@@ -327,13 +330,13 @@ static int fill_trainer(struct trainjob_build *build, struct err *err)
                        "spec.runtimeRef: the runtime has no replicatedJob with the label %s: "
                        "trainer and a container named node",
                        TRAINJOB_STEP);
-    if (json_get(trainer, "command"))
+    if (spec->command)
         build->runtime_command = json_clone(arena, json_get(node, "command"));
     for (size_t i = 0; i < 3; i++)
-        if (json_get(trainer, fields[i]))
-            json_set(node, str_from(fields[i]), json_clone(arena, json_get(trainer, fields[i])));
-    merge_env(arena, node, json_get(trainer, "env"));
-    merge_resources(arena, node, json_get(trainer, "resourcesPerNode"));
+        if (values[i])
+            json_set(node, str_from(fields[i]), json_clone(arena, values[i]));
+    merge_env(arena, node, spec->env);
+    merge_resources(arena, node, spec->resources);
     json_add_i64(arena, part, "replicas", 1);
     build->nodes = wanted_nodes(build);
     set_count(arena, part, build->nodes);
@@ -342,34 +345,32 @@ static int fill_trainer(struct trainjob_build *build, struct err *err)
 
 /* ---- initializers ---- */
 
-static int fill_initializer(struct trainjob_build *build, const char *which, struct err *err)
+static int fill_initializer(struct trainjob_build *build,
+                            const char *which,
+                            const struct trainjob_initializer *wanted,
+                            struct err *err)
 {
     struct arena *arena = build->arena;
-    const struct json *wanted = json_get(json_get(build->spec, "initializer"), which);
     struct str name = str_printf(arena, "%s-initializer", which);
     struct json *part = trainjob_step(build, name.p);
     struct json *container = trainjob_container(part, name);
-    struct str uri = json_str(json_get(wanted, "storageUri"));
-    struct str secret = json_str_at(wanted, "secretRef.name");
 
-    if (json_is_null(wanted))
-        return 0;
     if (!container)
         return err_set(err, -EINVAL,
                        "spec.initializer.%s: the runtime has no replicatedJob and container "
                        "%s-initializer",
                        which, which);
-    if (uri.len)
-        trainjob_env(arena, container, "STORAGE_URI", uri);
-    merge_env(arena, container, json_get(wanted, "env"));
-    if (secret.len) {
+    if (wanted->uri.len)
+        trainjob_env(arena, container, "STORAGE_URI", wanted->uri);
+    merge_env(arena, container, wanted->env);
+    if (wanted->secret.len) {
         struct json *from = json_get(container, "envFrom");
 
         if (!json_is(from, JSON_ARRAY))
             from = json_add_array(arena, container, "envFrom");
         json_add_str(arena,
                      json_add_object(arena, json_push(from, json_new_object(arena)), "secretRef"),
-                     "name", str_dup(arena, secret));
+                     "name", str_dup(arena, wanted->secret));
     }
     return 0;
 }
@@ -412,15 +413,16 @@ static bool mount_shared(struct trainjob_build *build, const char *step, const c
 static void share_volume(struct trainjob_build *build)
 {
     struct arena *arena = build->arena;
-    const struct json *wanted = json_get(build->spec, "initializer");
+    const struct trainjob_spec *wanted = build->spec;
     struct json *spec = json_get(build->body, "spec");
     bool there = true;
 
-    if (json_get(wanted, "dataset"))
+    if (wanted->has_dataset)
         there &= mount_shared(build, "dataset-initializer", "dataset-initializer");
-    if (json_get(wanted, "model"))
+    if (wanted->has_model)
         there &= mount_shared(build, "model-initializer", "model-initializer");
-    if (!json_count(wanted) || (mount_shared(build, "trainer", "node") && there))
+    if ((!wanted->has_dataset && !wanted->has_model) ||
+        (mount_shared(build, "trainer", "node") && there))
         return;
     JSON_FOREACH(json_get(spec, "volumeClaimPolicies"), policy)
         JSON_FOREACH(json_get(policy, "templates"), claim)
@@ -448,17 +450,16 @@ int trainjob_build(struct trainjob_build *build, const struct json *runtime, str
     r = apply_overrides(build, err);
     if (r == 0)
         r = fill_trainer(build, err);
-    if (r == 0)
-        r = fill_initializer(build, "dataset", err);
-    if (r == 0)
-        r = fill_initializer(build, "model", err);
+    if (r == 0 && build->spec->has_dataset)
+        r = fill_initializer(build, "dataset", &build->spec->dataset, err);
+    if (r == 0 && build->spec->has_model)
+        r = fill_initializer(build, "model", &build->spec->model, err);
     share_volume(build);
     if (r == 0)
         r = trainjob_apply_policy(build, err);
     if (r < 0)
         return r;
     add_labels(build);
-    json_add_bool(build->arena, json_get(build->body, "spec"), "suspend",
-                  json_bool_or(json_get(build->spec, "suspend"), false));
+    json_add_bool(build->arena, json_get(build->body, "spec"), "suspend", build->spec->suspend);
     return 0;
 }

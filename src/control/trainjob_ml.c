@@ -105,12 +105,12 @@ static int64_t gpus(const struct json *container)
  * here, and is right on nodes with pretended devices too. */
 static struct str processes(const struct trainjob_build *build, const struct json *container)
 {
-    const struct json *said = json_at(build->spec, "trainer.numProcPerNode");
+    const struct json *said = build->spec->processes;
     int64_t cpus = (resource(container, is_cpu) + 999) / 1000;
     int64_t number = 0;
 
     if (json_is_null(said))
-        said = json_at(build->policy, "torch.numProcPerNode");
+        said = build->policy.torch_processes;
     struct str word = json_str(said);
     if (json_i64(said, &number) || str_to_i64(word, &number))
         return str_printf(build->arena, "%lld", (long long)number);
@@ -124,15 +124,12 @@ static struct str processes(const struct trainjob_build *build, const struct jso
 
 /* ---- torch ---- */
 
-static void torch_elastic(struct trainjob_build *build,
-                          struct json *container,
-                          struct str master,
-                          const struct json *policy)
+static void torch_elastic(struct trainjob_build *build, struct json *container, struct str master)
 {
     struct arena *arena = build->arena;
-    int64_t min = json_i64_or(json_get(policy, "minNodes"), build->nodes);
-    int64_t max = json_i64_or(json_get(policy, "maxNodes"), build->nodes);
-    int64_t restarts = json_i64_or(json_get(policy, "maxRestarts"), 0);
+    const struct trainjob_policy *policy = &build->policy;
+    int64_t min = policy->min_nodes ? policy->min_nodes : build->nodes;
+    int64_t max = policy->max_nodes ? policy->max_nodes : build->nodes;
 
     trainjob_env(arena, container, "PET_NNODES",
                  str_printf(arena, "%lld:%lld", (long long)min, (long long)max));
@@ -140,14 +137,14 @@ static void torch_elastic(struct trainjob_build *build,
     trainjob_env(arena, container, "PET_RDZV_ENDPOINT",
                  str_printf(arena, STR_FMT ":%d", STR_ARG(master), TRAINJOB_PORT));
     trainjob_env(arena, container, "PET_RDZV_ID", build->object->uid);
-    if (restarts)
-        env_number(arena, container, "PET_MAX_RESTARTS", restarts);
+    if (policy->max_restarts)
+        env_number(arena, container, "PET_MAX_RESTARTS", policy->max_restarts);
 }
 
 /* An elastic job starts with fewer nodes than it asks for. */
 static void torch_gang(struct trainjob_build *build, struct json *part)
 {
-    int64_t min = json_i64_or(json_at(build->policy, "torch.elasticPolicy.minNodes"), 0);
+    int64_t min = build->policy.min_nodes;
 
     if (min > 0 && min < build->nodes)
         json_add_str(build->arena,
@@ -158,13 +155,12 @@ static void torch_gang(struct trainjob_build *build, struct json *part)
 static void torch_env(struct trainjob_build *build, struct json *container, const struct json *part)
 {
     struct arena *arena = build->arena;
-    const struct json *elastic = json_at(build->policy, "torch.elasticPolicy");
     struct str master = host_name(build, part, 0);
 
     trainjob_env(arena, container, "PET_NPROC_PER_NODE",
                  processes(build, trainjob_container(part, STR("node"))));
-    if (json_count(elastic)) {
-        torch_elastic(build, container, master, elastic);
+    if (build->policy.is_elastic) {
+        torch_elastic(build, container, master);
         return;
     }
     env_number(arena, container, "PET_NNODES", build->nodes);
@@ -173,10 +169,10 @@ static void torch_env(struct trainjob_build *build, struct json *container, cons
     env_number(arena, container, "PET_MASTER_PORT", TRAINJOB_PORT);
 }
 
-static bool is_text_in(const struct json *list, struct str text)
+static bool is_meant(const struct trainjob_target *target, struct str name)
 {
-    JSON_FOREACH(list, item)
-        if (str_eq(json_str(item), text))
+    for (size_t i = 0; i < target->container_count; i++)
+        if (str_eq(target->containers[i], name))
             return true;
     return false;
 }
@@ -185,14 +181,14 @@ static void torch_inject(struct trainjob_build *build, const struct json *part)
 {
     static const char *const lists[] = {"containers", "initContainers"};
 
-    JSON_FOREACH(json_at(build->policy, "torch.envInjection.targets"), target) {
-        struct json *other = trainjob_part(build, json_str(json_get(target, "jobName")));
-        const struct json *names = json_get(target, "containerNames");
+    for (size_t n = 0; n < build->policy.target_count; n++) {
+        const struct trainjob_target *target = &build->policy.targets[n];
+        struct json *other = trainjob_part(build, target->part);
 
         for (size_t i = 0; i < 2; i++)
             JSON_FOREACH(json_get(json_at(other, "template.spec.template.spec"), lists[i]),
                          container)
-                if (is_text_in(names, json_str(json_get(container, "name"))))
+                if (is_meant(target, json_str(json_get(container, "name"))))
                     torch_env(build, container, part);
     }
 }
@@ -207,7 +203,7 @@ static int torch(struct trainjob_build *build,
                                    .processes = processes(build, node)};
 
     add_port(arena, node, TRAINJOB_PORT);
-    if (!trainjob_is_tune(json_get(build->spec, "trainer"))) {
+    if (!trainjob_is_tune(build->spec->command)) {
         torch_env(build, node, part);
         torch_inject(build, part);
         torch_gang(build, part);
@@ -293,7 +289,6 @@ static void mpi_keys(struct trainjob_build *build, struct json *part, struct jso
                  {"ssh-publickey", "id_rsa.pub"},
                  {"ssh-publickey", "authorized_keys"}};
     struct arena *arena = build->arena;
-    struct str path = json_str_at(build->policy, "mpi.sshAuthMountPath");
     struct json *volume = add_volume(arena, part, "mpi-ssh-auth");
     struct json *secret = json_add_object(arena, volume, "secret");
 
@@ -307,7 +302,7 @@ static void mpi_keys(struct trainjob_build *build, struct json *part, struct jso
         json_add_c(arena, item, "key", files[i].key);
         json_add_c(arena, item, "path", files[i].path);
     }
-    add_mount(arena, container, "mpi-ssh-auth", path.len ? path : STR("/root/.ssh"));
+    add_mount(arena, container, "mpi-ssh-auth", build->policy.ssh_path);
 }
 
 static void mpi_hostfile(struct trainjob_build *build,
@@ -317,13 +312,13 @@ static void mpi_hostfile(struct trainjob_build *build,
 {
     struct arena *arena = build->arena;
     _cleanup_(buf_done) struct buf text = {0};
-    bool both = json_bool_or(json_at(build->policy, "mpi.runLauncherAsNode"), false);
+    const char *between = build->policy.mpi == TRAINJOB_OPENMPI ? " slots=" : ":";
 
-    if (both)
-        buf_addf(&text, STR_FMT " slots=%lld\n", STR_ARG(host_name(build, launcher, 0)),
+    if (build->policy.launcher_is_node)
+        buf_addf(&text, STR_FMT "%s%lld\n", STR_ARG(host_name(build, launcher, 0)), between,
                  (long long)slots);
     for (int64_t i = 0; i < trainjob_count(node); i++)
-        buf_addf(&text, STR_FMT " slots=%lld\n", STR_ARG(host_name(build, node, i)),
+        buf_addf(&text, STR_FMT "%s%lld\n", STR_ARG(host_name(build, node, i)), between,
                  (long long)slots);
     build->hostfile =
         owner_make(arena, build->object, &kind_configmap,
@@ -341,6 +336,13 @@ static void mpi_launcher_env(struct trainjob_build *build, struct json *containe
 {
     struct arena *arena = build->arena;
 
+    if (build->policy.mpi != TRAINJOB_OPENMPI) {
+        trainjob_env(arena, container,
+                     build->policy.mpi == TRAINJOB_INTEL_MPI ? "I_MPI_HYDRA_HOST_FILE"
+                                                             : "HYDRA_HOST_FILE",
+                     STR("/etc/mpi/hostfile"));
+        return;
+    }
     trainjob_env(arena, container, "OMPI_MCA_orte_default_hostfile", STR("/etc/mpi/hostfile"));
     trainjob_env(arena, container, "OMPI_MCA_orte_keep_fqdn_hostnames", STR("true"));
     env_number(arena, container, "OMPI_MCA_orte_set_default_slots", slots);
@@ -354,8 +356,8 @@ static int mpi(struct trainjob_build *build, struct err *err)
     struct json *node = trainjob_part(build, STR("node"));
     struct json *main = trainjob_container(launcher, STR("node"));
     struct json *worker = trainjob_container(node, STR("node"));
-    bool both = json_bool_or(json_at(build->policy, "mpi.runLauncherAsNode"), false);
-    int64_t slots = json_i64_or(json_at(build->policy, "mpi.numProcPerNode"), 1);
+    bool both = build->policy.launcher_is_node;
+    int64_t slots = json_i64_or(build->policy.mpi_processes, 1);
 
     if (!main)
         main = json_first(json_at(launcher, "template.spec.template.spec.containers"));
@@ -363,7 +365,7 @@ static int mpi(struct trainjob_build *build, struct err *err)
         return err_set(err, -EINVAL,
                        "spec.runtimeRef: an MPI runtime needs the replicatedJobs launcher and "
                        "node, each with a container named node");
-    slots = json_i64_or(json_at(build->spec, "trainer.numProcPerNode"), slots);
+    slots = json_i64_or(build->spec->processes, slots);
     if (slots == 1 && gpus(worker) > 1)
         slots = gpus(worker);
     /* The launcher is the trainer, but it is one pod; the nodes are the others. */
@@ -391,13 +393,13 @@ int trainjob_apply_policy(struct trainjob_build *build, struct err *err)
     struct json *part = trainjob_step(build, "trainer");
     struct json *node = trainjob_container(part, STR("node"));
 
-    if (json_get(build->policy, "mpi"))
+    if (build->policy.has_mpi)
         return mpi(build, err);
-    if (json_get(build->policy, "torch"))
+    if (build->policy.has_torch)
         return torch(build, part, node, err);
-    if (json_get(build->policy, "jax"))
+    if (build->policy.jax)
         jax(build, part, node);
-    else if (json_get(build->policy, "xgboost"))
+    else if (build->policy.xgboost)
         xgboost(build, part, node);
     return 0;
 }

@@ -16,10 +16,8 @@
  *
  * The settings are those that the runtime's own command fixes; the args of the job follow. */
 
-bool trainjob_is_tune(const struct json *trainer)
+bool trainjob_is_tune(const struct json *command)
 {
-    const struct json *command = json_get(trainer, "command");
-
     return json_count(command) == 2 && str_is(json_str(json_index(command, 0)), "tune") &&
            str_is(json_str(json_index(command, 1)), "run");
 }
@@ -100,7 +98,7 @@ int trainjob_tune(struct trainjob_build *build,
                   struct err *err)
 {
     struct arena *arena = build->arena;
-    struct str runtime = json_str_at(build->spec, "runtimeRef.name");
+    struct str runtime = build->spec->runtime;
     struct str model = model_of(arena, runtime);
     bool single = build->nodes == 1 && str_is(place->processes, "1");
     struct how how = how_to_tune(json_get(node, "args"), build->nodes, single);
