@@ -1,6 +1,7 @@
 """batch/v1 Jobs: counted once, retried, indexed, suspended, removed after their time."""
 
 from harness import Muster, check, wait_for
+from kubeflow import CLAIM, create as objects
 
 JOB = """
 apiVersion: batch/v1
@@ -89,6 +90,25 @@ def test_policies_and_deletion():
         m.kubectl("wait", "job/gone", "--for=condition=complete", "--timeout=60s", limit=90)
         wait_for(lambda: len([p for p in m.get("pods") if p["metadata"]["name"].startswith("gone")]) == 1,
                  "the pods of the deleted job to go")
+
+
+def test_a_failed_pod_is_tried_again_and_parallelism_follows():
+    with Muster() as m:
+        objects(m, CLAIM)
+        kept = "volumes: [{name: kept, persistentVolumeClaim: {claimName: kept}}]\n      containers"
+        text = JOB % {"name": "again", "command": "mkdir /kept/again && exit 3; exit 0", "spec": "backoffLimit: 2"}
+        text = text.replace("      containers", "      " + kept).replace(
+            "image: ubuntu", "image: ubuntu, volumeMounts: [{name: kept, mountPath: /kept}]")
+        m.kubectl("create", "-f", "-", input=text)
+        m.kubectl("wait", "job/again", "--for=condition=complete", "--timeout=90s", limit=120)
+        check((status(m, "again")["failed"], status(m, "again")["succeeded"]) == (1, 1), str(status(m, "again")))
+
+        create(m, "wide", "sleep 600", "parallelism: 2")
+        wait_for(lambda: status(m, "wide").get("ready") == 2, "two pods")
+        for count in (4, 1):
+            m.kubectl("patch", "job", "wide", "-p", '{"spec":{"parallelism":%d}}' % count)
+            wait_for(lambda: status(m, "wide").get("ready") == count and status(m, "wide").get("active") == count,
+                     f"{count} pods", 60)
 
 
 def test_what_cannot_work_is_refused():

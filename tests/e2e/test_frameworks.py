@@ -1,5 +1,5 @@
-"""Jobs with the frameworks themselves: mpirun, XGBoost, JAX, TensorFlow, Paddle, and torchrun that grows and shrinks while it runs.
-What this machine does not have is skipped, and the line says what to install."""
+"""Jobs with the frameworks themselves: mpirun, XGBoost, JAX, TensorFlow, Paddle, and torchrun that is scaled while it runs. What
+this machine does not have is skipped, and the line says what to install."""
 
 import os
 import re
@@ -149,7 +149,8 @@ def test_paddle_workers_meet_at_their_master():
     del body["spec"]["paddleReplicaSpecs"]["Master"]
     main = body["spec"]["paddleReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
     main["command"] = ["sh", "-c", f"cat > /tmp/ranks.py <<'END'\n{PADDLE}END\n"
-                       f"{python} -m paddle.distributed.launch --log_dir /tmp/paddle --nproc_per_node 1 --backend gloo /tmp/ranks.py;"
+                       f"{python} -m paddle.distributed.launch --log_dir /tmp/paddle --nproc_per_node 1 --backend gloo "
+                       "/tmp/ranks.py;"
                        "status=$?; cat /tmp/paddle/workerlog.*; exit $status"]
     with Muster(flags=NODES) as m:
         create(m, body)

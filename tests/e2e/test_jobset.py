@@ -85,6 +85,12 @@ def test_failure_restart_and_rules():
         events = m.kubectl("get", "events").stdout
         check("RestartJobSetFailurePolicyAction" in events, events)
 
+        late = part("w", "sleep 600").replace("backoffLimit: 0", "backoffLimit: 0, activeDeadlineSeconds: 1")
+        create(m, "late", [late, part("v", "sleep 600")])
+        wait_for(lambda: condition(m, "late", "Failed"), "a Job's deadline to end the set", 60)
+        check("DeadlineExceeded" in condition(m, "late", "Failed")["message"], str(status(m, "late")))
+        wait_for(lambda: not [p for p in pods(m, "late") if p["status"]["phase"] == "Running"], "its pods to be ended")
+
         create(m, "never", [part("w", "exit 3")], "failurePolicy: {maxRestarts: 1}")
         wait_for(lambda: condition(m, "never", "Failed"), "the restarts to be used up", 60)
         check(condition(m, "never", "Failed")["reason"] == "ReachedMaxRestarts", str(status(m, "never")))
