@@ -5,6 +5,7 @@
 #include "agent/oci.h"
 #include "agent/service.h"
 #include "agent/storage.h"
+#include "agent/token.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -219,7 +220,7 @@ static int check_options(struct agent *agent, struct err *err)
 
 static int make_folders(struct agent *agent, struct err *err)
 {
-    static const char *const names[] = {"pods", "volumes", "points"};
+    static const char *const names[] = {"pods", "volumes", "points", "root"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         char path[PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/%s", agent->options.data_dir, names[i]);
@@ -227,6 +228,7 @@ static int make_folders(struct agent *agent, struct err *err)
         if (r)
             return r;
     }
+    token_start(agent);
     return 0;
 }
 

@@ -13,22 +13,23 @@
 
 int files_make_folder(const char *path, mode_t mode, struct err *err)
 {
-    char piece[PATH_MAX];
+    char parent[PATH_MAX];
     size_t len = strlen(path);
-    if (len >= sizeof(piece))
+    if (len >= sizeof(parent))
         return err_set(err, -ENAMETOOLONG, "%.80s...: path too long", path);
     if (mkdir(path, mode) == 0 || errno == EEXIST)
         return 0;
-    for (size_t i = 1; i <= len; i++)
-        if (path[i] == '/' || path[i] == '\0') {
-            memcpy(piece, path, i);
-            piece[i] = '\0';
-            if (mkdir(piece, path[i] ? 0755 : mode) < 0 && errno != EEXIST) {
-                int r = -errno;
-                return err_set(err, r, "cannot make folder %s: %s", piece, strerrordesc_np(-r));
-            }
-        }
-    return 0;
+    int r = -errno;
+    const char *slash = strrchr(path, '/');
+    if (r == -ENOENT && slash && slash != path) {
+        memcpy(parent, path, len + 1);
+        parent[slash - path] = '\0';
+        r = files_make_folder(parent, 0755, err);
+        if (r)
+            return r;
+        r = mkdir(path, mode) == 0 || errno == EEXIST ? 0 : -errno;
+    }
+    return r ? err_set(err, r, "cannot make folder %s: %s", path, strerrordesc_np(-r)) : 0;
 }
 
 static int write_all(int fd, struct str content)

@@ -208,6 +208,8 @@ static int add_file_system(struct pod *pod,
     if (!json_bool_or(json_at(pod->root, "spec.hostPID"), false))
         record_add(records, "ns", STR("pid"));
     record_add(records, "root", agent->machine.overlay ? STR("overlay") : STR("bind"));
+    (void)snprintf(path, sizeof(path), "%s/root", agent->options.data_dir);
+    record_add(records, "root.at", str_from(path));
     if (agent->spawner.points[0])
         record_add(records, "root.points", str_from(agent->spawner.points));
     record_add(records, "mask", str_from(agent->options.data_dir));

@@ -1,5 +1,7 @@
 #pragma once
 
+/* clang-format off: the lists below are tables */
+
 /* shim: the protocol between the node agent and muster-shim, the one small process each pod has.
  *
  * The shim owns what must not die with muster: the pod's namespaces, the containers' pipes and log
@@ -12,10 +14,9 @@
  *
  *     pod                 what the sandbox is made of: records, see below
  *     shim.sock           the shim listens here: SOCK_SEQPACKET, one agent at a time, the newest
- * wins shim.pid            "<pid> <start time in clock ticks since boot>\n", there once it listens
+ *                         wins. It is there once the shim can be spoken to
  *     c/<container>/      one folder a container, one number (0, 1, ...) an instance of it:
  *       <n>.spec          what to run: records, written by the agent before it says "start"
- *       <n>.run           "<pid> <started ms>\n": it was started
  *       <n>.log           its output, one record a line:
  *                             2026-11-15T02:03:04.123456789Z stdout F the line\n
  *                         F: a whole line, P: a piece of one that goes on in the next record
@@ -43,8 +44,8 @@
  *     net.bridge=INDEX    with ns=net: connect it to this interface of the host, by a pair whose
  *                         other end is net.name=N there and eth0 in the pod, which gets
  *                         net.address=A net.prefix=N and a default route by net.gateway=A
- *     tmpfs.options=O tmpfs=P   memory at P inside the folder, for all containers, gone with the
- * shim
+ *     tmpfs.options=O     of the memory that follows
+ *     tmpfs=P             memory at P inside the folder, for all containers, gone with the shim
  *
  * <n>.spec:
  *     arg=A               one an argument; the first is looked up in PATH of the env records
@@ -57,6 +58,8 @@
  *                         in it; else a folder that is the root
  *     root.points=P       with overlay: a folder of empty files and folders to mount things on,
  *                         seen below what is written and above what the host has
+ *     root.at=P           an empty folder to put the root together at; else <n>.root, which is
+ *                         made
  *     root.lower=P        with overlay: a view of P instead of /
  *     runtime=1           the command is an OCI runtime: it finds the root, with all mounts but
  *                         /proc, at <n>.root, and is the parent of the container's first process.
@@ -85,16 +88,21 @@
  * no blanks in their names.
  *
  * agent to shim:
+ *
  *     start C N           start instance N of container C from its spec
  *     signal C N SIG      to its first process; SIGKILL ends every process of the container
  *     exec ID C FILE      run what the spec FILE says inside container C, with the descriptors that
  *                         come with the packet as stdin, stdout, stderr; without any: in a terminal
- * of the container's own, answered by "terminal ID" with its master side execsignal ID SIG attach C
- * answered by "attached C" with the write end of its stdin (or terminal) when it has one tee C the
- * descriptor that comes along gets a copy of what C writes from now on, as far as it keeps up dial
- * PORT           answered by "dialed PORT 0" with a connected socket, or "dialed PORT ERRNO" state
- * answered by "running" or "exited" for every instance, then "synced" stop                end every
- * container and go
+ *                         of its own, answered by "terminal ID" with its master side
+ *     execsignal ID SIG   to the first process of an exec
+ *     attach C            answered by "attached C" with the write end of its stdin (or its
+ *                         terminal) when it has one
+ *     tee C               the descriptor that comes along gets a copy of what C writes from now
+ *                         on, as far as it keeps up
+ *     dial PORT           answered by "dialed PORT 0" with a connected socket, or by "dialed PORT
+ *                         ERRNO"
+ *     state               answered by "running" or "exited" for every instance, then "synced"
+ *     stop                end every container and go
  *
  * shim to agent:
  *     hello PROTOCOL      first on every connection
@@ -107,7 +115,9 @@
  *
  * The agent's going away changes nothing. When the shim itself dies the kernel ends its containers.
  */
-#define SHIM_PROTOCOL      2
+/* clang-format on */
+
+#define SHIM_PROTOCOL      3
 #define SHIM_FD            3
 #define SHIM_MESSAGE_BYTES 4096
 #define SHIM_FDS_MAX       3
@@ -115,7 +125,6 @@
 #define SHIM_SPAWNER     "--spawner"
 #define SHIM_POD_FILE    "pod"
 #define SHIM_SOCKET_FILE "shim.sock"
-#define SHIM_PID_FILE    "shim.pid"
 
 #define SHIM_NAME_BYTES     256       /* a container's name: 63 in Kubernetes */
 #define SHIM_CONTAINERS_MAX 64        /* of one pod, init containers included */

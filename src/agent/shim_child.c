@@ -169,12 +169,14 @@ static int set_terminal(int report_fd, char words[static 256])
     return report_send(report_fd, &report, master) ? shim_fail(words, "send", name) : 0;
 }
 
+/* The shim's own: exec puts the others back by itself, and what the shim's parent ignored was put
+ * back when the shim began. */
 static void reset_signals(void)
 {
     sigset_t none;
     sigemptyset(&none);
-    for (int i = 1; i < 32; i++)
-        (void)signal(i, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGHUP, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

@@ -112,28 +112,38 @@ static bool has_option(const char *options, const char *word)
     return false;
 }
 
-/* A bind keeps its source's flags; read-only, nosuid and nodev need a second call. */
-static int restrict_mount(const char *target, const char *options)
+/* A bind keeps its source's flags and gets those the options name. */
+static int restrict_tree(int tree, const char *options)
 {
-    unsigned long flags = MS_REMOUNT | MS_BIND;
-    flags |= has_option(options, "ro") ? MS_RDONLY : 0UL;
-    flags |= has_option(options, "nosuid") ? MS_NOSUID : 0UL;
-    flags |= has_option(options, "nodev") ? MS_NODEV : 0UL;
-    if (flags == (MS_REMOUNT | MS_BIND))
+    struct mount_attr attributes = {0};
+    attributes.attr_set |= has_option(options, "ro") ? MOUNT_ATTR_RDONLY : 0ULL;
+    attributes.attr_set |= has_option(options, "nosuid") ? MOUNT_ATTR_NOSUID : 0ULL;
+    attributes.attr_set |= has_option(options, "nodev") ? MOUNT_ATTR_NODEV : 0ULL;
+    if (!attributes.attr_set)
         return 0;
-    if (mount(NULL, target, NULL, flags, NULL) == 0)
-        return 0;
-    /* In a user namespace flags the source had are locked and must be repeated. */
-    flags |= MS_NOSUID | MS_NODEV;
-    if (mount(NULL, target, NULL, flags, NULL) == 0)
-        return 0;
-    return mount(NULL, target, NULL, flags | MS_NOEXEC, NULL) ? -errno : 0;
+    return (int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes,
+                        sizeof(attributes));
+}
+
+/* What source_fd is, mounted at target_fd: put together before it is seen. */
+static int bind_at(int source_fd, int target_fd, const char *options)
+{
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
+                     (has_option(options, "rec") ? AT_RECURSIVE : 0U);
+    int tree = (int)syscall(SYS_open_tree, source_fd, "", flags);
+    int r = tree < 0 || restrict_tree(tree, options) < 0 ||
+                    syscall(SYS_move_mount, tree, "", target_fd, "",
+                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+                ? -errno
+                : 0;
+    if (tree >= 0)
+        close(tree);
+    return r;
 }
 
 static int bind_over(struct root *root, int source_fd, const char *target, const char *options)
 {
     struct stat st;
-    char from[32], to[32];
     if (fstat(source_fd, &st) < 0)
         return shim_fail(root->words, "mount", target);
     int fd = S_ISDIR(st.st_mode) ? make_folder(root->fd, target) : make_file(root->fd, target);
@@ -141,23 +151,11 @@ static int bind_over(struct root *root, int source_fd, const char *target, const
         errno = -fd;
         return shim_fail(root->words, "make mount point", target);
     }
-    fd_path(from, source_fd);
-    fd_path(to, fd);
-    unsigned long flags = MS_BIND | (has_option(options, "rec") ? MS_REC : 0UL);
-    int r = mount(from, to, NULL, flags, NULL) ? shim_fail(root->words, "mount", target) : 0;
-    close(fd);
-    if (r)
-        return r;
-    /* The path now leads to the new mount: open it again to change its flags. */
-    fd = open_in(root->fd, target, O_PATH);
-    if (fd < 0)
-        return 0;
-    fd_path(to, fd);
-    r = restrict_mount(to, options);
+    int r = bind_at(source_fd, fd, options);
     close(fd);
     if (r) {
         errno = -r;
-        return shim_fail(root->words, "remount", target);
+        return shim_fail(root->words, "mount", target);
     }
     return 0;
 }
@@ -295,35 +293,52 @@ static int carry_mount(struct root *root, const char *path)
     struct statvfs fs;
     bool plain = S_ISDIR(st.st_mode) && !strpbrk(path, ",:\\") &&
                  !(statvfs(path, &fs) == 0 && fs.f_flag & ST_RDONLY);
-    bool layered = plain && overlay(root, path, to) == 0;
-    int r = layered || mount(path, to, NULL, MS_BIND, NULL) == 0 ? 0 : -errno;
-    close(fd);
-    if (r || layered)
-        return r;
-    fd = open_in(root->fd, path, O_PATH);
-    if (fd < 0)
-        return fd;
-    fd_path(to, fd);
-    r = restrict_mount(to, "ro,nosuid,nodev");
+    int r = 0;
+    if (!plain || overlay(root, path, to) < 0) {
+        int source = open(path, O_PATH | O_CLOEXEC);
+        r = source < 0 ? -errno : bind_at(source, fd, "ro,nosuid,nodev");
+        if (source >= 0)
+            close(source);
+    }
     close(fd);
     return r;
 }
 
-/* Mounts inside the pod's folder are the new root itself and memory volumes: not for carrying. */
-static int carry_mounts(struct root *root, const char *folder)
+/* The n-th word of a line, from 0, ended where it ends; NULL: it has fewer. */
+static char *word(char *line, unsigned n)
+{
+    while (n-- && line)
+        line = (line = strchr(line, ' ')) ? line + 1 : NULL;
+    if (line)
+        line[strcspn(line, " \n")] = '\0';
+    return line;
+}
+
+static bool is_masked(const struct records *spec, const char *path)
+{
+    struct record record;
+    for (size_t offset = 0; records_next(spec, &offset, &record);)
+        if (record_is(&record, "mask") && under(path, record.value))
+            return true;
+    return false;
+}
+
+/* Those inside the pod's folder are the new root itself and memory volumes: not for carrying. */
+static int carry_mounts(struct root *root, const struct records *spec, const char *folder)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     if (!file)
         return shim_fail(root->words, "open", "/proc/self/mountinfo");
-    char line[2 * PATH_BYTES], path[PATH_BYTES], type[64];
+    char line[2 * PATH_BYTES];
     int count = 0;
     while (fgets(line, sizeof(line), file) && count < MOUNTS_MAX) {
-        const char *dash = strstr(line, " - ");
-        if (!dash || sscanf(line, "%*s %*s %*s %*s %4095s", path) != 1 ||
-            sscanf(dash, " - %63s", type) != 1)
+        char *dash = strstr(line, " - ");
+        const char *type = dash ? word(dash, 2) : NULL;
+        char *path = type ? word(line, 4) : NULL;
+        if (!path)
             continue;
         unescape(path);
-        if (!carried(path, type) || under(path, folder))
+        if (!carried(path, type) || under(path, folder) || is_masked(spec, path))
             continue;
         count++;
         int r = carry_mount(root, path);
@@ -410,6 +425,7 @@ static int make_devices(struct root *root, const char *shm_options)
                                            {"/proc/self/fd/1", "stdout"},
                                            {"/proc/self/fd/2", "stderr"},
                                            {"pts/ptmx", "ptmx"}};
+    mode_t before = umask(0);
     int r = mount_in(root, "tmpfs", "/dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=4m");
     int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY) : -1;
     if (r == 0 && dev < 0)
@@ -419,10 +435,10 @@ static int make_devices(struct root *root, const char *shm_options)
         struct stat st;
         (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
         /* A node of our own is cheaper than a mount of the host's; only root may make one. */
-        if (stat(path, &st) < 0 || mknodat(dev, devices[i], S_IFCHR, st.st_rdev) < 0 ||
-            fchmodat(dev, devices[i], 0666, 0) < 0)
+        if (stat(path, &st) < 0 || mknodat(dev, devices[i], S_IFCHR | 0666, st.st_rdev) < 0)
             r = bind_path(root, path, path, "");
     }
+    (void)umask(before);
     for (size_t i = 0; r == 0 && i < sizeof(links) / sizeof(*links); i++)
         if (symlinkat(links[i][0], dev, links[i][1]) < 0)
             r = shim_fail(root->words, "symlink /dev/", links[i][1]);
@@ -572,22 +588,36 @@ static int make_records(struct root *root, const struct records *spec)
     return r;
 }
 
+/* Where the new root is put together: nobody but this process sees it there. */
+static int choose_target(const struct root *root,
+                         const struct records *spec,
+                         char target[static PATH_BYTES])
+{
+    const char *at = is_for_runtime(spec) ? NULL : records_get(spec, "root.at");
+    int n = at ? snprintf(target, PATH_BYTES, "%s", at)
+               : snprintf(target, PATH_BYTES, "%s.root", root->base);
+    if (n < 0 || n >= PATH_BYTES)
+        return -ENAMETOOLONG;
+    return at || mkdir(target, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
 static int make_root(struct root *root,
-                     const char *kind,
+                     const struct records *spec,
                      const char *folder,
                      char target[static PATH_BYTES])
 {
     char upper[PATH_BYTES + 16];
+    const char *kind = records_get(spec, "root");
     (void)snprintf(upper, sizeof(upper), "%s.upper", root->base);
-    int n = snprintf(target, PATH_BYTES, "%s.root", root->base);
-    if (n < 0 || n >= PATH_BYTES)
-        return -ENAMETOOLONG;
-    if ((mkdir(upper, 0700) < 0 && errno != EEXIST) || (mkdir(target, 0755) < 0 && errno != EEXIST))
+    int r = choose_target(root, spec, target);
+    if (r) {
+        errno = -r;
         return shim_fail(root->words, "mkdir", target);
+    }
     if (strcmp(kind, "bind") == 0)
         return bind_root(root, target);
     if (strcmp(kind, "overlay") == 0) {
-        int r = overlay(root, root->lower, target);
+        r = mkdir(upper, 0700) < 0 && errno != EEXIST ? -errno : overlay(root, root->lower, target);
         if (r) {
             errno = -r;
             return shim_fail(root->words, "overlay at", target);
@@ -599,7 +629,7 @@ static int make_root(struct root *root,
     if (root->fd < 0)
         return shim_fail(root->words, "open", target);
     return strcmp(kind, "overlay") == 0 && strcmp(root->lower, "/") == 0
-               ? carry_mounts(root, folder)
+               ? carry_mounts(root, spec, folder)
                : 0;
 }
 
@@ -619,8 +649,7 @@ static int prepare_for_runtime(char words[static 256])
 int mounts_make(const struct child_request *request, char words[static 256])
 {
     const struct records *spec = request->spec;
-    const char *kind = records_get(spec, "root");
-    if (!kind || !records_has(spec, "ns", "mount"))
+    if (!records_get(spec, "root") || !records_has(spec, "ns", "mount"))
         return 0;
     const char *lower = records_get(spec, "root.lower");
     struct root root = {.fd = -1,
@@ -634,7 +663,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
                    request->instance);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return shim_fail(words, "make private", "/");
-    int r = make_root(&root, kind, here, target);
+    int r = make_root(&root, spec, here, target);
     if (r == 0)
         r = make_kernel_mounts(&root, spec);
     if (r == 0)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 /* Bound to the pod, so it is of no use once the pod is gone; it is not renewed while it runs. */
+#define TOKEN_FOLDER  "serviceaccount" /* of the data folder */
 #define TOKEN_LIFE_MS ((int64_t)365 * 24 * 3600 * 1000)
 #define TOKEN_ASKED_S ((int64_t)24 * 3600) /* of another API server, which may give less */
 
@@ -33,6 +34,14 @@ static bool is_wanted(const struct pod *pod, const struct object *account)
     _cleanup_(arena_done) struct arena arena = {0};
     return json_bool_or(json_get(object_json(account, &arena), "automountServiceAccountToken"),
                         true);
+}
+
+void token_start(const struct agent *agent)
+{
+    char folder[PATH_MAX];
+    (void)snprintf(folder, sizeof(folder), "%s/" TOKEN_FOLDER, agent->options.data_dir);
+    files_remove(folder); /* the certificate may be another one now */
+    (void)files_make_folder(folder, 0700, NULL);
 }
 
 /* ---- tokens of another API server ---- */
@@ -121,21 +130,37 @@ bool token_sign(struct pod *pod, struct buf *ret)
     return true;
 }
 
-static int put(struct pod *pod, const char *name, struct str content, mode_t mode, struct err *err)
+static int put(struct pod *pod, const char *path, struct str content, struct err *err)
 {
     const struct machine *machine = &pod->agent->machine;
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof(path), "%s/serviceaccount/%s", pod->folder, name);
-    int r = files_write(path, content, mode, err);
+    int r = files_write(path, content, 0644, err);
     if (r == 0 && machine->root && chown(path, machine->uid, machine->gid) < 0)
         return err_set(err, -errno, "cannot give %s to the pod's user", path);
     return r;
 }
 
+/* What many pods have the same is one file with many names: `key` is its own. The pods see it
+ * read-only. */
+static int put_shared(struct pod *pod,
+                      const char *path,
+                      struct str key,
+                      struct str content,
+                      struct err *err)
+{
+    char shared[PATH_MAX];
+    (void)snprintf(shared, sizeof(shared), "%s/" TOKEN_FOLDER "/" STR_FMT,
+                   pod->agent->options.data_dir, STR_ARG(key));
+    if (link(shared, path) == 0 || errno == EEXIST)
+        return 0;
+    if (errno != ENOENT || put(pod, shared, content, NULL) || link(shared, path) < 0)
+        return put(pod, path, content, err); /* too many names, or no such thing here */
+    return 0;
+}
+
 int token_add(struct pod *pod, struct buf *records, struct err *err)
 {
     const struct object *account = account_of(pod);
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], path[PATH_MAX], key[300];
     _cleanup_(buf_done) struct buf token = {0};
     /* Another API server's admission has given the pod a volume for it. */
     if (pod->agent->options.token_requests)
@@ -143,10 +168,14 @@ int token_add(struct pod *pod, struct buf *records, struct err *err)
     if (!account || !is_wanted(pod, account) || !token_sign(pod, &token))
         return 0;
     (void)snprintf(folder, sizeof(folder), "%s/serviceaccount", pod->folder);
+    (void)snprintf(key, sizeof(key), "ns-" STR_FMT, STR_ARG(pod->ns));
     int r = files_make_folder(folder, 0755, err);
-    r = r ? r : put(pod, "token", buf_str(&token), 0644, err);
-    r = r ? r : put(pod, "ca.crt", pod->agent->options.ca, 0644, err);
-    r = r ? r : put(pod, "namespace", pod->ns, 0644, err);
+    (void)snprintf(path, sizeof(path), "%s/serviceaccount/token", pod->folder);
+    r = r ? r : put(pod, path, buf_str(&token), err);
+    (void)snprintf(path, sizeof(path), "%s/serviceaccount/ca.crt", pod->folder);
+    r = r ? r : put_shared(pod, path, STR("ca.crt"), pod->agent->options.ca, err);
+    (void)snprintf(path, sizeof(path), "%s/serviceaccount/namespace", pod->folder);
+    r = r ? r : put_shared(pod, path, str_from(key), pod->ns, err);
     if (r == 0)
         record_mount(records, &(struct record_mount){.type = "bind",
                                                      .source = str_from(folder),

@@ -23,7 +23,7 @@
 /* muster-shim POD_FOLDER: keeps one pod's containers; agent/shim.h says how it is spoken to.
  *
  * One thread, one poll(). Everything that must survive is in files before it is told: a spec is
- * read from its file, a start is a .run file, an end an .exit file. */
+ * read from its file, an end is an .exit file. */
 #define EXECS_MAX 64 /* exec sessions at a time */
 #define POLLS_MAX (3 + 2 * SHIM_CONTAINERS_MAX)
 
@@ -355,10 +355,6 @@ static void container_start(const char *name, unsigned instance)
     }
     c->pid = pid;
     shim.container_count++;
-    char text[64];
-    (void)snprintf(path, sizeof(path), "c/%s/%u.run", name, instance);
-    (void)snprintf(text, sizeof(text), "%d %lld\n", pid, (long long)c->started_ms);
-    (void)replace_file(path, text);
     TELL("started %s %u %d %lld", name, instance, pid, (long long)c->started_ms);
 }
 
@@ -636,25 +632,6 @@ static int sandbox(const struct records *pod)
     return 0;
 }
 
-static int write_pid_file(void)
-{
-    char text[512], out[64];
-    unsigned long long start = 0;
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *after_name = strrchr(text, ')'); /* field 22 of the line, 20 behind the name */
-    if (after_name)
-        (void)sscanf(after_name + 1,
-                     " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-                     "%*d %llu",
-                     &start);
-    (void)snprintf(out, sizeof(out), "%d %llu\n", getpid(), start);
-    return replace_file(SHIM_PID_FILE, out);
-}
-
 static int shim_init(const char *folder)
 {
     if (chdir(folder) < 0)
@@ -680,9 +657,8 @@ static int shim_init(const char *folder)
     shim.listen_fd = listen_at(SHIM_SOCKET_FILE);
     if (shim.listen_fd < 0)
         return shim.listen_fd;
-    r = write_pid_file();
     TELL("hello %d", SHIM_PROTOCOL);
-    return r;
+    return 0;
 }
 
 static void turn(void)
@@ -788,6 +764,8 @@ int main(int argc, char *argv[])
         printf("muster-shim %s, protocol %d\n", MUSTER_VERSION, SHIM_PROTOCOL);
         return 0;
     }
+    for (int i = 1; i < NSIG; i++)
+        (void)signal(i, SIG_DFL); /* containers ignore nothing that muster's parent ignored */
     if (argc >= 2 && strcmp(argv[1], SHIM_SPAWNER) == 0)
         return spawner(argc > 2 ? argv[2] : NULL, argv + (argc > 2 ? 3 : 2));
     if (argc != 2) {

@@ -1,6 +1,7 @@
 """Pods for tests of the node agent: short to write down, bound to a node by hand."""
 
 import json
+import os
 
 from harness import check, wait_for
 
@@ -68,3 +69,16 @@ def run_pod(m, name, command, expect="Succeeded", limit=30, **spec):
 def events(m, name):
     return [(e["reason"], e["message"]) for e in m.get("events")
             if e["involvedObject"].get("name") == name]
+
+
+def shims(m):
+    """Process ids of the shims of this muster's pods, by uid: each works in its pod's folder."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            folder, program = (os.readlink(f"/proc/{pid}/{link}") for link in ("cwd", "exe"))
+        except OSError:
+            continue
+        if os.path.dirname(folder) == os.path.join(m.data, "pods") and "muster-shim" in program:
+            found[os.path.basename(folder)] = int(pid)
+    return found

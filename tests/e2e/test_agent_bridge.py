@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from harness import Muster, Skip, check, run, wait_for
-from pods import apply, container, ended, logs, pod, run_pod, wait_phase, wait_ready
+from pods import apply, container, ended, logs, pod, run_pod, shims, wait_phase, wait_ready
 from test_agent_network import FETCH, rendezvous_and_reduce, service, web, who_am_i
 
 CLONE_NEWNET = 0x40000000
@@ -96,8 +96,7 @@ def test_a_shim_that_is_killed_leaves_no_interface():
         apply(m, pod("a", container("sleep 1000"), terminationGracePeriodSeconds=0))
         wait_phase(m, "a", "Running")
         uid = m.get("pod", "a")["metadata"]["uid"]
-        with open(os.path.join(m.data, "pods", uid, "shim.pid")) as f:
-            os.kill(int(f.read().split()[0]), 9)
+        os.kill(shims(m)[uid], 9)
         wait_phase(m, "a", "Failed")
         check(ended(m, "a")["exitCode"] == 137, str(ended(m, "a")))
         wait_for(lambda: len(ours()) == 1, "only the bridge to be left")

@@ -4,24 +4,11 @@ import os
 import signal
 
 from harness import Muster, check, wait_for
-from pods import apply, container, ended, logs, phase, pod, run_pod, status, wait_phase
+from pods import apply, container, ended, logs, phase, pod, run_pod, shims, status, wait_phase
 
 COUNT = 20
 TICK = ("import sys, time, os\nn = 0\nwhile not os.path.exists('/d/stop'):\n  print('tick', n, flush=True)\n"
         "  n += 1\n  time.sleep(0.05)\nsys.exit(7)")
-
-
-def shims(m):
-    """Process ids of the shims of this muster's pods."""
-    found = {}
-    folder = os.path.join(m.data, "pods")
-    for uid in os.listdir(folder):
-        try:
-            with open(os.path.join(folder, uid, "shim.pid")) as f:
-                found[uid] = int(f.read().split()[0])
-        except OSError:
-            pass
-    return found
 
 
 def test_twenty_pods_survive_kill_9_of_muster():
