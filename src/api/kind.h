@@ -122,6 +122,8 @@ struct kind_crd {
       "", true, true, true)                                                                        \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
+    X(schedulingshard, "kai.scheduler", "v1", "SchedulingShard", "schedulingshards",               \
+      "schedulingshard", "", "", false, true, true)                                                \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)

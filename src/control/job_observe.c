@@ -235,9 +235,11 @@ static struct job_member observe(const struct control_input *input,
         member.phase = JOB_POD_SUCCEEDED;
     else if (str_is(phase, "Failed"))
         member.phase = JOB_POD_FAILED;
-    if (condition_is_true(status, "DisruptionTarget"))
-        member.taken_for =
-            json_str(json_get(condition_find(status, "DisruptionTarget"), "message"));
+    if (condition_is_true(status, "DisruptionTarget")) {
+        const char *which =
+            condition_find(status, CONDITION_EVICTED) ? CONDITION_EVICTED : "DisruptionTarget";
+        member.taken_for = json_str(json_get(condition_find(status, which), "message"));
+    }
     member.ready = member.phase == JOB_POD_RUNNING && condition_is_true(status, "Ready");
     if (member.phase == JOB_POD_SUCCEEDED && was_stopped(pod, root)) {
         member.phase = JOB_POD_FAILED;

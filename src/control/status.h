@@ -17,6 +17,9 @@ struct condition {
     struct str message; /* a sentence; borrowed */
 };
 
+/* Of a pod that the scheduler has evicted: for whom, in words. */
+#define CONDITION_EVICTED "muster.dev/Evicted"
+
 /* Put `condition` into status.conditions (made when missing). lastTransitionTime moves only when
  * the condition's status does; reason and message always follow. */
 void condition_set(struct arena *arena,

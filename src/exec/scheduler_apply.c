@@ -337,6 +337,10 @@ static void mark_evicted(struct applier *applier,
     condition_set(&arena, status,
                   &(struct condition){"DisruptionTarget", "True", "PreemptionByScheduler", words},
                   now_ms);
+    /* Kubernetes' eviction puts its own words into that one. */
+    condition_set(&arena, status,
+                  &(struct condition){CONDITION_EVICTED, "True", "PreemptionByScheduler", words},
+                  now_ms);
     patch_status(applier, &kind_pod, pod->ns, pod->name, &arena, status);
 }
 

@@ -143,6 +143,8 @@ class Muster:
                      ["get", "events", "-A"]):
             done = self.kubectl(*argv, ok=False, limit=20)
             print(f"--- kubectl {' '.join(argv)}\n{done.stdout}{done.stderr}", file=sys.stderr)
+        if not os.path.exists(self.log):
+            return
         with open(self.log, errors="replace") as f:
             print("--- muster up\n" + "".join(f.readlines()[-60:]), file=sys.stderr)
 

@@ -81,7 +81,7 @@ def test_policies_and_deletion():
         create(m, "leader", "test $JOB_COMPLETION_INDEX = 0 || sleep 600",
                indexed + 'successPolicy: {rules: [{succeededIndexes: "0"}]}')
         m.kubectl("wait", "job/leader", "--for=condition=complete", "--timeout=60s", limit=90)
-        wait_for(lambda: status(m, "leader").get("active") == 0, "the other indexes to be ended")
+        wait_for(lambda: not status(m, "leader").get("active"), "the other indexes to be ended")
 
         create(m, "gone", "sleep 600", "parallelism: 2")
         wait_for(lambda: status(m, "gone").get("ready") == 2, "the job to run")

@@ -96,6 +96,8 @@ class Cluster(harness.Muster):
         self.start_nodes()
         for i in range(self.operator_count):
             self.start_operator(i)
+        if not self.operator_count:
+            return
         wait_for(lambda: self.leader(), "an operator to lead", self.start_limit)
         wait_for(lambda: self.leader().ready(), "the operator to be ready", self.start_limit)
 

@@ -9,6 +9,7 @@ process is ended by its pid. Run as a program it stays up until SIGINT or SIGTER
 """
 
 import base64
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import Failure, Skip, free_port, run, wait_for  # noqa: E402
+
+
+# Whom the operator is to the API server (deploy/rbac).
+ACCOUNT = "system:serviceaccount:muster-system:muster-operator"
 
 
 def binaries(*programs):
@@ -149,6 +154,7 @@ class ControlPlane:
         self.apiserver_flags, self.etcd_flags = list(apiserver_flags), list(etcd_flags)
         self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
         self.server = f"https://127.0.0.1:{self.port}"
+        self.audit_log = os.path.join(self.folder, "audit.log")
         self.etcd = self.apiserver = self.manager = self.kube_scheduler = None
 
     def __enter__(self):
@@ -197,6 +203,29 @@ class ControlPlane:
             "--initial-cluster", f"e0={peer}", "--unsafe-no-fsync", *self.etcd_flags,
             env=dict(os.environ, ETCD_UNSUPPORTED_ARCH="arm64"))
 
+    def audit_policy(self):
+        """What the operator asked, when it runs as its own account, and what it was told."""
+        path = os.path.join(self.folder, "audit.yaml")
+        with open(path, "w") as f:
+            f.write(f"""apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  users: ["{ACCOUNT}"]
+- level: None
+""")
+        return path
+
+    def refusals(self, since=0):
+        """(refused requests of the operator behind byte `since` of the audit log, where the log ends now)"""
+        with open(self.audit_log, "rb") as f:
+            f.seek(since)
+            data = f.read()
+        whole = data[:data.rfind(b"\n") + 1]
+        events = [json.loads(line) for line in whole.splitlines()]
+        return [e for e in events if e.get("responseStatus", {}).get("code") == 403], since + len(whole)
+
     def start_apiserver(self):
         p = self.certs.path
         self.apiserver = self._process(
@@ -208,7 +237,9 @@ class ControlPlane:
             f"--service-account-signing-key-file={p('sa.key')}",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             f"--service-cluster-ip-range={self.services}0/{17 if self.network else 16}", "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+            # As OpenShift does: who names an owner that blocks deletion must have a right to the owner.
+            "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement", "--allow-privileged=true",
+            f"--audit-policy-file={self.audit_policy()}", f"--audit-log-path={self.audit_log}",
             f"--kubelet-client-certificate={p('kubelet-client.crt')}",
             f"--kubelet-client-key={p('kubelet-client.key')}",
             *([] if self.network else [f"--kubelet-certificate-authority={p('ca.crt')}"]),
@@ -223,11 +254,17 @@ class ControlPlane:
             *self.apiserver_flags)
         wait_for(lambda: self.apiserver.check() and self.ready(), "kube-apiserver to be ready", 60)
 
-    def ready(self):
+    def request(self, method, path, body=None):
+        """One request of the administrator, without a kubectl; the answer as text."""
         context = ssl.create_default_context(cafile=self.certs.path("ca.crt"))
         context.load_cert_chain(self.certs.path("admin.crt"), self.certs.path("admin.key"))
-        with urllib.request.urlopen(self.server + "/readyz", context=context, timeout=5) as answer:
-            return answer.read() == b"ok"
+        asked = urllib.request.Request(self.server + path, method=method, data=json.dumps(body).encode() if body else None,
+                                       headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, context=context, timeout=15) as answer:
+            return answer.read().decode()
+
+    def ready(self):
+        return self.request("GET", "/readyz") == "ok"
 
     def start_manager(self):
         kubeconfig = self.certs.path("manager.kubeconfig")

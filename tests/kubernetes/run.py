@@ -128,8 +128,7 @@ def run_all(names, folders, jobs):
             output, result = worker.run(name)
             with lock:
                 results[name] = result
-                lines = output.splitlines()
-                print("\n".join(lines if result == "FAILED" else lines[-1:]), flush=True)
+                print(output, end="", flush=True)
         worker.stop()
     threads = [threading.Thread(target=work) for _ in range(min(jobs, len(left)) or 1)]
     for thread in threads:
