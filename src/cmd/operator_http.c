@@ -1,5 +1,3 @@
-#include "api/kind.h"
-#include "api/object.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -8,7 +6,6 @@
 #include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
-#include "sched/sched.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,61 +42,6 @@ static void metric(struct buf *buf,
              value);
 }
 
-/* QUEUE_METRICS(X): KAI's names, one line a queue. X(name, help, value of struct sched_queue_view
- * v) */
-#define QUEUE_METRICS(X)                                                                           \
-    X("kai_queue_deserved_gpus", "GPU quota of the queue", v.quota[SCHED_GPU])                     \
-    X("kai_queue_quota_cpu_cores", "CPU quota of the queue", v.quota[SCHED_CPU] / 1000)            \
-    X("kai_queue_quota_memory_bytes", "Memory quota of the queue", v.quota[SCHED_MEMORY])          \
-    X("kai_queue_allocated_gpus", "GPUs in use by the queue", v.allocated[SCHED_GPU])              \
-    X("kai_queue_allocated_cpu_cores", "CPUs in use by the queue", v.allocated[SCHED_CPU] / 1000)  \
-    X("kai_queue_allocated_memory_bytes", "Memory in use by the queue", v.allocated[SCHED_MEMORY]) \
-    X("kai_queue_fair_share_gpu", "GPUs the queue may have now", v.fair_share[SCHED_GPU])          \
-    X("kai_queue_fair_share_cpu_cores", "CPUs the queue may have now",                             \
-      v.fair_share[SCHED_CPU] / 1000)                                                              \
-    X("muster_queue_requested_gpus", "GPUs asked for by the queue, waiting ones included",         \
-      v.requested[SCHED_GPU])
-
-static void write_queue_metric(struct buf *buf,
-                               const struct
-                               operator* op,
-                               size_t which,
-                               const char *name,
-                               const char *help)
-{
-    const struct sched *core = scheduler_core(op->scheduler);
-    const struct object *queue;
-    size_t cursor = 0;
-
-    buf_addf(buf, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-    while ((queue = kube_known(op->kube, &kind_queue, &cursor))) {
-        struct sched_queue_view v;
-
-        if (!sched_queue_view(core, queue->name, &v))
-            continue;
-#define QUEUE_VALUE(metric_name, metric_help, value) (value),
-        const double values[] = {QUEUE_METRICS(QUEUE_VALUE)};
-#undef QUEUE_VALUE
-        buf_addf(buf, "%s{queue_name=\"" STR_FMT "\"} %.15g\n", name, STR_ARG(queue->name),
-                 values[which]);
-    }
-}
-
-static void write_scheduler_metrics(struct buf *buf, const struct operator* op)
-{
-    struct sched_counts counts;
-    size_t which = 0;
-
-    sched_count(scheduler_core(op->scheduler), &counts);
-    metric(buf, "muster_scheduler_nodes", "gauge", "Nodes the scheduler knows", counts.nodes);
-    metric(buf, "muster_scheduler_pods", "gauge", "Pods the scheduler knows", counts.pods);
-    metric(buf, "muster_scheduler_groups", "gauge", "Pod groups it knows", counts.groups);
-    metric(buf, "muster_scheduler_queues", "gauge", "Queues it knows", counts.queues);
-#define QUEUE_LINES(name, help, value) write_queue_metric(buf, op, which++, name, help);
-    QUEUE_METRICS(QUEUE_LINES)
-#undef QUEUE_LINES
-}
-
 static void write_metrics(struct buf *buf, const struct operator* op)
 {
     struct kube_stats stats;
@@ -111,7 +53,7 @@ static void write_metrics(struct buf *buf, const struct operator* op)
 #undef METRIC
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
     if (op->scheduler)
-        write_scheduler_metrics(buf, op);
+        scheduler_metrics(op->scheduler, buf);
     if (op->runner)
         runner_write_metrics(op->runner, buf);
 }

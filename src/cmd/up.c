@@ -234,6 +234,14 @@ static int start_control(struct up *up, struct err *err)
     return r;
 }
 
+static void write_metrics(void *user, struct buf *text)
+{
+    const struct up *up = user;
+
+    scheduler_metrics(up->scheduler, text);
+    runner_write_metrics(up->runner, text);
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -260,6 +268,8 @@ static int start(struct up *up, struct err *err)
     if (r < 0)
         return r;
     r = start_control(up, err);
+    if (r == 0)
+        server_set_metrics(up->server, write_metrics, up);
     if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
     if (r == 0) {

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "exec/scheduler_apply.h"
+#include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
 #include "exec/scheduler_shards.h"
@@ -58,6 +59,7 @@ struct scheduler {
     int64_t shards_ms; /* when the shards want a turn */
     int64_t wake_ms;   /* what the core asked for; 0: nothing */
     int64_t rested_ms; /* no cycle before this: the last one was long */
+    struct scheduler_stats stats;
     uint32_t failures; /* writes of plans that failed in a row */
     int64_t not_before_ms;
 };
@@ -134,8 +136,13 @@ static void on_written(void *user, const struct applier_outcome *outcome)
 
     if (!outcome->code) {
         scheduler->failures = 0;
+        if (!outcome->evict)
+            scheduler_stats_bound(&scheduler->stats, outcome->pod_count,
+                                  clock_of(scheduler) - outcome->planned_ms);
         return;
     }
+    if (!outcome->evict)
+        scheduler->stats.bind_failures += outcome->pod_count;
     for (size_t i = 0; i < outcome->pod_count; i++) {
         const struct sched_pod_ref *pod = &outcome->pods[i];
 
@@ -170,6 +177,13 @@ static bool may_bind(void *user, struct str ns, struct str group)
         queue = object ? json_str_at(object_json(object, &arena), "spec.parentQueue") : STR_NONE;
     }
     return true;
+}
+
+static bool is_promised(void *user, struct str ns, struct str pod, struct str *ret_node)
+{
+    const struct scheduler *scheduler = user;
+
+    return sched_promised(scheduler->core, ns, pod, ret_node);
 }
 
 static bool keeps_starts(void *user)
@@ -255,6 +269,7 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
+    scheduler_stats_plan(&scheduler->stats, &plan, took_ms);
     applier_apply(scheduler->applier, &plan, now_ms);
     reporter_apply(scheduler->reporter, &plan, now_ms);
     report_queues(scheduler, &plan, now_ms);
@@ -290,6 +305,7 @@ int scheduler_start(uv_loop_t *loop,
                                                                .done = on_written,
                                                                .may_bind = may_bind,
                                                                .keeps_starts = keeps_starts,
+                                                               .is_promised = is_promised,
                                                                .ready = on_ready,
                                                                .user = scheduler});
     scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
@@ -327,6 +343,11 @@ int scheduler_start(uv_loop_t *loop,
     }
     *ret = scheduler;
     return 0;
+}
+
+void scheduler_metrics(const struct scheduler *scheduler, struct buf *buf)
+{
+    scheduler_metrics_write(buf, scheduler->core, scheduler->cache, &scheduler->stats);
 }
 
 const struct sched *scheduler_core(const struct scheduler *scheduler)

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 struct api;
+struct buf;
 struct err;
 struct log;
 struct sched;
@@ -45,5 +46,7 @@ int scheduler_start(uv_loop_t *loop,
 int64_t scheduler_turn(struct scheduler *scheduler);
 /* The core, to look at (queue shares, node views). */
 const struct sched *scheduler_core(const struct scheduler *scheduler);
+/* What it tells Prometheus, added to `buf` as text. */
+void scheduler_metrics(const struct scheduler *scheduler, struct buf *buf);
 /* NULL is fine. Calls under way are not waited for. */
 void scheduler_stop(struct scheduler *scheduler);

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct applier {
     struct applier_options options;
@@ -29,6 +31,15 @@ struct applier {
     VEC(struct call *) held;    /* binds that wait for evictions */
     size_t evictions;           /* under way */
     struct event_budget events; /* about single pods: a crowd is told by its groups */
+    struct map nominated;       /* pods that may have a nominated node: struct nomination */
+    bool looked;                /* for those that an earlier process nominated */
+};
+
+struct nomination {
+    uint64_t told; /* which node the pod was told last, as node_hash() */
+    size_t ns_len;
+    size_t len;
+    char key[]; /* "namespace/pod" */
 };
 
 /* A write under way. Owns copies of what it names. */
@@ -139,7 +150,8 @@ static void call_done(struct call *call, int code)
     options->done(options->user, &(struct applier_outcome){.code = code,
                                                            .evict = call->evict,
                                                            .pods = call->pods,
-                                                           .pod_count = call->pod_count});
+                                                           .pod_count = call->pod_count,
+                                                           .planned_ms = call->now_ms});
 }
 
 static void on_bound(void *user, const struct api_result *result)
@@ -375,20 +387,84 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
     }
 }
 
+/* The hash of a node's name; 0: none. */
+static uint64_t node_hash(struct str node)
+{
+    return node.len ? str_hash(node, 1) | 1 : 0;
+}
+
+static void remember(struct applier *applier, struct str ns, struct str name, struct str node)
+{
+    size_t len = ns.len + 1 + name.len;
+    struct nomination *nomination = mem_alloc(sizeof(*nomination) + len);
+
+    *nomination = (struct nomination){.told = node_hash(node), .ns_len = ns.len, .len = len};
+    memcpy(nomination->key, ns.p, ns.len);
+    nomination->key[ns.len] = '/';
+    memcpy(nomination->key + ns.len + 1, name.p, name.len);
+    struct str key = {nomination->key, len};
+    if (applier->nominated.count >= APPLIER_NOMINATED_MAX || map_get(&applier->nominated, key))
+        mem_free(nomination);
+    else
+        map_set(&applier->nominated, key, nomination);
+}
+
+/* What an earlier process nominated. */
+static void remember_earlier(struct applier *applier)
+{
+    const struct object *pod;
+    size_t cursor = 0;
+
+    while ((pod = cache_next(applier->options.cache, &kind_pod, STR(""), &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str node = STR_NONE;
+
+        /* Few pods have one: parsing them all would cost more than looking for the word. */
+        if (str_contains(pod->raw, STR("\"nominatedNodeName\"")))
+            node = json_str_at(object_json(pod, &arena), "status.nominatedNodeName");
+        if (node.len)
+            remember(applier, pod->ns, pod->name, node);
+    }
+}
+
+/* Says on the pod where it will go; an empty node: nowhere yet. */
+static void nominate(struct applier *applier, struct nomination *nomination, struct str node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str ns = {nomination->key, nomination->ns_len};
+    struct str name = {nomination->key + ns.len + 1, nomination->len - ns.len - 1};
+    const struct object *pod = cache_get(applier->options.cache, &kind_pod, ns, name);
+    struct json *status = json_new_object(&arena);
+
+    if (nomination->told == node_hash(node) || !pod || pod->deleted_ms)
+        return;
+    nomination->told = node_hash(node);
+    json_set(status, STR("nominatedNodeName"),
+             node.len ? json_new_str(&arena, node) : json_new_null(&arena));
+    patch_status(applier, &kind_pod, ns, name, &arena, status);
+}
+
 static void apply_nominations(struct applier *applier, const struct sched_plan *plan)
 {
-    for (size_t i = 0; i < plan->nominate_count; i++) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct sched_nominate *nominate = &plan->nominates[i];
-        const struct object *pod =
-            cache_get(applier->options.cache, &kind_pod, nominate->pod.ns, nominate->pod.name);
+    const struct applier_options *options = &applier->options;
 
-        if (!pod || str_eq(json_str_at(object_json(pod, &arena), "status.nominatedNodeName"),
-                           nominate->node))
+    if (!applier->looked)
+        remember_earlier(applier);
+    applier->looked = true;
+    for (size_t i = 0; i < plan->nominate_count; i++)
+        remember(applier, plan->nominates[i].pod.ns, plan->nominates[i].pod.name, STR(""));
+    MAP_FOREACH(&applier->nominated, entry) {
+        struct nomination *nomination = entry->value;
+        struct str ns = {nomination->key, nomination->ns_len};
+        struct str name = {nomination->key + ns.len + 1, nomination->len - ns.len - 1};
+        struct str node = STR("");
+        bool promised = options->is_promised(options->user, ns, name, &node);
+
+        nominate(applier, nomination, node);
+        if (promised)
             continue;
-        struct json *status = json_new_object(&arena);
-        json_add_str(&arena, status, "nominatedNodeName", nominate->node);
-        patch_status(applier, &kind_pod, nominate->pod.ns, nominate->pod.name, &arena, status);
+        map_remove(&applier->nominated, entry->key);
+        mem_free(nomination);
     }
 }
 
@@ -452,5 +528,8 @@ void applier_free(struct applier *applier)
     for (size_t i = 0; i < applier->held.count; i++)
         call_free(applier->held.items[i]);
     VEC_DONE(&applier->held);
+    MAP_FOREACH(&applier->nominated, entry)
+        mem_free(entry->value);
+    map_done(&applier->nominated);
     mem_free(applier);
 }

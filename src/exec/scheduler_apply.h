@@ -13,6 +13,10 @@ struct cache;
  * nominations and what pod groups remember. */
 struct applier;
 
+/* Pods that may still carry a status.nominatedNodeName of ours: after each plan those that are no
+ * longer promised that node lose it. More of them at once than this are not kept up with. */
+#define APPLIER_NOMINATED_MAX 100000
+
 #define APPLIER_COMPONENT "muster-scheduler" /* source of events */
 
 /* A bind (of a whole gang) or an eviction came back. */
@@ -21,6 +25,7 @@ struct applier_outcome {
     bool evict;
     const struct sched_pod_ref *pods;
     size_t pod_count;
+    int64_t planned_ms; /* when it was decided */
 };
 
 struct applier_options {
@@ -29,6 +34,8 @@ struct applier_options {
     void (*done)(void *user, const struct applier_outcome *outcome);
     /* Asked about a gang whose binds waited for evictions: does it still fit into its queue? */
     bool (*may_bind)(void *user, struct str ns, struct str group);
+    /* Whether a pod is promised room on a node, and which. */
+    bool (*is_promised)(void *user, struct str ns, struct str pod, struct str *ret_node);
     /* Nothing waits any more: applier_is_waiting() has become false. */
     void (*ready)(void *user);
     /* Whether a minimum run time is set anywhere: then the moment a gang starts is written down. */

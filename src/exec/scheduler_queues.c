@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/status.h"
@@ -41,67 +42,43 @@ static struct str amount(struct arena *arena, enum sched_resource resource, doub
     return quantity_text(arena, (struct quantity){exact, QUANTITY_DECIMAL});
 }
 
-static void write_amounts(struct arena *arena,
-                          struct json *status,
-                          const char *key,
-                          const double values[static SCHED_RESOURCES])
+void scheduler_amounts(struct arena *arena,
+                       struct json *to,
+                       const char *key,
+                       const double values[static SCHED_RESOURCES])
 {
     static const char *const names[SCHED_RESOURCES] = {
         [SCHED_CPU] = "cpu", [SCHED_MEMORY] = "memory", [SCHED_GPU] = "nvidia.com/gpu"};
-    struct json *list = json_add_object(arena, status, key);
+    struct json *list = json_add_object(arena, to, key);
 
     for (size_t i = 0; i < SCHED_RESOURCES; i++)
         json_add_str(arena, list, names[i], amount(arena, (enum sched_resource)i, values[i]));
 }
 
-static struct str parent_of(const struct cache *cache, struct str name, struct arena *arena)
-{
-    const struct object *queue = cache_get(cache, &kind_queue, STR(""), name);
+/* A queue while it is reported. */
+struct entry {
+    const struct object *queue;
+    struct str parent;
+    int64_t pending; /* groups below it that wait */
+    struct json *children;
+};
 
-    return queue ? json_str_at(object_json(queue, arena), "spec.parentQueue") : STR_NONE;
-}
-
-static bool is_below(const struct cache *cache,
-                     struct str queue,
-                     struct str above,
-                     struct arena *arena)
-{
-    for (size_t i = 0; queue.len && i < DEPTH_MAX; i++) {
-        if (str_eq(queue, above))
-            return true;
-        queue = parent_of(cache, queue, arena);
-    }
-    return false;
-}
-
-static void report(struct api *api,
-                   const struct cache *cache,
-                   const struct sched *core,
-                   const struct sched_plan *plan,
-                   const struct object *queue)
+static void report(struct api *api, const struct sched *core, const struct entry *entry)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *queue = entry->queue;
     const struct json *before = json_get(object_json(queue, &arena), "status");
     struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
-    struct json *children = json_new_array(&arena);
     struct sched_queue_view view;
-    const struct object *other;
-    size_t cursor = 0;
-    int64_t pending = 0;
 
     if (!sched_queue_view(core, queue->name, &view))
         return;
-    while ((other = cache_next(cache, &kind_queue, STR(""), &cursor)))
-        if (str_eq(parent_of(cache, other->name, &arena), queue->name))
-            json_push(children, json_new_str(&arena, other->name));
-    for (size_t i = 0; i < plan->waiting_count; i++)
-        pending += is_below(cache, plan->waiting[i].queue, queue->name, &arena);
-    write_amounts(&arena, after, "allocated", view.allocated);
-    write_amounts(&arena, after, "allocatedNonPreemptible", view.allocated_non_preemptible);
-    write_amounts(&arena, after, "requested", view.requested);
-    write_amounts(&arena, after, "fairShare", view.fair_share);
-    json_set(after, STR("childQueues"), children);
-    json_add_i64(&arena, after, "pendingGroups", pending);
+    scheduler_amounts(&arena, after, "allocated", view.allocated);
+    scheduler_amounts(&arena, after, "allocatedNonPreemptible", view.allocated_non_preemptible);
+    scheduler_amounts(&arena, after, "requested", view.requested);
+    scheduler_amounts(&arena, after, "fairShare", view.fair_share);
+    json_set(after, STR("childQueues"), json_clone(&arena, entry->children));
+    json_add_i64(&arena, after, "pendingGroups", entry->pending);
     struct json *patch = merge_diff(&arena, before, after);
     if (!patch)
         return;
@@ -118,14 +95,48 @@ static void report(struct api *api,
              ignore, NULL);
 }
 
+/* The queue that a group waits in, and what is above it. */
+static void count_waiting(const struct map *entries, struct str queue)
+{
+    for (size_t i = 0; queue.len && i < DEPTH_MAX; i++) {
+        struct entry *entry = map_get(entries, queue);
+
+        if (!entry)
+            return;
+        entry->pending++;
+        queue = entry->parent;
+    }
+}
+
 void scheduler_queues_report(struct api *api,
                              const struct cache *cache,
                              const struct sched *core,
                              const struct sched_plan *plan)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct map entries = {.seed = sched_config(core)->seed};
     const struct object *queue;
     size_t cursor = 0;
 
-    while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor)))
-        report(api, cache, core, plan, queue);
+    while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor))) {
+        struct entry *entry = ARENA_NEW(&arena, struct entry);
+
+        *entry =
+            (struct entry){.queue = queue,
+                           .parent = json_str_at(object_json(queue, &arena), "spec.parentQueue"),
+                           .children = json_new_array(&arena)};
+        map_set(&entries, queue->name, entry);
+    }
+    MAP_FOREACH(&entries, each) {
+        const struct entry *entry = each->value;
+        struct entry *parent = entry->parent.len ? map_get(&entries, entry->parent) : NULL;
+
+        if (parent)
+            json_push(parent->children, json_new_str(&arena, entry->queue->name));
+    }
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        count_waiting(&entries, plan->waiting[i].queue);
+    MAP_FOREACH(&entries, each)
+        report(api, core, each->value);
+    map_done(&entries);
 }

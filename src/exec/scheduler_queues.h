@@ -1,10 +1,14 @@
 #pragma once
 
+#include "sched/spec.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 struct api;
+struct arena;
 struct cache;
+struct json;
 struct sched;
 struct sched_plan;
 
@@ -17,3 +21,9 @@ void scheduler_queues_report(struct api *api,
                              const struct cache *cache,
                              const struct sched *core,
                              const struct sched_plan *plan);
+
+/* A resource list of amounts in the units of sched_queue_view; what is not limited is "-1". */
+void scheduler_amounts(struct arena *arena,
+                       struct json *to,
+                       const char *key,
+                       const double values[static SCHED_RESOURCES]);

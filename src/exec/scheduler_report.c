@@ -14,6 +14,7 @@
 #include "control/group.h"
 #include "control/status.h"
 #include "exec/event.h"
+#include "exec/scheduler_queues.h"
 #include "sched/sched.h"
 
 #include <stdbool.h>
@@ -358,6 +359,32 @@ static int64_t next_transition(const struct json *status)
     return most + 1;
 }
 
+/* Where a queue stands in the way KAI tells its numbers, and those of the group. */
+static void add_queue_details(struct arena *arena,
+                              struct json *reason,
+                              const struct sched_explanation *from)
+{
+    const struct sched_why *why = &from->why;
+    const double asked[SCHED_RESOURCES] = {[SCHED_CPU] = (double)why->request[SCHED_CPU],
+                                           [SCHED_MEMORY] = (double)why->request[SCHED_MEMORY],
+                                           [SCHED_GPU] = (double)why->request[SCHED_GPU] / 1000};
+    const double nothing[SCHED_RESOURCES] = {0};
+
+    if (why->reason != SCHED_REASON_OVER_LIMIT && why->reason != SCHED_REASON_OVER_QUOTA)
+        return;
+    struct json *details = json_make_path(arena, reason, "details.queueDetails");
+    json_add_str(arena, details, "name", from->numbers.name);
+    scheduler_amounts(arena, details, "queueRequestedResources", from->numbers.requested);
+    scheduler_amounts(arena, details, "queueDeservedResources", from->numbers.quota);
+    scheduler_amounts(arena, details, "queueAllocatedResources", from->numbers.allocated);
+    scheduler_amounts(arena, details, "queueAllocatedNonPreemptibleResources",
+                      from->numbers.allocated_non_preemptible);
+    scheduler_amounts(arena, details, "queueResourceLimits", from->numbers.limit);
+    scheduler_amounts(arena, details, "podGroupRequestedResources", asked);
+    scheduler_amounts(arena, details, "podGroupRequestedNonPreemptibleResources",
+                      from->preemptible ? nothing : asked);
+}
+
 static void mark_group(struct gang *gang,
                        const struct object *group,
                        const struct sched_waiting *waiting,
@@ -386,8 +413,10 @@ static void mark_group(struct gang *gang,
     json_add_str(&arena, reason, "message", waiting->message);
     struct sched_explanation explanation;
     if (sched_explain(gang->reporter->options.core, waiting->ns, waiting->group, &arena,
-                      &explanation))
+                      &explanation)) {
         json_set(status, STR("explanation"), sched_explanation_json(&arena, &explanation));
+        add_queue_details(&arena, reason, &explanation);
+    }
     patch_status(gang, &(struct target){&kind_podgroup, waiting->ns, waiting->group}, &arena,
                  status, now_ms);
 }

@@ -146,6 +146,7 @@ bool sched_explain(const struct sched *sched,
                                       .queue = str_dup(arena, name_text(group->queue_name)),
                                       .message = str_dup(arena, group->told->message),
                                       .why = group->told->why,
+                                      .preemptible = !group_fixed(group),
                                       .since_ms = group_waits_since(group)};
     (void)sched_queue_view(
         sched, group->told->queue.len ? group->told->queue : name_text(group->queue_name),

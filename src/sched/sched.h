@@ -369,6 +369,8 @@ struct sched_node_view {
     int64_t idle_gpus;      /* whole devices nobody uses */
     int64_t releasing_gpus; /* held by terminating pods and promised to nobody */
     int64_t gpus;
+    int64_t shared_gpus;       /* devices that pods have fractions of */
+    int64_t free_shares_milli; /* thousandths of GPUs that are free on those */
     size_t pod_count;
 };
 bool sched_node_view(const struct sched *sched, struct str name, struct sched_node_view *ret);
@@ -381,9 +383,16 @@ struct sched_queue_view {
     double allocated[SCHED_RESOURCES];  /* in the units of the API: devices, millicores, bytes */
     double allocated_non_preemptible[SCHED_RESOURCES];
     double requested[SCHED_RESOURCES];
-    bool orphan; /* its parent does not exist, or it is part of a cycle */
+    double usage[SCHED_RESOURCES]; /* over time, 0 to 1, where it is known */
+    bool orphan;                   /* its parent does not exist, or it is part of a cycle */
 };
 bool sched_queue_view(const struct sched *sched, struct str name, struct sched_queue_view *ret);
+
+/* Whether a pod waits for room on a node that others are about to leave; *ret_node is which. */
+bool sched_promised(const struct sched *sched,
+                    struct str ns,
+                    struct str name,
+                    struct str *ret_node);
 
 /* Everything about one waiting group, for whoever asks. */
 struct sched_explanation {
@@ -393,6 +402,7 @@ struct sched_explanation {
     struct str message;
     struct str change; /* the smallest change that would let it in, as a sentence */
     struct sched_why why;
+    bool preemptible;                /* what it lacks may use more than quota */
     struct sched_queue_view numbers; /* of the queue that stands in the way, else of its own */
     uint32_t place;                  /* in the line of its queue: 1 is next */
     uint32_t line;                   /* groups of the queue that wait */

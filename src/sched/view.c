@@ -24,6 +24,29 @@ bool sched_node_view(const struct sched *sched, struct str name, struct sched_no
         .gpus = node->total[RES_GPU],
         .pod_count = node->pods.count,
     };
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        const struct share *share = &node->shares[i];
+
+        if (!share->live || node->gpu_memory <= 0)
+            continue;
+        ret->shared_gpus++;
+        ret->free_shares_milli +=
+            (node->gpu_memory - share->allocated - share->releasing) * GPU_MILLI / node->gpu_memory;
+    }
+    return true;
+}
+
+bool sched_promised(const struct sched *sched, struct str ns, struct str name, struct str *ret_node)
+{
+    char text[KEY_BYTES];
+    const struct pod *pod =
+        ns.len + name.len + 2 < sizeof(text)
+            ? map_get(&sched->pods_by_key, sched_key(text, sizeof(text), ns, name))
+            : NULL;
+
+    if (!pod || pod->status != ST_PIPELINED)
+        return false;
+    *ret_node = pod->node->name;
     return true;
 }
 
@@ -41,6 +64,7 @@ bool sched_queue_view(const struct sched *sched, struct str name, struct sched_q
         ret->allocated[r] = queue_units(r, queue->allocated[r]);
         ret->allocated_non_preemptible[r] = queue_units(r, queue->fixed[r]);
         ret->requested[r] = queue_units(r, queue->allocated[r] + queue->asked[r]);
+        ret->usage[r] = queue->has_usage ? queue->usage[r] : queue->spec.usage[r];
     }
     return true;
 }

@@ -28,6 +28,8 @@ struct server {
     uv_loop_t *loop;
     struct api *api;
     struct podio *podio;
+    void (*metrics)(void *user, struct buf *text); /* NULL: none */
+    void *metrics_user;
     struct authz *authz;
     const struct log *log;
     bool kubelet;

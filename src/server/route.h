@@ -18,6 +18,7 @@ enum route_type {
     ROUTE_RESOURCE,
     ROUTE_ROOT,          /* / */
     ROUTE_HEALTH,        /* /healthz /livez /readyz and below */
+    ROUTE_METRICS,       /* /metrics */
     ROUTE_VERSION,       /* /version */
     ROUTE_API,           /* /api */
     ROUTE_APIS,          /* /apis */

@@ -17,6 +17,7 @@ TEST(route_of_a_path)
         {"/", ROUTE_ROOT, "", "", "", "", "", "", ""},
         {"/version/", ROUTE_VERSION, "", "", "", "", "", "", ""},
         {"/readyz", ROUTE_HEALTH, "", "", "", "", "", "", ""},
+        {"/metrics", ROUTE_METRICS, "", "", "", "", "", "", ""},
         {"/api", ROUTE_API, "", "", "", "", "", "", ""},
         {"/api/v1", ROUTE_GROUP_VERSION, "", "v1", "", "", "", "", ""},
         {"/apis", ROUTE_APIS, "", "", "", "", "", "", ""},

@@ -65,11 +65,25 @@ static void health(struct request *request)
     http_reply(request->x, 200, "text/plain; charset=utf-8", STR("ok"));
 }
 
+static void metrics(struct request *request)
+{
+    const struct server *server = request->server;
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (!server->metrics) {
+        request_not_found(request);
+        return;
+    }
+    server->metrics(server->metrics_user, &text);
+    http_reply(request->x, 200, "text/plain; version=0.0.4", buf_str(&text));
+}
+
 static void root(struct request *request)
 {
-    http_reply(request->x, 200, "application/json",
-               STR("{\"paths\":[\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/openapi/v2\","
-                   "\"/openapi/v3\",\"/readyz\",\"/version\"]}\n"));
+    http_reply(
+        request->x, 200, "application/json",
+        STR("{\"paths\":[\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/metrics\",\"/openapi/v2\","
+            "\"/openapi/v3\",\"/readyz\",\"/version\"]}\n"));
 }
 
 static void handle(void *user, struct http_exchange *x)
@@ -87,6 +101,7 @@ static void handle(void *user, struct http_exchange *x)
     case ROUTE_RESOURCE: resource_handle(request); break;
     case ROUTE_ROOT: root(request); break;
     case ROUTE_HEALTH: health(request); break;
+    case ROUTE_METRICS: metrics(request); break;
     case ROUTE_VERSION: version_get(request); break;
     case ROUTE_API: discovery_api(request); break;
     case ROUTE_APIS: discovery_apis(request); break;
@@ -135,6 +150,14 @@ int server_start(uv_loop_t *loop,
     server->authz = authz_new(api);
     *ret = server;
     return 0;
+}
+
+void server_set_metrics(struct server *server,
+                        void (*write)(void *user, struct buf *text),
+                        void *user)
+{
+    server->metrics = write;
+    server->metrics_user = user;
 }
 
 uint16_t server_port(const struct server *server)

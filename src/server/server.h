@@ -7,6 +7,7 @@
 #include <uv.h>
 
 struct api;
+struct buf;
 struct err;
 struct log;
 struct podio;
@@ -38,5 +39,10 @@ uint16_t server_port(const struct server *server);
 /* Logs, exec and proxy answer 503 until this is told, because the agent wants to know our port
  * first. NULL takes it away again: before the agent stops. */
 void server_set_podio(struct server *server, struct podio *podio);
+/* What GET /metrics answers, for the owner and whom a role lets see that path; until then there is
+ * no such path. `write` NULL takes it away again. */
+void server_set_metrics(struct server *server,
+                        void (*write)(void *user, struct buf *text),
+                        void *user);
 /* Ends every connection. NULL is fine. */
 void server_stop(struct server *server);
