@@ -111,7 +111,7 @@ static bool token_ask(struct pod *pod, const struct object *account, struct buf 
     return false;
 }
 
-bool token_sign(struct pod *pod, struct buf *ret)
+bool token_sign(struct pod *pod, struct str audience, struct buf *ret)
 {
     const struct object *account = account_of(pod);
     if (account && pod->agent->options.token_requests)
@@ -123,6 +123,7 @@ bool token_sign(struct pod *pod, struct buf *ret)
              &(struct jwt){.ns = pod->ns,
                            .account = account->name,
                            .account_uid = account->uid,
+                           .audience = audience,
                            .pod = pod->name,
                            .pod_uid = pod->uid,
                            .issued_ms = now_ms,
@@ -165,7 +166,7 @@ int token_add(struct pod *pod, struct buf *records, struct err *err)
     /* Another API server's admission has given the pod a volume for it. */
     if (pod->agent->options.token_requests)
         return 0;
-    if (!account || !is_wanted(pod, account) || !token_sign(pod, &token))
+    if (!account || !is_wanted(pod, account) || !token_sign(pod, STR_NONE, &token))
         return 0;
     (void)snprintf(folder, sizeof(folder), "%s/serviceaccount", pod->folder);
     (void)snprintf(key, sizeof(key), "ns-" STR_FMT, STR_ARG(pod->ns));

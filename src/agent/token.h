@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stdbool.h>
 
 struct agent;
@@ -16,4 +18,4 @@ void token_start(const struct agent *agent);
  * Nothing is added for a pod that does not want them, or whose ServiceAccount does not exist. */
 int token_add(struct pod *pod, struct buf *records, struct err *err);
 /* The token alone, bound to the pod; false when there is none to give. */
-bool token_sign(struct pod *pod, struct buf *ret);
+bool token_sign(struct pod *pod, struct str audience, struct buf *ret);

@@ -142,12 +142,12 @@ static int put_fields(const struct content *content, const struct json *items, s
     return 0;
 }
 
-static int put_token(const struct content *content, struct str path, struct err *err)
+static int put_token(const struct content *content, const struct json *part, struct err *err)
 {
     _cleanup_(buf_done) struct buf token = {0};
-    if (!token_sign(content->pod, &token))
+    if (!token_sign(content->pod, json_str(json_get(part, "audience")), &token))
         return err_set(err, -EAGAIN, "the token of its serviceaccount is not there yet");
-    return put_file(content, path, buf_str(&token), 0600, err);
+    return put_file(content, json_str(json_get(part, "path")), buf_str(&token), 0600, err);
 }
 
 static int put_projected(const struct content *content, const struct json *sources, struct err *err)
@@ -162,7 +162,7 @@ static int put_projected(const struct content *content, const struct json *sourc
         else if ((part = json_get(source, "downwardAPI")))
             r = put_fields(content, json_get(part, "items"), err);
         else if ((part = json_get(source, "serviceAccountToken")))
-            r = put_token(content, json_str(json_get(part, "path")), err);
+            r = put_token(content, part, err);
         if (r)
             return r;
     }

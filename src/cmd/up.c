@@ -219,6 +219,10 @@ static int start_control(struct up *up, struct err *err)
     struct sched_config sched;
     int r = scheduling_config(&up->values->scheduling, &sched, &options.config, err);
 
+    /* The API server itself; the agent tells pods where that is. */
+    options.config.trainer_url =
+        STR("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)");
+    options.config.trainer_ca = up->dir.ca;
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
     VEC_PUSH(up->arena, &without, NULL);

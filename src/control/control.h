@@ -35,7 +35,11 @@ struct control_config {
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */
     struct str cluster_domain;  /* cluster.local */
-    struct str launcher_image;  /* on a cluster: where pods get muster-launch from (launcher.h) */
+    /* Where trainings tell their progress, https://HOST:PORT as pods see it, and the certificate of
+     * who signed it; empty: nowhere (trainjob_progress.c). */
+    struct str trainer_url;
+    struct str trainer_ca;
+    struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 
 struct control_input {

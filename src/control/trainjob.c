@@ -169,8 +169,11 @@ static void say_refused(struct train *t, struct str words)
 
 static void keep_set(struct train *t, const struct json *runtime)
 {
-    struct trainjob_build build = {
-        .arena = t->arena, .object = t->object, .tree = t->tree, .spec = &t->spec};
+    struct trainjob_build build = {.arena = t->arena,
+                                   .config = t->input->config,
+                                   .object = t->object,
+                                   .tree = t->tree,
+                                   .spec = &t->spec};
     struct err err = {0};
 
     if (trainjob_build(&build, runtime, &err) < 0) {
@@ -184,6 +187,8 @@ static void keep_set(struct train *t, const struct json *runtime)
     struct str name = json_str_at(build.hostfile, "metadata.name");
     if (build.hostfile && !cache_get(t->input->cache, &kind_configmap, t->object->ns, name))
         action_create(t->actions, &kind_configmap, build.hostfile);
+    if (build.certificate)
+        action_create(t->actions, &kind_configmap, build.certificate);
     if (build.keys)
         action_create_ssh_keys(t->actions, build.keys);
     action_create(t->actions, &kind_jobset, build.body);

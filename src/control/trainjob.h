@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arena;
+struct control_config;
 struct decode_table;
 struct err;
 struct json;
@@ -18,7 +19,8 @@ struct object;
  * a ConfigMap when the job is first seen, so that changing or deleting it later disturbs nobody.
  * The files: trainjob.c the controller and the status, trainjob_build.c the JobSet, trainjob_ml.c
  * what each framework needs,
- * trainjob_tune.c the command of torchtune. */
+ * trainjob_tune.c the command of torchtune, trainjob_progress.c how a training tells where it is.
+ */
 #define TRAINJOB_STEP     "trainer.kubeflow.org/trainjob-ancestor-step" /* label of Job templates */
 #define TRAINJOB_MANAGER  "trainer.kubeflow.org/trainjob-controller"
 #define TRAINJOB_PORT     29500
@@ -112,6 +114,7 @@ void trainjob_runtime_read(const struct json *spec,
 /* A JobSet in the making. */
 struct trainjob_build {
     struct arena *arena;
+    const struct control_config *config;
     const struct object *object;
     const struct json *tree; /* of the TrainJob */
     const struct trainjob_spec *spec;
@@ -120,6 +123,7 @@ struct trainjob_build {
     struct json *parts;            /* its spec.replicatedJobs */
     int64_t nodes;                 /* pods of the trainer */
     struct json *hostfile;         /* MPI: a ConfigMap to make before the JobSet; or NULL */
+    struct json *certificate;      /* a ConfigMap to make before the JobSet; or NULL */
     struct json *keys;             /* MPI: a Secret whose contents are to be generated; or NULL */
     const struct json *runtime_command; /* of the trainer, where the job has one of its own */
 };
@@ -144,6 +148,8 @@ int64_t trainjob_count(const struct json *part); /* pods of one Job */
 int trainjob_apply_policy(struct trainjob_build *build, struct err *err);
 /* Set a variable, replacing one of that name. */
 void trainjob_env(struct arena *arena, struct json *container, const char *name, struct str value);
+/* Lets the trainer tell its progress, where there is a server for that. */
+void trainjob_progress(struct trainjob_build *build, struct json *part);
 /* Whether a trainer's command is `tune run`, and that command completed. -EINVAL when the runtime's
  * name does not say what to train. */
 bool trainjob_is_tune(const struct json *command);

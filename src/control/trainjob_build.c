@@ -460,6 +460,7 @@ int trainjob_build(struct trainjob_build *build, const struct json *runtime, str
     if (r < 0)
         return r;
     add_labels(build);
+    trainjob_progress(build, trainjob_step(build, "trainer"));
     json_add_bool(build->arena, json_get(build->body, "spec"), "suspend", build->spec->suspend);
     return 0;
 }

@@ -23,9 +23,9 @@ static bool mac_of(struct str key, struct str text, unsigned char mac[static MAC
 
 static void write_claims(struct buf *buf, const struct jwt *jwt)
 {
-    buf_addf(buf,
-             "{\"iss\":\"" JWT_ISSUER "\",\"aud\":[\"" JWT_ISSUER "\"],\"iat\":%lld,\"nbf\":%lld,"
-             "\"exp\":%lld,\"sub\":",
+    buf_add(buf, STR("{\"iss\":\"" JWT_ISSUER "\",\"aud\":["));
+    json_write_string(buf, jwt->audience.len ? jwt->audience : STR(JWT_ISSUER));
+    buf_addf(buf, "],\"iat\":%lld,\"nbf\":%lld,\"exp\":%lld,\"sub\":",
              (long long)(jwt->issued_ms / 1000), (long long)(jwt->issued_ms / 1000),
              (long long)(jwt->expires_ms / 1000));
     struct buf subject = {0};
@@ -103,11 +103,14 @@ bool jwt_verify(struct arena *arena,
         .ns = json_str(json_get(own, "namespace")),
         .account = json_str(json_at(own, "serviceaccount.name")),
         .account_uid = json_str(json_at(own, "serviceaccount.uid")),
+        .audience = json_str(json_first(json_get(root, "aud"))),
         .pod = json_str(json_at(own, "pod.name")),
         .pod_uid = json_str(json_at(own, "pod.uid")),
         .issued_ms = json_i64_or(json_get(root, "iat"), 0) * 1000,
         .expires_ms = json_i64_or(json_get(root, "exp"), 0) * 1000,
     };
+    if (str_is(jwt.audience, JWT_ISSUER))
+        jwt.audience = STR_NONE;
     if (!jwt.ns.len || !jwt.account.len || jwt.expires_ms <= now_ms)
         return false;
     *ret = jwt;

@@ -15,6 +15,7 @@ struct jwt {
     struct str ns;
     struct str account;     /* name of the ServiceAccount */
     struct str account_uid; /* a new account of that name is another one */
+    struct str audience;    /* what it is good for; empty: the API */
     struct str pod;         /* bound to it, or empty */
     struct str pod_uid;
     int64_t issued_ms;

@@ -22,7 +22,15 @@ TEST(token_holds_until_it_expires_and_only_unchanged)
                       .expires_ms = NOW_MS + 60000};
     struct jwt read = {0};
 
+    jwt.audience = STR("somebody");
     jwt_sign(&token, STR("secret"), &jwt);
+    EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
+    EXPECT(str_is(read.audience, "somebody"));
+    token.len = 0;
+    jwt.audience = STR_NONE;
+    jwt_sign(&token, STR("secret"), &jwt);
+    EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
+    EXPECT(!read.audience.len);
     EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
     EXPECT(str_is(read.ns, "a") && str_is(read.account, "bot") && str_is(read.pod_uid, "u-2"));
     EXPECT(!jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS + 60000, &read));

@@ -38,18 +38,22 @@ static void identify_account(struct arena *arena, struct user *user, struct str 
     add_group(user, STR("system:authenticated"));
 }
 
-bool identify_token(struct server *server, struct arena *arena, struct str token, struct user *ret)
+bool identify_token(struct server *server,
+                    struct arena *arena,
+                    struct str token,
+                    struct str audience,
+                    struct user *ret)
 {
     struct jwt jwt;
 
-    if (equal_in_constant_time(token, buf_str(&server->token))) {
+    if (!audience.len && equal_in_constant_time(token, buf_str(&server->token))) {
         *ret = (struct user){.name = STR("muster:owner"), .uid = STR("owner")};
         add_group(ret, STR("system:masters"));
         add_group(ret, STR("system:authenticated"));
         return true;
     }
     if (!jwt_verify(arena, buf_str(&server->token_key), token, clock_now_ms(), &jwt) ||
-        !authz_account_exists(server->authz, jwt.account_uid) ||
+        !str_eq(jwt.audience, audience) || !authz_account_exists(server->authz, jwt.account_uid) ||
         (jwt.pod.len && !authz_pod_exists(server->authz, jwt.pod_uid)))
         return false;
     identify_account(arena, ret, jwt.ns, jwt.account);
@@ -105,7 +109,9 @@ bool identify(struct request *request)
                                   .group_count = 1};
     if (http_equal_nocase(scheme, STR("Bearer ")))
         known = identify_token(request->server, request_arena(request),
-                               str_trim(str_sub(header, scheme.len, header.len)), &request->user);
+                               str_trim(str_sub(header, scheme.len, header.len)),
+                               progress_is(request) ? progress_audience(request) : STR_NONE,
+                               &request->user);
     else if (!header.len)
         known = auth_certificate(request);
     if (known)

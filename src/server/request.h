@@ -135,4 +135,14 @@ void view_write(struct request *request, struct buf *buf, const struct object *o
 
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);
-bool identify_token(struct server *server, struct arena *arena, struct str token, struct user *ret);
+/* A token that is good for `audience`; empty: for the API. */
+bool identify_token(struct server *server,
+                    struct arena *arena,
+                    struct str token,
+                    struct str audience,
+                    struct user *ret);
+
+/* progress.c: what a training tells of itself. */
+bool progress_is(const struct request *request);
+struct str progress_audience(const struct request *request);
+void progress_handle(struct request *request);

@@ -120,8 +120,9 @@ static void token_review(struct request *request, struct json *root)
     struct arena *arena = request_arena(request);
     struct json *status = json_new_object(arena);
     struct user user = {0};
-    bool known =
-        identify_token(request->server, arena, json_str(json_at(root, "spec.token")), &user);
+    struct str audience = json_str(json_first(json_at(root, "spec.audiences")));
+    bool known = identify_token(request->server, arena, json_str(json_at(root, "spec.token")),
+                                str_is(audience, JWT_ISSUER) ? STR_NONE : audience, &user);
 
     json_add_bool(arena, status, "authenticated", known);
     if (known)
@@ -182,6 +183,7 @@ static void on_account(void *user, const struct api_result *result)
     struct jwt jwt = {.ns = request->route.ns,
                       .account = request->route.name,
                       .account_uid = result->object->uid,
+                      .audience = json_str(json_first(json_at(root, "spec.audiences"))),
                       .issued_ms = clock_now_ms()};
     jwt.expires_ms = jwt.issued_ms + seconds * 1000;
     if (!bind_token(request, root, &jwt)) {

@@ -47,7 +47,13 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
-    if (!identify(request) && !is_public(request->route.type)) {
+    bool known = identify(request);
+    if (progress_is(request)) { /* its token says all: nobody else's is good here */
+        if (!known)
+            request_fail(request, 403, "Forbidden", "the token is not for this TrainJob");
+        return;
+    }
+    if (!known && !is_public(request->route.type)) {
         request_fail(request, 401, "Unauthorized", "Unauthorized");
         return;
     }
@@ -98,7 +104,12 @@ static void handle(void *user, struct http_exchange *x)
         return;
     }
     switch (request->route.type) {
-    case ROUTE_RESOURCE: resource_handle(request); break;
+    case ROUTE_RESOURCE:
+        if (progress_is(request))
+            progress_handle(request);
+        else
+            resource_handle(request);
+        break;
     case ROUTE_ROOT: root(request); break;
     case ROUTE_HEALTH: health(request); break;
     case ROUTE_METRICS: metrics(request); break;

@@ -97,12 +97,13 @@ def torch_pythons():
     return found
 
 
-def python_with(*modules):
-    """A Python on this machine that can import all of them; Skip, with a line that says which is missing, when there is none."""
+def python_with(*modules, where="True"):
+    """A Python on this machine that can import all of them, and finds `where` true; Skip, with a line that says what is missing,
+    when there is none."""
     candidates = [shutil.which("python3"), "/usr/bin/python3"] + os.environ.get("MUSTER_TEST_PYTHONS", "").split(":")
     for python in candidates:
         if python and os.path.exists(python) and subprocess.run(
-                [python, "-c", "import " + ", ".join(modules)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                [python, "-c", f"import {', '.join(modules)}; assert {where}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 timeout=60 * PATIENCE).returncode == 0:
             return python
     raise Skip(f"no Python here can import {' and '.join(modules)} (MUSTER_TEST_PYTHONS names further ones)")

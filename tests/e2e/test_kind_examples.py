@@ -104,7 +104,7 @@ def test_pytorchjobs_that_train():
 
 
 def test_jobs_of_kubeflow():
-    for m in run_folder("kubeflow", 20, is_light, gpus=4):
+    for m in run_folder("kubeflow", 20, is_light, gpus=8):
         logs = m.kubectl("logs", "mpi-hello-launcher").stdout
         check(sorted(logs.split()) == ["mpi-hello-worker-0", "mpi-hello-worker-1"], f"ranks ran on {logs}")
         logs = m.kubectl("logs", "mpi-elastic-launcher").stdout

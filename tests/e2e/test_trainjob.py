@@ -1,5 +1,6 @@
 """TrainJobs and their runtimes: from Kubeflow Trainer's manifests to real torchrun."""
 
+import json
 import os
 import re
 
@@ -196,6 +197,42 @@ def test_real_torchrun_on_two_nodes():
         # An older torchrun writes [default0]: in front.
         check(sorted(re.findall(r"rank \d of 4: sum 6$", logs, re.MULTILINE))
               == [f"rank {i} of 4: sum 6" for i in range(4)], logs)
+
+
+# What Kubeflow's SDK does, by hand: each answer is a line.
+TELL = """
+import json, os, ssl, urllib.error, urllib.request
+def tell(url, body, token):
+    trust = ssl.create_default_context(cafile=os.environ["KUBEFLOW_TRAINER_SERVER_CA_CERT"])
+    request = urllib.request.Request(url, data=body, method="POST", headers={"Authorization": "Bearer " + token})
+    try:
+        with urllib.request.urlopen(request, context=trust) as answer: print(answer.status, flush=True)
+    except urllib.error.HTTPError as e: print(e.code, flush=True)
+url, token = os.environ["KUBEFLOW_TRAINER_SERVER_URL"], open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read()
+good = json.dumps({"trainerStatus": {"progressPercentage": 42, "estimatedRemainingSeconds": 7,
+                                     "metrics": [{"name": "loss", "value": "0.5"}]}}).encode()
+tell(url, good, token)
+tell(url, json.dumps({"trainerStatus": {"progressPercentage": 142}}).encode(), token)
+tell(url, b"{}", token)
+tell(url, b"[" * 70000, token)
+tell(url.replace("trainjobs/told", "trainjobs/other"), good, token)
+tell(url, good, open("/var/run/secrets/kubernetes.io/serviceaccount/token").read())
+tell(url.split("/apis/")[0] + "/api/v1/namespaces/default/configmaps", b"{}", token)
+"""
+
+
+def test_a_training_tells_its_progress_and_nothing_else():
+    with Muster() as m:
+        job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "told"}, "spec": {
+            "runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 1, "command": ["python3", "-c", TELL]}}}
+        m.kubectl("create", "-f", "-", input=json.dumps(job))
+        m.kubectl("wait", "trainjob/told", "--for=condition=Complete", "--timeout=60s", limit=90)
+        codes = m.kubectl("logs", "-l", "jobset.sigs.k8s.io/jobset-name=told", "--tail=-1").stdout.split()
+        check(codes == ["200", "422", "422", "413", "403", "403", "401"], str(codes))
+        told = m.get("trainjob", "told")["status"]["trainerStatus"]
+        check(told.pop("lastUpdatedTime") and told == {"progressPercentage": 42, "estimatedRemainingSeconds": 7, "metrics": [
+            {"name": "loss", "value": "0.5"}]}, str(told))
+        check("BEGIN CERTIFICATE" in m.get("configmap", "told-tls-config")["data"]["ca.crt"], "no certificate")
 
 
 def test_keys_of_mpi_are_a_pair():
