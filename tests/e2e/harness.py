@@ -102,9 +102,9 @@ def python_with(*modules, where="True"):
     when there is none."""
     candidates = [shutil.which("python3"), "/usr/bin/python3"] + os.environ.get("MUSTER_TEST_PYTHONS", "").split(":")
     for python in candidates:
+        probe = [python, "-c", f"import {', '.join(modules)}; assert {where}"]
         if python and os.path.exists(python) and subprocess.run(
-                [python, "-c", f"import {', '.join(modules)}; assert {where}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                timeout=60 * PATIENCE).returncode == 0:
+                probe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60 * PATIENCE).returncode == 0:
             return python
     raise Skip(f"no Python here can import {' and '.join(modules)} (MUSTER_TEST_PYTHONS names further ones)")
 

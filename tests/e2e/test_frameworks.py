@@ -202,7 +202,7 @@ def world_is(m, selector, size):
     return any(latest(m, name) == size for name in names)
 
 
-CONF = [{"key": "last_call_timeout", "value": "1"}, {"key": "keep_alive_interval", "value": "1"}]
+CONF = [{"key": "last_call_timeout", "value": "2"}]
 
 
 def test_a_pytorchjob_is_scaled_while_it_trains():
@@ -230,7 +230,7 @@ def test_a_pytorchtrainingjob_is_scaled_while_it_trains():
     body = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "PyTorchTrainingJob", "metadata": {"name": "grow"}, "spec": {
         "elastic": {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 2},
         "torchrunConfig": {"enabled": True, "maxRestarts": 20, "procPerNode": "1", "extraOptions": [
-            "--no_python", "--rdzv_conf=last_call_timeout=1,keep_alive_interval=1"]},
+            "--no_python", "--rdzv_conf=last_call_timeout=2"]},
         "replicaSpecs": [{"type": "worker", "restartPolicy": "OnFailure", "template": {"spec": {
             "terminationGracePeriodSeconds": 2,
             "containers": [{"name": "pytorch", "image": "x", "args": [python, "-c", STEPS]}]}}}]}}
