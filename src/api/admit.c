@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "api/quantity.h"
 #include "api/schema.h"
+#include "api/share.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/err.h"
@@ -262,6 +263,8 @@ void admit_validate(struct admit *admit)
         admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
         if (admit->old)
             admit_pod_update(admit);
+        else
+            share_check(admit);
     } else if (admit->kind == &kind_crd) {
         crd_validate(admit);
     } else if (admit->kind == &kind_service) {
@@ -285,6 +288,10 @@ void admit_validate(struct admit *admit)
     } else if (admit->kind == &kind_trainingruntime ||
                admit->kind == &kind_clustertrainingruntime) {
         admit_runtime_validate(admit);
+    } else if (admit->kind == &kind_queue) {
+        admit_queue_validate(admit);
+    } else if (admit->kind == &kind_podgroup) {
+        admit_podgroup_validate(admit);
     } else if (strcmp(admit->kind->group, "kubeflow.org") == 0) {
         admit_kubeflow(admit);
     }

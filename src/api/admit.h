@@ -68,5 +68,8 @@ void admit_tensorstack_validate(struct admit *admit);
 /* admit_trainer.c */
 void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);
+/* admit_scheduling.c */
+void admit_queue_validate(struct admit *admit);
+void admit_podgroup_validate(struct admit *admit);
 /* admit_kubeflow.c: kinds of kubeflow.org; nothing for others of that group. */
 void admit_kubeflow(struct admit *admit);

@@ -33,12 +33,18 @@ static void deadline_in(struct http_conn *conn, uint64_t seconds)
     conn->deadline_ms = seconds ? uv_now(conn->server->loop) + seconds * 1000 : 0;
 }
 
+static void drop_session(struct http_conn *conn)
+{
+    if (conn->tls)
+        gnutls_deinit(conn->tls);
+    tls_identity_free(conn->identity);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct http_conn *conn = handle->data;
 
-    if (conn->tls)
-        gnutls_deinit(conn->tls);
+    drop_session(conn);
     (void)close(conn->fd);
     buf_done(&conn->in);
     buf_done(&conn->out);
@@ -553,11 +559,11 @@ void conn_open(struct http_server *server, int fd)
             mem_free(conn);
             return;
         }
+        conn->identity = tls_identity_ref(server->tls);
         conn->handshaking = true;
     }
     if (uv_poll_init_socket(server->loop, &conn->poll, fd) < 0) {
-        if (conn->tls)
-            gnutls_deinit(conn->tls);
+        drop_session(conn);
         (void)close(fd);
         mem_free(conn);
         return;

@@ -11,6 +11,7 @@
 
 struct http_exchange;
 struct http_server;
+struct tls_identity;
 
 /* conn: one connection of src/http/server.h, private to src/http.
  *
@@ -31,6 +32,7 @@ struct http_conn {
     int fd;
     int events; /* what poll waits for now */
     gnutls_session_t tls;
+    struct tls_identity *identity; /* of the session */
     bool handshaking;
     bool writable; /* the last send did not block */
     bool paused;   /* the handler wants no input */
@@ -64,7 +66,7 @@ struct http_server {
     size_t conn_count;
     size_t conns_max;
     uv_loop_t *loop;
-    const struct tls_identity *tls;
+    struct tls_identity *tls;
     void (*begin)(void *user, struct http_exchange *x);
     void (*handle)(void *user, struct http_exchange *x);
     void *user;

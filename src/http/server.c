@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "http/conn.h"
+#include "http/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -173,7 +174,7 @@ int http_server_start(const struct http_server_options *options,
         return r;
     struct http_server *server = MEM_NEW(struct http_server);
     server->loop = options->loop;
-    server->tls = options->tls;
+    server->tls = tls_identity_ref(options->tls);
     server->begin = options->begin;
     server->handle = options->handle;
     server->user = options->user;
@@ -186,6 +187,7 @@ int http_server_start(const struct http_server_options *options,
     r = uv_poll_init_socket(server->loop, &server->listener, fd);
     if (r < 0) {
         (void)close(server->spare_fd);
+        tls_identity_free(server->tls);
         mem_free(server);
         return err_set(err, r, "watching the listening socket: %s", uv_strerror(r));
     }
@@ -198,6 +200,14 @@ int http_server_start(const struct http_server_options *options,
     server->open_handles = 3;
     *ret = server;
     return 0;
+}
+
+void http_server_set_tls(struct http_server *server, struct tls_identity *tls)
+{
+    struct tls_identity *old = server->tls;
+
+    server->tls = tls_identity_ref(tls);
+    tls_identity_free(old);
 }
 
 uint16_t http_server_port(const struct http_server *server)
@@ -218,6 +228,7 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     (void)close(server->listen_fd);
     (void)close(server->spare_fd);
+    tls_identity_free(server->tls);
     mem_free(server);
 }
 

@@ -63,7 +63,7 @@ struct http_server_options {
     struct uv_loop_s *loop;
     const char *address;            /* numeric; IPv4 or IPv6 */
     uint16_t port;                  /* 0: a free one */
-    const struct tls_identity *tls; /* NULL: plain TCP */
+    struct tls_identity *tls;       /* NULL: plain TCP; takes a reference */
     size_t connections_max;         /* 0: HTTP_CONNECTIONS_MAX */
     http_handler_fn *begin;         /* may be NULL */
     http_handler_fn *handle;
@@ -78,6 +78,8 @@ struct http_server;
 int http_server_start(const struct http_server_options *options,
                       struct http_server **ret,
                       struct err *err);
+/* Another identity for connections from now on; the server must have been started with one. */
+void http_server_set_tls(struct http_server *server, struct tls_identity *tls);
 /* The port it listens on. */
 uint16_t http_server_port(const struct http_server *server);
 /* Closes the listener and every connection (on_close is called); memory goes with the next turns of

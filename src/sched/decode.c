@@ -36,16 +36,6 @@ int decode_error(struct decode *decode, const char *fmt, ...)
     return decode->code;
 }
 
-int64_t decode_micro(struct str text)
-{
-    struct quantity quantity;
-
-    if (quantity_parse(text, &quantity, NULL) || quantity.nano < 0 ||
-        quantity.nano > (__int128)INT64_MAX * 1000)
-        return -1;
-    return (int64_t)(quantity.nano / 1000);
-}
-
 static struct sched_label *labels_of(struct decode *decode, size_t *ret_count)
 {
     const struct object *object = decode->object;

@@ -37,8 +37,6 @@ void decode_queue(struct decode *decode, struct sched_queue *ret);
 void decode_topology(struct decode *decode, struct sched_topology *ret);
 void decode_claim(struct decode *decode, struct sched_claim *ret);
 
-/* "0.25" or "25%" is not known; a decimal number in millionths, -1 when it is none. */
-int64_t decode_micro(struct str text);
 struct sched_expression *decode_expressions(struct arena *arena,
                                             const struct json *list,
                                             size_t *ret_count);

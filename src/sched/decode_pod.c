@@ -1,6 +1,7 @@
 #include "api/gpu.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/share.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -131,14 +132,28 @@ static void take_amounts(struct decode *decode, struct sched_pod *pod)
     pod->amount_count = others.count;
 }
 
+/* Whether a share can be had at all, where devices are not ours to number. */
+static struct str share_obstacle(const struct decode *decode, const struct sched_pod *pod)
+{
+    if (pod->node.len || decode->config->devices == SCHED_DEVICES_NUMBERED)
+        return STR_NONE;
+    if (decode->config->devices == SCHED_DEVICES_WHOLE)
+        return STR("GPU sharing is off on this cluster: ask for " GPU_RESOURCE
+                   ", or have it switched on (global.gpuSharing)");
+    if (!object_annotation(decode->object, GPU_ANNOTATION_CONFIG).len)
+        return STR("it was created while the admission webhook of Muster could not be asked, so it "
+                   "cannot be given a share of a GPU: delete it and create it again");
+    return STR_NONE;
+}
+
 static void take_gpu_sharing(struct decode *decode, struct sched_pod *pod)
 {
-    struct str fraction = object_annotation(decode->object, "gpu-fraction");
-    struct str memory = object_annotation(decode->object, "gpu-memory");
-    struct str devices = object_annotation(decode->object, "gpu-fraction-num-devices");
+    struct str fraction = object_annotation(decode->object, GPU_ANNOTATION_FRACTION);
+    struct str memory = object_annotation(decode->object, GPU_ANNOTATION_FRACTION_MEMORY);
+    struct str devices = object_annotation(decode->object, GPU_ANNOTATION_FRACTION_DEVICES);
 
     if (fraction.len) {
-        pod->gpu_fraction_micro = decode_micro(fraction);
+        pod->gpu_fraction_micro = share_micro(fraction);
         if (pod->gpu_fraction_micro <= 0 || pod->gpu_fraction_micro >= 1000000) {
             pod->invalid = STR("annotation gpu-fraction must be a number between 0 and 1");
             pod->gpu_fraction_micro = 0;
@@ -149,20 +164,25 @@ static void take_gpu_sharing(struct decode *decode, struct sched_pod *pod)
         pod->gpu_memory_mib = 0;
     }
     if (devices.len && (!str_to_i64(devices, &pod->gpu_devices) || pod->gpu_devices < 1 ||
-                        pod->gpu_devices > 16)) {
+                        pod->gpu_devices > GPU_SHARE_DEVICES_MAX)) {
         pod->invalid = STR("annotation gpu-fraction-num-devices must be between 1 and 16");
         pod->gpu_devices = 1;
     }
     if ((fraction.len && memory.len) || ((fraction.len || memory.len) && pod->gpus))
         pod->invalid = STR("gpu-fraction, gpu-memory and whole GPUs exclude each other");
+    if (!pod->invalid.len && (fraction.len || memory.len))
+        pod->invalid = share_obstacle(decode, pod);
     if (pod->invalid.len)
         (void)decode_error(decode, STR_FMT, STR_ARG(pod->invalid));
 }
 
-/* "0,3": the numbers of the devices a plan gave the pod; shared ones are named by them too. */
+/* "0,3": the numbers of the devices a plan gave the pod; shared ones are named by them too. Where
+ * somebody else hands out devices, shared ones are named by labels. */
 static void take_devices(struct decode *decode, struct sched_pod *pod)
 {
-    struct str rest = object_annotation(decode->object, GPU_ANNOTATION_DEVICES);
+    bool numbered = decode->config->devices == SCHED_DEVICES_NUMBERED;
+    struct str rest =
+        numbered ? object_annotation(decode->object, GPU_ANNOTATION_DEVICES) : STR_NONE;
     bool shared = pod->gpu_fraction_micro || pod->gpu_memory_mib;
     VEC(uint32_t) numbers = {0};
     VEC(struct str) names = {0};
@@ -177,7 +197,7 @@ static void take_devices(struct decode *decode, struct sched_pod *pod)
     }
     for (size_t i = 0; shared && !names.count && i < decode->object->label_count; i++) {
         struct str key = decode->object->labels[i].key;
-        if (str_is(key, "runai-gpu-group") || str_starts(key, STR("runai-gpu-group/")))
+        if (str_is(key, GPU_LABEL_GROUP) || str_starts(key, STR(GPU_LABEL_GROUP_PREFIX)))
             VEC_PUSH(decode->arena, &names, decode->object->labels[i].value);
     }
     if (shared) {

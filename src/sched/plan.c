@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* From what the cycle did to the list of what has to be done. A pod that the cycle touched is
  * compared with where it was at the start; attempts that were rolled back leave no trace. */
@@ -54,13 +53,14 @@ static uint32_t free_number(const struct node *node, uint32_t from)
     return from;
 }
 
-static void number_whole(struct pod *pod)
+static void number_whole(const struct sched *sched, struct pod *pod)
 {
     struct node *node = pod->node;
     uint32_t numbers[DEVICES_MAX];
     uint32_t next = 0;
 
-    if (pod->gpus <= 0 || pod->claim_count || pod->gpus > DEVICES_MAX)
+    if (sched->config.devices != SCHED_DEVICES_NUMBERED || pod->gpus <= 0 || pod->claim_count ||
+        pod->gpus > DEVICES_MAX)
         return;
     for (int64_t i = 0; i < pod->gpus; i++) {
         numbers[i] = free_number(node, next);
@@ -74,6 +74,28 @@ static void number_whole(struct pod *pod)
         node->devices_used[numbers[i] / 64] |= UINT64_C(1) << (numbers[i] % 64);
 }
 
+static bool share_has_name(const struct node *node, struct str name)
+{
+    for (uint32_t i = 0; i < node->share_count; i++)
+        if (node->shares[i].live && node->shares[i].name &&
+            str_eq(node->shares[i].name->text, name))
+            return true;
+    return false;
+}
+
+/* A shared device gets the lowest free number; where somebody else numbers devices it is named
+ * after the pod that is its first user, which no other device of any time is. */
+static struct str new_share_name(struct sched *sched, const struct pod *pod)
+{
+    struct str name = pod->uid;
+
+    if (sched->config.devices == SCHED_DEVICES_NUMBERED)
+        return str_printf(sched->arena, "%u", free_number(pod->node, 0));
+    for (unsigned i = 1; share_has_name(pod->node, name); i++)
+        name = str_printf(sched->arena, STR_FMT "-%u", STR_ARG(pod->uid), i);
+    return name;
+}
+
 static void name_shares(struct sched *sched, struct pod *pod)
 {
     struct node *node = pod->node;
@@ -84,14 +106,12 @@ static void name_shares(struct sched *sched, struct pod *pod)
     for (uint8_t i = 0; i < pod->share_count; i++) {
         struct share *share = &node->shares[sharing->shares[i]];
         struct name *old = sharing->names[i];
-        char text[16];
 
         sharing->named_shares[i] = sharing->shares[i];
         if (share->name) {
             sharing->names[i] = name_get(sched, share->name->text);
         } else {
-            (void)snprintf(text, sizeof(text), "%u", free_number(node, 0));
-            sharing->names[i] = name_get(sched, str_from(text));
+            sharing->names[i] = name_get(sched, new_share_name(sched, pod));
             share_name(share, sharing->names[i]);
         }
         name_unref(sched, old);
@@ -115,7 +135,8 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
             continue;
         }
         names[i] = str_dup(sched->arena, pod->sharing->names[i]->text);
-        if (str_to_i64(names[i], &number) && number >= 0 && number < DEVICES_MAX)
+        if (sched->config.devices == SCHED_DEVICES_NUMBERED && str_to_i64(names[i], &number) &&
+            number >= 0 && number < DEVICES_MAX)
             devices[bind->device_count++] = (uint32_t)number;
     }
     if (pod->share_count) {
@@ -148,7 +169,7 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     if (pod->share_count)
         name_shares(sched, pod);
     else
-        number_whole(pod);
+        number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
     VEC_PUSH(sched->arena, &plan->binds, bind);
 }

@@ -43,7 +43,7 @@ struct sched;
       "the true size is used")                                                                     \
     X(TWO_POD_SLOTS, "two-pod-slots",                                                              \
       "a pod that opens a shared GPU needs two free pod slots, one for the reservation pod",       \
-      "it needs one: there is no reservation pod")                                                 \
+      "it needs one where there is no reservation pod: embedded")                                  \
     X(SIDECARS, "sidecars", "native sidecars are counted like ordinary init containers",           \
       "they are added to the containers, as Kubernetes counts them")                               \
     X(NO_SPREAD, "no-topology-spread", "topologySpreadConstraints are ignored",                    \
@@ -113,6 +113,18 @@ enum sched_strategy {
     SCHED_SPREAD,
 };
 
+/* Who hands out devices, and so what a share of one is. */
+enum sched_devices {
+    /* The plan numbers them, whole ones and shared ones alike; bound pods name the numbers. */
+    SCHED_DEVICES_NUMBERED,
+    /* A device plugin: the plan names only shared ones, by a group that is new with the first share
+     * of a device, and something on the node holds the device for the group (a reservation pod). A
+     * pod that wants a share must have been prepared for it at admission. */
+    SCHED_DEVICES_RESERVED,
+    /* A device plugin, and no shares: a pod that wants one waits with that reason. */
+    SCHED_DEVICES_WHOLE,
+};
+
 /* How one node pool is run. */
 struct sched_policy {
     uint32_t actions;                   /* bits 1 << enum sched_action */
@@ -140,6 +152,7 @@ struct sched_policy {
 
 struct sched_config {
     uint64_t quirks;
+    enum sched_devices devices;
     struct sched_policy policy; /* see sched_set_policy() */
     /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
     struct str scheduler_name;
@@ -150,8 +163,8 @@ struct sched_config {
     bool plain;
 };
 
-/* Quirks off, every action, bin-packing, 60 s grace, 16 moved groups, k 1, saturation 1,
- * room kept after 5 minutes. */
+/* Quirks off, devices numbered, every action, bin-packing, 60 s grace, 16 moved groups, k 1,
+ * saturation 1, room kept after 5 minutes. */
 void sched_config_default(struct sched_config *config);
 
 /* The strings of the config are copied. */

@@ -22,7 +22,7 @@ struct tls_identity;
 struct server_options {
     const char *address;
     uint16_t port;                  /* 0: a free one */
-    const struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
+    struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
     struct str token;               /* of the owner, who may do everything */
     struct str token_key;           /* signs ServiceAccount tokens */
     bool kubelet;                   /* serve what a node serves, and nothing else */

@@ -1,0 +1,71 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Rules that look at one object; the field of the first cause, or nothing. JSON with ' for ". */
+static struct str refused_field(struct arena *arena, const struct kind *kind, const char *spec)
+{
+    struct str text = str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec);
+    char *copy = str_c(arena, text);
+    struct admit admit = {.arena = arena, .kind = kind};
+    struct err err = {0};
+
+    for (char *p = copy; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    if (json_parse(arena, str_from(copy), &admit.object, &err) < 0)
+        (void)fprintf(stderr, "%s: %s\n", copy, err.text);
+    EXPECT(admit.object);
+    admit_validate(&admit);
+    return admit.causes.count ? admit.causes.items[0].field : STR("");
+}
+
+TEST(queues_and_pod_groups_that_could_never_work_are_refused_with_the_field)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const char *spec;
+        const char *field;
+    } rows[] = {
+        {"a queue", &kind_queue, "{'parentQueue':'root','resources':{'gpu':{'quota':1,'limit':-1}}}",
+         ""},
+        {"nothing said", &kind_queue, "{}", ""},
+        {"its own parent", &kind_queue, "{'parentQueue':'q'}", "spec.parentQueue"},
+        {"negative quota", &kind_queue, "{'resources':{'gpu':{'quota':-2}}}",
+         "spec.resources.gpu.quota"},
+        {"a bit negative", &kind_queue, "{'resources':{'cpu':{'limit':-0.5}}}",
+         "spec.resources.cpu.limit"},
+        {"weights have no unlimited", &kind_queue, "{'resources':{'memory':{'overQuotaWeight':-1}}}",
+         "spec.resources.memory.overQuotaWeight"},
+        {"time without a unit", &kind_queue, "{'preemptMinRuntime':'10'}",
+         "spec.preemptMinRuntime"},
+        {"a time", &kind_queue, "{'reclaimMinRuntime':'1h30m'}", ""},
+        {"subgroups", &kind_podgroup,
+         "{'subGroups':[{'name':'a'},{'name':'b','parent':'a'},{'name':'c','parent':'b'}]}", ""},
+        {"twice", &kind_podgroup, "{'subGroups':[{'name':'a'},{'name':'a'}]}",
+         "spec.subGroups[1].name"},
+        {"no such parent", &kind_podgroup, "{'subGroups':[{'name':'a','parent':'A'}]}",
+         "spec.subGroups[0].parent"},
+        {"in a ring", &kind_podgroup,
+         "{'subGroups':[{'name':'x'},{'name':'a','parent':'b'},{'name':'b','parent':'a'}]}",
+         "spec.subGroups[1].parent"},
+        {"below a ring", &kind_podgroup,
+         "{'subGroups':[{'name':'x','parent':'a'},{'name':'a','parent':'a'}]}",
+         "spec.subGroups[1].parent"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(refused_field(&arena, rows[i].kind, rows[i].spec), rows[i].field));
+    }
+}
