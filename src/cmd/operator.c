@@ -47,6 +47,12 @@ struct operator_values {
     int64_t per_second;
     const char *listen;
     const char *debug_listen;
+    const char *webhook_listen;
+    const char *webhook_service;
+    const char *webhook_configuration;
+    int64_t webhook_lifetime_ms;
+    bool gpu_sharing;
+    const char *gpu_pod_runtime_class;
     int log_level;
 };
 
@@ -85,6 +91,26 @@ static const struct option operator_options[] = {
     {"debug-listen", 0, OPTION_STR, offsetof(struct operator_values, debug_listen),
      .fallback = "127.0.0.1:8081", .value = "ADDR:PORT",
      .help = "where to answer /debug/snapshot; \"\": nowhere"},
+    {"webhook-listen", 0, OPTION_STR, offsetof(struct operator_values, webhook_listen),
+     .value = "ADDR:PORT",
+     .help = "where to answer admission webhooks, by HTTPS (default: nowhere)"},
+    {"webhook-service", 0, OPTION_STR, offsetof(struct operator_values, webhook_service),
+     .fallback = "muster-webhook", .value = "NAME",
+     .help = "Service in front of the webhooks, and Secret of their certificates"},
+    {"webhook-configuration", 0, OPTION_STR,
+     offsetof(struct operator_values, webhook_configuration), .fallback = "muster",
+     .value = "NAME",
+     .help = "Mutating- and ValidatingWebhookConfiguration that learn our authority"},
+    {"webhook-certificate-lifetime", 0, OPTION_DURATION,
+     offsetof(struct operator_values, webhook_lifetime_ms), .fallback = "2160h", .min = 10000,
+     .max = 10 * 365 * SCHEDULING_DAY_MS, .value = "TIME",
+     .help = "how long a certificate holds; replaced when two thirds are over"},
+    {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
+     .fallback = "false",
+     .help = "give out shares of GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
+    {"gpu-pod-runtime-class", 0, OPTION_STR,
+     offsetof(struct operator_values, gpu_pod_runtime_class), .value = "NAME",
+     .help = "RuntimeClass of pods with GPUs that name none (default: none)"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log"},
     {0},
@@ -111,6 +137,7 @@ static int lead(struct operator* op, struct err *err)
     if (r < 0)
         return r;
     op->leading = true;
+    operator_webhook_lead(op);
     r = runner_start(&op->loop, kube_api(op->kube),
                      &(struct runner_options){
                          .config = config,
@@ -212,6 +239,18 @@ static int start(struct operator* op, struct err *err)
     r = operator_http_start(op, values->listen, err);
     if (r == 0)
         r = operator_debug_start(op, values->debug_listen, err);
+    if (r == 0)
+        r = operator_webhook_start(
+            op,
+            &(struct operator_webhook_options){.listen = values->webhook_listen,
+                                               .ns = values->ns,
+                                               .service = values->webhook_service,
+                                               .configuration = values->webhook_configuration,
+                                               .lifetime_ms = values->webhook_lifetime_ms,
+                                               .scheduler_name = values->scheduler_name,
+                                               .shares = values->gpu_sharing,
+                                               .runtime_class = values->gpu_pod_runtime_class},
+            err);
     if (r < 0)
         return r;
     if (!values->leader_elect)
@@ -244,6 +283,7 @@ static void close_all(struct operator* op)
     runner_stop(op->runner);
     lease_free(op->lease);
     operator_http_stop(op);
+    operator_webhook_stop(op);
     kube_close(op->kube);
     uv_close((uv_handle_t *)&op->sigterm, NULL);
     uv_close((uv_handle_t *)&op->sigint, NULL);

@@ -13,6 +13,7 @@ struct http_server;
 struct kube;
 struct lease;
 struct operator_values;
+struct operator_webhook;
 struct scheduler;
 
 /* What the files of `muster operator` share. */
@@ -31,6 +32,7 @@ struct operator
     struct scheduler *scheduler;
     struct http_server *http;
     struct http_server *debug;
+    struct operator_webhook *webhook; /* NULL: none */
     uint64_t seed;
     bool leading;
     bool stopping;
@@ -45,6 +47,26 @@ void operator_http_stop(struct operator* op);
  * environment. On an address of its own, loopback as a rule: it tells everything about everybody's
  * pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
+
+/* The admission webhooks (server/webhook.h) and their certificates (exec/certificates.h). */
+struct operator_webhook_options {
+    const char *listen; /* empty: none */
+    const char *ns;
+    const char *service; /* in front of them; the Secret of the certificates has the same name */
+    const char *configuration;
+    int64_t lifetime_ms; /* of a certificate */
+    const char *scheduler_name;
+    bool shares;
+    const char *runtime_class;
+};
+int operator_webhook_start(struct operator* op,
+                           const struct operator_webhook_options *options,
+                           struct err *err);
+void operator_webhook_lead(struct operator* op);
+/* It answers, or there is none. */
+bool operator_webhook_is_ready(const struct operator* op);
+uint64_t operator_webhook_reviews(const struct operator* op);
+void operator_webhook_stop(struct operator* op);
 
 /* "ADDR:PORT" as http_server_start() wants it; `option` is its name in messages. */
 #define OPERATOR_ADDRESS_BYTES 64

@@ -51,6 +51,8 @@ static void write_metrics(struct buf *buf, const struct operator* op)
 #define METRIC(name, type, help, value) metric(buf, name, type, help, (uint64_t)(value));
     METRICS(METRIC)
 #undef METRIC
+    metric(buf, "muster_webhook_reviews_total", "counter", "Admission reviews answered",
+           operator_webhook_reviews(op));
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
     if (op->scheduler)
         scheduler_metrics(op->scheduler, buf);
@@ -63,7 +65,7 @@ static bool is_ready(const struct operator* op)
     struct kube_stats stats;
 
     kube_stats(op->kube, &stats);
-    if (op->stopping || stats.client.by_status[2] == 0)
+    if (op->stopping || stats.client.by_status[2] == 0 || !operator_webhook_is_ready(op))
         return false;
     return !op->leading || (stats.watches > 0 && stats.watches_synced == stats.watches);
 }

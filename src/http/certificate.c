@@ -18,7 +18,7 @@
 #include <time.h>
 
 #define SERIAL_BYTES 16
-#define EARLY_S      3600 /* clocks of other machines differ */
+#define EARLY_S      ((time_t)(CERTIFICATE_EARLY_MS / 1000))
 
 #define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
 #define PEM_END   "-----END CERTIFICATE-----"

@@ -9,7 +9,10 @@
 struct buf;
 struct err;
 
-/* certificate: makes and reads X.509 certificates. Everything is PEM. */
+/* certificate: makes and reads X.509 certificates. Everything is PEM. They hold from
+ * CERTIFICATE_EARLY_MS before `now_ms` on: clocks of other machines differ. */
+#define CERTIFICATE_EARLY_MS INT64_C(3600000)
+
 struct certificate_pair {
     struct buf *certificate;
     struct buf *key;

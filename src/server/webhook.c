@@ -1,0 +1,237 @@
+#include "server/webhook.h"
+
+#include "api/admit.h"
+#include "api/gpu.h"
+#include "api/kind.h"
+#include "api/share.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/group.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SALT_SEED 0x6d75737465722121 /* any: names need to differ, not to be secret */
+
+struct review {
+    struct arena *arena;
+    const struct webhook_rules *rules;
+    const struct json *request;
+    struct json *answer; /* "response" */
+};
+
+/* ---- answers ---- */
+
+static void allow(struct review *review)
+{
+    json_add_bool(review->arena, review->answer, "allowed", true);
+}
+
+/* As the API server itself says it: every field, with what is wrong. */
+static void refuse(struct review *review, const struct admit *admit)
+{
+    struct arena *arena = review->arena;
+    struct str name = json_str_at(admit->object, "metadata.name");
+    struct json *status = json_add_object(arena, review->answer, "status");
+    struct str text = STR_NONE;
+
+    for (size_t i = 0; i < admit->causes.count; i++)
+        text = str_printf(arena, STR_FMT "%s" STR_FMT ": " STR_FMT, STR_ARG(text), i ? "; " : "",
+                          STR_ARG(admit->causes.items[i].field),
+                          STR_ARG(admit->causes.items[i].message));
+    json_add_bool(arena, review->answer, "allowed", false);
+    json_add_i64(arena, status, "code", 422);
+    json_add_c(arena, status, "reason", "Invalid");
+    json_add_str(arena, status, "message",
+                 str_printf(arena, "%s \"" STR_FMT "\" is invalid: " STR_FMT, admit->kind->name,
+                            STR_ARG(name), STR_ARG(text)));
+    struct json *details = json_add_object(arena, status, "details");
+    json_add_str(arena, details, "name", name);
+    json_add_c(arena, details, "group", admit->kind->group);
+    json_add_c(arena, details, "kind", admit->kind->name);
+    struct json *causes = json_add_array(arena, details, "causes");
+    for (size_t i = 0; i < admit->causes.count; i++) {
+        const struct api_cause *cause = &admit->causes.items[i];
+        struct json *item = json_push(causes, json_new_object(arena));
+
+        json_add_str(arena, item, "reason", cause->reason);
+        json_add_str(arena, item, "message", cause->message);
+        json_add_str(arena, item, "field", cause->field);
+    }
+}
+
+static void add_operation(struct review *review,
+                          struct json *patch,
+                          const char *path,
+                          const struct json *value)
+{
+    struct json *operation = json_push(patch, json_new_object(review->arena));
+
+    json_add_c(review->arena, operation, "op", "add"); /* replaces what is there */
+    json_add_c(review->arena, operation, "path", path);
+    json_set(operation, STR("value"), json_clone(review->arena, value));
+}
+
+/* Tell what was changed: annotations and the spec are all that ever is. */
+static void allow_changed(struct review *review, const struct json *before, const struct json *now)
+{
+    struct json *patch = json_new_array(review->arena);
+
+    allow(review);
+    if (!json_equal(json_at(before, "metadata.annotations"), json_at(now, "metadata.annotations")))
+        add_operation(review, patch, "/metadata/annotations", json_at(now, "metadata.annotations"));
+    if (!json_equal(json_get(before, "spec"), json_get(now, "spec")))
+        add_operation(review, patch, "/spec", json_get(now, "spec"));
+    if (!json_count(patch))
+        return;
+    json_add_c(review->arena, review->answer, "patchType", "JSONPatch");
+    json_add_str(review->arena, review->answer, "patch",
+                 base64_encode(review->arena, json_text(review->arena, patch)));
+}
+
+/* ---- pods ---- */
+
+static bool has_gpu(const struct json *pod)
+{
+    JSON_FOREACH(json_at(pod, "spec.containers"), container)
+        if (json_get(json_at(container, "resources.limits"), GPU_RESOURCE))
+            return true;
+    return share_wanted(pod);
+}
+
+/* A pod without owners is a group of its own, whose name is known where the server has given the pod
+ * its uid already: the pod grouper then need not write it. */
+static void name_group(struct arena *arena, struct json *pod)
+{
+    const struct json *meta = json_get(pod, "metadata");
+    const struct json *annotations = json_get(meta, "annotations");
+    struct str uid = json_str(json_get(meta, "uid"));
+    struct str name = json_str(json_get(meta, "name"));
+
+    if (!uid.len || !name.len || json_count(json_get(meta, "ownerReferences")) ||
+        json_get(annotations, GROUP_ANNOTATION) || json_get(annotations, GROUP_MIRROR) ||
+        json_get(json_get(meta, "labels"), "spark-app-selector"))
+        return;
+    json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
+                 str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(name), STR_ARG(uid)));
+}
+
+static void forbid_shares(struct admit *admit)
+{
+    const char *key = json_get(json_at(admit->object, "metadata.annotations"),
+                               GPU_ANNOTATION_FRACTION)
+                          ? GPU_ANNOTATION_FRACTION
+                          : GPU_ANNOTATION_FRACTION_MEMORY;
+
+    admit_forbidden(admit, str_printf(admit->arena, "metadata.annotations[%s]", key),
+                    "GPU sharing is off on this cluster: ask for " GPU_RESOURCE
+                    ", or have it switched on (global.gpuSharing)");
+}
+
+static void answer_pod(struct review *review, const struct json *object)
+{
+    const struct webhook_rules *rules = review->rules;
+    struct arena *arena = review->arena;
+    struct json *pod = json_clone(arena, object);
+    struct admit admit = {.arena = arena, .kind = &kind_pod, .object = pod};
+
+    if (!str_eq(json_str_at(pod, "spec.schedulerName"), rules->scheduler_name)) {
+        allow(review);
+        return;
+    }
+    share_check(&admit);
+    if (share_wanted(pod) && !rules->shares)
+        forbid_shares(&admit);
+    if (admit.causes.count) {
+        refuse(review, &admit);
+        return;
+    }
+    if (share_wanted(pod))
+        share_mutate(arena, pod,
+                     str_hash(json_str(json_get(review->request, "uid")), SALT_SEED));
+    if (rules->runtime_class.len && has_gpu(pod) &&
+        json_is_null(json_at(pod, "spec.runtimeClassName")))
+        json_add_str(arena, json_get(pod, "spec"), "runtimeClassName", rules->runtime_class);
+    name_group(arena, pod);
+    allow_changed(review, object, pod);
+}
+
+/* ---- other kinds ---- */
+
+/* By the version of the request, else by any version of that name. */
+static const struct kind *kind_of(const struct review *review)
+{
+    const struct json *resource = json_get(review->request, "resource");
+    struct str group = json_str(json_get(resource, "group"));
+    struct str plural = json_str(json_get(resource, "resource"));
+    const struct kinds *kinds = review->rules->kinds;
+    const struct kind *kind =
+        kinds_by_plural(kinds, group, json_str(json_get(resource, "version")), plural);
+
+    for (size_t i = 0; !kind && i < kinds_count(kinds); i++)
+        if (str_is(group, kinds_at(kinds, i)->group) && str_is(plural, kinds_at(kinds, i)->plural))
+            kind = kinds_at(kinds, i);
+    return kind;
+}
+
+static void answer_kind(struct review *review, const struct json *object)
+{
+    const struct json *old = json_get(review->request, "oldObject");
+    struct admit admit = {.arena = review->arena,
+                          .kind = kind_of(review),
+                          .object = json_clone(review->arena, object),
+                          .old = json_is(old, JSON_OBJECT) ? old : NULL};
+    bool ending = !json_is_null(json_at(object, "metadata.deletionTimestamp"));
+    bool same =
+        admit.old && json_equal(json_get(admit.old, "spec"), json_get(object, "spec"));
+
+    if (admit.kind && !ending && !same)
+        admit_validate(&admit);
+    if (admit.causes.count)
+        refuse(review, &admit);
+    else
+        allow(review);
+}
+
+bool webhook_serves(struct str path)
+{
+    return str_is(path, WEBHOOK_PODS) || str_is(path, WEBHOOK_KINDS);
+}
+
+int webhook_answer(struct arena *arena,
+                   const struct webhook_rules *rules,
+                   struct str path,
+                   struct str body,
+                   struct str *ret,
+                   struct err *err)
+{
+    struct json *root = NULL;
+    struct json *answer = json_new_object(arena);
+    struct review review = {.arena = arena, .rules = rules};
+    int r = json_parse(arena, body, &root, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "AdmissionReview");
+    review.request = json_get(root, "request");
+    const struct json *object = json_get(review.request, "object");
+    struct str uid = json_str(json_get(review.request, "uid"));
+    if (!str_is(json_str(json_get(root, "kind")), "AdmissionReview") || !uid.len)
+        return err_set(err, -EINVAL, "not an AdmissionReview with a request");
+    json_add_c(arena, answer, "apiVersion", "admission.k8s.io/v1");
+    json_add_c(arena, answer, "kind", "AdmissionReview");
+    review.answer = json_add_object(arena, answer, "response");
+    json_add_str(arena, review.answer, "uid", uid);
+    if (!json_is(object, JSON_OBJECT)) /* a deletion */
+        allow(&review);
+    else if (str_is(path, WEBHOOK_PODS))
+        answer_pod(&review, object);
+    else
+        answer_kind(&review, object);
+    *ret = json_text(arena, answer);
+    return 0;
+}

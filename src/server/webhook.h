@@ -1,0 +1,40 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct kinds;
+
+/* webhook: answers AdmissionReviews of a Kubernetes API server with the rules of src/api, the ones
+ * that the embedded server applies itself, so that a manifest is taken or refused alike.
+ *
+ *   WEBHOOK_PODS   pods: a wish for a share of a GPU is checked and prepared (api/share.h); GPU pods
+ *                  get a RuntimeClass if one is set; a pod without owners learns its pod group;
+ *   WEBHOOK_KINDS  everything else: queues, pod groups and the job kinds are checked.
+ *
+ * What is being deleted, and an update that leaves the spec alone, is let through: an object that
+ * was there before a rule was must not be stuck. */
+#define WEBHOOK_PODS  "/mutate/pods"
+#define WEBHOOK_KINDS "/validate"
+
+struct webhook_rules {
+    const struct kinds *kinds;
+    struct str scheduler_name; /* pods of others are left alone */
+    bool shares;               /* GPU sharing is on; off: a wish for a share is refused */
+    struct str runtime_class;  /* of pods with GPUs that name none; empty: left out */
+};
+
+/* Whether anything answers at this path. */
+bool webhook_serves(struct str path);
+/* From the request's body to the answer's. -EINVAL with words for what is no AdmissionReview. Pure:
+ * the same review gives the same answer. */
+int webhook_answer(struct arena *arena,
+                   const struct webhook_rules *rules,
+                   struct str path,
+                   struct str body,
+                   struct str *ret,
+                   struct err *err);

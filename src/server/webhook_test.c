@@ -1,0 +1,151 @@
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "server/webhook.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static char *quoted(struct arena *arena, struct str text)
+{
+    char *copy = str_c(arena, text);
+
+    for (char *p = copy; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    return copy;
+}
+
+/* "response" of the answer to a request; JSON with ' for ". */
+static struct json *respond(struct arena *arena,
+                            const struct webhook_rules *rules,
+                            const char *path,
+                            const char *request)
+{
+    struct str body = str_printf(arena,
+                                 "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview',"
+                                 "'request':{'uid':'r-1',%s}}",
+                                 request);
+    struct json *answer = NULL;
+    struct str text = STR_NONE;
+
+    EXPECT(!webhook_answer(arena, rules, str_from(path), str_from(quoted(arena, body)), &text,
+                           NULL));
+    EXPECT(!json_parse(arena, text, &answer, NULL));
+    EXPECT(str_is(json_str_at(answer, "response.uid"), "r-1"));
+    return json_get(answer, "response");
+}
+
+static bool is_allowed(const struct json *response)
+{
+    return json_bool_or(json_get(response, "allowed"), false);
+}
+
+#define POD(scheduler, annotations)                                                      \
+    "'resource':{'group':'','version':'v1','resource':'pods'},'object':{'metadata':{"    \
+    "'name':'p','namespace':'n','uid':'u','annotations':{" annotations "}},'spec':{"     \
+    "'schedulerName':'" scheduler "','containers':[{'name':'c'}]}}"
+
+TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
+{
+    static const struct {
+        const char *why;
+        const char *request;
+        bool shares;
+        const char *message; /* part of it; NULL: allowed */
+        bool spec;           /* is changed */
+        bool annotations;
+    } rows[] = {
+        {"a share", POD("ours", "'gpu-fraction':'0.5'"), true, NULL, true, true},
+        {"no share", POD("ours", "'a':'b'"), true, NULL, false, true},
+        {"nothing to do", POD("ours", "'pod-group-name':'g'"), true, NULL, false, false},
+        {"of others", POD("theirs", "'gpu-fraction':'7'"), true, NULL, false, false},
+        {"too much", POD("ours", "'gpu-fraction':'1.5'"), true,
+         "metadata.annotations[gpu-fraction]: Invalid value", false, false},
+        {"switched off", POD("ours", "'gpu-memory':'500'"), false,
+         "metadata.annotations[gpu-memory]: Forbidden: GPU sharing is off", false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new();
+        struct webhook_rules rules = {
+            .kinds = kinds, .scheduler_name = STR("ours"), .shares = rows[i].shares};
+        struct json *patch = NULL;
+        struct str text = STR_NONE;
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_PODS, rows[i].request);
+        EXPECT(is_allowed(response) == !rows[i].message);
+        if (rows[i].message)
+            EXPECT(str_contains(json_str_at(response, "status.message"),
+                                str_from(rows[i].message)));
+        if (json_get(response, "patch")) {
+            EXPECT(base64_decode(&arena, json_str(json_get(response, "patch")), &text));
+            EXPECT(!json_parse(&arena, text, &patch, NULL));
+        }
+        EXPECT(str_contains(text, STR("\"/spec\"")) == rows[i].spec);
+        EXPECT(str_contains(text, STR("\"/metadata/annotations\"")) == rows[i].annotations);
+        kinds_free(kinds);
+    }
+}
+
+#define QUEUE_OF "'resource':{'group':'scheduling.run.ai','version':'v2','resource':'queues'},"
+#define QUEUE(meta, parent) \
+    "{'metadata':{'name':'q'" meta "},'spec':{'parentQueue':'" parent "'}}"
+
+TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
+{
+    static const struct {
+        const char *why;
+        const char *request;
+        bool allowed;
+    } rows[] = {
+        {"good", QUEUE_OF "'object':" QUEUE("", "r"), true},
+        {"bad", QUEUE_OF "'object':" QUEUE("", "q"), false},
+        {"made bad", QUEUE_OF "'object':" QUEUE("", "q") ",'oldObject':" QUEUE("", "r"), false},
+        {"bad before", QUEUE_OF "'object':" QUEUE("", "q") ",'oldObject':" QUEUE("", "q"), true},
+        {"going", QUEUE_OF "'object':" QUEUE(",'deletionTimestamp':'x'", "q"), true},
+        {"gone", QUEUE_OF "'object':null,'oldObject':" QUEUE("", "q"), true},
+        {"unknown", "'resource':{'group':'a','version':'v1','resource':'b'},'object':{}", true},
+        {"another version",
+         "'resource':{'group':'scheduling.run.ai','version':'v9','resource':'queues'},'object':" QUEUE(
+             "", "q"),
+         false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new();
+        struct webhook_rules rules = {.kinds = kinds};
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_KINDS, rows[i].request);
+        EXPECT(is_allowed(response) == rows[i].allowed);
+        if (!rows[i].allowed)
+            EXPECT(str_is(json_str_at(response, "status.details.causes.0.field"),
+                          "spec.parentQueue"));
+        kinds_free(kinds);
+    }
+}
+
+TEST(what_is_no_review_is_an_error_not_an_answer)
+{
+    static const char *const bodies[] = {"", "{", "[]", "{}", "{\"kind\":\"AdmissionReview\"}"};
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct webhook_rules rules = {0};
+        struct err err = {0};
+        struct str text;
+
+        EXPECT(webhook_answer(&arena, &rules, STR(WEBHOOK_KINDS), str_from(bodies[i]), &text,
+                              &err) == -EINVAL);
+        EXPECT(err.text[0]);
+    }
+}
