@@ -288,6 +288,8 @@ void admit_validate(struct admit *admit)
     } else if (admit->kind == &kind_trainingruntime ||
                admit->kind == &kind_clustertrainingruntime) {
         admit_runtime_validate(admit);
+    } else if (admit->kind == &kind_torchrunjob || admit->kind == &kind_torchrunqueue) {
+        admit_torchrun_validate(admit);
     } else if (admit->kind == &kind_queue) {
         admit_queue_validate(admit);
     } else if (admit->kind == &kind_podgroup) {

@@ -65,6 +65,8 @@ void admit_service_default(struct admit *admit);
 void admit_service_validate(struct admit *admit);
 /* admit_tensorstack.c */
 void admit_tensorstack_validate(struct admit *admit);
+/* admit_torchrun.c: jobs and queues of torchrun.ai */
+void admit_torchrun_validate(struct admit *admit);
 /* admit_trainer.c */
 void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);

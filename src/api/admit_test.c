@@ -13,7 +13,8 @@
 /* Rules that look at one object; the field of the first cause, or nothing. JSON with ' for ". */
 static struct str refused_field(struct arena *arena, const struct kind *kind, const char *spec)
 {
-    struct str text = str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec);
+    struct str text =
+        str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec);
     char *copy = str_c(arena, text);
     struct admit admit = {.arena = arena, .kind = kind};
     struct err err = {0};
@@ -27,7 +28,7 @@ static struct str refused_field(struct arena *arena, const struct kind *kind, co
     return admit.causes.count ? admit.causes.items[0].field : STR("");
 }
 
-TEST(queues_and_pod_groups_that_could_never_work_are_refused_with_the_field)
+TEST(objects_that_could_never_work_are_refused_with_the_field)
 {
     static const struct {
         const char *why;
@@ -35,18 +36,26 @@ TEST(queues_and_pod_groups_that_could_never_work_are_refused_with_the_field)
         const char *spec;
         const char *field;
     } rows[] = {
-        {"a queue", &kind_queue, "{'parentQueue':'root','resources':{'gpu':{'quota':1,'limit':-1}}}",
-         ""},
+        {"a queue", &kind_queue,
+         "{'parentQueue':'root','resources':{'gpu':{'quota':1,'limit':-1}}}", ""},
         {"nothing said", &kind_queue, "{}", ""},
         {"its own parent", &kind_queue, "{'parentQueue':'q'}", "spec.parentQueue"},
         {"negative quota", &kind_queue, "{'resources':{'gpu':{'quota':-2}}}",
          "spec.resources.gpu.quota"},
         {"a bit negative", &kind_queue, "{'resources':{'cpu':{'limit':-0.5}}}",
          "spec.resources.cpu.limit"},
-        {"weights have no unlimited", &kind_queue, "{'resources':{'memory':{'overQuotaWeight':-1}}}",
+        {"weights have no unlimited", &kind_queue,
+         "{'resources':{'memory':{'overQuotaWeight':-1}}}",
          "spec.resources.memory.overQuotaWeight"},
         {"time without a unit", &kind_queue, "{'preemptMinRuntime':'10'}",
          "spec.preemptMinRuntime"},
+        {"elastic", &kind_torchrunjob, "{'elastic':{'minNodes':2,'maxNodes':4}}", ""},
+        {"elastic the wrong way", &kind_torchrunjob, "{'elastic':{'minNodes':4,'maxNodes':2}}",
+         "spec.elastic.maxNodes"},
+        {"no size", &kind_torchrunjob, "{'workspaceStorage':{'size':'10 GB'}}",
+         "spec.workspaceStorage.size"},
+        {"less than nothing", &kind_torchrunqueue, "{'nodeResources':{'memory':'-1Gi'}}",
+         "spec.nodeResources.memory"},
         {"a time", &kind_queue, "{'reclaimMinRuntime':'1h30m'}", ""},
         {"subgroups", &kind_podgroup,
          "{'subGroups':[{'name':'a'},{'name':'b','parent':'a'},{'name':'c','parent':'b'}]}", ""},

@@ -70,8 +70,8 @@ static bool has_whole(const struct json *pod)
         JSON_FOREACH(json_get(json_get(pod, "spec"), lists[i]), container)
             for (size_t j = 0; j < 2; j++)
                 JSON_FOREACH(json_get(json_get(container, "resources"), parts[j]), amount)
-                    if (str_is(json_key(amount), GPU_RESOURCE) &&
-                        !str_is(json_str(amount), "0") && json_i64_or(amount, 1) != 0)
+                    if (str_is(json_key(amount), GPU_RESOURCE) && !str_is(json_str(amount), "0") &&
+                        json_i64_or(amount, 1) != 0)
                         return true;
     return false;
 }
@@ -157,8 +157,7 @@ struct str share_config_name(struct arena *arena, struct str prefix, struct shar
 
 struct str share_evar_name(struct arena *arena, struct str prefix, struct share_target target)
 {
-    return str_printf(arena, STR_FMT "-evar",
-                      STR_ARG(share_config_name(arena, prefix, target)));
+    return str_printf(arena, STR_FMT "-evar", STR_ARG(share_config_name(arena, prefix, target)));
 }
 
 /* "<owner or pod>-<7 of the salt>-shared-gpu", a DNS label with room for what is added to it. */
@@ -168,7 +167,9 @@ static struct str make_prefix(struct arena *arena, const struct json *pod, uint6
     const struct json *meta = json_get(pod, "metadata");
     struct str owner = json_str_at(meta, "ownerReferences.0.name");
     struct str name = json_str(json_get(meta, "name"));
-    struct str from = owner.len ? owner : name.len ? name : json_str(json_get(meta, "generateName"));
+    struct str from = owner.len  ? owner
+                      : name.len ? name
+                                 : json_str(json_get(meta, "generateName"));
     char *base = str_c(arena, str_sub(from, 0, NAME_BASE_MAX));
     char text[SALT_DIGITS + 1] = "";
     size_t len = 0;

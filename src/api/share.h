@@ -13,8 +13,8 @@ struct json;
 /* share: a pod's wish for a part of a GPU, and what admission makes of it.
  *
  * A pod cannot be changed once it is there, but which device it shares is known only when it is
- * bound. So on a cluster admission lets one container read what it needs from two ConfigMaps that do
- * not exist yet, and that the scheduler writes before the binding:
+ * bound. So on a cluster admission lets one container read what it needs from two ConfigMaps that
+ * do not exist yet, and that the scheduler writes before the binding:
  *
  *     <prefix>-<n>       NVIDIA_VISIBLE_DEVICES, GPU_PORTION, RUNAI_NUM_OF_GPUS, one variable each
  *     <prefix>-<n>-evar  further variables, taken whole (envFrom)

@@ -110,8 +110,8 @@ TEST(the_container_of_a_share_reads_its_configmaps)
 
         test_case(rows[i].why);
         share_mutate(&arena, pod, 12345);
-        struct str prefix = json_str(
-            json_get(json_at(pod, "metadata.annotations"), "runai/shared-gpu-configmap"));
+        struct str prefix =
+            json_str(json_get(json_at(pod, "metadata.annotations"), "runai/shared-gpu-configmap"));
         struct str config = str_printf(&arena, STR_FMT "%s", STR_ARG(prefix), rows[i].config);
         EXPECT(str_starts(prefix, STR("p-")) && str_ends(prefix, STR("-shared-gpu")));
         EXPECT(json_count(json_get(container, "env")) == 3);
@@ -162,12 +162,12 @@ TEST(names_of_shares_stay_within_what_a_volume_may_be_called)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct json *pod = tree(
-            &arena, str_printf(&arena,
-                               "{'metadata':{%s,'annotations':{'gpu-fraction':'0.5'}},"
-                               "'spec':{'containers':[{'name':'a'}]}}",
-                               rows[i].meta)
-                        .p);
+        struct json *pod =
+            tree(&arena, str_printf(&arena,
+                                    "{'metadata':{%s,'annotations':{'gpu-fraction':'0.5'}},"
+                                    "'spec':{'containers':[{'name':'a'}]}}",
+                                    rows[i].meta)
+                             .p);
 
         test_case(rows[i].why);
         share_mutate(&arena, pod, UINT64_MAX);

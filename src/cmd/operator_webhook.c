@@ -36,8 +36,8 @@ static void on_review(void *user, struct http_exchange *x)
     struct err err = {0};
 
     if (!str_is(x->head.method, "POST") || !webhook_serves(x->head.path)) {
-        http_reply(x, 404, "text/plain", STR("POST an AdmissionReview to " WEBHOOK_PODS
-                                             " or " WEBHOOK_KINDS "\n"));
+        http_reply(x, 404, "text/plain",
+                   STR("POST an AdmissionReview to " WEBHOOK_PODS " or " WEBHOOK_KINDS "\n"));
         return;
     }
     webhook->reviews++;
@@ -96,17 +96,17 @@ int operator_webhook_start(struct operator* op,
         .shares = options->shares,
         .runtime_class = str_from(options->runtime_class),
     };
-    webhook->certificates = certificates_start(
-        &(struct certificates_options){.loop = &op->loop,
-                                       .api = kube_api(op->kube),
-                                       .ns = options->ns,
-                                       .secret = options->service,
-                                       .service = options->service,
-                                       .configuration = options->configuration,
-                                       .lifetime_ms = options->lifetime_ms,
-                                       .serve = on_certificate,
-                                       .user = webhook,
-                                       .log = &op->log});
+    webhook->certificates =
+        certificates_start(&(struct certificates_options){.loop = &op->loop,
+                                                          .api = kube_api(op->kube),
+                                                          .ns = options->ns,
+                                                          .secret = options->service,
+                                                          .service = options->service,
+                                                          .configuration = options->configuration,
+                                                          .lifetime_ms = options->lifetime_ms,
+                                                          .serve = on_certificate,
+                                                          .user = webhook,
+                                                          .log = &op->log});
     op->webhook = webhook;
     return 0;
 }

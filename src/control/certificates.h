@@ -11,7 +11,8 @@
  * old one, and signs only CERTIFICATES_SETTLE_MS later, when every API server has heard of it. */
 #define CERTIFICATES_SETTLE_MS   INT64_C(10000)
 #define CERTIFICATES_LIFETIME_MS (INT64_C(90) * 24 * 3600 * 1000)
-#define CERTIFICATES_AUTHORITY   40 /* lifetimes of a certificate are one of the authority: 10 years */
+#define CERTIFICATES_AUTHORITY \
+    40 /* lifetimes of a certificate are one of the authority: 10 years */
 
 struct certificates_span {
     int64_t start_ms; /* 0: there is none */

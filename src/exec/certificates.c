@@ -26,7 +26,8 @@
  * looks at what is there, lets control/certificates.c decide, and makes one write at a time. The
  * write shows up as a change. */
 
-#define RETRY_MS     INT64_C(2000) /* after a write, in case that its change is never seen */
+#define RETRY_MS     INT64_C(2000) /* after a write that failed */
+#define SEEN_MS      INT64_C(100)  /* after one that did not: its change is seen by then */
 #define TIMER_MAX_MS INT64_C(3600000)
 #define OLD_MAX      2 /* authorities kept beside the newest */
 
@@ -176,7 +177,8 @@ static void on_written(void *user, const struct api_result *result)
     }
     if (result->code && result->err->http_status != 409)
         log_warn(certificates->options.log, "certificates.write", LOG_ERR(result->err));
-    look_in(certificates, RETRY_MS);
+    /* The change may have come before the answer. */
+    look_in(certificates, result->code ? RETRY_MS : SEEN_MS);
 }
 
 static void add_data(struct arena *arena, struct json *data, const char *key, struct str bytes)
@@ -327,8 +329,7 @@ static void step(struct certificates *certificates)
             return;
     if (!certificates->leading || certificates->calling)
         return;
-    struct content content =
-        content_of(&arena, certificates->watched[WATCHED_SECRET].object);
+    struct content content = content_of(&arena, certificates->watched[WATCHED_SECRET].object);
     struct certificates_facts facts = facts_of(certificates, &arena, &content);
     switch (certificates_decide(&facts, &at_ms)) {
     case CERTIFICATES_WAIT: look_in(certificates, at_ms - facts.now_ms); break;
@@ -374,14 +375,13 @@ static void watch(struct certificates *certificates,
 
     one->owner = certificates;
     one->kind = kind;
-    one->watch = api_watch(
-        certificates->options.api,
-        &(struct api_watch_request){.kind = kind,
-                                    .ns = which == WATCHED_SECRET
-                                              ? str_from(certificates->options.ns)
-                                              : STR(""),
-                                    .field_selector = str_printf(&arena, "metadata.name=%s", name)},
-        on_change, one);
+    one->watch =
+        api_watch(certificates->options.api,
+                  &(struct api_watch_request){
+                      .kind = kind,
+                      .ns = which == WATCHED_SECRET ? str_from(certificates->options.ns) : STR(""),
+                      .field_selector = str_printf(&arena, "metadata.name=%s", name)},
+                  on_change, one);
 }
 
 struct certificates *certificates_start(const struct certificates_options *options)

@@ -104,8 +104,8 @@ static bool has_gpu(const struct json *pod)
     return share_wanted(pod);
 }
 
-/* A pod without owners is a group of its own, whose name is known where the server has given the pod
- * its uid already: the pod grouper then need not write it. */
+/* A pod without owners is a group of its own, whose name is known where the server has given the
+ * pod its uid already: the pod grouper then need not write it. */
 static void name_group(struct arena *arena, struct json *pod)
 {
     const struct json *meta = json_get(pod, "metadata");
@@ -123,10 +123,10 @@ static void name_group(struct arena *arena, struct json *pod)
 
 static void forbid_shares(struct admit *admit)
 {
-    const char *key = json_get(json_at(admit->object, "metadata.annotations"),
-                               GPU_ANNOTATION_FRACTION)
-                          ? GPU_ANNOTATION_FRACTION
-                          : GPU_ANNOTATION_FRACTION_MEMORY;
+    const char *key =
+        json_get(json_at(admit->object, "metadata.annotations"), GPU_ANNOTATION_FRACTION)
+            ? GPU_ANNOTATION_FRACTION
+            : GPU_ANNOTATION_FRACTION_MEMORY;
 
     admit_forbidden(admit, str_printf(admit->arena, "metadata.annotations[%s]", key),
                     "GPU sharing is off on this cluster: ask for " GPU_RESOURCE
@@ -152,8 +152,7 @@ static void answer_pod(struct review *review, const struct json *object)
         return;
     }
     if (share_wanted(pod))
-        share_mutate(arena, pod,
-                     str_hash(json_str(json_get(review->request, "uid")), SALT_SEED));
+        share_mutate(arena, pod, str_hash(json_str(json_get(review->request, "uid")), SALT_SEED));
     if (rules->runtime_class.len && has_gpu(pod) &&
         json_is_null(json_at(pod, "spec.runtimeClassName")))
         json_add_str(arena, json_get(pod, "spec"), "runtimeClassName", rules->runtime_class);
@@ -187,8 +186,7 @@ static void answer_kind(struct review *review, const struct json *object)
                           .object = json_clone(review->arena, object),
                           .old = json_is(old, JSON_OBJECT) ? old : NULL};
     bool ending = !json_is_null(json_at(object, "metadata.deletionTimestamp"));
-    bool same =
-        admit.old && json_equal(json_get(admit.old, "spec"), json_get(object, "spec"));
+    bool same = admit.old && json_equal(json_get(admit.old, "spec"), json_get(object, "spec"));
 
     if (admit.kind && !ending && !same)
         admit_validate(&admit);

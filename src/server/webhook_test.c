@@ -34,8 +34,8 @@ static struct json *respond(struct arena *arena,
     struct json *answer = NULL;
     struct str text = STR_NONE;
 
-    EXPECT(!webhook_answer(arena, rules, str_from(path), str_from(quoted(arena, body)), &text,
-                           NULL));
+    EXPECT(
+        !webhook_answer(arena, rules, str_from(path), str_from(quoted(arena, body)), &text, NULL));
     EXPECT(!json_parse(arena, text, &answer, NULL));
     EXPECT(str_is(json_str_at(answer, "response.uid"), "r-1"));
     return json_get(answer, "response");
@@ -46,9 +46,9 @@ static bool is_allowed(const struct json *response)
     return json_bool_or(json_get(response, "allowed"), false);
 }
 
-#define POD(scheduler, annotations)                                                      \
-    "'resource':{'group':'','version':'v1','resource':'pods'},'object':{'metadata':{"    \
-    "'name':'p','namespace':'n','uid':'u','annotations':{" annotations "}},'spec':{"     \
+#define POD(scheduler, annotations)                                                   \
+    "'resource':{'group':'','version':'v1','resource':'pods'},'object':{'metadata':{" \
+    "'name':'p','namespace':'n','uid':'u','annotations':{" annotations "}},'spec':{"  \
     "'schedulerName':'" scheduler "','containers':[{'name':'c'}]}}"
 
 TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
@@ -83,8 +83,8 @@ TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
         const struct json *response = respond(&arena, &rules, WEBHOOK_PODS, rows[i].request);
         EXPECT(is_allowed(response) == !rows[i].message);
         if (rows[i].message)
-            EXPECT(str_contains(json_str_at(response, "status.message"),
-                                str_from(rows[i].message)));
+            EXPECT(
+                str_contains(json_str_at(response, "status.message"), str_from(rows[i].message)));
         if (json_get(response, "patch")) {
             EXPECT(base64_decode(&arena, json_str(json_get(response, "patch")), &text));
             EXPECT(!json_parse(&arena, text, &patch, NULL));
@@ -95,9 +95,8 @@ TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
     }
 }
 
-#define QUEUE_OF "'resource':{'group':'scheduling.run.ai','version':'v2','resource':'queues'},"
-#define QUEUE(meta, parent) \
-    "{'metadata':{'name':'q'" meta "},'spec':{'parentQueue':'" parent "'}}"
+#define QUEUE_OF            "'resource':{'group':'scheduling.run.ai','version':'v2','resource':'queues'},"
+#define QUEUE(meta, parent) "{'metadata':{'name':'q'" meta "},'spec':{'parentQueue':'" parent "'}}"
 
 TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
 {
@@ -114,8 +113,8 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
         {"gone", QUEUE_OF "'object':null,'oldObject':" QUEUE("", "q"), true},
         {"unknown", "'resource':{'group':'a','version':'v1','resource':'b'},'object':{}", true},
         {"another version",
-         "'resource':{'group':'scheduling.run.ai','version':'v9','resource':'queues'},'object':" QUEUE(
-             "", "q"),
+         "'resource':{'group':'scheduling.run.ai','version':'v9','resource':'queues'},'object'"
+         ":" QUEUE("", "q"),
          false},
     };
 
@@ -128,8 +127,8 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
         const struct json *response = respond(&arena, &rules, WEBHOOK_KINDS, rows[i].request);
         EXPECT(is_allowed(response) == rows[i].allowed);
         if (!rows[i].allowed)
-            EXPECT(str_is(json_str_at(response, "status.details.causes.0.field"),
-                          "spec.parentQueue"));
+            EXPECT(
+                str_is(json_str_at(response, "status.details.causes.0.field"), "spec.parentQueue"));
         kinds_free(kinds);
     }
 }

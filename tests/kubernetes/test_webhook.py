@@ -1,0 +1,209 @@
+"""Admission webhooks on a real API server: what they refuse and change, and that nobody depends on them being up."""
+
+import json
+import ssl
+import threading
+import time
+
+from harness import check, wait_for
+from webhooks import WebhookCluster
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: default, annotations: {ANNOTATIONS}}
+spec:
+  schedulerName: SCHEDULER
+  containers: [{name: main, image: i}, {name: other, image: i}]
+"""
+
+
+def pod(name, annotations="", scheduler="kai-scheduler"):
+    return POD.replace("NAME", name).replace("ANNOTATIONS", annotations).replace("SCHEDULER", scheduler)
+
+
+TEMPLATE = "{spec: {containers: [{name: CONTAINER, image: i}]}}"
+
+
+def replicas(kind, specs, container, role="Master", count=2):
+    template = TEMPLATE.replace("CONTAINER", container)
+    return f"""
+apiVersion: kubeflow.org/v1
+kind: {kind}
+metadata: {{name: bad, namespace: default}}
+spec: {{{specs}: {{{role}: {{replicas: {count}, template: {template}}}}}}}
+"""
+
+
+# Kind: a manifest that is refused, and what the message must name.
+BAD = {
+    "Queue": ("""
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: bad}
+spec: {resources: {gpu: {quota: -3}}}
+""", "spec.resources.gpu.quota"),
+    "PodGroup": ("""
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: bad, namespace: default}
+spec: {queue: q, minMember: 1, subGroups: [{name: a, parent: b}]}
+""", "spec.subGroups[0].parent"),
+    "TorchrunJob": ("""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: bad, namespace: default}
+spec: {jobName: bad, queue: q, command: c, elastic: {minNodes: 4, maxNodes: 2}}
+""", "spec.elastic.maxNodes"),
+    "TorchrunQueue": ("""
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: bad, namespace: default}
+spec: {storage: {shmSizePerGPU: 4 GB}}
+""", "spec.storage.shmSizePerGPU"),
+    "PyTorchTrainingJob": ("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: bad, namespace: default}
+spec:
+  torchrunConfig: {enabled: true, maxRestarts: 1, procPerNode: "0", rdzvBackend: c10d}
+  replicaSpecs: [{type: node, replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}]
+""", "spec.torchrunConfig.procPerNode"),
+    "PyTorchJob": (replicas("PyTorchJob", "pytorchReplicaSpecs", "pytorch"), "spec.pytorchReplicaSpecs.Master.replicas"),
+    "TFJob": (replicas("TFJob", "tfReplicaSpecs", "tensorflow", "Chief"), "spec.tfReplicaSpecs.Chief.replicas"),
+    "XGBoostJob": (replicas("XGBoostJob", "xgbReplicaSpecs", "main", count=1),
+                   "spec.xgbReplicaSpecs.Master.template.spec.containers"),
+    "JAXJob": (replicas("JAXJob", "jaxReplicaSpecs", "main", "Worker", 1),
+               "spec.jaxReplicaSpecs.Worker.template.spec.containers"),
+    "PaddleJob": (replicas("PaddleJob", "paddleReplicaSpecs", "main", "Worker", 1),
+                  "spec.paddleReplicaSpecs.Worker.template.spec.containers"),
+    "MPIJob": (replicas("MPIJob", "mpiReplicaSpecs", "main", "Worker", 1), "spec.mpiReplicaSpecs.Launcher"),
+    "TrainJob": ("""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bad, namespace: default}
+spec: {runtimeRef: {name: r}, trainer: {env: [{name: PET_NNODES, value: "2"}]}}
+""", "spec.trainer.env[0].name"),
+    "TrainingRuntime": ("""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: bad, namespace: default}
+spec:
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec: {template: {spec: {containers: [{name: main, image: i}]}}}
+""", "spec.template.spec.replicatedJobs[0]"),
+    "JobSet": ("""
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: bad, namespace: default}
+spec:
+  replicatedJobs:
+    - {name: a, template: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}
+  successPolicy: {operator: All, targetReplicatedJobs: [b]}
+""", "spec.successPolicy"),
+}
+
+
+def test_each_kind_is_refused_with_the_field_in_words():
+    with WebhookCluster() as m:
+        for kind, (manifest, field) in BAD.items():
+            words = m.refused(manifest, "--dry-run=server") or "taken"
+            check(field in words and "bad" in words, f"{kind}: {words}")
+
+
+def test_pods_with_shares_are_checked_and_prepared_and_others_left_alone():
+    with WebhookCluster(sharing=True, nodes=1) as m:
+        for annotations, field in (('gpu-fraction: "1.5"', "gpu-fraction"), ('gpu-memory: "0"', "gpu-memory"),
+                                   ('gpu-fraction-num-devices: "2"', "gpu-fraction-num-devices"),
+                                   ('mps: "true"', "mps"),
+                                   ('gpu-fraction: "0.5", gpu-fraction-container-name: x', "container-name")):
+            words = m.refused(pod("bad", annotations), "--dry-run=server") or "taken"
+            check(f"metadata.annotations[{field}" in words or field in words, words)
+        check(m.refused(pod("foreign", 'gpu-fraction: "1.5"', "default-scheduler")) is None, "a foreign pod is taken")
+        spec = json.loads(m.kubectl("get", "pod", "foreign", "-o", "json").stdout)["spec"]
+        check("env" not in spec["containers"][0], "and not changed")
+
+        check(m.refused(pod("half", 'gpu-fraction: "0.5", gpu-fraction-container-name: other')) is None, "taken")
+        made = json.loads(m.kubectl("get", "pod", "half", "-o", "json").stdout)
+        prefix = made["metadata"]["annotations"]["runai/shared-gpu-configmap"]
+        container = made["spec"]["containers"][1]
+        named = {e["name"]: e["valueFrom"]["configMapKeyRef"]["name"] for e in container["env"]}
+        check(set(named) == {"NVIDIA_VISIBLE_DEVICES", "GPU_PORTION", "RUNAI_NUM_OF_GPUS"}, str(named))
+        check(set(named.values()) == {prefix + "-1"}, f"{named} of {prefix}")
+        check(container["envFrom"][0]["configMapRef"]["name"] == prefix + "-1-evar", str(container))
+        check("env" not in made["spec"]["containers"][0], "the other container is as it was")
+
+
+def test_sharing_that_is_off_is_said_at_once():
+    with WebhookCluster(nodes=1) as m:
+        words = m.refused(pod("half", 'gpu-fraction: "0.5"')) or "taken"
+        check("GPU sharing is off" in words, words)
+
+
+def serial(port):
+    return ssl.get_server_certificate(("127.0.0.1", port))
+
+
+def test_certificates_are_replaced_while_reviews_go_on():
+    with WebhookCluster(sharing=True, operators=2, lifetime="15s") as m:
+        first = [serial(o.webhook_port) for o in m.operators]
+        check(first[0] == first[1], "both replicas serve the same certificate")
+        failures, over = [], threading.Event()
+
+        def ask():
+            while not over.is_set():
+                words = m.refused(pod("asked", 'gpu-fraction: "0.5"'), "--dry-run=server")
+                if words:
+                    failures.append(words)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for operator, old in zip(m.operators, first):
+                wait_for(lambda: serial(operator.webhook_port) != old, f"{operator.name} to serve another", 40)
+        finally:
+            over.set()
+            asking.join()
+        check(not failures, f"{len(failures)} reviews failed, first: {failures[:1]}")
+        bundles = {w["clientConfig"]["caBundle"] for kind in ("mutating", "validating") for w in json.loads(
+            m.kubectl("get", f"{kind}webhookconfiguration", "muster", "-o", "json").stdout)["webhooks"]}
+        secret = json.loads(m.kubectl("get", "secret", "muster-webhook", "-n", "muster-system", "-o", "json").stdout)
+        check(bundles == {secret["data"]["ca.crt"]}, "every webhook has the authority of the Secret")
+
+
+def test_a_lost_authority_is_made_again_and_told():
+    with WebhookCluster(operators=2) as m:
+        m.kubectl("delete", "secret", "muster-webhook", "-n", "muster-system")
+        def told():
+            done = m.kubectl("get", "secret", "muster-webhook", "-n", "muster-system", "-o", "json", ok=False)
+            if done.returncode:
+                return False
+            data = json.loads(done.stdout)["data"]
+            hooks = json.loads(m.kubectl("get", "validatingwebhookconfiguration", "muster", "-o", "json").stdout)
+            return "tls.crt" in data and hooks["webhooks"][0]["clientConfig"]["caBundle"] == data["ca.crt"]
+        wait_for(told, "a new authority", 30)
+        wait_for(m.asked, "reviews to be answered again", 30)
+
+
+def test_with_no_operator_up_foreign_pods_are_created_and_shares_refused():
+    with WebhookCluster(sharing=True, nodes=1) as m:
+        m.operators[0].kill()
+        began = time.monotonic()
+        check(m.refused(pod("foreign", "", "default-scheduler")) is None, "a foreign pod is created")
+        check(time.monotonic() - began < 2, "without waiting for us")
+        check(m.refused(pod("whole")) is None, "a pod of ours without a share too")
+        words = m.refused(pod("half", 'gpu-fraction: "0.5"')) or "taken"
+        check("shares.muster.dev" in words, words)
+
+
+def test_one_replica_of_two_is_enough():
+    with WebhookCluster(sharing=True, operators=2, nodes=1) as m:
+        leader = m.leader()
+        leader.kill()
+        for i in range(4):
+            check(m.refused(pod(f"half-{i}", 'gpu-fraction: "0.5"'), "--dry-run=server") is None, "answered by the other")
