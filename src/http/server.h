@@ -61,11 +61,11 @@ typedef void http_handler_fn(void *user, struct http_exchange *x);
 
 struct http_server_options {
     struct uv_loop_s *loop;
-    const char *address;            /* numeric; IPv4 or IPv6 */
-    uint16_t port;                  /* 0: a free one */
-    struct tls_identity *tls;       /* NULL: plain TCP; takes a reference */
-    size_t connections_max;         /* 0: HTTP_CONNECTIONS_MAX */
-    http_handler_fn *begin;         /* may be NULL */
+    const char *address;      /* numeric; IPv4 or IPv6 */
+    uint16_t port;            /* 0: a free one */
+    struct tls_identity *tls; /* NULL: plain TCP; takes a reference */
+    size_t connections_max;   /* 0: HTTP_CONNECTIONS_MAX */
+    http_handler_fn *begin;   /* may be NULL */
     http_handler_fn *handle;
     void *user;
 };

@@ -164,9 +164,8 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
     const size_t count = sizeof(names) / sizeof(names[0]);
     const char *all[sizeof(names) / sizeof(names[0]) + 2] = {NULL};
     bool known = !address;
-    int r = certificate_authority(now_ms, VALID_MS,
-                                  &(struct certificate_pair){out->ca_certificate, out->ca_key},
-                                  err);
+    int r = certificate_authority(
+        now_ms, VALID_MS, &(struct certificate_pair){out->ca_certificate, out->ca_key}, err);
 
     for (size_t i = 0; i < count; i++) {
         all[i] = names[i];
@@ -176,13 +175,12 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
         all[count] = address;
     if (r < 0)
         return r;
-    return certificate_sign(
-        &(struct certificate_wish){.ca = buf_str(out->ca_certificate),
-                                   .ca_key = buf_str(out->ca_key),
-                                   .names = all,
-                                   .now_ms = now_ms,
-                                   .lifetime_ms = VALID_MS},
-        &(struct certificate_pair){out->certificate, out->key}, err);
+    return certificate_sign(&(struct certificate_wish){.ca = buf_str(out->ca_certificate),
+                                                       .ca_key = buf_str(out->ca_key),
+                                                       .names = all,
+                                                       .now_ms = now_ms,
+                                                       .lifetime_ms = VALID_MS},
+                            &(struct certificate_pair){out->certificate, out->key}, err);
 }
 
 void tls_base64(struct buf *out, struct str bytes)

@@ -18,8 +18,8 @@ int tls_identity_new(struct str certificate,
                      struct str ca,
                      struct tls_identity **ret,
                      struct err *err);
-/* Another reference; tls_identity_free() drops one. Each connection holds one, so an identity can be
- * replaced while connections made with it last. */
+/* Another reference; tls_identity_free() drops one. Each connection holds one, so an identity can
+ * be replaced while connections made with it last. */
 struct tls_identity *tls_identity_ref(struct tls_identity *identity);
 void tls_identity_free(struct tls_identity *identity);
 /* A server session on a non-blocking socket. */

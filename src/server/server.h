@@ -21,12 +21,12 @@ struct tls_identity;
  * means is decided below struct api, so that in-process callers and HTTP clients get the same. */
 struct server_options {
     const char *address;
-    uint16_t port;                  /* 0: a free one */
+    uint16_t port;            /* 0: a free one */
     struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
-    struct str token;               /* of the owner, who may do everything */
-    struct str token_key;           /* signs ServiceAccount tokens */
-    bool kubelet;                   /* serve what a node serves, and nothing else */
-    const struct log *log;          /* may be NULL */
+    struct str token;         /* of the owner, who may do everything */
+    struct str token_key;     /* signs ServiceAccount tokens */
+    bool kubelet;             /* serve what a node serves, and nothing else */
+    const struct log *log;    /* may be NULL */
 };
 
 /* Strings of the options are copied. */
