@@ -87,12 +87,12 @@ static bool share_has_name(const struct node *node, struct str name)
  * after the pod that is its first user, which no other device of any time is. */
 static struct str new_share_name(struct sched *sched, const struct pod *pod)
 {
-    struct str name = pod->uid;
+    struct str name = pod_uid(pod);
 
     if (sched->config.devices == SCHED_DEVICES_NUMBERED)
         return str_printf(sched->arena, "%u", free_number(pod->node, 0));
     for (unsigned i = 1; share_has_name(pod->node, name); i++)
-        name = str_printf(sched->arena, STR_FMT "-%u", STR_ARG(pod->uid), i);
+        name = str_printf(sched->arena, STR_FMT "-%u", STR_ARG(pod_uid(pod)), i);
     return name;
 }
 
