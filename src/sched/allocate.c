@@ -391,6 +391,52 @@ static bool place_set_tree(struct attempt *attempt,
     return false;
 }
 
+/* ---- all or nothing ---- */
+static bool allowed(struct failure *failure, enum queue_verdict verdict)
+{
+    if (verdict != QUEUE_OK)
+        failure->reason =
+            verdict == QUEUE_OVER_LIMIT ? SCHED_REASON_OVER_LIMIT : SCHED_REASON_OVER_QUOTA;
+    return verdict == QUEUE_OK;
+}
+
+static bool place_at(struct attempt *attempt, const struct pod_vec *tasks, struct node **nodes)
+{
+    for (size_t i = 0; i < tasks->count; i++) {
+        struct pod_vec one = {.items = &tasks->items[i], .count = 1};
+
+        if (!place_leaf(attempt, &one, &(struct node_set){.nodes = &nodes[i], .count = 1}))
+            return false;
+    }
+    return true;
+}
+
+/* Anywhere, where no nodes are given. The queues are asked before, with what the tasks ask for, and
+ * after, with what they were charged. */
+static bool allocate(struct attempt *attempt, const struct pod_vec *tasks, struct node **nodes)
+{
+    struct sched *sched = attempt->sched;
+    struct failure *failure = attempt->failure;
+    const struct group *group = attempt->group;
+    struct node_set everywhere = {0};
+    struct queue_sums before[QUEUE_SUMS];
+    int64_t request[SCHED_RESOURCES];
+    struct mark mark = journal_mark(sched);
+
+    *failure = (struct failure){0};
+    tasks_request(sched, tasks, request);
+    if (!tasks->count ||
+        !allowed(failure, queue_check(group, request, &failure->queue, &failure->resource)))
+        return false;
+    queue_note(group, before);
+    if ((nodes ? place_at(attempt, tasks, nodes)
+               : place_set_tree(attempt, 0, tasks, &everywhere)) &&
+        allowed(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
+        return true;
+    journal_rollback(sched, mark);
+    return false;
+}
+
 bool allocate_tasks(struct sched *sched,
                     struct group *group,
                     const struct pod_vec *tasks,
@@ -398,22 +444,8 @@ bool allocate_tasks(struct sched *sched,
                     struct failure *ret)
 {
     struct attempt attempt = {.sched = sched, .group = group, .later = later, .failure = ret};
-    struct node_set everywhere = {0};
-    int64_t request[SCHED_RESOURCES];
-    struct mark mark = journal_mark(sched);
 
-    *ret = (struct failure){0};
-    tasks_request(sched, tasks, request);
-    enum queue_verdict verdict = queue_check(group, request, &ret->queue, &ret->resource);
-    if (verdict != QUEUE_OK) {
-        ret->reason =
-            verdict == QUEUE_OVER_LIMIT ? SCHED_REASON_OVER_LIMIT : SCHED_REASON_OVER_QUOTA;
-        return false;
-    }
-    if (tasks->count && place_set_tree(&attempt, 0, tasks, &everywhere))
-        return true;
-    journal_rollback(sched, mark);
-    return false;
+    return allocate(&attempt, tasks, NULL);
 }
 
 bool allocate_at(struct sched *sched,
@@ -423,18 +455,6 @@ bool allocate_at(struct sched *sched,
                  struct failure *ret)
 {
     struct attempt attempt = {.sched = sched, .group = group, .failure = ret};
-    int64_t request[SCHED_RESOURCES];
-    struct mark mark = journal_mark(sched);
 
-    *ret = (struct failure){0};
-    tasks_request(sched, tasks, request);
-    bool placed = queue_check(group, request, &ret->queue, &ret->resource) == QUEUE_OK;
-    for (size_t i = 0; placed && i < tasks->count; i++) {
-        struct pod_vec one = {.items = &tasks->items[i], .count = 1};
-
-        placed = place_leaf(&attempt, &one, &(struct node_set){.nodes = &nodes[i], .count = 1});
-    }
-    if (!placed)
-        journal_rollback(sched, mark);
-    return placed;
+    return allocate(&attempt, tasks, nodes);
 }

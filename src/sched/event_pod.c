@@ -100,6 +100,7 @@ static void pod_wants(struct sched *sched, struct pod *pod)
             pod->wants[pod->want_count++] = (struct want){res, count};
         }
     }
+    pod_claims_counted(sched, pod);
     pod_ask(sched, pod);
 }
 

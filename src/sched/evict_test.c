@@ -1,7 +1,7 @@
 #include "base/str.h"
-#include "sched/harness.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
+#include "sched/world_test.h"
 #include "test.h"
 
 #include <stddef.h>
@@ -127,7 +127,7 @@ TEST(a_pod_whose_claim_finds_no_room_says_nothing_of_pods_without_the_claim)
     cluster_close(&cluster);
 }
 
-TEST(the_minimum_of_a_semi_preemptible_group_pays_for_a_claim_it_takes_over)
+TEST(a_claim_that_work_which_is_not_preemptible_uses_counts_as_such_whoever_pays)
 {
     struct cluster cluster;
     struct sched_queue_view queue;
@@ -146,7 +146,7 @@ TEST(the_minimum_of_a_semi_preemptible_group_pays_for_a_claim_it_takes_over)
                                         .node = "a"});
     cluster_decide(&cluster, 1000);
     EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
-    EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 0);
+    EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
     sched_drop_pod(cluster.sched, STR("ns"), STR("first-0"));
     EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
     EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
@@ -203,4 +203,28 @@ TEST(gangs_that_fell_apart_go_in_the_order_of_their_names)
         EXPECT(str_is(cluster.plan.evicts[1].pod.name, "b-0"));
         cluster_close(&cluster);
     }
+}
+
+TEST(work_that_is_not_preemptible_joins_a_claim_only_within_quota)
+{
+    struct cluster cluster;
+    const struct sched_waiting *waiting = NULL;
+
+    cluster_open(&cluster, SCHED_QUIRKS_NONE);
+    cluster_queue(&cluster, "q", 1, SCHED_UNLIMITED);
+    cluster_claim(&cluster, "two", 2);
+    cluster_node(&cluster, "a", 2);
+    cluster_put(
+        &cluster,
+        &(struct job){.name = "pays", .claim = "two", .kind = SCHED_PREEMPTIBLE, .node = "a"});
+    cluster_put(&cluster,
+                &(struct job){.name = "joins", .claim = "two", .kind = SCHED_NON_PREEMPTIBLE});
+    cluster_decide(&cluster, 1000);
+    EXPECT(!cluster_bound(&cluster, "joins-0")); /* nobody could have the two devices back */
+    waiting = cluster_waiting(&cluster, "joins");
+    EXPECT(waiting && waiting->reason == SCHED_REASON_OVER_QUOTA);
+    cluster_queue(&cluster, "q", 2, SCHED_UNLIMITED);
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster_bound(&cluster, "joins-0"));
+    cluster_close(&cluster);
 }

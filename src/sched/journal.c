@@ -189,9 +189,17 @@ static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
         node->pods.items[pod->node_index]->node_index = pod->node_index;
 }
 
-static void queue_change(struct pod *pod, int64_t sign)
+/* Of what it is charged, what counts as not preemptible in a group that is not. */
+static int64_t fixed_part(const struct pod *pod, int r)
 {
-    struct group *group = pod->group;
+    int64_t claims = r == SCHED_GPU ? (int64_t)pod->claims_fixed - pod->claims_paid : 0;
+
+    return pod->charge[r] + claims * GPU_MILLI;
+}
+
+void pod_weigh(const struct pod *pod, int64_t sign)
+{
+    const struct group *group = pod->group;
 
     if (!group || pod->set == SET_NONE || !pod->ours)
         return;
@@ -206,7 +214,7 @@ static void queue_change(struct pod *pod, int64_t sign)
             }
             queue->allocated[r] += sign * pod->charge[r];
             if (!group->preemptible)
-                queue->fixed[r] += sign * pod->charge[r];
+                queue->fixed[r] += sign * fixed_part(pod, r);
         }
 }
 
@@ -237,7 +245,7 @@ static struct undo place_of(struct pod *pod)
 
 static void take_off(struct sched *sched, struct pod *pod)
 {
-    queue_change(pod, -1);
+    pod_weigh(pod, -1);
     group_change(pod, -1);
     if (pod->left)
         node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), -1);
@@ -255,7 +263,7 @@ static void put_on(struct sched *sched, struct pod *pod)
         pod_charge(sched, pod, pod->node, pod->charge);
         node_attach(sched, pod, pod->node);
     }
-    queue_change(pod, 1);
+    pod_weigh(pod, 1);
     group_change(pod, 1);
     if (!pod->group)
         return;
@@ -268,7 +276,11 @@ static void put_on(struct sched *sched, struct pod *pod)
 /* The devices of a claim are there once, and are counted once. Of the pods that hold room the first
  * pays for them; without such, the first that is promised room does, and while a pod that ends
  * still has them, that pod holds them on its node. Of the pods that wait the first asks for them,
- * as long as nobody pays. */
+ * as long as nobody pays.
+ *
+ * Who pays changes as pods come and go. Whether the devices can be had back does not: as long as a
+ * pod uses them whose group is not wholly preemptible, its guard, they count as not preemptible,
+ * whoever pays. */
 struct payers {
     const struct pod *active;
     const struct pod *ending;
@@ -299,6 +311,43 @@ static struct payers claim_payers(const struct claim *claim)
     return payers;
 }
 
+static bool claim_shared(const struct claim *claim)
+{
+    return claim->known && claim->gpu && !claim->from_template;
+}
+
+static const struct pod *claim_guard(const struct claim *claim)
+{
+    const struct pod *guard = NULL;
+
+    for (size_t i = 0; claim_shared(claim) && i < claim->users.count; i++) {
+        const struct pod *user = claim->users.items[i];
+
+        if (ST_IN(user->status, ST_ACTIVE) && user->node && user->ours && user->group &&
+            user->set != SET_NONE && (user->group->semi || !user->group->preemptible) &&
+            (!guard || str_cmp(pod_key(user), pod_key(guard)) < 0))
+            guard = user;
+    }
+    return guard;
+}
+
+void pod_claims_counted(const struct sched *sched, struct pod *pod)
+{
+    int64_t paid = 0;
+    int64_t guarded = 0;
+
+    for (size_t i = 0; i < pod->claim_count && !QUIRK(sched, CLAIM_PER_POD); i++) {
+        const struct claim *claim = pod->claims[i];
+
+        if (!claim_shared(claim))
+            continue;
+        paid += pod->wants[pod->shape->want_count + i].amount;
+        guarded += claim->guard == pod ? claim->spec.device_count : 0;
+    }
+    pod->claims_paid = (uint16_t)i64_min(paid, UINT16_MAX);
+    pod->claims_fixed = (uint16_t)i64_min(guarded, UINT16_MAX);
+}
+
 static int64_t claim_part(const struct claim *claim, struct payers payers, const struct pod *user)
 {
     bool pays = ST_IN(user->status, ST_ACTIVE) ? user == payers.active
@@ -326,7 +375,7 @@ int64_t claim_need(const struct sched *sched, const struct pod *pod, size_t inde
 /* The effects of a pod's wants, off or on. */
 static void wants_change(struct pod *pod, int64_t sign)
 {
-    queue_change(pod, sign);
+    pod_weigh(pod, sign);
     if (pod->left)
         node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), sign);
     if (ST_IN(pod->status, ST_USED) && pod->node)
@@ -341,6 +390,7 @@ static void claim_charge(struct sched *sched, struct pod *pod, size_t index, int
     if (pod->claims[index]->gpu)
         pod->gpus += amount - want->amount;
     want->amount = amount;
+    pod_claims_counted(sched, pod);
     pod_ask(sched, pod);
     if (ST_IN(pod->status, ST_USED) && pod->node)
         pod_charge(sched, pod, pod->node, pod->charge);
@@ -358,19 +408,22 @@ static void claim_settled(struct sched *sched, struct claim *claim)
     struct payers payers = claim_payers(claim);
     const struct pod *holder = payers.ending ? payers.ending : payers.active;
     const struct pod *asked = claim->asker;
+    const struct pod *guarded = claim->guard;
 
     claim->promised = holder && holder->status == ST_PIPELINED;
     if (holder) /* where its devices are, not where it was last promised to go */
         claim->node = holder->node;
     claim->asker = payers.active ? NULL : first_user(claim, ST_BIT(ST_PENDING));
+    claim->guard = claim_guard(claim);
     for (size_t u = 0; claim->known && u < claim->users.count; u++) {
         struct pod *user = claim->users.items[u];
         int64_t part = claim_part(claim, payers, user);
-        bool asks = (user == asked) != (user == claim->asker);
+        bool turns = (user == asked) != (user == claim->asker) ||
+                     (user == guarded) != (user == claim->guard);
 
         for (size_t i = 0; i < user->claim_count; i++)
             if (user->claims[i] == claim &&
-                (asks || user->wants[user->shape->want_count + i].amount != part))
+                (turns || user->wants[user->shape->want_count + i].amount != part))
                 claim_charge(sched, user, i, part);
     }
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static bool unlimited(double value)
 {
@@ -150,6 +151,46 @@ enum queue_verdict queue_check(const struct group *group,
                 return QUEUE_OVER_LIMIT;
             if (fixed && !unlimited(quota->quota) &&
                 queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
+                return QUEUE_OVER_QUOTA;
+        }
+    return QUEUE_OK;
+}
+
+void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS])
+{
+    size_t i = 0;
+
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++) {
+        memcpy(ret[i].allocated, queue->allocated, sizeof(ret[i].allocated));
+        memcpy(ret[i].fixed, queue->fixed, sizeof(ret[i].fixed));
+    }
+}
+
+static bool grew_over(int r, int64_t before, int64_t after, int64_t kept, double bound)
+{
+    return after > before && !unlimited(bound) && queue_units(r, after + kept) > bound;
+}
+
+enum queue_verdict queue_grew(const struct group *group,
+                              const struct queue_sums before[static QUEUE_SUMS],
+                              const struct queue **ret_queue,
+                              enum sched_resource *ret_resource)
+{
+    size_t i = 0;
+
+    if (group_policy(group)->without_proportion)
+        return QUEUE_OK;
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            const struct sched_quota *quota = &queue->spec.quota[r];
+
+            *ret_queue = queue;
+            *ret_resource = (enum sched_resource)r;
+            if (grew_over(r, before[i].allocated[r], queue->allocated[r], queue->kept[r],
+                          quota->limit))
+                return QUEUE_OVER_LIMIT;
+            if (grew_over(r, before[i].fixed[r], queue->fixed[r], queue->kept_fixed[r],
+                          quota->quota))
                 return QUEUE_OVER_QUOTA;
         }
     return QUEUE_OK;

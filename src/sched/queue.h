@@ -23,6 +23,19 @@ enum queue_verdict queue_check(const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource);
+/* The sums of the group's queue and those above it, and whether any of them has grown since then
+ * past a limit, or past a quota with what is not preemptible. What pods really cost is known only
+ * when they are placed: by which GPUs they share, by who guards their claims. */
+struct queue_sums {
+    int64_t allocated[SCHED_RESOURCES];
+    int64_t fixed[SCHED_RESOURCES];
+};
+#define QUEUE_SUMS (QUEUE_DEPTH_MAX + 1)
+void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS]);
+enum queue_verdict queue_grew(const struct group *group,
+                              const struct queue_sums before[static QUEUE_SUMS],
+                              const struct queue **ret_queue,
+                              enum sched_resource *ret_resource);
 /* Whether the group would be within its queue's fair share, and within every limit and quota, if
  * the queue held nothing else. */
 bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES]);

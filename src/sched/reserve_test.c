@@ -1,7 +1,7 @@
 #include "base/str.h"
-#include "sched/harness.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
+#include "sched/world_test.h"
 #include "test.h"
 
 #include <stdint.h>

@@ -365,23 +365,8 @@ void group_unstray(struct sched *sched, struct group *group)
 /* Adds or takes off what the group's pods count for in its queue and above. */
 void group_weigh(struct group *group, int64_t sign)
 {
-    for (struct queue *queue = group->queue; queue; queue = queue->parent)
-        for (size_t i = 0; i < group->pods.count; i++) {
-            const struct pod *pod = group->pods.items[i];
-            bool active = ST_IN(pod->status, ST_ACTIVE);
-
-            if (pod->set == SET_NONE || !pod->ours || (!active && pod->status != ST_PENDING))
-                continue;
-            for (int r = 0; r < SCHED_RESOURCES; r++) {
-                if (!active) {
-                    queue->asked[r] += sign * pod->ask[r];
-                    continue;
-                }
-                queue->allocated[r] += sign * pod->charge[r];
-                if (!group->preemptible)
-                    queue->fixed[r] += sign * pod->charge[r];
-            }
-        }
+    for (size_t i = 0; i < group->pods.count; i++)
+        pod_weigh(group->pods.items[i], sign);
     for (struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++)
             queue->fixed[r] += sign * group->core[r];
@@ -399,15 +384,21 @@ void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES])
     memset(ret, 0, SCHED_RESOURCES * sizeof(*ret));
     for (uint32_t s = 1; group->semi && s < group->set_count; s++) {
         pods.count = 0;
-        for (size_t i = 0; group->sets[s].leaf && i < group->pods.count; i++)
-            if (group->pods.items[i]->set == s && group->pods.items[i]->ours &&
-                ST_IN(group->pods.items[i]->status, ST_ACTIVE))
-                VEC_PUSH(NULL, &pods, group->pods.items[i]);
+        for (size_t i = 0; group->sets[s].leaf && i < group->pods.count; i++) {
+            struct pod *pod = group->pods.items[i];
+
+            if (pod->set != s || !pod->ours || !ST_IN(pod->status, ST_ACTIVE))
+                continue;
+            VEC_PUSH(NULL, &pods, pod);
+            ret[SCHED_GPU] += pod->claims_fixed * GPU_MILLI;
+        }
         if (pods.count > 1)
             qsort(pods.items, pods.count, sizeof(*pods.items), by_pod_order);
-        for (size_t i = 0; i < pods.count && (int64_t)i < group->sets[s].min; i++)
+        for (size_t i = 0; i < pods.count && (int64_t)i < group->sets[s].min; i++) {
             for (int r = 0; r < SCHED_RESOURCES; r++)
                 ret[r] += pods.items[i]->charge[r];
+            ret[SCHED_GPU] -= pods.items[i]->claims_paid * GPU_MILLI;
+        }
     }
     VEC_DONE(&pods);
 }
@@ -463,6 +454,8 @@ void group_resolve(struct sched *sched, struct group *group)
         group_weigh(group, 1);
     }
     group_charge_core(group);
+    for (size_t i = 0; i < group->pods.count; i++) /* what they guard may have changed with it */
+        claims_settled(sched, group->pods.items[i]);
     sched->changed = true;
 }
 

@@ -203,6 +203,9 @@ struct pod {
     struct group *evicted_for;
     uint32_t *devices; /* heap: numbers of its whole devices, where known */
     uint32_t device_count;
+    /* Devices of claims that pods share: of what it is charged, and not preemptible through it. */
+    uint16_t claims_paid;
+    uint16_t claims_fixed;
 };
 
 static inline struct str pod_key(const struct pod *pod)
@@ -378,6 +381,7 @@ struct claim {
     bool known;
     bool promised;           /* nobody holds its devices yet, they are only promised */
     const struct pod *asker; /* of the pods that wait, the one that asks for them */
+    const struct pod *guard; /* through whom they count as not preemptible; NULL: they do not */
     bool gpu;
     bool from_template;
     VEC(struct pod *) users;
@@ -496,7 +500,7 @@ void group_stray(struct sched *sched, struct group *group);
 void group_unstray(struct sched *sched, struct group *group);
 void group_weigh(struct group *group, int64_t sign);
 /* Semi-preemptible groups: what the pods of its minimum are charged, of each leaf the first pods in
- * order. */
+ * order, and the claims that any of its pods guards. */
 void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES]);
 /* The same worked out again and put on its queues. */
 void group_charge_core(struct group *group);
@@ -549,6 +553,10 @@ void claims_settled(struct sched *sched, const struct pod *pod);
 /* Devices of its claim that a pod which waits, or was evicted by the search under way, has to find
  * to be placed: none while somebody else pays for them. */
 int64_t claim_need(const struct sched *sched, const struct pod *pod, size_t index);
+/* What follows from them for the pod itself. */
+void pod_claims_counted(const struct sched *sched, struct pod *pod);
+/* Adds or takes off what the pod counts for in its group's queue and above. */
+void pod_weigh(const struct pod *pod, int64_t sign);
 void pod_charge(const struct sched *sched,
                 const struct pod *pod,
                 const struct node *node,

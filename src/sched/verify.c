@@ -140,7 +140,9 @@ static int verify_queue(const struct queue *queue, struct err *err)
                 allocated[r] += ST_IN(pod->status, ST_ACTIVE) ? pod->charge[r] : 0;
                 asked[r] += pod->status == ST_PENDING ? pod->ask[r] : 0;
                 if (ST_IN(pod->status, ST_ACTIVE) && !queue->groups.items[g]->preemptible)
-                    fixed[r] += pod->charge[r];
+                    fixed[r] += pod->charge[r] +
+                                (r == SCHED_GPU ? pod->claims_fixed - pod->claims_paid : 0) *
+                                    (int64_t)GPU_MILLI;
             }
         }
     }
@@ -154,6 +156,35 @@ static int verify_queue(const struct queue *queue, struct err *err)
         memcmp(fixed, queue->fixed, sizeof(fixed)) != 0 ||
         memcmp(asked, queue->asked, sizeof(asked)) != 0)
         return err_set(err, -EINVAL, "queue " STR_FMT ": sums are off", STR_ARG(queue->name));
+    return 0;
+}
+
+/* The devices of a claim that pods share are paid for once, and guarded once. */
+static int verify_claim(const struct sched *sched, const struct claim *claim, struct err *err)
+{
+    int64_t paid = 0;
+    int64_t guards = 0;
+    bool used = false;
+    bool fixed = false;
+
+    if (QUIRK(sched, CLAIM_PER_POD) || !claim->known || !claim->gpu || claim->from_template)
+        return 0;
+    for (size_t u = 0; u < claim->users.count; u++) {
+        const struct pod *pod = claim->users.items[u];
+
+        if (!ST_IN(pod->status, ST_ACTIVE) || !pod->node)
+            continue;
+        used = true;
+        fixed = fixed || (pod->group && pod->ours && pod->set != SET_NONE &&
+                          (pod->group->semi || !pod->group->preemptible));
+        for (size_t i = 0; i < pod->claim_count; i++)
+            if (pod->claims[i] == claim)
+                paid += pod->wants[pod->shape->want_count + i].amount;
+        guards += claim->guard == pod && pod->claims_fixed > 0;
+    }
+    if (paid != (used ? claim->spec.device_count : 0) || guards != fixed)
+        return err_set(err, -EINVAL, "claim " STR_FMT ": %lld devices paid for, %lld guards",
+                       STR_ARG(claim->key), (long long)paid, (long long)guards);
     return 0;
 }
 
@@ -198,6 +229,8 @@ int sched_verify(const struct sched *sched, struct err *err)
         r = sched->nodes.items[i] ? verify_node(sched, sched->nodes.items[i], err) : 0;
     MAP_FOREACH(&sched->groups_by_key, entry)
         r = r ? r : verify_group(entry->value, err);
+    MAP_FOREACH(&sched->claims, entry)
+        r = r ? r : verify_claim(sched, entry->value, err);
     for (size_t i = 0; i < sched->queues.count && !r && !sched->queues_dirty; i++)
         r = verify_queue(sched->queues.items[i], err);
     for (size_t i = 0; i < sched->pools.count && !r && sched->ranks_valid; i++)

@@ -502,19 +502,77 @@ static bool play(struct world *world, const struct sched_plan *plan)
     return true;
 }
 
-static bool check_queues(const struct world *world, const double before[static QUEUES_MAX])
+/* What a queue counts, before a cycle and after it. */
+struct used {
+    bool known;
+    double all, fixed;
+};
+
+static void look(const struct world *world, struct used used[static QUEUES_MAX])
 {
     for (int q = 0; q < QUEUES_MAX; q++) {
         struct sched_queue_view view;
         char name[16];
 
         (void)snprintf(name, sizeof(name), "queue%d", q);
-        if (!sched_queue_view(world->sched[0], str_from(name), &view))
+        used[q] = (struct used){.known = sched_queue_view(world->sched[0], str_from(name), &view)};
+        if (!used[q].known)
             continue;
-        if (world->limit[q] >= 0 && view.allocated[SCHED_GPU] > world->limit[q] + 1e-9 &&
-            view.allocated[SCHED_GPU] > before[q] + 1e-9)
-            return fail("a queue went over its limit", q);
+        used[q].all = view.allocated[SCHED_GPU];
+        used[q].fixed = view.allocated_non_preemptible[SCHED_GPU];
     }
+}
+
+static bool grew_over(double bound, double before, double after)
+{
+    return bound >= 0 && after > bound + 1e-9 && after > before + 1e-9;
+}
+
+static bool check_queues(const struct world *world, const struct used before[static QUEUES_MAX])
+{
+    struct used after[QUEUES_MAX];
+
+    look(world, after);
+    for (int q = 0; q < QUEUES_MAX; q++) {
+        if (after[q].known && grew_over(world->limit[q], before[q].all, after[q].all))
+            return fail("a queue went over its limit", q);
+        if (after[q].known && grew_over(world->quota[q], before[q].fixed, after[q].fixed))
+            return fail("work that is not preemptible went over the quota of a queue", q);
+    }
+    return true;
+}
+
+/* The GPUs that a queue's pods hold, counted from what was bound: each shared claim once. */
+static double held_by(const struct world *world, int queue)
+{
+    double held = 0;
+    bool claims[CLAIMS_MAX + 1] = {false};
+
+    for (int p = 0; p < PODS_MAX; p++) {
+        const struct pod *pod = &world->pods[p];
+        int own = world->groups[pod->group].queue;
+
+        if (pod->life != RUNS || (own != queue && own % 2 != queue))
+            continue;
+        held += (double)pod->gpus + (double)(pod->memory * 1000 + pod->fraction) / 1e6;
+        if (pod->claim && !claims[pod->claim])
+            held += (pod->claim - 1) % 2 + 1;
+        claims[pod->claim] = pod->claim > 0;
+    }
+    return held;
+}
+
+static void hold(const struct world *world, double held[static QUEUES_MAX])
+{
+    for (int q = 0; q < QUEUES_MAX; q++)
+        held[q] = held_by(world, q);
+}
+
+static bool check_held(const struct world *world, const double before[static QUEUES_MAX])
+{
+    for (int q = 0; q < QUEUES_MAX; q++)
+        if (grew_over(world->limit[q], before[q], held_by(world, q)))
+            return fail("the pods of a queue hold more than its limit", q);
     return true;
 }
 
@@ -524,15 +582,13 @@ static bool cycle(struct world *world)
     struct arena arenas[2] = {{0}};
     struct buf texts[2] = {{0}};
     struct err err = {0};
-    double before[QUEUES_MAX] = {0};
+    struct used before[QUEUES_MAX];
+    double held[QUEUES_MAX];
     bool good = true;
 
     world->now += 1000;
-    for (int q = 0; q < QUEUES_MAX; q++) {
-        struct sched_queue_view view;
-        if (sched_queue_view(world->sched[0], name_of(world, "queue", q), &view))
-            before[q] = view.allocated[SCHED_GPU];
-    }
+    look(world, before);
+    hold(world, held);
     for (int i = 0; i < 2; i++) {
         sched_cycle(world->sched[i], world->now, &arenas[i], &plans[i]);
         plan_text(&texts[i], &plans[i]);
@@ -548,7 +604,7 @@ static bool cycle(struct world *world)
     }
     for (size_t i = 0; i < texts[0].len; i++)
         plans_hash = (plans_hash ^ (unsigned char)texts[0].p[i]) * UINT64_C(0x100000001b3);
-    good = good && check_queues(world, before) && play(world, &plans[0]);
+    good = good && check_queues(world, before) && play(world, &plans[0]) && check_held(world, held);
     for (int i = 0; i < 2; i++) {
         buf_done(&texts[i]);
         arena_done(&arenas[i]);

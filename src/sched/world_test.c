@@ -1,4 +1,4 @@
-#include "sched/harness.h"
+#include "sched/world_test.h"
 
 #include "base/arena.h"
 #include "base/err.h"

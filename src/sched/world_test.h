@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* harness: a small cluster for unit tests of the core.
+/* world_test: a small cluster for unit tests of the core.
  *
  * Time starts at one moment and moves only when the test says so. Names are NUL-terminated and have
  * to outlive the call only. */
