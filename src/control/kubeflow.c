@@ -69,6 +69,14 @@ void kubeflow_env_i64(struct arena *arena, struct json *env, const char *name, i
     kubeflow_env(arena, env, name, str_printf(arena, "%lld", (long long)value));
 }
 
+void kubeflow_env_elastic(struct arena *arena, struct json *env)
+{
+    JSON_FOREACH(env, entry)
+        if (str_is(json_str(json_get(entry, "name")), KUBEFLOW_ENV_OWN_STORE))
+            return;
+    kubeflow_env(arena, env, KUBEFLOW_ENV_OWN_STORE, STR("1"));
+}
+
 /* ---- looking things up ---- */
 
 static struct str lower(struct arena *arena, const char *word)

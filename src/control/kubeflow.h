@@ -116,6 +116,11 @@ size_t kubeflow_rank(const struct job_model *model, const struct job_pod *pod);
 int64_t kubeflow_port(const struct kubeflow *k, const struct job_role *role);
 struct json *kubeflow_container(const struct kubeflow *k, const struct json *pod_spec);
 void kubeflow_env(struct arena *arena, struct json *env, const char *name, struct str value);
+/* For torchrun agents that come and go, unless `env` says otherwise: those that share one store
+ * among rounds tell its address in the first round only, and whoever joins a later one waits in
+ * vain. */
+#define KUBEFLOW_ENV_OWN_STORE "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+void kubeflow_env_elastic(struct arena *arena, struct json *env);
 void kubeflow_env_i64(struct arena *arena, struct json *env, const char *name, int64_t value);
 void kubeflow_problem(struct job_model *model, const char *reason, struct str message);
 /* An autoscaler for the job, between the sizes of `role`, where metrics are given. */

@@ -205,6 +205,7 @@ static void env_elastic(const struct kubeflow *k,
         kubeflow_env_i64(arena, env, "PET_MAX_RESTARTS", p->elastic.max_restarts);
     if (json_count(p->elastic.conf))
         kubeflow_env(arena, env, "PET_RDZV_CONF", joined_conf(p->elastic.conf, arena));
+    kubeflow_env_elastic(arena, env);
     if (p->elastic.standalone)
         kubeflow_env(arena, env, "PET_STANDALONE", STR("1"));
 }

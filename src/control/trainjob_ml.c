@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "control/grouping.h"
+#include "control/kubeflow.h"
 #include "control/owner.h"
 #include "control/trainjob.h"
 
@@ -137,6 +138,7 @@ static void torch_elastic(struct trainjob_build *build, struct json *container, 
     trainjob_env(arena, container, "PET_RDZV_ENDPOINT",
                  str_printf(arena, STR_FMT ":%d", STR_ARG(master), TRAINJOB_PORT));
     trainjob_env(arena, container, "PET_RDZV_ID", build->object->uid);
+    kubeflow_env_elastic(arena, json_get(container, "env"));
     if (policy->max_restarts)
         env_number(arena, container, "PET_MAX_RESTARTS", policy->max_restarts);
 }

@@ -253,6 +253,10 @@ static void prepare_environment(const struct torchrun_python *python)
     (void)str_to_i64(str_from(env_or(LAUNCH_ENV_NPROC, "1")), &nproc);
     if (nproc > 1)
         (void)setenv("OMP_NUM_THREADS", "1", 0); /* what torchrun does, without its warning */
+    /* Agents that share one store among rounds tell its address in the first round only: whoever
+     * joins later would wait for it in vain. */
+    if (strchr(env_or(LAUNCH_ENV_NNODES, "1"), ':'))
+        (void)setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", 0);
     if (torchrun_redirects_broken(python)) {
         (void)setenv("PET_REDIRECTS", "9:1", 0);
         (void)setenv("PET_TEE", "9:1", 0);
