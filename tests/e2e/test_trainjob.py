@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import EXAMPLES, Muster, Skip, check, run, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, needs, run, torch_pythons, wait_for
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -221,6 +221,7 @@ tell(url.split("/apis/")[0] + "/api/v1/namespaces/default/configmaps", b"{}", to
 """
 
 
+@needs("an endpoint for progress, which the operator does not serve")
 def test_a_training_tells_its_progress_and_nothing_else():
     with Muster() as m:
         job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "told"}, "spec": {

@@ -27,7 +27,9 @@ from harness import Failure, Skip, binary, free_port, run, wait_for  # noqa: E40
 from controlplane import Process  # noqa: E402
 
 # What a test may leave behind, in the order of removal: owners first.
-LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "jobs.batch", "pods",
+LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainjobs.trainer.kubeflow.org",
+               "jobsets.jobset.x-k8s.io", "pytorchtrainingjobs.batch.tensorstack.dev", "pytorchjobs.kubeflow.org",
+               "mpijobs.kubeflow.org", "jobs.batch", "pods",
                "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "services", "persistentvolumeclaims",
                "configmaps")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
