@@ -82,33 +82,6 @@ static inline bool is_at(const struct parser *parser, const char *at, char c)
     return at < parser->end && *at == c;
 }
 
-/* Length of the valid UTF-8 sequence at p, 0 if there is none (overlong forms and surrogates are
- * not valid). */
-static size_t utf8_len(const unsigned char *p, size_t left)
-{
-    /* Of each first byte: how long, and what the second byte may be. */
-    static const struct {
-        unsigned char first, last, len, low, high;
-    } rows[] = {
-        {0x00, 0x7F, 1, 0, 0},       {0xC2, 0xDF, 2, 0x80, 0xBF}, {0xE0, 0xE0, 3, 0xA0, 0xBF},
-        {0xE1, 0xEC, 3, 0x80, 0xBF}, {0xED, 0xED, 3, 0x80, 0x9F}, {0xEE, 0xEF, 3, 0x80, 0xBF},
-        {0xF0, 0xF0, 4, 0x90, 0xBF}, {0xF1, 0xF3, 4, 0x80, 0xBF}, {0xF4, 0xF4, 4, 0x80, 0x8F},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (p[0] < rows[i].first || p[0] > rows[i].last)
-            continue;
-        size_t len = rows[i].len;
-        if (len > left || (len > 1 && (p[1] < rows[i].low || p[1] > rows[i].high)))
-            return 0;
-        for (size_t k = 2; k < len; k++)
-            if ((p[k] & 0xC0) != 0x80)
-                return 0;
-        return len;
-    }
-    return 0;
-}
-
 static const char *hex4(struct parser *parser, const char *at, uint32_t *ret)
 {
     uint32_t value = 0;
@@ -208,7 +181,7 @@ static const char *skip_plain(struct parser *parser, const char *at)
             return at;
         if (c < 0x20)
             return fail(parser, at, "control character in a string");
-        size_t len = utf8_len((const unsigned char *)at, (size_t)(parser->end - at));
+        size_t len = str_utf8_len((struct str){at, (size_t)(parser->end - at)});
         if (!len)
             return fail(parser, at, "invalid UTF-8 in a string");
         at += len;

@@ -144,3 +144,54 @@ uint64_t str_hash(struct str s, uint64_t seed)
 {
     return XXH3_64bits_withSeed(s.p ? s.p : "", s.len, seed);
 }
+
+size_t str_utf8_len(struct str s)
+{
+    /* Of each first byte: how long, and what the second byte may be. */
+    static const struct {
+        unsigned char first, last, len, low, high;
+    } rows[] = {
+        {0x00, 0x7F, 1, 0, 0},       {0xC2, 0xDF, 2, 0x80, 0xBF}, {0xE0, 0xE0, 3, 0xA0, 0xBF},
+        {0xE1, 0xEC, 3, 0x80, 0xBF}, {0xED, 0xED, 3, 0x80, 0x9F}, {0xEE, 0xEF, 3, 0x80, 0xBF},
+        {0xF0, 0xF0, 4, 0x90, 0xBF}, {0xF1, 0xF3, 4, 0x80, 0xBF}, {0xF4, 0xF4, 4, 0x80, 0x8F},
+    };
+    const unsigned char *p = (const unsigned char *)s.p;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (p[0] < rows[i].first || p[0] > rows[i].last)
+            continue;
+        size_t len = rows[i].len;
+        if (len > s.len || (len > 1 && (p[1] < rows[i].low || p[1] > rows[i].high)))
+            return 0;
+        for (size_t k = 2; k < len; k++)
+            if ((p[k] & 0xC0) != 0x80)
+                return 0;
+        return len;
+    }
+    return 0;
+}
+
+struct str str_utf8(struct arena *arena, struct str s)
+{
+    static const char instead[] = {(char)0xEF, (char)0xBF, (char)0xBD};
+    size_t wrong = 0;
+    size_t at = 0;
+
+    for (size_t len; at < s.len; at += len ? len : 1) {
+        len = (unsigned char)s.p[at] < 0x80 ? 1 : str_utf8_len(str_sub(s, at, s.len));
+        wrong += !len;
+    }
+    if (!wrong)
+        return s;
+    char *copy = arena_raw(arena, s.len + wrong * (sizeof(instead) - 1) + 1, 1);
+    size_t end = 0;
+    for (size_t i = 0; i < s.len;) {
+        size_t len = str_utf8_len(str_sub(s, i, s.len));
+
+        memcpy(copy + end, len ? s.p + i : instead, len ? len : sizeof(instead));
+        end += len ? len : sizeof(instead);
+        i += len ? len : 1;
+    }
+    copy[end] = '\0';
+    return (struct str){copy, end};
+}

@@ -86,6 +86,29 @@ TEST(str_numbers_must_be_whole_and_in_range)
     EXPECT(!str_to_u64(STR("18446744073709551616"), &most) && !str_to_u64(STR("-1"), &most));
 }
 
+TEST(str_utf8_puts_a_mark_for_every_byte_that_is_no_text)
+{
+    static const struct {
+        const char *bytes;
+        const char *text;
+        const char *why;
+    } rows[] = {
+        {"", "", "nothing"},
+        {"z\xc3\xb6lf \xf0\x9f\x98\x80", "z\xc3\xb6lf \xf0\x9f\x98\x80", "valid stays"},
+        {"a\xff", "a\xef\xbf\xbd", "a byte that never occurs"},
+        {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd", "cut short: each byte for itself"},
+        {"\xc0\xaf/", "\xef\xbf\xbd\xef\xbf\xbd/", "overlong"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "half of a surrogate pair"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(str_utf8(&arena, str_from(rows[i].bytes)), rows[i].text));
+    }
+}
+
 TEST(buf_drops_whole_what_does_not_fit_and_says_so)
 {
     _cleanup_(buf_done) struct buf buf = {.bytes_max = 10};

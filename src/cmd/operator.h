@@ -43,9 +43,9 @@ struct operator
  * what exists), /metrics. `listen` is "ADDR:PORT"; empty: no endpoint. */
 int operator_http_start(struct operator* op, const char *listen, struct err *err);
 void operator_http_stop(struct operator* op);
-/* /debug/snapshot: a v1 List of what the scheduler sees, pods without the values of their
- * environment. On an address of its own, loopback as a rule: it tells everything about everybody's
- * pods. */
+/* /debug/snapshot: a v1 List of what the scheduler sees, pods and nodes as api/kept.h keeps them:
+ * without environments, commands and mounts. On an address of its own, loopback as a rule: it tells
+ * everything about everybody's pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
 
 /* The admission webhooks (server/webhook.h) and their certificates (exec/certificates.h). */

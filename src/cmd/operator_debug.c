@@ -1,7 +1,5 @@
 #include "api/kind.h"
 #include "api/object.h"
-#include "base/arena.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -31,40 +29,14 @@ static void snapshot_free(struct snapshot *snapshot)
     mem_free(snapshot);
 }
 
-/* Values in the environment are where people put their secrets; scheduling does not look at them.
- */
-static void redact(struct json *spec)
-{
-    const char *const lists[] = {"containers", "initContainers"};
-
-    for (size_t i = 0; i < 2; i++)
-        JSON_FOREACH(json_get(spec, lists[i]), container)
-            JSON_FOREACH(json_get(container, "env"), variable)
-                (void)json_remove(variable, STR("value"));
-}
-
-static struct str text_of(const struct object *object, struct arena *arena)
-{
-    struct json *root;
-
-    if (object->kind != &kind_pod)
-        return object->raw;
-    root = object_json(object, arena);
-    redact(json_get(root, "spec"));
-    return json_text(arena, root);
-}
-
 static void write_more(struct http_exchange *x)
 {
     struct snapshot *snapshot = x->user;
 
     while (snapshot->next < snapshot->objects.count && http_pending(x) < PIECE_BYTES) {
-        struct arena arena = {0};
-
         if (snapshot->next > 0)
             http_write(x, STR(","));
-        http_write(x, text_of(snapshot->objects.items[snapshot->next++], &arena));
-        arena_done(&arena);
+        http_write(x, snapshot->objects.items[snapshot->next++]->raw);
     }
     if (snapshot->next < snapshot->objects.count)
         return;

@@ -1,5 +1,6 @@
 #include "control/scene.h"
 
+#include "api/kept.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/patch.h"
@@ -16,12 +17,13 @@
 
 void scene_open(struct scene *scene)
 {
-    *scene = (struct scene){.cache = cache_new(1), .now_ms = 1000000};
+    *scene = (struct scene){.cache = cache_new(1), .whole = cache_new(1), .now_ms = 1000000};
 }
 
 void scene_close(struct scene *scene)
 {
     cache_free(scene->cache);
+    cache_free(scene->whole);
     arena_done(&scene->arena);
 }
 
@@ -43,12 +45,25 @@ static struct json *parse(struct scene *scene, const char *text)
     return tree ? tree : json_new_object(&scene->arena);
 }
 
+static void put(struct scene *scene,
+                struct cache *cache,
+                const struct kind *kind,
+                const struct json *tree)
+{
+    struct object *object = NULL;
+
+    EXPECT(object_new(kind, json_text(&scene->arena, tree), &object, NULL) == 0);
+    if (object)
+        cache_put(cache, object);
+    object_unref(object);
+}
+
 static void keep(struct scene *scene, const struct kind *kind, struct json *tree)
 {
     struct json *meta = json_make_path(&scene->arena, tree, "metadata");
     struct str name = json_str(json_get(meta, "name"));
     char version[KIND_API_VERSION_BYTES];
-    struct object *object = NULL;
+    struct json *seen;
 
     assert(kind);
     json_add_str(&scene->arena, tree, "apiVersion",
@@ -61,10 +76,16 @@ static void keep(struct scene *scene, const struct kind *kind, struct json *tree
                      str_printf(&scene->arena, "u-" STR_FMT, STR_ARG(name)));
     json_add_str(&scene->arena, meta, "resourceVersion",
                  str_printf(&scene->arena, "%llu", (unsigned long long)++scene->revision));
-    EXPECT(object_new(kind, json_text(&scene->arena, tree), &object, NULL) == 0);
-    if (object)
-        cache_put(scene->cache, object);
-    object_unref(object);
+    put(scene, scene->whole, kind, tree);
+    seen = json_clone(&scene->arena, tree);
+    kept_trim(kind, seen);
+    put(scene, scene->cache, kind, seen);
+}
+
+static void drop(struct scene *scene, const struct object *object)
+{
+    cache_drop(scene->cache, object); /* first: the object is the other one's */
+    cache_drop(scene->whole, object);
 }
 
 void scene_put(struct scene *scene, const struct kind *kind, const char *text)
@@ -74,7 +95,7 @@ void scene_put(struct scene *scene, const struct kind *kind, const char *text)
 
 static const struct object *find(struct scene *scene, const struct kind *kind, struct str name)
 {
-    return cache_get(scene->cache, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
+    return cache_get(scene->whole, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
 }
 
 static void change(struct scene *scene,
@@ -101,7 +122,7 @@ void scene_drop(struct scene *scene, const struct kind *kind, const char *name)
     const struct object *object = find(scene, kind, str_from(name));
 
     if (object)
-        cache_drop(scene->cache, object);
+        drop(scene, object);
 }
 
 static void carry_out(struct scene *scene, const struct action *action)
@@ -119,7 +140,7 @@ static void carry_out(struct scene *scene, const struct action *action)
     case ACTION_PATCH_STATUS: change(scene, action->kind, name, action->body); break;
     case ACTION_DELETE:
         if (object)
-            cache_drop(scene->cache, object);
+            drop(scene, object);
         break;
     case ACTION_EVENT:
         scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
@@ -191,7 +212,7 @@ struct str scene_names(struct scene *scene, const struct kind *kind)
     const struct object *object = NULL;
     size_t cursor = 0;
 
-    while ((object = cache_next(scene->cache, kind, STR(""), &cursor)))
+    while ((object = cache_next(scene->whole, kind, STR(""), &cursor)))
         text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
                           STR_ARG(object->name));
     return text;

@@ -16,7 +16,8 @@ struct kind;
  * are carried out at once. JSON is written with ' for ". */
 struct scene {
     struct arena arena;
-    struct cache *cache;
+    struct cache *cache;    /* what controllers see: of pods and nodes what api/kept.h keeps */
+    struct cache *whole;    /* what was written */
     struct actions actions; /* of the last reaction */
     int64_t now_ms;
     uint64_t revision;

@@ -3,14 +3,17 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/protobuf.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
+#include "tool/clock.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <uv.h>
@@ -18,6 +21,9 @@
 #define LEASE_MS                                                                     \
     3000 /* limit of a request about a lease: a renewal later than that is worthless \
           */
+
+#define TRIM_MS       1000  /* after a burst */
+#define TRIM_PAUSE_MS 10000 /* between two times, whatever happens */
 
 struct kube_call {
     struct kube_call *next;
@@ -228,7 +234,10 @@ void kube_failure(struct arena *arena,
         ret->code = reply->code;
         return;
     }
-    (void)json_parse(arena, reply->body, &status, NULL);
+    if (protobuf_is(reply->body))
+        (void)protobuf_to_json(arena, reply->body, &status, NULL);
+    else
+        (void)json_parse(arena, reply->body, &status, NULL);
     message = json_str(json_get(status, "message"));
     ret->reason = json_str(json_get(status, "reason"));
     take_causes(arena, json_get(status, "details"), ret);
@@ -331,6 +340,7 @@ static void call_free(struct kube_call *call)
 static void on_reply(void *user, const struct transport_reply *reply)
 {
     struct kube_call *call = user;
+    struct kube *kube = call->kube;
     struct answer answer = {0};
     api_done_fn *done = call->done;
     void *done_user = call->user;
@@ -345,6 +355,8 @@ static void on_reply(void *user, const struct transport_reply *reply)
     }
     call->request = NULL;
     call_free(call);
+    if (!kube->calls)
+        kube_settles(kube);
     done(done_user, &answer.result);
     object_unref(answer.result.object);
     release_items(&answer);
@@ -405,6 +417,23 @@ int64_t kube_jitter(struct kube *kube, int64_t ms)
     return ms / 2 + (int64_t)(kube->random % (uint64_t)(ms + 1));
 }
 
+static void on_trim(uv_timer_t *timer)
+{
+    struct kube *kube = timer->data;
+
+    kube->trimmed_ms = clock_monotonic_ms();
+    (void)malloc_trim(0);
+}
+
+void kube_settles(struct kube *kube)
+{
+    int64_t wait_ms = kube->trimmed_ms + TRIM_PAUSE_MS - clock_monotonic_ms();
+
+    if (kube->trimmed_ms == 0 || wait_ms < TRIM_MS)
+        wait_ms = TRIM_MS;
+    uv_timer_start(kube->trim, on_trim, (uint64_t)wait_ms, 0);
+}
+
 static const struct api_ops kube_ops = {
     .call = kube_call,
     .bind = kube_bind,
@@ -440,6 +469,10 @@ int kube_open(struct uv_loop_s *loop,
         mem_free(kube);
         return r;
     }
+    kube->trim = MEM_NEW(uv_timer_t);
+    uv_timer_init(loop, kube->trim);
+    kube->trim->data = kube;
+    uv_unref((uv_handle_t *)kube->trim);
     kube->kinds = kinds_new();
     kube->api.kinds = kube->kinds;
     *ret = kube;
@@ -456,6 +489,11 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret)
     *ret = kube->stats;
     client_stats(kube->client, &ret->client);
     kube_watches_count(kube, ret);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
 }
 
 void kube_close(struct kube *kube)
@@ -477,6 +515,7 @@ void kube_close(struct kube *kube)
         done(user, &(struct api_result){.code = err.code, .err = &err});
     }
     client_free(kube->client);
+    uv_close((uv_handle_t *)kube->trim, on_timer_closed);
     kinds_free(kube->kinds);
     mem_free(kube);
 }

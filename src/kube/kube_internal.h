@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
 struct buf;
 struct client;
 struct json;
 struct transport_reply;
-struct uv_loop_s;
 
 /* What the files of the backend share: kube.c (calls), watch.c (informers), bind.c (gangs). */
 struct kube {
@@ -26,6 +26,8 @@ struct kube {
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */
     bool closing;
+    uv_timer_t *trim; /* see kube_settles() */
+    int64_t trimmed_ms;
 };
 
 /* ---- addresses ---- */
@@ -52,6 +54,11 @@ int kube_object(struct arena *arena,
                 struct json *item,
                 struct object **ret,
                 struct err *err);
+
+/* A list was taken in, or the last of many calls has come back. The bytes and trees of such a burst
+ * are several times what is kept of it, and what the heap has of them now it would have for ever: a
+ * moment later, when everybody has looked, free pages go back to the system. */
+void kube_settles(struct kube *kube);
 
 /* 0.5 to 1.5 times `ms`. */
 int64_t kube_jitter(struct kube *kube, int64_t ms);

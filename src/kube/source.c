@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "kube/client.h"
+#include "kube/feed.h"
 #include "kube/kube_internal.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -18,16 +19,19 @@
 #include <stdio.h>
 #include <uv.h>
 
-#define LINE_BYTES_MAX  ((size_t)8 << 20) /* one event; etcd's objects end at 1.5 MB */
 #define FOLLOW_MIN_S    300 /* the server is asked to end a watch after 5 to 10 minutes */
 #define FOLLOW_SPREAD_S 300
 #define FOLLOW_SHORT_MS 1000 /* a stream that ended earlier is a failure, not a time-out */
 /* A kind whose objects we know is believed to be gone only when the server says so for this long:
  * an API server that is starting may not serve its custom resources yet. */
 #define GONE_MS 10000
+/* A stream that was to begin with everything there is, and has said nothing for so long: the server
+ * does not do that after all. */
+#define INITIAL_MS 60000
 
 enum phase {
-    PHASE_LIST,
+    PHASE_LIST,    /* what there is, page by page, or by INITIAL where the server does that */
+    PHASE_INITIAL, /* what there is as the first events of a watch, up to a marked bookmark */
     PHASE_FOLLOW,
 };
 
@@ -57,8 +61,8 @@ struct source {
     uint64_t epoch;
     uint64_t revision; /* everything up to here has been told */
     uint64_t list_revision;
-    struct buf continue_token;
-    struct buf line; /* the part of an event that has arrived */
+    struct feed_page page;
+    struct feed_stream stream;
     int64_t started_ms;
     int64_t backoff_ms;
     int64_t missing_since_ms; /* the server says it does not have the kind; 0: it has */
@@ -176,7 +180,7 @@ static void back_off(struct source *source)
 static void list_again(struct source *source)
 {
     source->phase = PHASE_LIST;
-    buf_clear(&source->continue_token);
+    buf_clear(&source->page.continue_token);
     if (source->synced && !source->missing_since_ms)
         source->kube->stats.relists++;
 }
@@ -219,36 +223,23 @@ static void list_done(struct source *source)
     }
     source->phase = PHASE_FOLLOW;
     source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    kube_settles(source->kube);
     tell_synced(source);
+}
+
+static bool on_item(void *user, const struct object *object)
+{
+    struct source *source = user;
+
+    learn(source, object);
+    return !source->stopped;
 }
 
 static int take_page(struct source *source, struct str body, struct err *err)
 {
-    struct arena arena = {0};
-    struct json *root = NULL;
-    struct json *meta;
-    int r = json_parse(&arena, body, &root, err);
+    int r = feed_page_read(source->kind, body, &source->page, on_item, source, err);
 
-    if (r < 0)
-        goto out;
-    meta = json_get(root, "metadata");
-    (void)str_to_u64(json_str(json_get(meta, "resourceVersion")), &source->list_revision);
-    for (struct json *item = json_first(json_get(root, "items")), *next; item; item = next) {
-        struct object *object = NULL;
-
-        next = json_next(item);
-        r = kube_object(&arena, source->kind, item, &object, err);
-        if (r < 0)
-            goto out;
-        learn(source, object);
-        object_unref(object);
-        if (source->stopped)
-            goto out;
-    }
-    buf_clear(&source->continue_token);
-    buf_add(&source->continue_token, json_str(json_get(meta, "continue")));
-out:
-    arena_done(&arena);
+    source->list_revision = source->page.revision;
     return r;
 }
 
@@ -293,7 +284,7 @@ static void on_list(void *user, const struct transport_reply *reply)
             list_again(source);
             back_off(source);
         } else if (!source->stopped) {
-            if (source->continue_token.len == 0)
+            if (source->page.continue_token.len == 0)
                 list_done(source);
             if (!source->stopped)
                 start(source);
@@ -325,15 +316,16 @@ static void send_list(struct source *source)
     _cleanup_(buf_done) struct buf path = {0};
     bool first = true;
 
-    if (source->continue_token.len == 0)
+    if (source->page.continue_token.len == 0)
         source->epoch++;
     add_selectors(source, &path, &first);
     add_number(&path, &first, "limit", KUBE_PAGE);
-    kube_query(&path, &first, "continue", buf_str(&source->continue_token));
+    kube_query(&path, &first, "continue", buf_str(&source->page.continue_token));
     source->call = client_send(source->kube->client, &(struct client_request){
                                                          .class = LIMITER_READ,
                                                          .method = "GET",
                                                          .path = buf_str(&path),
+                                                         .accept = feed_accept(source->kind),
                                                          .done = on_list,
                                                          .user = source,
                                                      });
@@ -341,59 +333,56 @@ static void send_list(struct source *source)
 
 /* ---- following ---- */
 
-static int take_object(struct source *source,
-                       struct arena *arena,
-                       enum api_event event,
-                       struct json *item,
-                       struct err *err)
+static void take_object(struct source *source, enum api_event event, const struct object *object)
 {
-    struct object *object = NULL;
-    int r = kube_object(arena, source->kind, item, &object, err);
-
-    if (r < 0)
-        return r;
     if (!source->informer)
         pass_on(source, event, object);
     else if (event == API_DELETED)
         unlearn(source, object);
     else
         learn(source, object);
-    if (object->revision > source->revision)
+    /* What there is comes in no order: only the bookmark behind it says how far that is. */
+    if (source->phase == PHASE_FOLLOW && object->revision > source->revision)
         source->revision = object->revision;
-    object_unref(object);
-    return 0;
 }
 
-/* One line of the stream. -ESTALE: the revision is too old. */
-static int take_line(struct source *source, struct str line, struct err *err)
+static void take_bookmark(struct source *source, const struct feed_event *event)
 {
-    struct arena arena = {0};
-    struct json *root = NULL;
-    int r = json_parse(&arena, line, &root, err);
-    struct str type = json_str(json_get(root, "type"));
-    struct json *item = json_get(root, "object");
-
-    if (r < 0) {
-        (void)err_wrap(err, r, "event of the watch");
-    } else if (str_is(type, "ADDED")) {
-        r = take_object(source, &arena, API_ADDED, item, err);
-    } else if (str_is(type, "MODIFIED")) {
-        r = take_object(source, &arena, API_MODIFIED, item, err);
-    } else if (str_is(type, "DELETED")) {
-        r = take_object(source, &arena, API_DELETED, item, err);
-    } else if (str_is(type, "BOOKMARK")) {
-        (void)str_to_u64(json_str_at(item, "metadata.resourceVersion"), &source->revision);
-        tell(source, &(struct api_change){.event = API_BOOKMARK, .revision = source->revision});
-    } else {
-        struct str message = json_str(json_get(item, "message"));
-        int64_t code = json_i64_or(json_get(item, "code"), 500);
-
-        r = err_set(err, code == 410 ? -ESTALE : -EIO, STR_FMT, STR_ARG(message));
-        if (err)
-            err->http_status = (int)code;
+    if (source->phase == PHASE_INITIAL) {
+        if (!event->initial_end)
+            return;
+        uv_timer_stop(source->timer);
+        source->list_revision = event->revision;
+        list_done(source);
+        return;
     }
-    arena_done(&arena);
-    return r;
+    source->revision = event->revision;
+    tell(source, &(struct api_change){.event = API_BOOKMARK, .revision = source->revision});
+}
+
+/* One event of the stream. -ESTALE: the revision is too old. */
+static int take_message(struct source *source, struct str message, struct err *err)
+{
+    static const enum api_event events[] = {API_ADDED, API_MODIFIED, API_DELETED};
+    struct feed_event event;
+    int r = feed_event_read(source->kind, message, &event, err);
+
+    if (r < 0)
+        return r;
+    switch (event.type) {
+    case FEED_ADDED:
+    case FEED_MODIFIED:
+    case FEED_DELETED:
+        take_object(source, events[event.type], event.object);
+        object_unref(event.object);
+        break;
+    case FEED_BOOKMARK: take_bookmark(source, &event); break;
+    case FEED_ERROR:
+        if (err)
+            err->http_status = event.status;
+        return event.status == 410 ? -ESTALE : -EIO;
+    }
+    return 0;
 }
 
 /* The stream cannot be believed any more: end it and go on as `r` says. */
@@ -401,43 +390,55 @@ static void follow_failed(struct source *source, int r, const struct err *err)
 {
     client_cancel(source->call);
     source->call = NULL;
-    buf_clear(&source->line);
+    feed_stream_reset(&source->stream);
     if (r == -ESTALE && !source->informer) {
         close_with(source, err);
         return;
     }
-    if (r == -ESTALE)
-        list_again(source);
-    else
+    if (r != -ESTALE)
         log_failure(source, err);
+    if (r == -ESTALE || source->phase == PHASE_INITIAL)
+        list_again(source);
     back_off(source);
+}
+
+/* The server does not begin a watch with what there is: it lists. */
+static void without_initial(struct source *source)
+{
+    source->kube->no_initial_events = true;
+    client_cancel(source->call);
+    source->call = NULL;
+    feed_stream_reset(&source->stream);
+    list_again(source);
+    again_in(source, 0);
+}
+
+static void on_initial_late(uv_timer_t *timer)
+{
+    without_initial(timer->data);
+}
+
+static bool refuses_initial(const struct source *source, const struct transport_reply *reply)
+{
+    return source->phase == PHASE_INITIAL && !reply->code &&
+           (reply->status == 400 || reply->status == 405 || reply->status == 422);
 }
 
 static void on_stream(void *user, struct str bytes)
 {
     struct source *source = user;
+    struct str message;
     struct err err = {0};
     int r = 0;
 
     source->busy++;
     source->backoff_ms = KUBE_BACKOFF_MIN_MS;
-    while (bytes.len > 0 && r == 0 && !source->stopped) {
-        size_t end = str_find(bytes, '\n');
-        struct str line = str_sub(bytes, 0, end);
-        bool whole = end < bytes.len;
-
-        bytes = str_sub(bytes, end + 1, bytes.len);
-        if (!whole || source->line.len > 0) {
-            buf_add(&source->line, line);
-            if (source->line.overflow)
-                r = err_set(&err, -EMSGSIZE, "one event has more than %zu bytes", LINE_BYTES_MAX);
-            line = buf_str(&source->line);
-        }
-        if (r == 0 && whole && line.len > 0) {
-            r = take_line(source, line, &err);
-            buf_clear(&source->line);
-        }
-    }
+    source->missing_since_ms = 0;
+    if (source->phase == PHASE_INITIAL)
+        uv_timer_start(source->timer, on_initial_late, INITIAL_MS, 0);
+    while (!source->stopped && (r = feed_stream_next(&source->stream, &bytes, &message, &err)) > 0)
+        if ((r = take_message(source, message, &err)) < 0)
+            break;
     if (r < 0 && !source->stopped)
         follow_failed(source, r, &err);
     source->busy--;
@@ -454,17 +455,26 @@ static void on_follow_end(void *user, const struct transport_reply *reply)
 
     source->call = NULL;
     source->busy++;
-    if (reply->code || reply->status != 200) {
+    uv_timer_stop(source->timer);
+    if (refuses_initial(source, reply)) {
+        without_initial(source);
+    } else if (reply->status == 404 && source->phase == PHASE_INITIAL) {
+        kind_missing(source);
+    } else if (reply->code || reply->status != 200) {
         kube_failure(&arena, reply, &result, &err);
         /* 404: the kind was taken away; a list says so for certain. */
         if (reply->status == 404 && source->informer)
             list_again(source);
         follow_failed(source, reply->status == 410 ? -ESTALE : result.code, &err);
+    } else if (source->phase == PHASE_INITIAL) {
+        feed_stream_reset(&source->stream);
+        list_again(source);
+        back_off(source);
     } else if (clock_monotonic_ms() - source->started_ms < FOLLOW_SHORT_MS) {
-        buf_clear(&source->line);
+        feed_stream_reset(&source->stream);
         back_off(source);
     } else {
-        buf_clear(&source->line);
+        feed_stream_reset(&source->stream);
         source->backoff_ms = KUBE_BACKOFF_MIN_MS;
         again_in(source, 0);
     }
@@ -484,13 +494,21 @@ static void send_follow(struct source *source)
     add_selectors(source, &path, &first);
     kube_query(&path, &first, "watch", STR("true"));
     kube_query(&path, &first, "allowWatchBookmarks", STR("true"));
-    add_number(&path, &first, "resourceVersion", source->revision);
+    if (source->phase == PHASE_INITIAL) {
+        source->epoch++;
+        kube_query(&path, &first, "sendInitialEvents", STR("true"));
+        kube_query(&path, &first, "resourceVersionMatch", STR("NotOlderThan"));
+        uv_timer_start(source->timer, on_initial_late, INITIAL_MS, 0);
+    } else {
+        add_number(&path, &first, "resourceVersion", source->revision);
+    }
     add_number(&path, &first, "timeoutSeconds", seconds);
     source->started_ms = clock_monotonic_ms();
     source->call = client_send(source->kube->client, &(struct client_request){
                                                          .class = LIMITER_READ,
                                                          .method = "GET",
                                                          .path = buf_str(&path),
+                                                         .accept = feed_accept(source->kind),
                                                          .data = on_stream,
                                                          .done = on_follow_end,
                                                          .user = source,
@@ -499,6 +517,9 @@ static void send_follow(struct source *source)
 
 static void start(struct source *source)
 {
+    if (source->phase == PHASE_LIST && source->page.continue_token.len == 0 &&
+        !source->kube->no_initial_events)
+        source->phase = PHASE_INITIAL;
     if (source->phase == PHASE_LIST)
         send_list(source);
     else
@@ -525,7 +546,6 @@ struct source *source_new(struct kube *kube,
     source->phase = source->informer ? PHASE_LIST : PHASE_FOLLOW;
     source->revision = request->from_revision;
     source->backoff_ms = KUBE_BACKOFF_MIN_MS;
-    source->line.bytes_max = LINE_BYTES_MAX;
     source->known.seed = kube->random;
     source->timer = MEM_NEW(uv_timer_t);
     uv_timer_init(kube->loop, source->timer);
@@ -549,8 +569,8 @@ static void source_release(struct source *source)
     buf_done(&source->ns);
     buf_done(&source->label_selector);
     buf_done(&source->field_selector);
-    buf_done(&source->continue_token);
-    buf_done(&source->line);
+    buf_done(&source->page.continue_token);
+    feed_stream_done(&source->stream);
     mem_free(source);
 }
 

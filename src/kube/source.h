@@ -11,11 +11,12 @@ struct object;
 /* source: one list and watch at the API server, healing itself. watch.c shares it among those who
  * ask for the same.
  *
- * From revision 0 it is an informer and goes round:
+ * From revision 0 it is an informer: it takes what there is, follows what happens, and takes what
+ * there is again when the server says 410. A lost connection and the server's time-out only make it
+ * follow again, from where it was.
  *
- *     LIST page after page -> FOLLOW from the list's revision -> (connection lost, server's
- * time-out) ^                        |        ^________________________________________|
- *       |________ 410 ___________|
+ * What there is comes as the first events of a watch (sendInitialEvents) where the server does
+ * that, else as a list, page after page. Pods and nodes come as protobuf (feed.h).
  *
  * It remembers every object it has told, so that a list which follows another one can be told as a
  * difference: DELETED for what vanished, ADDED or MODIFIED for what is new, nothing for the rest.

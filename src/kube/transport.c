@@ -22,9 +22,10 @@
 #define HEADER_BYTES_MAX   ((size_t)16 << 10)
 #define CONNECT_TIMEOUT_MS 5000
 /* Unanswered data or keepalives: a dead peer is noticed after this. */
-#define TCP_DEAD_MS   10000
-#define KEEPALIVE_S   5
-#define RECEIVE_BYTES (256L << 10)
+#define TCP_DEAD_MS 10000
+#define KEEPALIVE_S 5
+#define RECEIVE_BYTES \
+    (16L << 10)          /* of each request under way or kept; a record of TLS has no more */
 #define IDLE_EASY_MAX 64 /* curl handles kept for the next request */
 
 struct link {

@@ -1,3 +1,4 @@
+#include "api/protobuf.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -9,7 +10,6 @@
 #include "http/response.h"
 #include "http/spdy.h"
 #include "http/websocket.h"
-#include "server/protobuf.h"
 #include "server/route.h"
 
 #include <stdbool.h>

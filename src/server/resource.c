@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/protobuf.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -10,7 +11,6 @@
 #include "base/yaml.h"
 #include "http/parse.h"
 #include "http/server.h"
-#include "server/protobuf.h"
 #include "server/request.h"
 
 #include <errno.h>

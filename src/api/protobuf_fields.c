@@ -1,4 +1,4 @@
-#include "server/protobuf_fields.h"
+#include "api/protobuf_fields.h"
 
 #include "base/str.h"
 
@@ -14,7 +14,7 @@ static const struct protobuf_field owner_fields[] = {
     {0},
 };
 
-static const struct protobuf_field meta_fields[] = {
+const struct protobuf_field protobuf_meta[] = {
     {1, "name", PB_STRING, 0, NULL},
     {2, "generateName", PB_STRING, 0, NULL},
     {3, "namespace", PB_STRING, 0, NULL},
@@ -50,14 +50,14 @@ static const struct protobuf_field requirement_fields[] = {
     {0},
 };
 
-static const struct protobuf_field selector_fields[] = {
+const struct protobuf_field protobuf_selector[] = {
     {1, "matchLabels", PB_STRING, PB_MAP, NULL},
     {2, "matchExpressions", PB_MESSAGE, PB_LIST, requirement_fields},
     {0},
 };
 
 static const struct protobuf_field configmap_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "data", PB_STRING, PB_MAP, NULL},
     {3, "binaryData", PB_BYTES, PB_MAP, NULL},
     {4, "immutable", PB_BOOL, PB_KEEP, NULL},
@@ -65,7 +65,7 @@ static const struct protobuf_field configmap_fields[] = {
 };
 
 static const struct protobuf_field secret_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "data", PB_BYTES, PB_MAP, NULL},
     {3, "type", PB_STRING, 0, NULL},
     {4, "stringData", PB_STRING, PB_MAP, NULL},
@@ -74,12 +74,12 @@ static const struct protobuf_field secret_fields[] = {
 };
 
 static const struct protobuf_field plain_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {0},
 };
 
 static const struct protobuf_field serviceaccount_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "secrets", PB_MESSAGE, PB_LIST, reference_fields},
     {3, "imagePullSecrets", PB_MESSAGE, PB_LIST, local_reference_fields},
     {4, "automountServiceAccountToken", PB_BOOL, PB_KEEP, NULL},
@@ -114,7 +114,7 @@ static const struct protobuf_field service_spec_fields[] = {
 };
 
 static const struct protobuf_field service_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, service_spec_fields},
     {0},
 };
@@ -125,13 +125,13 @@ static const struct protobuf_field env_fields[] = {
     {0},
 };
 
-static const struct protobuf_field container_port_fields[] = {
+const struct protobuf_field protobuf_port[] = {
     {1, "name", PB_STRING, 0, NULL},       {2, "hostPort", PB_INT, 0, NULL},
     {3, "containerPort", PB_INT, 0, NULL}, {4, "protocol", PB_STRING, 0, NULL},
     {5, "hostIP", PB_STRING, 0, NULL},     {0},
 };
 
-static const struct protobuf_field resources_fields[] = {
+const struct protobuf_field protobuf_resources[] = {
     {1, "limits", PB_QUANTITY, PB_MAP, NULL},
     {2, "requests", PB_QUANTITY, PB_MAP, NULL},
     {0},
@@ -151,9 +151,9 @@ static const struct protobuf_field container_fields[] = {
     {3, "command", PB_STRING, PB_LIST, NULL},
     {4, "args", PB_STRING, PB_LIST, NULL},
     {5, "workingDir", PB_STRING, 0, NULL},
-    {6, "ports", PB_MESSAGE, PB_LIST, container_port_fields},
+    {6, "ports", PB_MESSAGE, PB_LIST, protobuf_port},
     {7, "env", PB_MESSAGE, PB_LIST, env_fields},
-    {8, "resources", PB_MESSAGE, 0, resources_fields},
+    {8, "resources", PB_MESSAGE, 0, protobuf_resources},
     {9, "volumeMounts", PB_MESSAGE, PB_LIST, mount_fields},
     {13, "terminationMessagePath", PB_STRING, 0, NULL},
     {14, "imagePullPolicy", PB_STRING, 0, NULL},
@@ -183,7 +183,7 @@ static const struct protobuf_field pod_spec_fields[] = {
 };
 
 static const struct protobuf_field template_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, pod_spec_fields},
     {0},
 };
@@ -192,7 +192,7 @@ static const struct protobuf_field job_spec_fields[] = {
     {1, "parallelism", PB_INT, PB_KEEP, NULL},
     {2, "completions", PB_INT, PB_KEEP, NULL},
     {3, "activeDeadlineSeconds", PB_INT, PB_KEEP, NULL},
-    {4, "selector", PB_MESSAGE, 0, selector_fields},
+    {4, "selector", PB_MESSAGE, 0, protobuf_selector},
     {5, "manualSelector", PB_BOOL, PB_KEEP, NULL},
     {6, "template", PB_MESSAGE, 0, template_fields},
     {7, "backoffLimit", PB_INT, PB_KEEP, NULL},
@@ -203,7 +203,7 @@ static const struct protobuf_field job_spec_fields[] = {
 };
 
 static const struct protobuf_field job_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, job_spec_fields},
     {0},
 };
@@ -218,12 +218,12 @@ static const struct protobuf_field rule_fields[] = {
 };
 
 static const struct protobuf_field aggregation_fields[] = {
-    {1, "clusterRoleSelectors", PB_MESSAGE, PB_LIST, selector_fields},
+    {1, "clusterRoleSelectors", PB_MESSAGE, PB_LIST, protobuf_selector},
     {0},
 };
 
 static const struct protobuf_field role_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "rules", PB_MESSAGE, PB_LIST, rule_fields},
     {3, "aggregationRule", PB_MESSAGE, 0, aggregation_fields},
     {0},
@@ -245,7 +245,7 @@ static const struct protobuf_field role_ref_fields[] = {
 };
 
 static const struct protobuf_field binding_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "subjects", PB_MESSAGE, PB_LIST, subject_fields},
     {3, "roleRef", PB_MESSAGE, 0, role_ref_fields},
     {0},
@@ -253,19 +253,19 @@ static const struct protobuf_field binding_fields[] = {
 
 static const struct protobuf_field pdb_spec_fields[] = {
     {1, "minAvailable", PB_INT_OR_STRING, 0, NULL},
-    {2, "selector", PB_MESSAGE, PB_KEEP, selector_fields},
+    {2, "selector", PB_MESSAGE, PB_KEEP, protobuf_selector},
     {3, "maxUnavailable", PB_INT_OR_STRING, 0, NULL},
     {0},
 };
 
 static const struct protobuf_field pdb_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, pdb_spec_fields},
     {0},
 };
 
 static const struct protobuf_field priorityclass_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "value", PB_INT, PB_KEEP, NULL},
     {3, "globalDefault", PB_BOOL, 0, NULL},
     {4, "description", PB_STRING, 0, NULL},
@@ -283,7 +283,7 @@ static const struct protobuf_field lease_spec_fields[] = {
 };
 
 static const struct protobuf_field lease_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, lease_spec_fields},
     {0},
 };
@@ -295,7 +295,7 @@ static const struct protobuf_field source_fields[] = {
 };
 
 static const struct protobuf_field event_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "involvedObject", PB_MESSAGE, 0, reference_fields},
     {3, "reason", PB_STRING, 0, NULL},
     {4, "message", PB_STRING, 0, NULL},
@@ -313,7 +313,7 @@ static const struct protobuf_field event_fields[] = {
 };
 
 static const struct protobuf_field events_event_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "eventTime", PB_MICROTIME, 0, NULL},
     {4, "reportingController", PB_STRING, 0, NULL},
     {5, "reportingInstance", PB_STRING, 0, NULL},
@@ -327,7 +327,7 @@ static const struct protobuf_field events_event_fields[] = {
 };
 
 static const struct protobuf_field pod_binding_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "target", PB_MESSAGE, 0, reference_fields},
     {0},
 };
@@ -348,7 +348,7 @@ static const struct protobuf_field hpa_spec_fields[] = {
 };
 
 static const struct protobuf_field hpa_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, hpa_spec_fields},
     {0},
 };
@@ -373,7 +373,7 @@ static const struct protobuf_field access_spec_fields[] = {
 };
 
 static const struct protobuf_field access_review_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, access_spec_fields},
     {0},
 };
@@ -384,7 +384,7 @@ static const struct protobuf_field rules_spec_fields[] = {
 };
 
 static const struct protobuf_field rules_review_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, rules_spec_fields},
     {0},
 };
@@ -405,7 +405,7 @@ static const struct protobuf_field token_request_spec_fields[] = {
 };
 
 static const struct protobuf_field token_request_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, token_request_spec_fields},
     {0},
 };
@@ -417,15 +417,38 @@ static const struct protobuf_field token_review_spec_fields[] = {
 };
 
 static const struct protobuf_field token_review_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, token_review_spec_fields},
     {0},
 };
 
 static const struct protobuf_field pod_fields[] = {
-    {1, "metadata", PB_MESSAGE, 0, meta_fields},
+    {1, "metadata", PB_MESSAGE, 0, protobuf_meta},
     {2, "spec", PB_MESSAGE, 0, pod_spec_fields},
     {0},
+};
+
+static const struct protobuf_field cause_fields[] = {
+    {1, "reason", PB_STRING, 0, NULL},
+    {2, "message", PB_STRING, 0, NULL},
+    {3, "field", PB_STRING, 0, NULL},
+    {0},
+};
+
+static const struct protobuf_field details_fields[] = {
+    {1, "name", PB_STRING, 0, NULL},
+    {2, "group", PB_STRING, 0, NULL},
+    {3, "kind", PB_STRING, 0, NULL},
+    {4, "causes", PB_MESSAGE, PB_LIST, cause_fields},
+    {5, "retryAfterSeconds", PB_INT, 0, NULL},
+    {6, "uid", PB_STRING, 0, NULL},
+    {0},
+};
+
+static const struct protobuf_field status_fields[] = {
+    {2, "status", PB_STRING, 0, NULL}, {3, "message", PB_STRING, 0, NULL},
+    {4, "reason", PB_STRING, 0, NULL}, {5, "details", PB_MESSAGE, 0, details_fields},
+    {6, "code", PB_INT, 0, NULL},      {0},
 };
 
 static const struct {
@@ -433,6 +456,7 @@ static const struct {
     const char *kind;
     const struct protobuf_field *fields;
 } kinds[] = {
+    {"v1", "Status", status_fields},
     {"v1", "ConfigMap", configmap_fields},
     {"v1", "Secret", secret_fields},
     {"v1", "Namespace", plain_fields},

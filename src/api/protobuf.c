@@ -1,5 +1,6 @@
-#include "server/protobuf.h"
+#include "api/protobuf.h"
 
+#include "api/protobuf_fields.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/buf.h"
@@ -7,7 +8,6 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "server/protobuf_fields.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -16,20 +16,6 @@
 #include <string.h>
 
 #define DEPTH_MAX 24
-
-enum wire {
-    WIRE_VARINT = 0,
-    WIRE_FIXED64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_FIXED32 = 5,
-};
-
-struct value {
-    uint32_t number;
-    enum wire wire;
-    uint64_t varint;
-    struct str bytes;
-};
 
 static bool take_varint(struct str *in, uint64_t *ret)
 {
@@ -48,8 +34,7 @@ static bool take_varint(struct str *in, uint64_t *ret)
     return false;
 }
 
-/* The next field of a message. False at its end, or with *bad when it is broken. */
-static bool take_field(struct str *in, struct value *ret, bool *bad)
+bool protobuf_next(struct str *in, struct protobuf_value *ret, bool *bad)
 {
     uint64_t key = 0;
     uint64_t length = 0;
@@ -59,7 +44,8 @@ static bool take_field(struct str *in, struct value *ret, bool *bad)
     *bad = true;
     if (!take_varint(in, &key) || key >> 35)
         return false;
-    *ret = (struct value){.number = (uint32_t)(key >> 3), .wire = (enum wire)(key & 7)};
+    *ret = (struct protobuf_value){.number = (uint32_t)(key >> 3),
+                                   .wire = (enum protobuf_wire)(key & 7)};
     switch (ret->wire) {
     case WIRE_VARINT:
         if (!take_varint(in, &ret->varint))
@@ -94,14 +80,14 @@ static struct json *decode(struct decoder *decoder,
 /* Time{1 seconds, 2 nanos}; the zero time is absent. */
 static struct json *decode_time(struct decoder *decoder, struct str message, bool micro)
 {
-    struct value value;
+    struct protobuf_value value;
     int64_t seconds = 0;
     int64_t nanos = 0;
     bool any = false;
     bool bad = false;
     char text[TIME_TEXT_BYTES];
 
-    while (take_field(&message, &value, &bad)) {
+    while (protobuf_next(&message, &value, &bad)) {
         any = true;
         if (value.number == 1)
             seconds = (int64_t)value.varint;
@@ -118,19 +104,19 @@ static struct json *decode_time(struct decoder *decoder, struct str message, boo
 /* IntOrString{1 type, 2 intVal, 3 strVal} */
 static struct json *decode_int_or_string(struct decoder *decoder, struct str message)
 {
-    struct value value;
+    struct protobuf_value value;
     bool is_string = false;
     bool bad = false;
     int64_t number = 0;
     struct str text = STR("");
 
-    while (take_field(&message, &value, &bad)) {
+    while (protobuf_next(&message, &value, &bad)) {
         if (value.number == 1)
             is_string = value.varint == 1;
         else if (value.number == 2)
             number = (int32_t)value.varint;
         else if (value.number == 3)
-            text = value.bytes;
+            text = str_utf8(decoder->arena, value.bytes);
     }
     return is_string ? json_new_str(decoder->arena, text) : json_new_i64(decoder->arena, number);
 }
@@ -139,13 +125,14 @@ static const struct protobuf_field quantity_fields[] = {{1, "string", PB_STRING,
 
 static struct json *decode_value(struct decoder *decoder,
                                  const struct protobuf_field *field,
-                                 const struct value *value)
+                                 const struct protobuf_value *value)
 {
     struct arena *arena = decoder->arena;
     bool keep = field->flags & PB_KEEP;
 
     switch (field->type) {
-    case PB_STRING: return value->bytes.len || keep ? json_new_str(arena, value->bytes) : NULL;
+    case PB_STRING:
+        return value->bytes.len || keep ? json_new_str(arena, str_utf8(arena, value->bytes)) : NULL;
     case PB_BYTES: return json_new_str(arena, base64_encode(arena, value->bytes));
     case PB_INT: return value->varint || keep ? json_new_i64(arena, (int64_t)value->varint) : NULL;
     case PB_BOOL: return value->varint || keep ? json_new_bool(arena, value->varint != 0) : NULL;
@@ -174,13 +161,13 @@ static void decode_entry(struct decoder *decoder,
     struct protobuf_field inner = *field;
     struct json *decoded = NULL;
     struct str key = STR("");
-    struct value value;
+    struct protobuf_value value;
     bool bad = false;
 
     inner.flags = PB_KEEP;
-    while (take_field(&message, &value, &bad)) {
+    while (protobuf_next(&message, &value, &bad)) {
         if (value.number == 1)
-            key = value.bytes;
+            key = str_utf8(decoder->arena, value.bytes);
         else if (value.number == 2)
             decoded = decode_value(decoder, &inner, &value);
     }
@@ -199,7 +186,7 @@ static void decode_entry(struct decoder *decoder,
 static void decode_field(struct decoder *decoder,
                          const struct protobuf_field *field,
                          struct json *object,
-                         const struct value *value)
+                         const struct protobuf_value *value)
 {
     if (field->flags & PB_MAP) {
         decode_entry(decoder, field, object, value->bytes);
@@ -226,7 +213,7 @@ static struct json *decode(struct decoder *decoder,
                            struct str message)
 {
     struct json *object = json_new_object(decoder->arena);
-    struct value value;
+    struct protobuf_value value;
     bool bad = false;
 
     if (++decoder->depth > DEPTH_MAX) {
@@ -234,7 +221,7 @@ static struct json *decode(struct decoder *decoder,
         decoder->depth--;
         return NULL;
     }
-    while (take_field(&message, &value, &bad)) {
+    while (protobuf_next(&message, &value, &bad)) {
         for (const struct protobuf_field *field = fields; field->number; field++) {
             bool varint = field->type == PB_INT || field->type == PB_BOOL;
 
@@ -251,41 +238,78 @@ static struct json *decode(struct decoder *decoder,
     return bad ? NULL : object;
 }
 
-int protobuf_to_json(struct arena *arena, struct str body, struct json **ret, struct err *err)
+bool protobuf_is(struct str bytes)
 {
-    static const struct protobuf_field type_meta[] = {
-        {1, "apiVersion", PB_STRING, 0, NULL}, {2, "kind", PB_STRING, 0, NULL}, {0}};
-    struct err first = {0};
-    struct decoder decoder = {.arena = arena, .err = &first};
-    struct json *type = NULL;
-    struct str raw = STR("");
-    struct value value;
+    return bytes.len >= 4 && memcmp(bytes.p, "k8s", 4) == 0;
+}
+
+int protobuf_open(struct str bytes, struct protobuf_envelope *ret, struct err *err)
+{
+    struct protobuf_envelope envelope = {STR(""), STR(""), STR("")};
+    struct str type = STR_NONE;
+    struct protobuf_value value;
     bool bad = false;
 
-    if (body.len < 4 || memcmp(body.p, "k8s", 4) != 0)
+    if (!protobuf_is(bytes))
         return err_set(err, -EINVAL, "protobuf body: does not begin with \"k8s\\0\"");
-    body = str_sub(body, 4, body.len);
-    while (take_field(&body, &value, &bad)) {
-        if (value.number == 1 && value.wire == WIRE_BYTES)
-            type = decode(&decoder, type_meta, value.bytes);
-        else if (value.number == 2 && value.wire == WIRE_BYTES)
-            raw = value.bytes;
+    bytes = str_sub(bytes, 4, bytes.len);
+    while (protobuf_next(&bytes, &value, &bad)) {
+        if (value.wire != WIRE_BYTES)
+            continue;
+        if (value.number == 1)
+            type = value.bytes;
+        else if (value.number == 2)
+            envelope.raw = value.bytes;
     }
-    if (bad || !type)
+    if (bad || !type.p)
         return err_set(err, -EINVAL, "protobuf body: broken envelope");
-    struct str kind = json_str(json_get(type, "kind"));
-    struct str version = json_str(json_get(type, "apiVersion"));
-    const struct protobuf_field *fields = protobuf_fields_of(version, kind);
+    while (protobuf_next(&type, &value, &bad)) {
+        if (value.number == 1)
+            envelope.api_version = value.bytes;
+        else if (value.number == 2)
+            envelope.kind = value.bytes;
+    }
+    if (bad)
+        return err_set(err, -EINVAL, "protobuf body: broken envelope");
+    *ret = envelope;
+    return 0;
+}
+
+int protobuf_decode(struct arena *arena,
+                    const struct protobuf_field *fields,
+                    struct str message,
+                    struct json **ret,
+                    struct err *err)
+{
+    struct err first = {0};
+    struct decoder decoder = {.arena = arena, .err = &first};
+    struct json *object = decode(&decoder, fields, message);
+
+    if (!object || first.code)
+        return err_set(err, -EINVAL, "%s", first.text);
+    *ret = object;
+    return 0;
+}
+
+int protobuf_to_json(struct arena *arena, struct str body, struct json **ret, struct err *err)
+{
+    struct protobuf_envelope envelope;
+    struct json *object = NULL;
+    int r = protobuf_open(body, &envelope, err);
+
+    if (r < 0)
+        return r;
+    const struct protobuf_field *fields = protobuf_fields_of(envelope.api_version, envelope.kind);
     if (!fields)
         return err_set(err, -EPROTONOSUPPORT,
                        "protobuf bodies of kind " STR_FMT " (" STR_FMT ") are not understood here; "
                        "send JSON or YAML",
-                       STR_ARG(kind), STR_ARG(version));
-    struct json *object = decode(&decoder, fields, raw);
-    if (!object || first.code)
-        return err_set(err, -EINVAL, "%s", first.text);
-    json_set(object, STR("apiVersion"), json_new_str(arena, version));
-    json_set(object, STR("kind"), json_new_str(arena, kind));
+                       STR_ARG(envelope.kind), STR_ARG(envelope.api_version));
+    r = protobuf_decode(arena, fields, envelope.raw, &object, err);
+    if (r < 0)
+        return r;
+    json_set(object, STR("apiVersion"), json_new_str(arena, str_utf8(arena, envelope.api_version)));
+    json_set(object, STR("kind"), json_new_str(arena, str_utf8(arena, envelope.kind)));
     *ret = object;
     return 0;
 }

@@ -1,9 +1,9 @@
+#include "api/protobuf.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "server/protobuf.h"
 #include "test.h"
 
 #include <errno.h>
