@@ -7,8 +7,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "bench.h"
+#include "crowd.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
+#include "server/server.h"
 #include "sim/hollow.h"
 #include "sim/hollow_body.h"
 #include "store/store.h"
@@ -22,37 +24,35 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* Pods placed end to end: created, grouped, decided, bound, every write durable in SQLite and seen
- * by a watcher, with all controllers and the scheduler of `muster up` on one loop. Callers use
- * struct api in the process, not HTTP. Nodes are objects without a machine, so nothing runs.
+/* Pods placed end to end: created over HTTP by a process beside, grouped, decided, bound, every
+ * write durable in SQLite and seen by a watcher, with the API server, all controllers and the
+ * scheduler of `muster up` on one loop. Nodes are objects without a machine, so nothing runs.
  *
- * Beside each figure stands the limit of the same store in the same run: the same pods created and
- * bound by a bare loop, gang by gang, with nobody deciding anything. The watcher counts gangs of
- * which it ever saw a part bound: there must be none. */
+ * Beside each figure stands the limit of the same server in the same run: the same pods created and
+ * bound over HTTP by a bare loop, with nobody deciding anything. The watcher counts gangs of which
+ * it ever saw a part bound: there must be none. Real and bare runs take turns; medians are printed,
+ * with the budget behind them. */
 
-#define CALLERS    64
-#define LATE_MAX   20000
-#define WAIT_S     120
-#define BODY_BYTES 700
+#define WAIT_S   120
+#define RUNS     3
+#define RUNS_MAX 16
+#define TOKEN    "bench"
 
 struct place {
     uv_loop_t loop;
     char folder[64];
     struct store *store;
     struct api *api;
+    struct server *server;
     struct runner *runner;
     struct scheduler *scheduler;
     struct api_watch *watch;
-    size_t gangs;
-    size_t size; /* of a gang; 1: pods without one */
-    size_t next; /* object to be created */
-    size_t created;
+    struct crowd crowd;
     size_t bound;
-    uint32_t *seen; /* bound pods of each gang */
-    size_t partial; /* gangs seen in part */
-    double *began_s;
+    uint32_t *seen;   /* bound pods of each gang */
+    size_t partial;   /* gangs seen in part */
+    uint64_t written; /* revisions, from the first pod on */
     double *late_s;
-    bool bare; /* bind ourselves */
 };
 
 _Noreturn static void die(const char *why)
@@ -97,87 +97,7 @@ static void make_nodes(struct place *place, size_t count)
         (void)uv_run(&place->loop, UV_RUN_ONCE);
 }
 
-/* ---- pods ---- */
-
-/* Objects are numbered gang by gang: a gang's group first, where it has one, then its pods. */
-static size_t objects_of(const struct place *place)
-{
-    return place->size > 1 && !place->bare ? place->size + 1 : place->size;
-}
-
-static void create_next(struct place *place);
-
-static void bind_gang(struct place *place, size_t gang)
-{
-    struct arena arena = {0};
-    struct api_binding *bindings = ARENA_ARRAY(&arena, struct api_binding, place->size);
-    static size_t ignored;
-
-    for (size_t i = 0; i < place->size; i++) {
-        size_t number = gang * place->size + i;
-
-        bindings[i] = (struct api_binding){.ns = STR("default"),
-                                           .pod = str_printf(&arena, "p-%zu", number),
-                                           .node = str_printf(&arena, "node-%05zu", number / 8)};
-    }
-    ignored++;
-    api_bind(place->api, bindings, place->size, on_made, &ignored);
-    arena_done(&arena);
-}
-
-static void on_created(void *user, const struct api_result *result)
-{
-    struct place *place = user;
-
-    if (result->code)
-        die(result->err->text);
-    place->created++;
-    if (place->bare && place->created % place->size == 0)
-        bind_gang(place, place->created / place->size - 1);
-    create_next(place);
-}
-
-static void create_next(struct place *place)
-{
-    size_t each = objects_of(place);
-    size_t gang = place->next / each;
-    size_t at = place->next % each;
-    char body[BODY_BYTES];
-    char group[64] = "";
-    int len;
-
-    if (gang == place->gangs)
-        return;
-    place->next++;
-    if (place->size > 1)
-        (void)snprintf(group, sizeof(group), "\"pod-group-name\":\"g-%zu\"", gang);
-    if (each > place->size && at == 0) {
-        len = snprintf(body, sizeof(body),
-                       "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
-                       "\"metadata\":{\"name\":\"g-%zu\"},\"spec\":{\"minMember\":%zu,"
-                       "\"queue\":\"default-queue\"}}",
-                       gang, place->size);
-    } else {
-        size_t number = gang * place->size + (each > place->size ? at - 1 : at);
-
-        place->began_s[number] = bench_now_s();
-        len =
-            snprintf(body, sizeof(body),
-                     "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p-%zu\","
-                     "\"labels\":{\"kai.scheduler/queue\":\"default-queue\"},"
-                     "\"annotations\":{%s}},\"spec\":{\"schedulerName\":\"kai-scheduler\","
-                     "\"containers\":[{\"name\":\"main\",\"image\":\"x\",\"resources\":{"
-                     "\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"}}}]}}",
-                     number, group);
-    }
-    api_call(
-        place->api,
-        &(struct api_request){.verb = API_CREATE,
-                              .kind = each > place->size && at == 0 ? &kind_podgroup : &kind_pod,
-                              .ns = STR("default"),
-                              .body = (struct str){body, (size_t)len}},
-        on_created, place);
-}
+/* ---- what is seen ---- */
 
 /* All events of one commit come in one turn of the loop: what is seen at its end is what a watcher
  * can see. */
@@ -186,22 +106,29 @@ static void on_pod(void *user, const struct api_change *change)
     struct place *place = user;
     int64_t number = 0;
 
+    if (change->object && change->object->revision > place->written)
+        place->written = change->object->revision;
     if (change->event != API_MODIFIED || !change->previous ||
         !str_contains(change->object->raw, STR("\"nodeName\"")) ||
         str_contains(change->previous->raw, STR("\"nodeName\"")) ||
         !str_to_i64(str_sub(change->object->name, 2, 32), &number))
         return;
-    place->late_s[place->bound++] = bench_now_s() - place->began_s[number];
-    place->seen[(size_t)number / place->size]++;
+    place->late_s[place->bound++] = bench_now_s() - place->crowd.began_s[number];
+    place->seen[(size_t)number / place->crowd.size]++;
 }
 
 static void count_partial(struct place *place)
 {
-    for (size_t i = 0; i < place->gangs; i++)
-        place->partial += place->seen[i] && place->seen[i] < place->size;
+    for (size_t i = 0; i < place->crowd.gangs; i++)
+        place->partial += place->seen[i] && place->seen[i] < place->crowd.size;
 }
 
 /* ---- a run ---- */
+
+static void on_rest(uv_timer_t *timer)
+{
+    timer->data = timer;
+}
 
 static void start(struct place *place, size_t nodes)
 {
@@ -217,7 +144,11 @@ static void start(struct place *place, size_t nodes)
         die(err.text);
     place->api = store_api(place->store);
     make_nodes(place, nodes);
-    if (!place->bare &&
+    if (server_start(&place->loop, place->api,
+                     &(struct server_options){.address = "127.0.0.1", .token = STR(TOKEN)},
+                     &place->server, &err) < 0)
+        die(err.text);
+    if (!place->crowd.bare &&
         (runner_start(&place->loop, place->api, &(struct runner_options){.embedded = true},
                       &place->runner, &err) < 0 ||
          scheduler_start(&place->loop, place->api, &(struct scheduler_options){0},
@@ -227,16 +158,24 @@ static void start(struct place *place, size_t nodes)
         store_set_admit_pod(place->store, runner_admit_pod, place->runner);
     place->watch =
         api_watch(place->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, place);
-    double until_s = bench_now_s() + 1; /* the first objects, and everything known */
-    while (bench_now_s() < until_s)
-        (void)uv_run(&place->loop, UV_RUN_NOWAIT);
+    uv_timer_t rest; /* the first objects, and everything known */
+    (void)uv_timer_init(&place->loop, &rest);
+    (void)uv_timer_start(&rest, on_rest, 1000, 0);
+    while (!rest.data)
+        (void)uv_run(&place->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&rest, NULL);
+    (void)uv_run(&place->loop, UV_RUN_NOWAIT);
 }
 
 static void stop(struct place *place)
 {
     char command[128];
 
+    while (!crowd_end(&place->crowd)) /* its last answers */
+        (void)uv_run(&place->loop, UV_RUN_NOWAIT);
     api_watch_stop(place->api, place->watch);
+    server_stop(place->server);
+    store_set_admit_pod(place->store, NULL, NULL);
     scheduler_stop(place->scheduler);
     runner_stop(place->runner);
     store_close(place->store);
@@ -246,96 +185,137 @@ static void stop(struct place *place)
     if (system(command) != 0)
         die("cannot remove the folder");
     mem_free(place->seen);
-    mem_free(place->began_s);
     mem_free(place->late_s);
 }
 
-/* Seconds from the first create to the last bind that the watcher saw. */
-static double run(struct place *place, size_t nodes)
-{
-    size_t pods = place->gangs * place->size;
-
-    place->seen = mem_alloc(place->gangs * sizeof(*place->seen));
-    place->began_s = mem_alloc(pods * sizeof(double));
-    place->late_s = mem_alloc(pods * sizeof(double));
-    start(place, nodes);
-    double began_s = bench_now_s();
-    for (size_t i = 0; i < CALLERS; i++)
-        create_next(place);
-    while (place->bound < pods) {
-        (void)uv_run(&place->loop, UV_RUN_ONCE);
-        if (place->size > 1 && !place->bare)
-            count_partial(place);
-        if (bench_now_s() - began_s > WAIT_S)
-            die("not all pods were bound");
-    }
-    return bench_now_s() - began_s;
-}
-
 struct row {
+    const char *name;
     size_t nodes;
     size_t gangs;
     size_t size;
+    double rate;    /* pods created a second; 0: as fast as they are answered */
+    double least;   /* budget: pods/s */
+    double most_s;  /* budget: seconds for all; 0: none */
+    double p99_ms;  /* budget; 0: none */
+    double of_bare; /* budget: share of the bare loop; 0: none */
 };
 
-static void measure(const struct row *row)
-{
-    struct place real = {.gangs = row->gangs, .size = row->size};
-    struct place bare = {.gangs = row->gangs, .size = row->size, .bare = true};
-    size_t pods = row->gangs * row->size;
-    double real_s = run(&real, row->nodes);
+struct result {
+    double took_s; /* from the first create to the last bind that the watcher saw */
+    double p50_ms;
+    double p99_ms;
+    double writes; /* a pod */
+    size_t partial;
+};
 
-    qsort(real.late_s, pods, sizeof(double), by_size);
-    double middle_s = real.late_s[pods / 2];
-    double late_s = real.late_s[pods * 99 / 100];
-    size_t partial = real.partial;
-    stop(&real);
-    double bare_s = run(&bare, row->nodes);
-    stop(&bare);
-    (void)printf("%6zu nodes  %5zu x %-5zu %8.0f pods/s  %6.2f s  p50 %7.1f ms  p99 %7.1f ms  bare "
-                 "loop %8.0f pods/s (%3.0f %%)  partial gangs seen: %zu\n",
-                 row->nodes, row->gangs, row->size, (double)pods / real_s, real_s, middle_s * 1e3,
-                 late_s * 1e3, (double)pods / bare_s, 100 * bare_s / real_s, partial);
-    (void)fflush(stdout);
+static void run(const struct row *row, bool bare, struct result *ret)
+{
+    struct place place = {.crowd = {.gangs = row->gangs,
+                                    .size = row->size,
+                                    .bare = bare,
+                                    .rate = row->rate,
+                                    .token = TOKEN}};
+    size_t pods = row->gangs * row->size;
+
+    place.seen = mem_alloc(row->gangs * sizeof(*place.seen));
+    place.late_s = mem_alloc(pods * sizeof(double));
+    crowd_begin(&place.crowd);
+    start(&place, row->nodes);
+    uint64_t before = place.written;
+    double began_s = bench_now_s();
+    crowd_go(&place.crowd, server_port(place.server));
+    while (place.bound < pods) {
+        (void)uv_run(&place.loop, UV_RUN_ONCE);
+        if (row->size > 1 && !bare)
+            count_partial(&place);
+        if (bench_now_s() - began_s > WAIT_S)
+            die("not all pods were bound");
+    }
+    qsort(place.late_s, pods, sizeof(double), by_size);
+    *ret = (struct result){.took_s = bench_now_s() - began_s,
+                           .p50_ms = place.late_s[pods / 2] * 1e3,
+                           .p99_ms = place.late_s[pods * 99 / 100] * 1e3,
+                           .writes = (double)(place.written - before) / (double)pods,
+                           .partial = place.partial};
+    stop(&place);
 }
 
-/* One pod at a time on an idle cluster: from the create to the bind that a watcher sees. */
-static void measure_single(void)
+static int by_time(const void *a, const void *b)
 {
-    struct place place = {.gangs = LATE_MAX, .size = 1};
-    enum {
-        TIMES = 50
-    };
+    double x = ((const struct result *)a)->took_s;
+    double y = ((const struct result *)b)->took_s;
 
-    place.seen = mem_alloc(LATE_MAX * sizeof(*place.seen));
-    place.began_s = mem_alloc(LATE_MAX * sizeof(double));
-    place.late_s = mem_alloc(LATE_MAX * sizeof(double));
-    start(&place, 1000);
-    for (size_t i = 0; i < TIMES; i++) {
-        place.gangs = i + 1; /* on_created() starts no other */
-        create_next(&place);
-        while (place.bound <= i)
-            (void)uv_run(&place.loop, UV_RUN_ONCE);
+    return x < y ? -1 : x > y;
+}
+
+static void measure(const struct row *row, size_t runs)
+{
+    struct result real[RUNS_MAX];
+    struct result bare[RUNS_MAX];
+    size_t partial = 0;
+    size_t pods = row->gangs * row->size;
+
+    for (size_t i = 0; i < runs; i++) {
+        run(row, false, &real[i]);
+        partial += real[i].partial;
+        if (row->rate <= 0)
+            run(row, true, &bare[i]);
     }
-    qsort(place.late_s, TIMES, sizeof(double), by_size);
-    (void)printf(
-        "one pod on an idle cluster of 1000 nodes, create to bind: p50 %.1f ms, p90 %.1f ms\n",
-        place.late_s[TIMES / 2] * 1e3, place.late_s[TIMES * 9 / 10] * 1e3);
-    stop(&place);
+    qsort(real, runs, sizeof(*real), by_time);
+    const struct result *middle = &real[runs / 2];
+    (void)printf("%-16s %5zu nodes %5zu x %-5zu %6.0f pods/s", row->name, row->nodes, row->gangs,
+                 row->size, (double)pods / middle->took_s);
+    if (row->least > 0)
+        (void)printf(" (>= %.0f)", row->least);
+    (void)printf("  %5.2f s", middle->took_s);
+    if (row->most_s > 0)
+        (void)printf(" (<= %.0f)", row->most_s);
+    (void)printf("  p50 %.1f p99 %.1f ms", middle->p50_ms, middle->p99_ms);
+    if (row->p99_ms > 0)
+        (void)printf(" (<= %.0f)", row->p99_ms);
+    if (row->rate <= 0) {
+        qsort(bare, runs, sizeof(*bare), by_time);
+        (void)printf("  bare loop %.0f pods/s: %.0f %%", (double)pods / bare[runs / 2].took_s,
+                     100 * bare[runs / 2].took_s / middle->took_s);
+    }
+    if (row->of_bare > 0)
+        (void)printf(" (>= %.0f)", 100 * row->of_bare);
+    (void)printf("  %.2f writes a pod  partial gangs seen: %zu\n", middle->writes, partial);
+    (void)fflush(stdout);
 }
 
 int main(int argc, char *argv[])
 {
+    /* The budgets are those of 10 times kube-scheduler on two cores, and 5 s for 10,000 pods. */
     static const struct row rows[] = {
-        {1000, 625, 8},                                     /* 5,000 pods in gangs of 8 */
-        {5000, 1000, 1}, {5000, 10000, 1},                  /* B2 */
-        {5000, 1000, 3}, {5000, 3, 1000},  {5000, 9, 1000}, /* B3 */
-        {2000, 500, 20}, {2000, 20, 500},  {2000, 1, 10000},
+        {"gangs of 8", 1000, 625, 8, .least = 2000, .of_bare = 0.9},
+        {"B2 1,000 pods", 5000, 1000, 1, .least = 2000},
+        {"B2 10,000 pods", 5000, 10000, 1, .least = 2000},
+        {"B2 at 1,000/s", 5000, 3000, 1, .rate = 1000, .p99_ms = 250},
+        {"B3 1000 x 3", 5000, 1000, 3, .least = 1350},
+        {"B3 3 x 1000", 5000, 3, 1000, .least = 2700},
+        {"B3 9 x 1000", 5000, 9, 1000, .least = 2130},
+        {"B3 500 x 20", 2000, 500, 20, .most_s = 5},
+        {"B3 20 x 500", 2000, 20, 500, .most_s = 5},
+        {"B3 1 x 10,000", 2000, 1, 10000, .most_s = 5},
+        {"one at a time", 1000, 50, 1, .rate = 20, .p99_ms = 5},
     };
-    size_t count = argc > 1 && strcmp(argv[1], "--short") == 0 ? 2 : sizeof(rows) / sizeof(rows[0]);
+    size_t runs = RUNS;
+    size_t first = 0;
+    size_t last = sizeof(rows) / sizeof(rows[0]);
+    uint64_t number = 0;
 
-    measure_single();
-    for (size_t i = 0; i < count; i++)
-        measure(&rows[i]);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (!str_to_u64(str_from(argv[i + 1]), &number))
+            die("--runs N, --row N");
+        if (strcmp(argv[i], "--runs") == 0 && number && number <= RUNS_MAX)
+            runs = number;
+        else if (strcmp(argv[i], "--row") == 0 && number < last)
+            first = number;
+        if (strcmp(argv[i], "--row") == 0)
+            last = first + 1;
+    }
+    for (size_t i = first; i < last; i++)
+        measure(&rows[i], runs);
     return 0;
 }
