@@ -228,3 +228,30 @@ TEST(work_that_is_not_preemptible_joins_a_claim_only_within_quota)
     EXPECT(cluster_bound(&cluster, "joins-0"));
     cluster_close(&cluster);
 }
+
+TEST(who_was_promised_room_moves_for_a_gang_whichever_way_its_victims_are_found)
+{
+    for (int plain = 0; plain < 2; plain++) {
+        struct cluster cluster;
+        struct sched_config config;
+
+        sched_config_default(&config);
+        config.plain = plain;
+        cluster_open_as(&cluster, &config);
+        cluster_queue(&cluster, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        cluster_node(&cluster, "a", 3);
+        cluster_node(&cluster, "b", 5);
+        cluster_node(&cluster, "c", 4);
+        cluster_put(&cluster,
+                    &(struct job){.name = "ends", .gpus = 2, .node = "a", .ending = true});
+        cluster_put(&cluster, &(struct job){.name = "last", .gpus = 4, .node = "c"});
+        cluster_put(&cluster, &(struct job){.name = "more", .gpus = 4, .node = "b"});
+        cluster_put(&cluster, &(struct job){.name = "next", .gpus = 2});
+        cluster_put(&cluster, &(struct job){.name = "gang", .pods = 3, .gpus = 3, .priority = 75});
+        cluster_decide(&cluster, 1000);
+        EXPECT(cluster_promised(&cluster, "gang-0") && cluster_promised(&cluster, "gang-2"));
+        EXPECT(cluster_promised(&cluster, "next-0")); /* beside the gang, on b */
+        EXPECT(cluster.plan.evict_count == 2);
+        cluster_close(&cluster);
+    }
+}

@@ -478,7 +478,19 @@ static bool could_help(const struct pod *task, const struct pod_vec *victims)
     return false;
 }
 
-/* The first `count` pods. On success search->recorded is who had to go, evicted in the journal. */
+/* Whether a victim is where it was before the search. One that had only been promised room may have
+ * been promised other room: the others can start only if it moves. */
+static bool back_in_place(const struct sched *sched, const struct pod *pod)
+{
+    if (pod->status != pod->was || pod->left)
+        return false;
+    for (size_t i = 0; pod->status == ST_PIPELINED && i < sched->journal.count; i++)
+        if (sched->journal.items[i].pod == pod) /* the first entry: where it was */
+            return sched->journal.items[i].node == pod->node;
+    return true;
+}
+
+/* On success search->recorded is who had to go, evicted in the journal. */
 static void record(struct search *search, const struct pod_vec *evicted)
 {
     for (size_t i = 0; i < search->recorded.count; i++)
@@ -486,8 +498,8 @@ static void record(struct search *search, const struct pod_vec *evicted)
     search->recorded.count = 0;
     for (size_t i = 0; i < evicted->count; i++) {
         struct pod *pod = evicted->items[i];
-        if (pod->status == pod->was && !pod->left) {
-            pod->victim = false; /* back in its place */
+        if (back_in_place(search->sched, pod)) {
+            pod->victim = false;
             continue;
         }
         VEC_PUSH(search->sched->arena, &search->recorded, pod);
