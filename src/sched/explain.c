@@ -9,6 +9,7 @@
 #include "sched/queue.h"
 #include "sched/reserve.h"
 #include "sched/sched.h"
+#include "sched/search.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -176,6 +177,26 @@ static void short_on_node(struct matter *matter, bool when_empty)
     }
 }
 
+/* Whether all of them are too much for the cluster as it is, with every node empty. */
+static bool too_large(struct matter *matter)
+{
+    struct sched_why *why = &matter->why;
+    int64_t count = (int64_t)matter->tasks.count;
+
+    for (int r = SCHED_RESOURCES; r-- > 0;)
+        if (why->request[r] > why->total[r]) {
+            why->resource = (enum sched_resource)r;
+            why->missing = why->request[r] - why->total[r];
+            return true;
+        }
+    int64_t held = tasks_held_empty(matter->sched, matter->group->queue->pool, &matter->tasks);
+    if (held >= count)
+        return false;
+    why->resource = why->request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU;
+    why->missing = why->request[why->resource] / count * (count - held);
+    return true;
+}
+
 /* A pod found no node: which of the many reasons for that binds. */
 static enum sched_reason no_node_reason(struct matter *matter)
 {
@@ -196,6 +217,8 @@ static enum sched_reason no_node_reason(struct matter *matter)
         short_on_node(matter, true);
         return SCHED_REASON_TOO_BIG;
     }
+    if (matter->tasks.count > 1 && too_large(matter))
+        return SCHED_REASON_TOO_LARGE;
     bool some = nodes[SCHED_FILTER_COUNT] > 0;
     if (!some && nodes[SCHED_FILTER_RESERVED])
         return SCHED_REASON_RESERVED;
@@ -326,6 +349,49 @@ static struct str nodes_text(const struct matter *matter)
     return text.len ? text : str_printf(arena, "there are no nodes");
 }
 
+static struct str too_large_text(struct matter *matter)
+{
+    struct arena *arena = matter->sched->arena;
+    const struct pool *pool = matter->group->queue->pool;
+    const struct sched_why *why = &matter->why;
+    int r = (int)why->resource;
+    struct str where = pool->name.len ? str_printf(arena, "node pool " STR_FMT, STR_ARG(pool->name))
+                                      : STR("the cluster");
+
+    if (why->request[r] > why->total[r])
+        return str_printf(arena, STR_FMT "; " STR_FMT " has " STR_FMT " in all",
+                          STR_ARG(needs_text(matter)), STR_ARG(where),
+                          STR_ARG(explain_amount(arena, r, why->total[r])));
+    return str_printf(arena,
+                      STR_FMT "; even with every node empty, " STR_FMT
+                              " has room for %lld of them (" STR_FMT ")",
+                      STR_ARG(needs_text(matter)), STR_ARG(where),
+                      (long long)tasks_held_empty(matter->sched, pool, &matter->tasks),
+                      STR_ARG(nodes_text(matter)));
+}
+
+/* What would keep it waiting even if its queue allowed it: a shortage of something else. */
+static struct str besides_text(struct matter *matter)
+{
+    static const enum sched_filter filters[SCHED_RESOURCES] = {
+        SCHED_FILTER_CPU, SCHED_FILTER_MEMORY, SCHED_FILTER_GPU};
+    struct arena *arena = matter->sched->arena;
+    struct sched_why *why = &matter->why;
+    int limited = (int)why->resource;
+
+    if (!matter->tasks.count)
+        return STR_NONE;
+    place_count(matter->sched, matter->tasks.items[0], why->nodes);
+    if (!why->nodes[SCHED_FILTER_COUNT] && !why->nodes[filters[limited]])
+        return str_printf(arena, "; besides, no node has room for %s (" STR_FMT ")",
+                          matter->tasks.count == 1 ? "it" : "one of them",
+                          STR_ARG(nodes_text(matter)));
+    for (int r = SCHED_RESOURCES; r-- > 0;)
+        if (r != limited && why->request[r] > why->free[r])
+            return str_printf(arena, "; besides, " STR_FMT, STR_ARG(free_text(matter, r)));
+    return STR_NONE;
+}
+
 static struct str quota_text(struct matter *matter, enum sched_reason reason)
 {
     static const char *const names[SCHED_RESOURCES] = {"CPU", "memory", "GPU"};
@@ -345,14 +411,14 @@ static struct str quota_text(struct matter *matter, enum sched_reason reason)
     if (limit)
         return str_printf(arena,
                           STR_FMT "; queue " STR_FMT " uses " STR_FMT
-                                  " and its %s limit is " STR_FMT STR_FMT,
+                                  " and its %s limit is " STR_FMT STR_FMT STR_FMT,
                           STR_ARG(needs_text(matter)), STR_ARG(queue->name), STR_ARG(used),
-                          names[r], STR_ARG(bound), STR_ARG(held));
+                          names[r], STR_ARG(bound), STR_ARG(held), STR_ARG(besides_text(matter)));
     return str_printf(arena,
                       STR_FMT " and is not preemptible; queue " STR_FMT " uses " STR_FMT
-                              " of its %s quota of " STR_FMT " for such work" STR_FMT,
+                              " of its %s quota of " STR_FMT " for such work" STR_FMT STR_FMT,
                       STR_ARG(needs_text(matter)), STR_ARG(queue->name), STR_ARG(used), names[r],
-                      STR_ARG(bound), STR_ARG(held));
+                      STR_ARG(bound), STR_ARG(held), STR_ARG(besides_text(matter)));
 }
 
 static struct str broken_text(const struct matter *matter)
@@ -451,6 +517,7 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
                                             "resource nvidia.com/mig-... instead")));
     case SCHED_REASON_OVER_LIMIT:
     case SCHED_REASON_OVER_QUOTA: return quota_text(matter, reason);
+    case SCHED_REASON_TOO_LARGE: return too_large_text(matter);
     case SCHED_REASON_TOPOLOGY:
         return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs_text(matter)),
                           STR_ARG(matter->failure->text), STR_ARG(kept_text(matter)));

@@ -52,6 +52,9 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
                           "add a node with " STR_FMT " more than the largest there is, or ask for "
                           "less in each pod",
                           STR_ARG(amount));
+    if (why->reason == SCHED_REASON_TOO_LARGE)
+        return str_printf(arena, "add nodes with " STR_FMT " more, or ask for fewer pods",
+                          STR_ARG(amount));
     if (why->reason == SCHED_REASON_FRAGMENTED && why->missing)
         return str_printf(arena, STR_FMT " more free on one node", STR_ARG(amount));
     if (why->reason == SCHED_REASON_FRAGMENTED)
@@ -87,6 +90,7 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
                           STR_ARG(queue), STR_ARG(amount));
     case SCHED_REASON_NO_NODE:
     case SCHED_REASON_TOO_BIG:
+    case SCHED_REASON_TOO_LARGE:
     case SCHED_REASON_NO_ROOM:
     case SCHED_REASON_FRAGMENTED: return node_change(arena, why);
     case SCHED_REASON_TOPOLOGY: return STR("room for all of its pods in one domain of that level");

@@ -107,16 +107,18 @@ static bool too_large_together(struct search *search, const struct pod *pod)
            (int64_t)search->tasks.count;
 }
 
-static bool too_large(struct search *search, const struct pod *pod)
+int64_t tasks_held_empty(const struct sched *sched,
+                         const struct pool *pool,
+                         const struct pod_vec *tasks)
 {
-    const struct pool *pool = search->group->queue->pool;
-    int64_t left = (int64_t)search->tasks.count;
+    int64_t most = (int64_t)tasks->count;
+    int64_t held = 0;
 
-    for (size_t i = 0; i < pool->nodes.count && left > 0; i++) {
-        int64_t count = holds(search->sched, pod, pool->nodes.items[i]);
-        left = count >= left ? 0 : left - count;
-    }
-    return left > 0;
+    if (!tasks->count || !alike(tasks))
+        return most;
+    for (size_t i = 0; i < pool->nodes.count && held < most; i++)
+        held += i64_min(most - held, holds(sched, tasks->items[0], pool->nodes.items[i]));
+    return held;
 }
 
 bool search_hopeless(struct search *search)
@@ -128,6 +130,8 @@ bool search_hopeless(struct search *search)
     if (search->tasks.count == 1 && !search->group->sets[0].topology->topology.len &&
         pod->shape->open)
         return false;
-    return too_large(search, pod) || too_large_together(search, pod) ||
+    return tasks_held_empty(search->sched, search->group->queue->pool, &search->tasks) <
+               (int64_t)search->tasks.count ||
+           too_large_together(search, pod) ||
            (!group_policy(search->group)->without_filters && too_few_domains(search, pod));
 }

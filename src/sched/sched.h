@@ -268,6 +268,7 @@ struct sched_nominate {
     X(OVER_QUOTA, "NonPreemptibleOverQuota")                                       \
     X(NO_NODE, "NoMatchingNode") /* filters leave no node */                       \
     X(TOO_BIG, "LargerThanAnyNode")                                                \
+    X(TOO_LARGE, "LargerThanCluster") /* even with every node empty */             \
     X(NO_ROOM, "NotEnoughResources")                                               \
     X(FRAGMENTED, "Fragmented") /* enough in sum, not together */                  \
     X(TOPOLOGY, "TopologyNotSatisfied")                                            \

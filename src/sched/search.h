@@ -37,6 +37,11 @@ void pod_send_away(struct sched *sched, struct pod *pod);
 /* hopeless.c: whether no victims at all could make the group fit: it asks for more than the empty
  * cluster, or than any domain of a required topology, or for more domains than there are. */
 bool search_hopeless(struct search *search);
+/* How many of the tasks the nodes of the pool would hold with nothing else on them; all of them
+ * where that takes more than counting. */
+int64_t tasks_held_empty(const struct sched *sched,
+                         const struct pool *pool,
+                         const struct pod_vec *tasks);
 
 /* How long the group's own queue, or one above it, lets it run before it can be evicted. */
 int64_t runtime_of(const struct group *group, enum sched_action action);
