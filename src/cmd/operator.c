@@ -7,6 +7,7 @@
 #include "cmd/connect.h"
 #include "cmd/muster.h"
 #include "cmd/scheduling.h"
+#include "control/coexist.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "kube/kube.h"
@@ -44,6 +45,7 @@ struct operator_values {
     const char *cluster_domain;
     const char *launcher_image;
     const char *controllers;
+    int others;
     int64_t per_second;
     const char *listen;
     const char *debug_listen;
@@ -56,6 +58,12 @@ struct operator_values {
     int log_level;
 };
 
+enum others {
+    OTHERS_AUTO,
+    OTHERS_IGNORE,
+};
+
+static const char *const others_words[] = {"auto", "ignore", NULL};
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option operator_options[] = {
@@ -83,6 +91,10 @@ static const struct option operator_options[] = {
      .value = "[-]NAME,...",
      .help = "controllers to run: all but those with a minus, or only those without (default: "
              "all)"},
+    {"other-operators", 0, OPTION_CHOICE, offsetof(struct operator_values, others),
+     .fallback = "auto", .choices = others_words, .value = "WORD",
+     .help = "auto: where Kubeflow's operators, JobSet's controller or KAI Scheduler run, their "
+             "kinds are theirs until they are gone; ignore: act all the same"},
     {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
      .fallback = "1000", .min = 1, .max = 100000, .value = "N",
      .help = "requests a second, twice as many in a burst"},
@@ -121,40 +133,89 @@ static void stop(struct operator* op, int status)
     uv_stop(&op->loop);
 }
 
-static int lead(struct operator* op, struct err *err)
+/* The controllers that stay off: those nobody wants, and those of whoever else is here. */
+static const char *const *without_of(struct operator* op)
+{
+    struct runner_names names = {0};
+
+    for (size_t i = 0; i < op->without.count; i++)
+        VEC_PUSH(op->arena, &names, op->without.items[i]);
+    for (size_t i = 0; i < COEXIST_OTHERS; i++)
+        for (size_t k = 0; operator_leaves(op, i) && coexist_others[i].controllers[k]; k++)
+            VEC_PUSH(op->arena, &names, coexist_others[i].controllers[k]);
+    VEC_PUSH(op->arena, &names, NULL);
+    return names.items;
+}
+
+static bool may_schedule(const struct operator* op)
+{
+    for (size_t i = 0; i < COEXIST_OTHERS; i++)
+        if (coexist_others[i].schedules && operator_leaves(op, i))
+            return false;
+    return true;
+}
+
+/* Controllers and scheduler as they should be now. What already runs is replaced: everything here
+ * decides from the state alone, and the new ones join the watches of the old. */
+static int set_up(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
+    struct runner *before = op->runner;
     struct control_config config = {
         .scheduler_name = str_from(values->scheduler_name),
         .cluster_domain = str_from(values->cluster_domain),
         .launcher_image = str_from(values->launcher_image),
     };
-
     struct sched_config sched;
     int r = scheduling_config(&values->scheduling, &sched, &config, err);
 
     if (r < 0)
         return r;
-    op->leading = true;
-    operator_webhook_lead(op);
     r = runner_start(&op->loop, kube_api(op->kube),
                      &(struct runner_options){
                          .config = config,
                          .log = &op->log,
-                         .without = op->without.items,
+                         .without = without_of(op),
                          .seed = op->seed,
                      },
                      &op->runner, err);
     if (r < 0)
         return r;
+    runner_stop(before);
+    if (!may_schedule(op)) {
+        scheduler_stop(op->scheduler);
+        op->scheduler = NULL;
+        return 0;
+    }
     sched.scheduler_name = config.scheduler_name;
-    return scheduler_start(&op->loop, kube_api(op->kube),
-                           &(struct scheduler_options){
-                               .config = &sched,
-                               .log = &op->log,
-                               .seed = op->seed,
-                           },
-                           &op->scheduler, err);
+    return op->scheduler ? 0
+                         : scheduler_start(&op->loop, kube_api(op->kube),
+                                           &(struct scheduler_options){
+                                               .config = &sched,
+                                               .log = &op->log,
+                                               .seed = op->seed,
+                                           },
+                                           &op->scheduler, err);
+}
+
+static void on_others(struct operator* op)
+{
+    struct err err = {0};
+
+    if (set_up(op, &err) == 0)
+        return;
+    log_error(&op->log, "operator.start", LOG_ERR(&err));
+    stop(op, EXIT_FAILURE);
+}
+
+static int lead(struct operator* op, struct err *err)
+{
+    op->leading = true;
+    operator_webhook_lead(op);
+    if (op->values->others == OTHERS_IGNORE)
+        return set_up(op, err);
+    operator_others_start(op, on_others);
+    return 0;
 }
 
 static void on_won(void *user)
@@ -188,6 +249,7 @@ static void on_signal(uv_signal_t *handle, int number)
         _exit(EXIT_FAILURE);
     op->stopping = true;
     log_info(&op->log, "operator.stopping", LOG_I64("signal", number));
+    operator_others_stop(op);
     scheduler_stop(op->scheduler);
     op->scheduler = NULL;
     runner_stop(op->runner);
@@ -211,10 +273,7 @@ static const char *make_identity(struct operator* op)
 static int choose_controllers(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
-    int r = runner_choose(op->arena, str_from(values->controllers), &op->without, err);
-
-    VEC_PUSH(op->arena, &op->without, NULL);
-    return r;
+    return runner_choose(op->arena, str_from(values->controllers), &op->without, err);
 }
 
 static int start(struct operator* op, struct err *err)
@@ -278,6 +337,7 @@ static void catch (struct operator* op, uv_signal_t *handle, int number)
 
 static void close_all(struct operator* op)
 {
+    operator_others_stop(op);
     scheduler_stop(op->scheduler);
     runner_stop(op->runner);
     lease_free(op->lease);

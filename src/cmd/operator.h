@@ -4,6 +4,7 @@
 #include "tool/log.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -12,6 +13,7 @@ struct err;
 struct http_server;
 struct kube;
 struct lease;
+struct operator_others;
 struct operator_values;
 struct operator_webhook;
 struct scheduler;
@@ -27,7 +29,8 @@ struct operator
     uv_signal_t sigint;
     struct kube *kube;
     struct lease *lease;         /* NULL: leads alone */
-    struct runner_names without; /* controllers that stay off; NULL-terminated */
+    struct runner_names without; /* controllers that stay off, whoever else runs */
+    struct operator_others *others;
     struct runner *runner;
     struct scheduler *scheduler;
     struct http_server *http;
@@ -43,7 +46,8 @@ struct operator
  * what exists), /metrics. `listen` is "ADDR:PORT"; empty: no endpoint. */
 int operator_http_start(struct operator* op, const char *listen, struct err *err);
 void operator_http_stop(struct operator* op);
-/* /debug/snapshot: a v1 List of what the scheduler sees, pods and nodes as api/kept.h keeps them:
+/* /debug/snapshot: a v1 List of what the scheduler sees, with the moment and its settings, which
+ * `muster simulate` decides as the scheduler would have; pods and nodes as api/kept.h keeps them:
  * without environments, commands and mounts. On an address of its own, loopback as a rule: it tells
  * everything about everybody's pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
@@ -67,6 +71,13 @@ void operator_webhook_lead(struct operator* op);
 bool operator_webhook_is_ready(const struct operator* op);
 uint64_t operator_webhook_reviews(const struct operator* op);
 void operator_webhook_stop(struct operator* op);
+
+/* Looks for other operators of our kinds (control/coexist.h). `changed` comes from the loop, once
+ * it is known who is there and whenever that changes; operator_leaves() then says whose kinds are
+ * not ours. */
+void operator_others_start(struct operator* op, void (*changed)(struct operator* op));
+bool operator_leaves(const struct operator* op, size_t other);
+void operator_others_stop(struct operator* op);
 
 /* "ADDR:PORT" as http_server_start() wants it; `option` is its name in messages. */
 #define OPERATOR_ADDRESS_BYTES 64

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/operator.h"
+#include "control/coexist.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "http/server.h"
@@ -25,6 +26,10 @@
     X("muster_api_under_way", "gauge", "Requests under way", s->client.under_way)                 \
     X("muster_watches", "gauge", "Open watches", s->watches)                                      \
     X("muster_watches_synced", "gauge", "Watches that have told all there is", s->watches_synced) \
+    X("muster_watch_listed_total", "counter", "Times that a watch took what there is from lists", \
+      s->listed)                                                                                  \
+    X("muster_watch_streamed_total", "counter",                                                   \
+      "Times that a watch took what there is from its stream", s->streamed)                       \
     X("muster_watch_relists_total", "counter", "Lists made again after a gap", s->relists)        \
     X("muster_watch_failures_total", "counter", "Lists and watches that failed",                  \
       s->watch_failures)                                                                          \
@@ -54,6 +59,11 @@ static void write_metrics(struct buf *buf, const struct operator* op)
     metric(buf, "muster_webhook_reviews_total", "counter", "Admission reviews answered",
            operator_webhook_reviews(op));
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
+    buf_addf(buf, "# HELP muster_left_to_others 1 while this operator runs here and has its kinds\n"
+                  "# TYPE muster_left_to_others gauge\n");
+    for (size_t i = 0; i < COEXIST_OTHERS; i++)
+        buf_addf(buf, "muster_left_to_others{operator=\"%s\"} %d\n", coexist_others[i].name,
+                 operator_leaves(op, i));
     if (op->scheduler)
         scheduler_metrics(op->scheduler, buf);
     if (op->runner)
@@ -67,7 +77,8 @@ static bool is_ready(const struct operator* op)
     kube_stats(op->kube, &stats);
     if (op->stopping || stats.client.by_status[2] == 0 || !operator_webhook_is_ready(op))
         return false;
-    return !op->leading || (stats.watches > 0 && stats.watches_synced == stats.watches);
+    return !op->leading ||
+           (op->runner && stats.watches > 0 && stats.watches_synced == stats.watches);
 }
 
 static void on_request(void *user, struct http_exchange *x)

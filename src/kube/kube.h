@@ -55,6 +55,8 @@ struct kube_stats {
     struct client_stats client;
     size_t watches;
     size_t watches_synced; /* have told everything that existed, and are following */
+    uint64_t listed;       /* times that a watch took what there is from lists */
+    uint64_t streamed;     /* ... and from the watch itself */
     uint64_t relists;      /* after the first list of each watch */
     uint64_t watch_failures;
     uint64_t binds;

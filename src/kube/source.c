@@ -284,8 +284,10 @@ static void on_list(void *user, const struct transport_reply *reply)
             list_again(source);
             back_off(source);
         } else if (!source->stopped) {
-            if (source->page.continue_token.len == 0)
+            if (source->page.continue_token.len == 0) {
+                source->kube->stats.listed++;
                 list_done(source);
+            }
             if (!source->stopped)
                 start(source);
         }
@@ -353,6 +355,7 @@ static void take_bookmark(struct source *source, const struct feed_event *event)
             return;
         uv_timer_stop(source->timer);
         source->list_revision = event->revision;
+        source->kube->stats.streamed++;
         list_done(source);
         return;
     }
