@@ -1,11 +1,18 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "cmd/operator.h"
+#include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
+#include "sched/sched.h"
+#include "tool/clock.h"
 
 /* /debug/snapshot: what a person attaches to "why did it decide that". The objects are collected by
  * reference in one turn of the loop, so that they belong together, and written as fast as the
@@ -13,8 +20,8 @@
 
 #define PIECE_BYTES ((size_t)256 << 10) /* written between two looks at the reader */
 
-static const struct kind *const told[] = {&kind_queue,         &kind_podgroup, &kind_node,
-                                          &kind_priorityclass, &kind_pod,      NULL};
+static const struct kind *const told[] = {
+    &kind_queue, &kind_priorityclass, &kind_topology, &kind_node, &kind_podgroup, &kind_pod, NULL};
 
 struct snapshot {
     VEC(const struct object *) objects;
@@ -27,6 +34,56 @@ static void snapshot_free(struct snapshot *snapshot)
         object_unref(snapshot->objects.items[i]);
     VEC_DONE(&snapshot->objects);
     mem_free(snapshot);
+}
+
+static void add_ms(struct arena *arena, struct json *to, const char *key, int64_t ms)
+{
+    json_add_str(arena, to, key, str_printf(arena, "%lldms", (long long)ms));
+}
+
+/* How the scheduler is run, in the words of `muster simulate`. */
+static struct json *config_of(struct arena *arena, const struct sched_config *config)
+{
+    struct json *to = json_new_object(arena);
+    const struct sched_policy *policy = &config->policy;
+    struct json *quirks = json_add_array(arena, to, "quirks");
+    struct json *actions = json_add_array(arena, to, "actions");
+
+    json_add_str(arena, to, "schedulerName", config->scheduler_name);
+    json_add_str(arena, to, "queueLabel", config->queue_label);
+    json_add_c(arena, to, "gpuPlacement",
+               policy->gpu_strategy == SCHED_SPREAD ? "spread" : "binpack");
+    json_add_c(arena, to, "cpuPlacement",
+               policy->cpu_strategy == SCHED_SPREAD ? "spread" : "binpack");
+    add_ms(arena, to, "staleGrace", policy->stale_grace_ms);
+    add_ms(arena, to, "reserveAfter", policy->reserve_after_ms);
+    add_ms(arena, to, "preemptMinRuntime", policy->preempt_min_runtime_ms);
+    add_ms(arena, to, "reclaimMinRuntime", policy->reclaim_min_runtime_ms);
+    for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
+        if (config->quirks & UINT64_C(1) << i)
+            json_push(quirks, json_new_str(arena, str_from(sched_quirk_texts[i].word)));
+    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
+        if (policy->actions & 1U << i)
+            json_push(actions,
+                      json_new_str(arena, str_from(sched_action_word((enum sched_action)i))));
+    return to;
+}
+
+/* Up to the first item. */
+static void write_head(struct http_exchange *x, const struct operator* op)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *head = json_new_object(&arena);
+
+    json_add_c(&arena, head, "apiVersion", "v1");
+    json_add_c(&arena, head, "kind", "List");
+    json_add_str(&arena, head, "time", time_text(&arena, clock_now_ms()));
+    if (op->scheduler)
+        json_set(head, STR("config"),
+                 config_of(&arena, sched_config(scheduler_core(op->scheduler))));
+    struct str text = json_text(&arena, head);
+    http_write(x, str_sub(text, 0, text.len - 1)); /* without its brace */
+    http_write(x, STR(",\"items\":["));
 }
 
 static void write_more(struct http_exchange *x)
@@ -75,7 +132,7 @@ static void on_request(void *user, struct http_exchange *x)
     x->on_drain = write_more;
     x->on_close = on_close;
     http_begin(x, 200, "application/json");
-    http_write(x, STR("{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":["));
+    write_head(x, op);
     write_more(x);
 }
 

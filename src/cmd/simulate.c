@@ -156,7 +156,7 @@ static void run_cycles(struct sim *sim, int64_t most)
         struct sched_plan plan;
         bool later = pass_time(sim);
 
-        sched_cycle(sim->sched, START_MS + sim->cycle * CYCLE_MS, &arena, &plan);
+        sched_cycle(sim->sched, sim->start_ms + sim->cycle * CYCLE_MS, &arena, &plan);
         changing = later || plan.bind_count || plan.evict_count;
         play_evicts(sim, &plan);
         play_binds(sim, &plan);
@@ -294,11 +294,14 @@ const struct command command_simulate = {
     .name = "simulate",
     .summary = "say what the scheduler would do with these manifests",
     .usage = "FILE...",
-    .about = "Reads nodes, queues, pods, pod groups and priority classes, and shorthand for things "
-             "that do not exist yet, and decides until nothing changes. Nothing is contacted and "
-             "nothing is changed. With an expect: section a file is a test: the exit status is 1 "
-             "when an expectation is not met.",
-    .example = "muster simulate cluster.yaml job.yaml\nmuster simulate -o json policy-test.yaml",
+    .about =
+        "Reads nodes, queues, pods, pod groups and priority classes, and shorthand for things "
+        "that do not exist yet, and decides until nothing changes. Nothing is contacted and "
+        "nothing is changed. With an expect: section a file is a test: the exit status is 1 "
+        "when an expectation is not met. A snapshot of a running operator (/debug/snapshot) is "
+        "decided at the moment and with the settings it was taken with; \"-\" is stdin.",
+    .example = "muster simulate cluster.yaml job.yaml\nmuster simulate -o json policy-test.yaml\n"
+               "curl -s localhost:8081/debug/snapshot | muster simulate - job.yaml",
     .options = simulate_options,
     .values_size = sizeof(struct simulate_values),
     .args_min = 1,

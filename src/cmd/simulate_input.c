@@ -25,7 +25,9 @@
  * may have any of:
  *
  *     config: {mimic: true, spread: true, actions: [allocate], staleGrace: 60s,
- *              reserveAfter: 5m}
+ *              reserveAfter: 5m, schedulerName: kai-scheduler, queueLabel: kai.scheduler/queue,
+ *              gpuPlacement: spread, cpuPlacement: binpack, quirks: [sidecars],
+ *              preemptMinRuntime: 10m, reclaimMinRuntime: 1h}
  *     topology: {name: dc, levels: [zone, rack]}
  *     nodes:  [{name: a, count: 4, gpus: 8, cpus: 64, memory: 512Gi, gpuMemory: 81559,
  *               labels: {rack: r1}, taints: [dedicated]}]     # a-0 .. a-3 with count
@@ -82,7 +84,18 @@ static const struct kind *kind_for(struct str api_version, struct str name)
     return str_is(name, "ResourceClaim") ? &claim : NULL;
 }
 
-/* A pod without a pod group is a group of its own, as the pod grouper would make it. */
+static int load_config(struct sim *sim, const char *path, const struct json *from, struct err *err);
+
+/* What /debug/snapshot says beside the objects: the moment, and how the scheduler is run. */
+static int load_snapshot(struct sim *sim, const char *path, struct json *list, struct err *err)
+{
+    const struct json *config = json_get(list, "config");
+
+    (void)time_parse(json_str(json_get(list, "time")), &sim->start_ms);
+    return config && !sim->sched ? load_config(sim, path, config, err) : 0;
+}
+
+/* A pod of ours without a pod group is a group of its own, as the pod grouper would make it. */
 static int load_pod(struct sim *sim, const struct object *object, struct err *err)
 {
     struct decode decode = {.config = &sim->config,
@@ -98,7 +111,9 @@ static int load_pod(struct sim *sim, const struct object *object, struct err *er
         return decode.code;
     if (!pod.uid.len)
         pod.uid = pod.name;
-    if (!pod.group.len) {
+    bool ours =
+        !sim->config.scheduler_name.len || str_eq(pod.scheduler, sim->config.scheduler_name);
+    if (!pod.group.len && ours) {
         pod.group = str_printf(sim->arena, "pg-" STR_FMT, STR_ARG(pod.name));
         sched_put_group(sim->sched,
                         &(struct sched_group){
@@ -121,6 +136,10 @@ static int load_manifest(struct sim *sim, const char *path, struct json *manifes
     struct json *meta = json_get(manifest, "metadata");
 
     if (str_ends(kind_name, STR("List")) && json_get(manifest, "items")) {
+        int snapshot = load_snapshot(sim, path, manifest, err);
+
+        if (snapshot < 0)
+            return snapshot;
         JSON_FOREACH(json_get(manifest, "items"), item) {
             int r = load_manifest(sim, path, item, err);
             if (r < 0)
@@ -348,6 +367,17 @@ static int load_config(struct sim *sim, const char *path, const struct json *fro
     }
     if (json_bool_or(json_get(from, "spread"), false))
         sim->config.policy.gpu_strategy = sim->config.policy.cpu_strategy = SCHED_SPREAD;
+    sim->config.scheduler_name = json_str(json_get(from, "schedulerName"));
+    if (json_get(from, "queueLabel"))
+        sim->config.queue_label = json_str(json_get(from, "queueLabel"));
+    if (str_is(json_str(json_get(from, "gpuPlacement")), "spread"))
+        sim->config.policy.gpu_strategy = SCHED_SPREAD;
+    if (str_is(json_str(json_get(from, "cpuPlacement")), "spread"))
+        sim->config.policy.cpu_strategy = SCHED_SPREAD;
+    (void)time_parse_duration(json_str(json_get(from, "preemptMinRuntime")),
+                              &sim->config.policy.preempt_min_runtime_ms);
+    (void)time_parse_duration(json_str(json_get(from, "reclaimMinRuntime")),
+                              &sim->config.policy.reclaim_min_runtime_ms);
     (void)time_parse_duration(json_str(json_get(from, "staleGrace")),
                               &sim->config.policy.stale_grace_ms);
     (void)time_parse_duration(json_str(json_get(from, "reserveAfter")),
@@ -411,7 +441,12 @@ int sim_load(struct sim *sim, const char *path, struct err *err)
 
     if (r < 0)
         return r;
-    r = yaml_parse_all(sim->arena, text, &documents, err);
+    /* A snapshot of a cluster is megabytes of JSON, which YAML is slow at. */
+    struct json *one = NULL;
+    if (str_starts(text, STR("{")) && json_parse(sim->arena, text, &one, NULL) == 0)
+        VEC_PUSH(sim->arena, &documents, one);
+    else
+        r = yaml_parse_all(sim->arena, text, &documents, err);
     if (r < 0)
         return err_wrap(err, r, "%s", path);
     for (size_t i = 0; i < documents.count && r == 0; i++) {

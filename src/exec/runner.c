@@ -382,7 +382,7 @@ static void on_done(void *user, const struct executor_result *result)
 
     work->execution = NULL;
     runner->under_way--;
-    arena_reset(&work->arena);
+    arena_done(&work->arena); /* thousands of works may wait, each with a block of its own */
     work->awaits.count = 0;
     work->await_until_ms = clock_of(runner) + RUNNER_OWN_WRITE_MS;
     for (size_t i = 0; i < result->write_count; i++) {

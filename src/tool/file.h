@@ -8,9 +8,9 @@
 struct arena;
 struct err;
 
-/* file: whole small files, for shells: config, kubeconfig, manifests, tokens. Errors name the path.
- */
-#define FILE_BYTES_MAX ((size_t)16 << 20)
+/* file: whole files, for shells: config, kubeconfig, manifests, tokens; the largest is a snapshot
+ * of a cluster of some 50,000 pods. Errors name the path. */
+#define FILE_BYTES_MAX ((size_t)64 << 20)
 
 /* The whole content, NUL-terminated behind its length. -ENOENT, ... or -EFBIG. "-" is standard
  * input. */

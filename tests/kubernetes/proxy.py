@@ -20,7 +20,7 @@ from harness import free_port
 
 # What can go wrong with one request. `after`: the API server has done it, and nobody hears of it.
 FAULTS = ("409", "429", "500", "timeout-before", "timeout-after", "reset-before", "reset-after", "500-after")
-REASONS = {"409": "Conflict", "429": "TooManyRequests", "500": "InternalError"}
+REASONS = {"404": "NotFound", "409": "Conflict", "429": "TooManyRequests", "500": "InternalError"}
 
 
 class Proxy:
@@ -108,7 +108,7 @@ class Proxy:
         body = await reader.readexactly(length) if length else b""
         self.requests += 1
         fault = self._fault(method, path)
-        if fault in ("409", "429", "500"):
+        if fault in REASONS:
             await self._answer(writer, fault)
             return True
         if fault == "reset-before":

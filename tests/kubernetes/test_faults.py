@@ -109,3 +109,51 @@ def test_one_request_in_ten_failing_loses_no_job():
         check(sum(proxy.injected.values()) > 0, "faults were injected")
         names = [p["metadata"]["name"] for p in m.get("pods")]
         check(len(names) == len(set(names)) == 20, f"each pod once: {sorted(names)}")
+
+
+def bound(m):
+    return [p["metadata"]["name"] for p in m.get("pods") if p["spec"].get("nodeName")]
+
+
+def test_a_leader_killed_in_the_middle_of_a_gang_leaves_no_half():
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=4, gpus_per_node=8, kubeconfig=proxy.kubeconfig) as m:
+        first = m.operators[0]
+        m.operator_kubeconfig = m.plane.kubeconfig
+        second = m.start_operator(1)
+        asked = []
+
+        def from_the_third_bind_on(method, path):
+            if path.split("?")[0].endswith("/binding"):
+                asked.append(path)
+                return len(asked) > 2
+            return False
+        proxy.faults(percent=100, kinds=("timeout-before",), only=from_the_third_bind_on)
+        m.apply(QUEUE)
+        m.apply(job("gang", 32))
+        wait_for(lambda: len(bound(m)) == 2 and len(asked) >= 4, "half of the gang to be bound", 60)
+        first.kill()
+        began = time.monotonic()
+        wait_for(lambda: second.leading(), "the other replica to lead", 20)
+        check(time.monotonic() - began < 10, f"it took {time.monotonic() - began:.1f} s")
+        wait_for(lambda: len(bound(m)) == 4, "the whole gang to be bound", 60)
+        names = [p["metadata"]["name"] for p in m.get("pods")]
+        check(sorted(names) == [f"gang-worker-{i}" for i in range(4)], f"each pod once: {sorted(names)}")
+
+
+def test_a_gang_that_the_server_refuses_in_part_is_undone_and_comes_again():
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=4, gpus_per_node=8, kubeconfig=proxy.kubeconfig,
+                                                operator_flags=["--leader-elect=false"]) as m:
+        operator = m.operators[0]
+        m.apply(QUEUE)
+        refused = []
+
+        def the_last_of_the_first_gang(method, path):
+            if path.split("?")[0].endswith("worker-3/binding") and not refused:
+                refused.append(path)
+                return True
+            return False
+        proxy.faults(percent=100, kinds=("404",), only=the_last_of_the_first_gang)
+        m.apply(job("gang", 32))
+        wait_for(lambda: refused, "a bind to be refused", 60)
+        wait_for(lambda: operator.metric("muster_gangs_undone_total") >= 1, "the gang to be undone", 60)
+        wait_for(lambda: len(bound(m)) == 4, "the whole gang to be bound in the end", 90)
