@@ -12,9 +12,10 @@ int connect_config(struct arena *arena,
                    struct kube_config *ret,
                    struct err *err)
 {
+    const char *env = getenv("KUBECONFIG");
     int r;
 
-    if (!options->kubeconfig && !getenv("KUBECONFIG")) {
+    if (!options->kubeconfig && (!env || !*env)) { /* empty is not set, as for kubectl */
         r = kubeconfig_in_cluster(arena, getenv("KUBERNETES_SERVICE_HOST"),
                                   getenv("KUBERNETES_SERVICE_PORT"), ret, err);
         if (r != -ENOENT)
@@ -23,7 +24,7 @@ int connect_config(struct arena *arena,
     return kubeconfig_load(arena,
                            &(struct kubeconfig_options){
                                .path = options->kubeconfig,
-                               .env = getenv("KUBECONFIG"),
+                               .env = env,
                                .home = getenv("HOME"),
                                .context = options->context,
                            },
