@@ -2,7 +2,7 @@
 # make demo       a small cluster and its story, with real training (KEEP=1 leaves it running)
 # make test       everything; ends with "N passed, N failed"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
-# make image      an OCI archive with SBOM in dist/, without a daemon
+# make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
@@ -19,6 +19,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TIME ?= 120
 ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
+IMAGE_ARCHES ?= amd64 arm64
+IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
 # A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
@@ -85,7 +87,8 @@ clean-root:
 	@tests/clean-root.sh
 
 image: all
-	@deploy/image/build.py
+	@for arch in $(IMAGE_OTHERS); do tools/deps.sh dist $$arch && tools/dist.sh --programs $$arch || exit 1; done
+	@deploy/image/build.py $(foreach arch,$(IMAGE_OTHERS),--add $(arch)=build-dist-$(arch)/build:build-dist-$(arch)/sysroot)
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test

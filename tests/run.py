@@ -96,6 +96,9 @@ def main(argv):
             passed, failed = passed + p, failed + f
             if f:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
+            for line in output.splitlines() if not p else ():
+                if line.startswith("skipped: "):
+                    print(line)
             print(f"{build}/{test['name']}: {p} passed, {f} failed ({seconds:.1f} s)", flush=True)
     print(f"{time.monotonic() - start:.0f} s")
     print(f"{passed} passed, {failed} failed")

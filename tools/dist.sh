@@ -1,10 +1,12 @@
 #!/bin/sh
-# dist.sh ARCH: a tarball in dist/ for amd64 or arm64, made on either. It holds our programs, the shared libraries they
+# dist.sh [--programs] ARCH: a tarball in dist/ (or only the programs, in build-dist-ARCH/build) for amd64 or arm64, made on either. It holds our programs, the shared libraries they
 # need beyond glibc (found by $ORIGIN), manual pages and completion. The libraries of the other architecture
 # come as packages of this machine's distribution, unpacked into a folder of our own: nothing is installed but
 # the cross compiler. Needs the packages of `tools/deps.sh dist ARCH`, and build/ for the manual pages.
 set -eu
 cd "$(dirname "$0")/.."
+programs_only=
+[ "$1" != --programs ] || { programs_only=1; shift; }
 arch=$1
 case $arch in
 amd64) triplet=x86_64-linux-gnu family=x86_64 ;;
@@ -31,7 +33,10 @@ unpack_libraries() {
     done
     for package in "$work"/cache/archives/*.deb; do
         dpkg-deb -x "$package" "$sysroot"
-    done
+        # For the image's bill of materials: package, version and files.
+        dpkg-deb --showformat='${Package} ${Version}\n' -W "$package"
+        dpkg-deb --fsys-tarfile "$package" | tar -t | sed -n 's|^\./|/|p'
+    done > "$work/packages"
     rm -rf "$work/cache" "$work/lists"
 }
 
@@ -91,6 +96,7 @@ check_glibc() {
 [ -e "$work/build/build.ninja" ] || configure
 # shellcheck disable=SC2086
 ninja -C "$work/build" --quiet $programs
+[ -z "$programs_only" ] || exit 0
 root=$work/$name
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/lib" "$root/share/doc/muster/licences" "$root/share/man/man1"

@@ -4,10 +4,10 @@
 The image holds muster, muster-launch, kubectl-torchrun, the shared libraries they need, certificate authorities and a
 user, and nothing else: no shell, no package manager. The same inputs give the same bytes: entries are sorted,
 owned by root, dated SOURCE_DATE_EPOCH (default 0), and the compressor writes no time. Which packages the libraries
-come from, with versions and hashes, is in FILE.spdx.json and in the image under /usr/share/sbom.
+come from, with versions and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
 
---add puts another platform into the same index, for example arm64=build-arm64:/srv/arm64-sysroot, whose libraries are
-looked up under the sysroot. Needs readelf (binutils); dpkg-query where the libraries are Debian's.
+--add puts another platform into the same index, for example arm64=build-dist-arm64/build:build-dist-arm64/sysroot (as
+`tools/dist.sh --programs arm64` makes it), whose libraries are looked up under the sysroot. Needs readelf (binutils); dpkg-query where the libraries are Debian's.
 """
 
 import argparse
@@ -108,28 +108,46 @@ class Platform:
         self.files["etc/nsswitch.conf"] = b"hosts: files dns\n"
         self.files["etc/ld.so.conf"] = f"/usr/lib/{triplet}\n".encode()
         self.files[f"lib/{triplet}"] = f"../usr/lib/{triplet}"
-        authorities = os.path.join(self.sysroot, AUTHORITIES)
-        if os.path.exists(authorities):
-            with open(authorities, "rb") as f:
-                self.files[AUTHORITIES] = f.read()
+        # Made when their package is installed, and the same for all platforms.
+        for authorities in (os.path.join(self.sysroot, AUTHORITIES), "/" + AUTHORITIES):
+            if os.path.exists(authorities) and AUTHORITIES not in self.files:
+                with open(authorities, "rb") as f:
+                    self.files[AUTHORITIES] = f.read()
         with open(os.path.join(ROOT, "LICENSE"), "rb") as f:
             self.files["usr/share/doc/muster/LICENSE"] = f.read()
 
+    def unpacked(self):
+        """{file: (package, version)} of a sysroot, as tools/dist.sh has listed it beside."""
+        owners, owner = {}, ("", "")
+        path = os.path.join(os.path.dirname(self.sysroot.rstrip("/")), "packages")
+        if self.sysroot != "/" and os.path.exists(path):
+            with open(path) as f:
+                for line in f.read().splitlines():
+                    if line.startswith("/"):
+                        owners[line] = owner
+                    else:
+                        owner = tuple(line.split(" ", 1))
+        return owners
+
+    def installed(self, path):
+        """(package, version) of a file of this machine."""
+        done = subprocess.run(["dpkg-query", "-S", path], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if done.returncode != 0:
+            return None
+        name = done.stdout.split(": ")[0].split(",")[0]
+        release = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True, stdout=subprocess.PIPE).stdout
+        return name.split(":")[0], release
+
     def packages(self):
         """{(package, version): [files]} of what was taken from the distribution."""
-        found = {}
+        found, unpacked = {}, self.unpacked()
+        root = "" if self.sysroot == "/" else os.path.realpath(self.sysroot)
         for real, where in sorted(self.libraries.items()):
-            owner = ("", "")
-            for path in (real, real.replace("/usr/lib/", "/lib/", 1)):
-                done = subprocess.run(["dpkg-query", "-S", path], text=True, stdout=subprocess.PIPE,
-                                      stderr=subprocess.DEVNULL) if self.sysroot == "/" else None
-                if done and done.returncode == 0:
-                    name = done.stdout.split(": ")[0].split(",")[0]
-                    release = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], text=True,
-                                             stdout=subprocess.PIPE).stdout
-                    owner = (name.split(":")[0], release)
-                    break
-            found.setdefault(owner, []).append(where)
+            path = real[len(root):]
+            owner = None
+            for name in (path, path.replace("/usr/lib/", "/lib/", 1)):
+                owner = owner or unpacked.get(name) or (self.installed(name) if not root else None)
+            found.setdefault(owner or ("", ""), []).append(where)
         return found
 
     def sbom(self):
@@ -248,8 +266,9 @@ def main():
     archive = Archive()
     archive.write(options.out, options.tag, [archive.manifest(p) for p in platforms])
     size = os.path.getsize(options.out)
-    with open(re.sub(r"\.tar$", "", options.out) + ".spdx.json", "wb") as f:
-        f.write(platforms[0].sbom())
+    for target in platforms:
+        with open(re.sub(r"\.tar$", "", options.out) + f"-{target.architecture}.spdx.json", "wb") as f:
+            f.write(target.sbom())
     with open(options.out, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()
     print(f"{options.out}: {options.tag}, {', '.join(p.architecture for p in platforms)}, "

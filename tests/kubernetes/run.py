@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""run.py [--list] [--jobs N] [--e2e | --own] [WORD...]: tests against a real Kubernetes control plane on loopback.
+"""run.py [--list] [--jobs N] [--e2e | --own | --quick] [WORD...]: tests against a real Kubernetes control plane on loopback.
 
 Runs the test_*.py of this folder (--own: only these) and those of ../e2e (--e2e) that are about Kubernetes' API
 and not about our own server: scheduling, jobs of every kind, the plugin. Their Muster is then a ProcessCluster
 (processes.py): the real API server, `muster operator`, and nodes whose pods are processes of this machine. Tests
 marked with needs() say what a cluster has not got, and are skipped with that line.
+
+--quick is what every change is tried with: a test or two of each matter, none begun later than QUICK_S.
 
 Programs come from binaries.sh; without them everything is skipped with one line, and that is no failure. Each of the
 --jobs (1 unless told) has a control plane of its own. Ends with `N passed, N failed, N skipped`.
@@ -32,6 +34,10 @@ SHARED = ("scheduling", "scheduling_manifests", "shards", "explain", "batch_job"
           "torchrun_examples", "torchrun_jobs", "torchrun_promise", "torchrun_survival", "torchrun_trouble",
           "plugin_commands", "plugin_network", "plugin_source", "plugin_storage", "plugin_sync", "plugin_terminal",
           "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack", "kind_examples")
+QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_an_orderly", "gangs.a_gang_that_does_not_fit",
+         "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain", "e2e/scheduling.",
+         "e2e/skeleton.submit", "e2e/skeleton.second_job", "e2e/plugin_commands.", "e2e/jobset.", "e2e/pytorchjob.")
+QUICK_S = 300  # the limit of the suite in meson.build is this and the longest test
 RETRY_LIMIT = 8  # more failures than this are no matter of a crowded machine
 
 
@@ -114,14 +120,19 @@ class Worker:
         self.process.wait()
 
 
-def run_all(names, folders, jobs):
-    """{name: result} of all, with `jobs` control planes."""
+def run_all(names, folders, jobs, limit_s=None):
+    """{name: result} of all, with `jobs` control planes; those that could not begin within the limit are skipped."""
     left, results, lock = list(names), {}, threading.Lock()
+    begun = time.monotonic()
 
     def work():
         worker = Worker(folders)
         while True:
             with lock:
+                if limit_s and time.monotonic() - begun > limit_s * harness.PATIENCE:
+                    results.update({name: "skipped" for name in left})
+                    print(f"left out after {limit_s} s: {' '.join(left)}" if left else "", end="\n" if left else "")
+                    left.clear()
                 name = left.pop(0) if left else None
             if name is None:
                 break
@@ -143,7 +154,8 @@ def main(argv):
     if "--worker" in argv:
         return serve(folders)
     jobs = int(argv.pop(argv.index("--jobs") + 1)) if "--jobs" in argv else 1
-    words = [a for a in argv if not a.startswith("-")]
+    quick = "--quick" in argv
+    words = [a for a in argv if not a.startswith("-")] or (QUICK if quick else ())
     names = [n for n, _ in tests(folders) if not words or any(w in n for w in words)]
     if "--list" in argv:
         print("\n".join(names))
@@ -154,7 +166,7 @@ def main(argv):
         print(f"skipped: no Kubernetes here: {reason}")
         print(f"0 passed, 0 failed, {len(names)} skipped")
         return 0
-    results = run_all(names, folders, jobs)
+    results = run_all(names, folders, jobs, QUICK_S if quick else None)
     failed = [n for n, r in results.items() if r == "FAILED"]
     if failed and jobs > 1 and len(failed) <= RETRY_LIMIT:
         print(f"once more, alone: {' '.join(failed)}")
