@@ -66,7 +66,7 @@ def test_a_job_runs_as_one_gang_and_completes():
         for pod in found:
             check(pod["metadata"]["labels"]["kai.scheduler/queue"] == "default-queue", str(pod["metadata"]))
             check(pod["metadata"]["annotations"]["kai.scheduler/note"] == "x", str(pod["metadata"]))
-            m.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/end-of-it")
+            m.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/end-of-it", ok=False)
         m.kubectl("wait", "trainjob/fine", "--for=condition=Complete", "--timeout=60s", limit=90)
         check(state(m, "fine") == "Complete", state(m, "fine"))
         status = m.get("trainjob", "fine")["status"]["jobsStatus"]

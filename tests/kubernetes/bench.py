@@ -120,7 +120,7 @@ def main(argv):
         print(f"{pods} pods in gangs of {GANG} on {nodes} hollow nodes, medians of {runs}:")
         for name, rate in best.items():
             print(f"  {name:15} {rate:6.0f} pods/s   {100 * rate / best['loop']:5.0f} % of the loop")
-        if "--no-memory" not in argv:
+        if "--no-memory" not in sys.argv:
             print(f"  operator with {MEMORY_PODS} pods: {bench.memory() >> 20} MiB RSS (at most 100)")
 
 
