@@ -4,7 +4,7 @@ names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work
 import os
 import re
 
-from harness import EXAMPLES, Muster, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, check, needs, torch_pythons, wait_for
 from kubeflow import KINDS, create, job
 
 LIMIT_S = 150  # for one folder: the jobs run beside each other
@@ -93,6 +93,7 @@ def test_pytorchtrainingjobs():
         check("2 nodes too small" in str(message), f"why it waits: {message}")
 
 
+@needs("logs of pods that are gone")
 def test_pytorchjobs_that_train():
     for m in run_folder("kubeflow", 6, is_real, gpus=4):
         logs = m.kubectl("logs", "pytorch-sendrecv-master-0").stdout
@@ -126,6 +127,7 @@ def test_jobs_of_kubeflow():
         check(seen == "kubeflow.org/v2beta1", seen)
 
 
+@needs("the pods that stand for other operators on one machine")
 def test_the_guide_to_kubeflow_with_kai_line_by_line():
     with Muster(nodes=4, gpus_per_node=1) as m:
         m.kubectl("get", "crd", "pytorchjobs.kubeflow.org")
@@ -206,6 +208,7 @@ def test_every_controller_can_be_left_off():
     left_off(names[1::2])
 
 
+@needs("the pods that stand for other operators on one machine")
 def test_a_controller_that_is_off_has_no_pod():
     with Muster(flags=("--controllers=-trainjob",)) as m:
         wait_for(lambda: m.get("pod", "training-operator", ns="kubeflow"), "the other pods")
@@ -215,6 +218,7 @@ def test_a_controller_that_is_off_has_no_pod():
         check(not (m.get("trainjob", "pytorch-simple") or {}).get("status"), "a controller that is off did something")
 
 
+@needs("the pods that stand for other operators on one machine")
 def test_a_pod_that_stands_for_a_controller_comes_back():
     with Muster() as m:
         before = wait_for(lambda: m.get("pod", "training-operator", ns="kubeflow"), "the pod")["metadata"]["uid"]

@@ -3,7 +3,7 @@ people follow."""
 
 import os
 
-from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
 from kubeflow import CLAIM, WAIT, create, job, once, pods, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
@@ -112,6 +112,7 @@ def test_jobs_of_others_are_left_alone_and_queues_and_priorities_reach_the_gang(
         check(status(m, KIND, "theirs") == {} and not pods(m, "theirs"), "somebody else's job was run")
 
 
+@needs("the pods that stand for other operators on one machine")
 def test_the_walkthrough_of_a_simple_job():
     """README of KAI's PyTorchJob example, from the CRD to the pods."""
     with Muster(nodes=2, flags=NODES, path_first=with_torch()) as m:

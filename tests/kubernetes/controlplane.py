@@ -259,7 +259,8 @@ rules:
         context = ssl.create_default_context(cafile=self.certs.path("ca.crt"))
         context.load_cert_chain(self.certs.path("admin.crt"), self.certs.path("admin.key"))
         asked = urllib.request.Request(self.server + path, method=method, data=json.dumps(body).encode() if body else None,
-                                       headers={"Content-Type": "application/json"})
+                                       headers={"Content-Type": "application/merge-patch+json" if method == "PATCH"
+                                                else "application/json"})
         with urllib.request.urlopen(asked, context=context, timeout=15) as answer:
             return answer.read().decode()
 

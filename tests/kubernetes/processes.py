@@ -2,7 +2,7 @@
 
 Nodes are `muster hollow-nodes --processes`, so pods are processes of this machine, and kubectl logs, exec and
 port-forward go through the real API server to them. The operator runs beside it, with the scheduler for every pod,
-as embedded: no other scheduler is there. kill() and start() crash and restart both; the API server stays.
+as embedded: no other scheduler is there; its webhooks check the kinds. kill() and start() crash and restart both; the API server stays.
 """
 
 import os
@@ -10,9 +10,9 @@ import re
 import subprocess
 
 import harness
-from cluster import Cluster
 from controlplane import Process
 from harness import Failure, binary, wait_for
+from webhooks import WebhookCluster
 
 # Of `muster up`: what the nodes are told, what the operator is.
 NODE_FLAGS = {"--cpus-per-node", "--memory-per-node", "--node-labels", "--gpu-time-slices", "--images", "--pod-network"}
@@ -36,14 +36,14 @@ def free_network():
     raise Failure("10.240.0.0 to 10.249.0.0 are all in use")
 
 
-class ProcessCluster(Cluster):
+class ProcessCluster(WebhookCluster):
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
-        super().__init__(nodes, gpus_per_node, env=env)
+        super().__init__(nodes=nodes, gpus_per_node=gpus_per_node, env=env)
         if path_first:
             self.env["PATH"] = harness.BUILD + ":" + path_first + ":" + self.env["PATH"]
         self.data = os.path.join(self.folder, "data")
         self.listen = self.plane.server.split("//")[1]
-        self.operator_flags = ["--scheduler-name", ""]
+        self.operator_flags += ["--scheduler-name", ""]
         flags = [part for flag in flags for part in (flag.split("=", 1) if flag.startswith("--") else [flag])]
         for flag, value in zip(flags[::2], flags[1::2]):
             if flag not in NODE_FLAGS:
@@ -52,6 +52,10 @@ class ProcessCluster(Cluster):
                 self.node_flags += [part for label in value.split(",") for part in ("--label", label)]
             else:
                 self.node_flags += [flag, re.sub("Gi$", "", value)]
+
+    def manifest(self):
+        """Pods are not asked about: these nodes give out shares of GPUs themselves, as those of `muster up`."""
+        return super().manifest().replace("object.spec.schedulerName == 'kai-scheduler'", "false")
 
     def start_nodes(self):
         os.makedirs(self.data, mode=0o700, exist_ok=True)

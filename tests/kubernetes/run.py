@@ -14,6 +14,7 @@ Programs come from binaries.sh; without them everything is skipped with one line
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -73,7 +74,7 @@ def run_one(name, test):
         result = "ok"
     except harness.Skip as e:
         result = f"skipped: {e}"
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:
         traceback.print_exc()
@@ -85,6 +86,7 @@ def run_one(name, test):
 def serve(folders):
     """A worker: names come on stdin, one a line; a result line and a mark go to stdout for each."""
     chosen = dict(tests(folders))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     with ControlPlane(network=free_network()) as plane:
         Cluster.plane = plane
         print("\x1eready", flush=True)

@@ -37,14 +37,23 @@ kind: TorchrunJob
 metadata: {name: NAME-plain, namespace: default}
 spec: {jobQueue: NAME, command: python train.py, numGPUs: 8}
 ---
-apiVersion: torchrun.ai/v1alpha1
-kind: TorchrunJob
+apiVersion: v1
+kind: Pod
 metadata: {name: NAME-wide, namespace: default}
-spec: {jobQueue: NAME, command: python train.py, numGPUs: 800}
+spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 9}}}]}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: NAME-py, namespace: default}
+spec:
+  elasticPolicy: {minReplicas: 1, maxReplicas: 2, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization,
+    averageUtilization: 80}}}]}
+  pytorchReplicaSpecs:
+    Worker: {replicas: 1, template: {spec: {schedulerName: kai-scheduler, containers: [{name: pytorch, image: i}]}}}
 ---
 apiVersion: kubeflow.org/v1
 kind: MPIJob
-metadata: {name: NAME, namespace: default}
+metadata: {name: NAME-mpi, namespace: default}
 spec:
   mpiReplicaSpecs:
     Launcher: {replicas: 1, template: {spec: {schedulerName: kai-scheduler, containers: [{name: mpi, image: i}]}}}
@@ -57,7 +66,7 @@ spec: {runtimeRef: {name: plain}, trainer: {numNodes: 1, command: [sleep, "60"]}
 ---
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: PyTorchTrainingJob
-metadata: {name: NAME, namespace: default}
+metadata: {name: NAME-pt, namespace: default}
 spec:
   tensorboardSpec: {image: i, trainingLogFilesets: ["file:///logs"]}
   replicaSpecs: [{type: master, replicas: 1, template: {spec: {schedulerName: kai-scheduler,
@@ -103,12 +112,25 @@ def plural(kind):
     return {"StorageClass": "storageclasses"}.get(kind, kind.lower() + "s")
 
 
+def path_of(item):
+    ns = "/namespaces/default" if item["metadata"].get("namespace") else ""
+    return f"/api{'s' if '/' in item['apiVersion'] else ''}/{item['apiVersion']}{ns}/{plural(item['kind'])}"
+
+
 def exercise(m, name):
     for item in m.exercise:
-        group = item["apiVersion"]
-        ns = "/namespaces/default" if item["metadata"].get("namespace") else ""
-        body = json.loads(json.dumps(item).replace("NAME", name))
-        m.plane.request("POST", f"/apis/{group}{ns}/{plural(item['kind'])}", body)
+        m.plane.request("POST", path_of(item), json.loads(json.dumps(item).replace("NAME", name)))
+
+
+def remove(m, name):
+    """What an exercise has made; what these own goes with them."""
+    for item in m.exercise:
+        m.plane.request("DELETE", path_of(item) + "/" + item["metadata"]["name"].replace("NAME", name))
+
+
+def suspend(m, name):
+    m.plane.request("PATCH", f"/apis/torchrun.ai/v1alpha1/namespaces/default/torchrunjobs/{name}-plain",
+                    {"spec": {"suspend": True}})
 
 
 def read_exercise(m):
@@ -129,12 +151,14 @@ def finish(m, name):
     """Everything that the exercise is to lead to has happened."""
     wait_for(lambda: m.phase(f"{name}-plain") == "Running", "the TorchrunJob to run")
     wait_for(lambda: m.get("pvc", f"{name}-workspace"), "the workspace of the other one")
-    wait_for(lambda: m.get("mpijob", name)["status"]["replicaStatuses"]["Worker"]["active"] == 1, "the MPIJob's worker")
+    wait_for(lambda: m.get("mpijob", f"{name}-mpi")["status"]["replicaStatuses"]["Worker"]["active"] == 1, "the MPIJob's worker")
     wait_for(lambda: m.get("job", f"{name}-node-0"), "the TrainJob's Job")
-    wait_for(lambda: m.get("pytorchtrainingjob", name)["status"].get("phase") == "Running", "the PyTorchTrainingJob to run")
+    wait_for(lambda: m.get("pytorchtrainingjob", f"{name}-pt")["status"].get("phase") == "Running", "the PyTorchTrainingJob to run")
     wait_for(lambda: m.get("schedulingshard", name).get("status"), "the shard to be read")
     wait_for(lambda: any(e["reason"] == "Scheduled" for e in m.get("events")), "events")
-    m.kubectl("patch", "torchrunjob", f"{name}-plain", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    wait_for(lambda: m.get("tensorboard", f"{name}-pt-tensorboard").get("status"), "the TensorBoard to be told about")
+    wait_for(lambda: m.get("hpa", f"{name}-py"), "the PyTorchJob's autoscaler")
+    suspend(m, name)
     wait_for(lambda: m.phase(f"{name}-plain") == "Suspended", "the TorchrunJob to be suspended")
 
 
@@ -191,17 +215,19 @@ def belongs(event, rule):
            ("attempting to grant" in message and "pods/exec" in rule["resources"])
 
 
-def missed(m, operator_name, objects, role, index):
+def missed(m, number, objects, role, index):
     """What the server refuses an operator that lacks the rule; None: nothing within REFUSED_WITHIN."""
-    plane = m.plane
+    plane, name = m.plane, f"r{number}"
     changed, rule = without(objects, role, index)
     differ = {a["metadata"]["name"] for a, b in zip(objects, changed) if a != b}
     replace_roles(plane, changed, differ)
     plane.request("DELETE", "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases")
     start = plane.refusals()[1]
-    operator = Operator(operator_name, m.folder, m.account).start()
+    operator = Operator(name, m.folder, m.account).start()
     try:
-        exercise(m, operator_name)
+        exercise(m, name)
+        if ("", "pods", "delete") in allows(rule):
+            suspend(m, "first")  # its pods have to be deleted
         return wait_for(lambda: next((words(e) for e in plane.refusals(start)[0] if belongs(e, rule)), None),
                         f"rule {index} of {role} to be missed", REFUSED_WITHIN)
     except Failure:
@@ -209,6 +235,7 @@ def missed(m, operator_name, objects, role, index):
     finally:
         operator.kill()
         replace_roles(plane, objects, differ)
+        remove(m, name)
 
 
 def test_each_rule_is_needed():
@@ -219,10 +246,14 @@ def test_each_rule_is_needed():
     with Cluster(nodes=64, gpus_per_node=8, operators=0) as m:
         m.account = account(plane)
         read_exercise(m)
+        operator = Operator("operator-0", m.folder, m.account).start()
+        exercise(m, "first")
+        wait_for(lambda: m.phase("first-plain") == "Running", "the first job to run")
+        operator.stop()
         for item in [o for o in objects if o["kind"] in ("Role", "ClusterRole")]:
             for index, rule in enumerate(item["rules"]):
                 role, number = item["metadata"]["name"], number + 1
-                refused = missed(m, f"r{number}", objects, role, index)
+                refused = missed(m, number, objects, role, index)
                 print(f"without rule {index} of {role}: {(refused or 'NOTHING')[:150]}", flush=True)
                 if not refused:
                     idle.append(f"rule {index} of {role} ({rule['resources']}: {rule['verbs']})")
