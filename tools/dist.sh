@@ -1,8 +1,9 @@
 #!/bin/sh
-# dist.sh [--programs] ARCH: a tarball in dist/ (or only the programs, in build-dist-ARCH/build) for amd64 or arm64, made on either. It holds our programs, the shared libraries they
-# need beyond glibc (found by $ORIGIN), manual pages and completion. The libraries of the other architecture
-# come as packages of this machine's distribution, unpacked into a folder of our own: nothing is installed but
-# the cross compiler. Needs the packages of `tools/deps.sh dist ARCH`, and build/ for the manual pages.
+# dist.sh [--programs] ARCH: a tarball in dist/ for amd64 or arm64, made on either; --programs: only the programs, in
+# build-dist-ARCH/build. It holds our programs, the shared libraries they need beyond glibc (found by $ORIGIN), manual
+# pages and completion. The libraries of the other architecture come as packages of this machine's distribution,
+# unpacked into a folder of our own: nothing is installed but the cross compiler. Needs the packages of
+# `tools/deps.sh dist ARCH`, and build/ for the manual pages.
 set -eu
 cd "$(dirname "$0")/.."
 programs_only=

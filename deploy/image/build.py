@@ -6,8 +6,9 @@ user, and nothing else: no shell, no package manager. The same inputs give the s
 owned by root, dated SOURCE_DATE_EPOCH (default 0), and the compressor writes no time. Which packages the libraries
 come from, with versions and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
 
---add puts another platform into the same index, for example arm64=build-dist-arm64/build:build-dist-arm64/sysroot (as
-`tools/dist.sh --programs arm64` makes it), whose libraries are looked up under the sysroot. Needs readelf (binutils); dpkg-query where the libraries are Debian's.
+--add puts another platform into the same index, whose libraries are looked up under the sysroot; for example
+arm64=build-dist-arm64/build:build-dist-arm64/sysroot, which `tools/dist.sh --programs arm64` makes. Needs readelf (binutils);
+dpkg-query where the libraries are Debian's.
 """
 
 import argparse

@@ -47,6 +47,7 @@ int connect_kube(struct arena *arena,
                          .config = &config,
                          .per_second = options->per_second,
                          .burst = options->per_second * 2,
+                         .whole = options->whole,
                          .log = options->log,
                      },
                      ret, err);

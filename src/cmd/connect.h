@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct arena;
@@ -15,6 +16,7 @@ struct connect_options {
     const char *kubeconfig; /* --kubeconfig, or NULL */
     const char *context;    /* --context, or NULL */
     int64_t per_second;     /* 0: the default of kube.h */
+    bool whole;             /* of kube.h: objects are told whole */
     const struct log *log;
 };
 

@@ -182,6 +182,7 @@ static int hollow_run(struct invocation *invocation)
     struct connect_options connect = {.kubeconfig = values->kubeconfig,
                                       .context = values->context,
                                       .per_second = 5000,
+                                      .whole = values->processes != NULL,
                                       .log = &log};
     r = connect_kube(invocation->arena, &loop, &connect, &kube, &err);
     if (r == 0 && values->processes)

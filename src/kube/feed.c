@@ -13,9 +13,9 @@
 
 #include <errno.h>
 
-const char *feed_accept(const struct kind *kind)
+const char *feed_accept(const struct kind *kind, bool whole)
 {
-    return kept_is(kind) ? FEED_PROTOBUF_ACCEPT : NULL;
+    return kept_is(kind) && !whole ? FEED_PROTOBUF_ACCEPT : NULL;
 }
 
 /* ---- a page of a list ---- */
@@ -41,7 +41,8 @@ static int read_page_json(const struct kind *kind,
         _cleanup_(object_unrefp) struct object *object = NULL;
 
         next = json_next(item);
-        kept_trim(kind, item);
+        if (!ret->whole)
+            kept_trim(kind, item);
         r = kube_object(&arena, kind, item, &object, err);
         if (r < 0 || !give(user, object))
             return r;
@@ -87,7 +88,7 @@ int feed_page_read(const struct kind *kind,
                    void *user,
                    struct err *err)
 {
-    if (kept_is(kind) && protobuf_is(body))
+    if (kept_is(kind) && !ret->whole && protobuf_is(body))
         return read_page_protobuf(kind, body, ret, give, user, err);
     return read_page_json(kind, body, ret, give, user, err);
 }
@@ -250,6 +251,7 @@ static int read_event_protobuf(const struct kind *kind,
 }
 
 static int read_event_json(const struct kind *kind,
+                           bool whole,
                            struct str message,
                            struct feed_event *ret,
                            struct err *err)
@@ -263,19 +265,20 @@ static int read_event_json(const struct kind *kind,
     struct json *tree = json_get(root, "object");
     if (!read_type(json_str(json_get(root, "type")), &ret->type))
         return err_set(err, -EINVAL, "event of the watch: unknown type");
-    if (ret->type != FEED_ERROR)
+    if (ret->type != FEED_ERROR && !whole)
         kept_trim(kind, tree);
     return take_tree(kind, &arena, tree, ret, err);
 }
 
 int feed_event_read(const struct kind *kind,
+                    bool whole,
                     struct str message,
                     struct feed_event *ret,
                     struct err *err)
 {
     *ret = (struct feed_event){0};
     /* A message of protobuf begins with the key of its field 1. */
-    if (kept_is(kind) && message.len > 0 && message.p[0] != '{')
+    if (kept_is(kind) && !whole && message.len > 0 && message.p[0] != '{')
         return read_event_protobuf(kind, message, ret, err);
-    return read_event_json(kind, message, ret, err);
+    return read_event_json(kind, whole, message, ret, err);
 }

@@ -15,19 +15,20 @@ struct object;
  *
  * What kept.h keeps is asked for as protobuf (FEED_ACCEPT) and everything else as JSON; a server
  * may answer either way, and an answer says itself which it is: an envelope or a frame never begins
- * with what JSON begins with. Objects are trimmed to what is kept, so they are the same from both.
- */
+ * with what JSON begins with. Objects are trimmed to what is kept, so they are the same from both;
+ * `whole` leaves them as they are, and asks for JSON. */
 #define FEED_PROTOBUF_ACCEPT    "application/vnd.kubernetes.protobuf,application/json"
 #define FEED_EVENT_BYTES_MAX    ((size_t)8 << 20) /* one event; etcd's objects end at 1.5 MB */
 #define FEED_INITIAL_ANNOTATION "k8s.io/initial-events-end"
 
 /* NULL: JSON, as for any other request. */
-const char *feed_accept(const struct kind *kind);
+const char *feed_accept(const struct kind *kind, bool whole);
 
 /* ---- a page of a list ---- */
 struct feed_page {
     uint64_t revision;
     struct buf continue_token; /* the caller's */
+    bool whole;                /* set by the caller: objects are not trimmed */
 };
 /* Gives each object in turn, borrowed; stops early when `give` says false. Objects before a broken
  * one were given. */
@@ -73,6 +74,7 @@ void feed_stream_reset(struct feed_stream *stream);
 void feed_stream_done(struct feed_stream *stream);
 
 int feed_event_read(const struct kind *kind,
+                    bool whole,
                     struct str message,
                     struct feed_event *ret,
                     struct err *err);

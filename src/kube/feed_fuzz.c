@@ -48,7 +48,7 @@ static size_t count_events(const struct kind *kind, struct str input, size_t ste
         while (r >= 0 && (r = feed_stream_next(&stream, &piece, &message, &err)) > 0) {
             struct feed_event event;
 
-            r = feed_event_read(kind, message, &event, &err);
+            r = feed_event_read(kind, false, message, &event, &err);
             count++;
             if (event.object)
                 (void)take(NULL, event.object);

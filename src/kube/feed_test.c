@@ -74,7 +74,7 @@ static void read_stream(const struct kind *kind, struct str bytes, size_t step, 
         while ((r = feed_stream_next(&stream, &piece, &message, &err)) > 0) {
             struct feed_event event;
 
-            EXPECT(feed_event_read(kind, message, &event, &err) == 0);
+            EXPECT(feed_event_read(kind, false, message, &event, &err) == 0);
             got->events++;
             if (event.object) {
                 (void)take(got, event.object);
@@ -207,7 +207,7 @@ TEST(feed_tells_an_error_of_the_watch_with_its_code)
         struct err err = {0};
 
         test_case(messages[i]);
-        EXPECT(feed_event_read(&kind_pod, str_from(messages[i]), &event, &err) == 0);
+        EXPECT(feed_event_read(&kind_pod, false, str_from(messages[i]), &event, &err) == 0);
         EXPECT(event.type == FEED_ERROR && event.status == codes[i] && err.text[0] != '\0');
     }
 }
@@ -229,7 +229,7 @@ TEST(feed_refuses_what_is_no_event_and_says_so)
         struct err err = {0};
 
         test_case(messages[i]);
-        EXPECT(feed_event_read(&kind_pod, str_from(messages[i]), &event, &err) < 0);
+        EXPECT(feed_event_read(&kind_pod, false, str_from(messages[i]), &event, &err) < 0);
         EXPECT(err.text[0] != '\0' && !event.object);
     }
 }

@@ -452,6 +452,7 @@ int kube_open(struct uv_loop_s *loop,
     kube->api.ops = &kube_ops;
     kube->loop = loop;
     kube->log = options->log;
+    kube->whole = options->whole;
     if (getrandom(&kube->random, sizeof(kube->random), 0) != sizeof(kube->random) || !kube->random)
         kube->random = 1;
     r = client_new(

@@ -48,7 +48,8 @@ struct kube_options {
     const char *user_agent;           /* NULL: muster/VERSION */
     int64_t per_second;               /* 0: KUBE_PER_SECOND */
     int64_t burst;                    /* 0: KUBE_BURST */
-    const struct log *log;            /* may be NULL */
+    bool whole;            /* tell pods and nodes whole, and not only what api/kept.h keeps */
+    const struct log *log; /* may be NULL */
 };
 
 struct kube_stats {

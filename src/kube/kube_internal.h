@@ -25,6 +25,7 @@ struct kube {
     struct kube_stats stats;
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */
+    bool whole;             /* objects are told whole */
     bool closing;
     uv_timer_t *trim; /* see kube_settles() */
     int64_t trimmed_ms;

@@ -323,14 +323,15 @@ static void send_list(struct source *source)
     add_selectors(source, &path, &first);
     add_number(&path, &first, "limit", KUBE_PAGE);
     kube_query(&path, &first, "continue", buf_str(&source->page.continue_token));
-    source->call = client_send(source->kube->client, &(struct client_request){
-                                                         .class = LIMITER_READ,
-                                                         .method = "GET",
-                                                         .path = buf_str(&path),
-                                                         .accept = feed_accept(source->kind),
-                                                         .done = on_list,
-                                                         .user = source,
-                                                     });
+    source->call = client_send(source->kube->client,
+                               &(struct client_request){
+                                   .class = LIMITER_READ,
+                                   .method = "GET",
+                                   .path = buf_str(&path),
+                                   .accept = feed_accept(source->kind, source->kube->whole),
+                                   .done = on_list,
+                                   .user = source,
+                               });
 }
 
 /* ---- following ---- */
@@ -368,7 +369,7 @@ static int take_message(struct source *source, struct str message, struct err *e
 {
     static const enum api_event events[] = {API_ADDED, API_MODIFIED, API_DELETED};
     struct feed_event event;
-    int r = feed_event_read(source->kind, message, &event, err);
+    int r = feed_event_read(source->kind, source->kube->whole, message, &event, err);
 
     if (r < 0)
         return r;
@@ -507,15 +508,16 @@ static void send_follow(struct source *source)
     }
     add_number(&path, &first, "timeoutSeconds", seconds);
     source->started_ms = clock_monotonic_ms();
-    source->call = client_send(source->kube->client, &(struct client_request){
-                                                         .class = LIMITER_READ,
-                                                         .method = "GET",
-                                                         .path = buf_str(&path),
-                                                         .accept = feed_accept(source->kind),
-                                                         .data = on_stream,
-                                                         .done = on_follow_end,
-                                                         .user = source,
-                                                     });
+    source->call = client_send(source->kube->client,
+                               &(struct client_request){
+                                   .class = LIMITER_READ,
+                                   .method = "GET",
+                                   .path = buf_str(&path),
+                                   .accept = feed_accept(source->kind, source->kube->whole),
+                                   .data = on_stream,
+                                   .done = on_follow_end,
+                                   .user = source,
+                               });
 }
 
 static void start(struct source *source)
@@ -540,6 +542,7 @@ struct source *source_new(struct kube *kube,
 
     source->kube = kube;
     source->kind = request->kind;
+    source->page.whole = kube->whole;
     buf_add(&source->ns, request->ns);
     buf_add(&source->label_selector, request->label_selector);
     buf_add(&source->field_selector, request->field_selector);

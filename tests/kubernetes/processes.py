@@ -2,7 +2,8 @@
 
 Nodes are `muster hollow-nodes --processes`, so pods are processes of this machine, and kubectl logs, exec and
 port-forward go through the real API server to them. The operator runs beside it, with the scheduler for every pod,
-as embedded: no other scheduler is there; its webhooks check the kinds. kill() and start() crash and restart both; the API server stays.
+as embedded: no other scheduler is there; its webhooks check the kinds. kill() and start() crash and restart both;
+the API server stays.
 """
 
 import os

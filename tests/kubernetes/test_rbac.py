@@ -153,7 +153,8 @@ def finish(m, name):
     wait_for(lambda: m.get("pvc", f"{name}-workspace"), "the workspace of the other one")
     wait_for(lambda: m.get("mpijob", f"{name}-mpi")["status"]["replicaStatuses"]["Worker"]["active"] == 1, "the MPIJob's worker")
     wait_for(lambda: m.get("job", f"{name}-node-0"), "the TrainJob's Job")
-    wait_for(lambda: m.get("pytorchtrainingjob", f"{name}-pt")["status"].get("phase") == "Running", "the PyTorchTrainingJob to run")
+    wait_for(lambda: m.get("pytorchtrainingjob", f"{name}-pt")["status"].get("phase") == "Running",
+             "the PyTorchTrainingJob to run")
     wait_for(lambda: m.get("schedulingshard", name).get("status"), "the shard to be read")
     wait_for(lambda: any(e["reason"] == "Scheduled" for e in m.get("events")), "events")
     wait_for(lambda: m.get("tensorboard", f"{name}-pt-tensorboard").get("status"), "the TensorBoard to be told about")
