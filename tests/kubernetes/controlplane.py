@@ -9,6 +9,7 @@ process is ended by its pid. Run as a program it stays up until SIGINT or SIGTER
 """
 
 import base64
+import ctypes
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import Failure, Skip, free_port, run, wait_for  # noqa: E402
 
 
+PR_SET_PDEATHSIG = 1
+
 # Whom the operator is to the API server (deploy/rbac).
 ACCOUNT = "system:serviceaccount:muster-system:muster-operator"
 
@@ -39,6 +42,11 @@ def binaries(*programs):
     return done.stdout.strip()
 
 
+def die_with_parent():
+    """In a child: SIGTERM when whoever started it is gone, so that nothing outlives a run that was killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class Process:
     """A program in the background, its output in a file."""
 
@@ -49,7 +57,7 @@ class Process:
     def start(self):
         with open(self.log, "a") as out:
             self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                            env=self.env, start_new_session=True)
+                                            env=self.env, start_new_session=True, preexec_fn=die_with_parent)
         return self
 
     def alive(self):

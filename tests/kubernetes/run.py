@@ -27,7 +27,7 @@ sys.path[:0] = [HERE, E2E]
 
 import harness  # noqa: E402
 from cluster import Cluster  # noqa: E402
-from controlplane import ControlPlane, binaries  # noqa: E402
+from controlplane import ControlPlane, binaries, die_with_parent  # noqa: E402
 from processes import ProcessCluster, free_network  # noqa: E402
 
 # Suites of ../e2e that are about what a Kubernetes API server serves.
@@ -100,7 +100,7 @@ class Worker:
         flag = {1: ["--own"] if folders == [HERE] else ["--e2e"], 2: []}[len(folders)]
         self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", *flag], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        errors="replace")
+                                        errors="replace", preexec_fn=die_with_parent)
         self.answer()
 
     def answer(self):
