@@ -8,7 +8,9 @@
 #include "tool/option.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +32,8 @@ static const struct option image_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct image_values, data_dir), .value = "DIR",
      .help = "folder of muster up (default as for up)"},
     {"name", 0, OPTION_STR, offsetof(struct image_values, name), .value = "NAME",
-     .help = "import: call it so (default: the name the archive has for it)"},
+     .help = "import, pull: call it so (default: the name the archive has for it, or the name "
+             "pulled)"},
     {0},
 };
 
@@ -56,29 +59,48 @@ static int import(const struct work *work, const char *path, struct err *err)
     return r;
 }
 
-/* Registries, their logins and their mirrors are skopeo's trade. */
-static int pull(const struct work *work, const char *name, struct err *err)
+/* The places other than registries that skopeo copies from. */
+static bool has_transport(const char *name)
 {
-    char folder[] = "/tmp/muster-image-XXXXXX", program[] = "skopeo", verb[] = "copy";
-    char from[512], to[64];
+    static const char *const transports[] = {
+        "oci:", "oci-archive:", "docker-archive:", "dir:", "docker-daemon:", "containers-storage:"};
+    for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++)
+        if (strncmp(name, transports[i], strlen(transports[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Registries, their logins and their mirrors are skopeo's trade. */
+static int run_skopeo(const char *from, const char *folder, struct err *err)
+{
+    char program[] = "skopeo", verb[] = "copy", quiet[] = "--quiet", source[PATH_MAX], to[64];
     pid_t pid;
     int status = -1;
-    int n = snprintf(from, sizeof(from), "docker://%s", name);
-    if (n < 0 || (size_t)n >= sizeof(from))
-        return err_set(err, -ENAMETOOLONG, "%.40s...: too long for an image's name", name);
+    int n = snprintf(source, sizeof(source), "%s%s", has_transport(from) ? "" : "docker://", from);
+    if (n < 0 || (size_t)n >= sizeof(source))
+        return err_set(err, -ENAMETOOLONG, "%.40s...: too long for an image's name", from);
+    (void)snprintf(to, sizeof(to), "oci:%s", folder);
+    char *argv[] = {program, verb, quiet, source, to, NULL};
+    int r = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
+    if (r)
+        return err_set(err, -r, "skopeo is not installed; or muster image import an archive of %s",
+                       from);
+    (void)waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : err_set(err, -EIO, "skopeo could not fetch %s", from);
+}
+
+static int pull(const struct work *work, const char *from, struct err *err)
+{
+    char folder[] = "/tmp/muster-image-XXXXXX";
+    const char *name = work->values->name ? work->values->name : from;
+    if (!work->values->name && has_transport(from))
+        return err_set(err, -EINVAL, "%s is a place, not a name: say --name NAME", from);
     if (!mkdtemp(folder))
         return err_set(err, -errno, "cannot make a folder in /tmp");
-    (void)snprintf(to, sizeof(to), "oci:%s", folder);
-    char *argv[] = {program, verb, from, to, NULL};
-    int r = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
-    if (r == 0)
-        (void)waitpid(pid, &status, 0);
-    if (r)
-        r = err_set(err, -r, "skopeo is not installed; or muster image import an archive of %s",
-                    name);
-    else if (!WIFEXITED(status) || WEXITSTATUS(status))
-        r = err_set(err, -EIO, "skopeo could not fetch %s", name);
     struct image image;
+    int r = run_skopeo(from, folder, err);
     if (r == 0)
         r = image_import(work->arena, work->data_dir, folder, str_from(name), &image, err);
     if (r == 0)
@@ -129,7 +151,9 @@ const struct command command_image = {
     .summary = "images for muster up --images=oci: list, import, pull, rm",
     .usage = "list | import FILE | pull NAME | rm NAME",
     .about = "import takes an OCI layout or a docker archive, a folder or a (compressed) tar file; "
-             "pull fetches one through skopeo. Layers are unpacked below the data folder: nothing "
+             "pull fetches one through skopeo, from a registry or from another place it reads "
+             "(oci:DIR, docker-archive:FILE, ... with --name). Layers are unpacked below the data "
+             "folder: nothing "
              "in them can lead out of it, and every blob is checked against its digest.",
     .example = "muster image import pytorch.tar --name pytorch:2.5\nmuster image list",
     .options = image_options,

@@ -1,9 +1,12 @@
 """The pod network: bridge and pairs. Every test makes a network namespace of its own first, for itself and all it
 starts: nothing here touches the machine's interfaces."""
 
+import contextlib
 import ctypes
 import os
+import shutil
 import subprocess
+import sys
 
 from harness import Muster, Skip, check, run, wait_for
 from pods import apply, container, ended, logs, pod, run_pod, shims, wait_phase, wait_ready
@@ -101,3 +104,68 @@ def test_a_shim_that_is_killed_leaves_no_interface():
         check(ended(m, "a")["exitCode"] == 137, str(ended(m, "a")))
         wait_for(lambda: len(ours()) == 1, "only the bridge to be left")
         check(logs(m, "a") == "", "its logs are still asked for")
+
+
+# Waits for its interface to be given to it, then tells who calls.
+OUTSIDE = """
+import http.server, subprocess, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        text = self.client_address[0].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *_):
+        pass
+print("born", flush=True)
+sys.stdin.readline()
+http.server.HTTPServer(("192.0.2.2", 8000), Handler).serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def outside():
+    """A machine on the other side of this one's 192.0.2.1 that knows no way back to pods."""
+    def leave():
+        if ctypes.CDLL(None).unshare(CLONE_NEWNET) != 0:
+            os._exit(1)
+    process = subprocess.Popen([sys.executable, "-c", OUTSIDE], preexec_fn=leave, text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        check(process.stdout.readline() == "born\n", "the machine outside starts")
+        run(["ip", "link", "add", "out0", "type", "veth", "peer", "name", "out1", "netns", str(process.pid)])
+        run(["ip", "address", "add", "192.0.2.1/24", "dev", "out0"])
+        run(["ip", "link", "set", "out0", "up"])
+        there = ["nsenter", "-t", str(process.pid), "-n", "ip"]
+        run([*there, "address", "add", "192.0.2.2/24", "dev", "out1"])
+        run([*there, "link", "set", "out1", "up"])
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        wait_for(lambda: run(["python3", "-c", FETCH, "http://192.0.2.2:8000"], ok=False).stdout == "192.0.2.1\n",
+                 "it to answer")
+        yield "http://192.0.2.2:8000"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_pods_reach_the_outside_behind_the_machines_address():
+    own_network()
+    if not shutil.which("nft"):
+        raise Skip("nft is not installed: pods behind a masquerade not tried")
+    with open("/proc/sys/net/ipv4/ip_forward", "w") as f:
+        f.write("1\n")  # of the test's own namespace
+    if subprocess.run(["nft", "list", "tables"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        raise Skip("this kernel has no nftables: pods behind a masquerade not tried")
+    with outside() as url, Muster(flags=("--pod-network", "auto")) as m:
+        check("mus" in run(["nft", "list", "tables"]).stdout, "where all is there, the bridge is what auto takes")
+        out = run_pod(m, "a", ["python3", "-c", FETCH, url]).strip()
+        check(out == "192.0.2.1", f"the pod calls by the machine's address: {out}")
+        check(m.get("pod", "a")["status"]["podIP"].startswith("10."), "and has one of its own")
+        # Between pods nothing is rewritten.
+        apply(m, web("w0"))
+        wait_ready(m, "w0")
+        address = m.get("pod", "w0")["status"]["podIP"]
+        check(run_pod(m, "b", ["python3", "-c", FETCH, f"http://{address}:8080"]).strip() == "w0", "pod to pod")
+    check("mus" not in run(["nft", "list", "tables"]).stdout, "the table goes with muster")

@@ -5,7 +5,7 @@ import shutil
 import tarfile
 
 from harness import Muster, Skip, binary, check, run, wait_for
-from images import docker_archive, host_files, layer, oci_layout
+from images import docker_archive, host_files, layer, oci_layout, registry
 from pods import apply, ended, events, logs, phase, pod, run_pod, status, wait_phase
 
 FLAGS = ("--images", "oci")
@@ -141,3 +141,34 @@ def test_hostile_images_stay_inside():
         check(done.returncode == 1 and "tar" in done.stderr, done.stderr)
         check(not [n for n in os.listdir(os.path.join(m.data, "images")) if n.startswith("tmp") or n.endswith(".new")],
               "nothing half done is left")
+
+
+def test_an_image_is_pulled_through_skopeo():
+    needed()
+    if not shutil.which("skopeo"):
+        raise Skip("skopeo is not installed: muster image pull not tried")
+    with Muster(flags=FLAGS) as m:
+        folder = oci_layout(os.path.join(m.folder, "layout"), "1", [layer(host_files(), {"etc/x": "pulled\n"})],
+                            Cmd=["/bin/cat", "/etc/x"])
+        with registry(folder) as address:
+            # The registry speaks plain HTTP, which skopeo has to be told.
+            os.makedirs(os.path.join(m.env["HOME"], ".config/containers"))
+            with open(os.path.join(m.env["HOME"], ".config/containers/registries.conf"), "w") as f:
+                f.write(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
+            apply(m, pod("waits", container(f"{address}/team/small:1")))
+            wait_for(lambda: status(m, "waits") and "waiting" in status(m, "waits")["state"] and
+                     "muster image pull" in status(m, "waits")["state"]["waiting"].get("message", ""),
+                     "the pod to say what it waits for")
+            image(m, "pull", f"{address}/team/small:1")
+        check(f"{address}/team/small:1" in image(m, "list").stdout, image(m, "list").stdout)
+        wait_phase(m, "waits", "Succeeded")
+        check(logs(m, "waits") == "pulled\n", logs(m, "waits"))
+        # Whatever else skopeo reads from, under a name of its own.
+        image(m, "pull", f"oci:{folder}:1", "--name", "mine:2")
+        apply(m, pod("mine", container("mine:2")))
+        wait_phase(m, "mine", "Succeeded")
+        check(logs(m, "mine") == "pulled\n", logs(m, "mine"))
+        said = image(m, "pull", f"oci:{folder}:1", ok=False)
+        check(said.returncode != 0 and "--name" in said.stderr, said.stderr)
+        said = image(m, "pull", "127.0.0.1:1/none", ok=False)
+        check(said.returncode != 0 and "skopeo could not fetch 127.0.0.1:1/none" in said.stderr, said.stderr)
