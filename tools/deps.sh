@@ -13,7 +13,7 @@ build="gcc make meson ninja-build pkg-config $libraries"
 test='binutils valgrind clang-14 clang-format-14 git libjansson-dev libmicrohttpd-dev python3 python3-etcd'
 tidy='clang-tidy-19'
 # Used when the distribution has them; what needs them says so when they are missing.
-optional='clang-14 clang-format-14 crun iproute2 kubernetes-client nftables python3-etcd'
+optional='clang-14 clang-format-14 crun iproute2 kubernetes-client nftables python3-etcd skopeo'
 
 dry_run=
 group=build

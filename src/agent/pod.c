@@ -5,6 +5,7 @@
 #include "agent/network.h"
 #include "agent/oci.h"
 #include "agent/probe.h"
+#include "agent/shim_message.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -238,25 +239,25 @@ static struct str end_message(struct pod *pod, const struct run_container *c, in
 /* Read <n>.exit; false when it is not there. */
 bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret)
 {
-    char path[PATH_MAX], flags[16] = "";
+    char path[PATH_MAX];
     _cleanup_(buf_done) struct buf text = {0};
     (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.exit", pod->folder, STR_ARG(c->name),
                    c->instance);
+    struct shim_exit said;
     if (!files_read(path, MESSAGE_BYTES, &text) || !text.len)
         return false;
-    long long started = 0, ended = 0;
-    struct run_end end = {.set = true};
-    if (sscanf(text.p, "%d %d %lld %lld %15s", &end.code, &end.signal, &started, &ended, flags) < 4)
+    buf_addc(&text, '\0');
+    if (!shim_exit_parse(text.p, &said))
         return false;
-    end.started_ms = started;
-    end.ended_ms = ended;
-    end.oom = strchr(flags, 'o') != NULL;
-    end.never_started = strchr(flags, 's') != NULL;
-    struct str all = buf_str(&text);
-    if (end.never_started)
-        end.message = str_dup(&pod->arena, str_sub(all, str_find(all, '\n') + 1, all.len));
-    else
-        end.message = end_message(pod, c, end.code);
+    struct run_end end = {.set = true,
+                          .code = said.code,
+                          .signal = said.signal,
+                          .started_ms = said.started_ms,
+                          .ended_ms = said.ended_ms,
+                          .oom = said.oom,
+                          .never_started = said.never_started};
+    end.message = end.never_started ? str_dup(&pod->arena, str_from(said.words))
+                                    : end_message(pod, c, end.code);
     *ret = end;
     return true;
 }
@@ -322,25 +323,18 @@ static void container_runs(struct pod *pod, struct run_container *c, long long s
 static void shim_message(void *user, const char *text, int fd)
 {
     struct pod *pod = user;
-    char verb[16], name[SHIM_NAME_BYTES];
-    unsigned instance;
-    int pid;
-    long long started_ms;
-    if (sscanf(text, "%15s %255s %u", verb, name, &instance) == 3) {
-        size_t index = pod_container_index(pod, str_from(name));
+    struct shim_event event;
+    if (shim_event_parse(text, &event)) {
+        size_t index = pod_container_index(pod, str_from(event.name));
         struct run_container *c = index < pod->run.count ? &pod->run.containers[index] : NULL;
         struct run_end end;
-        if (strcmp(verb, "exited") == 0 && c && c->instance == instance) {
-            if (pod_read_exit(pod, c, &end))
-                container_ended(pod, c, &end);
-            return;
-        }
-        if ((strcmp(verb, "started") == 0 || strcmp(verb, "running") == 0) && c &&
-            c->instance == instance &&
-            sscanf(text, "%*s %*s %*u %d %lld", &pid, &started_ms) == 2) {
-            container_runs(pod, c, started_ms);
-            return;
-        }
+        if (!c || c->instance != event.instance)
+            return; /* of an instance that is history */
+        if (!event.exited)
+            container_runs(pod, c, event.started_ms);
+        else if (pod_read_exit(pod, c, &end))
+            container_ended(pod, c, &end);
+        return;
     }
     if (strcmp(text, "synced") == 0)
         recover_synced(pod);

@@ -311,8 +311,8 @@ static void take_pax(struct str records, struct entry *next)
 static int take_record(struct unpacking *u, char type, int64_t size, struct entry *next)
 {
     _cleanup_(buf_done) struct buf text = {0};
-    size_t padded = (size_t)((size + BLOCK - 1) & ~(int64_t)(BLOCK - 1));
-    char *room = size <= RECORD_BYTES ? buf_room(&text, padded + 1) : NULL;
+    size_t padded = ((size_t)size + BLOCK - 1) & ~(size_t)(BLOCK - 1);
+    char *room = size >= 0 && size <= RECORD_BYTES ? buf_room(&text, padded + 1) : NULL;
     if (!room)
         return err_set(u->err, -EFBIG, "a record of %lld bytes: at most %d", (long long)size,
                        RECORD_BYTES);
@@ -389,13 +389,15 @@ static int next_entry(struct unpacking *u, struct entry *entry)
         return 0;
     if (n < (ssize_t)sizeof(header) || !checksum_is_right(&header))
         return err_set(u->err, -EBADMSG, "this is no tar archive, or a damaged one");
+    struct tar_limits *limits = u->options->limits;
+    if (--limits->entries < 0)
+        return err_set(u->err, -EFBIG, "the image has too many files");
     if (strchr("xgLK", header.type) && header.type) {
         int r = take_record(u, header.type, number(header.size, sizeof(header.size)), entry);
         return r ? r : 1;
     }
-    struct tar_limits *limits = u->options->limits;
     take_header(&header, entry);
-    if (entry->size < 0 || entry->size > limits->bytes || --limits->entries < 0)
+    if (entry->size < 0 || entry->size > limits->bytes)
         return err_set(u->err, -EFBIG, "%s: the image is too large", entry->name);
     limits->bytes -= entry->size;
     int r = make_entry(u, entry);

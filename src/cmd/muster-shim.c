@@ -1,4 +1,5 @@
 #include "agent/shim.h"
+#include "agent/shim_message.h"
 #include "agent/shim_parts.h"
 
 #include <errno.h>
@@ -457,31 +458,24 @@ static void stop(void)
 
 static void handle(const char *text, const int *fds, int fd_count)
 {
-    char verb[16], name[SHIM_NAME_BYTES], file[SHIM_NAME_BYTES];
-    unsigned long number = 0;
-    int sig = 0;
-    if (sscanf(text, "%15s", verb) != 1)
-        return;
-    if (sscanf(text, "start %255s %lu", name, &number) == 2) {
-        container_start(name, (unsigned)number);
-    } else if (sscanf(text, "signal %255s %lu %d", name, &number, &sig) == 3) {
-        struct container *c = container_find(name, (unsigned)number);
+    struct shim_order order;
+    struct container *c;
+    if (!shim_order_parse(text, &order))
+        return; /* of a newer agent */
+    switch (order.verb) {
+    case SHIM_START: container_start(order.name, order.instance); break;
+    case SHIM_SIGNAL:
+        c = container_find(order.name, order.instance);
         if (c && c->pid && !c->ended)
-            (void)kill(container_target(c), sig);
-    } else if (sscanf(text, "exec %lu %255s %255s", &number, name, file) == 3) {
-        exec_start(number, name, file, fds, fd_count);
-    } else if (sscanf(text, "execsignal %lu %d", &number, &sig) == 2) {
-        exec_signal(number, sig);
-    } else if (sscanf(text, "attach %255s", name) == 1) {
-        attach(name);
-    } else if (sscanf(text, "tee %255s", name) == 1) {
-        copy_output(name, fd_count > 0 ? fds[0] : -1);
-    } else if (sscanf(text, "dial %lu", &number) == 1) {
-        dial((unsigned)number);
-    } else if (strcmp(verb, "state") == 0) {
-        tell_state();
-    } else if (strcmp(verb, "stop") == 0) {
-        stop();
+            (void)kill(container_target(c), order.signal);
+        break;
+    case SHIM_EXEC: exec_start(order.id, order.name, order.file, fds, fd_count); break;
+    case SHIM_EXECSIGNAL: exec_signal(order.id, order.signal); break;
+    case SHIM_ATTACH: attach(order.name); break;
+    case SHIM_TEE: copy_output(order.name, fd_count > 0 ? fds[0] : -1); break;
+    case SHIM_DIAL: dial(order.port); break;
+    case SHIM_STATE: tell_state(); break;
+    case SHIM_STOP: stop(); break;
     }
 }
 

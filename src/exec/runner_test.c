@@ -256,3 +256,34 @@ TEST(pods_are_grouped_when_they_are_created)
         close_bench(&bench);
     }
 }
+
+/* A group's status is looked at 20 ms after the group or one of its pods changed, rounded up. */
+TEST(runner_waits_for_what_settles_and_then_writes_once)
+{
+    struct bench bench;
+    struct harness_watch heard = {0};
+
+    open_bench(&bench);
+    EXPECT(harness_create(&bench.h, &kind_podgroup, "default",
+                          "{\"metadata\":{\"name\":\"g\"},\"spec\":{\"minMember\":1}}") == 0);
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.phase"), "") == 0);
+    harness_watch(&bench.h, &heard, &(struct api_watch_request){.kind = &kind_podgroup});
+    bench.now_ms += 19;
+    EXPECT(harness_create(&bench.h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"p\",\"annotations\":{\"pod-group-name\":"
+                          "\"g\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":"
+                          "\"x\"}]}}") == 0);
+    settle(&bench);
+    EXPECT(!strchr(heard.heard, '~'));
+    bench.now_ms += 1;
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.phase"), "Pending") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.pending"), "1") == 0);
+    const char *write = strchr(heard.heard, '~');
+    EXPECT(write && !strchr(write + 1, '~'));
+    api_watch_stop(bench.h.api, heard.watch);
+    close_bench(&bench);
+}
