@@ -199,7 +199,8 @@ void recover_synced(struct pod *pod);
 void recover_orphans(struct agent *agent);
 
 /* ---- making a pod's files (prepare.c) ---- */
-/* Folders, volumes, pod file. -EAGAIN: something it refers to is not there yet; err says what. */
+/* Folders, volumes, pod file. -EAGAIN: something it refers to is not there yet; -ENOTSUP: it can
+ * never run here; err says what. */
 int prepare_pod(struct pod *pod, struct err *err);
 /* The spec file of the container's current instance. -EAGAIN as above. */
 int prepare_container(struct pod *pod, size_t container, struct err *err);

@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,17 +104,19 @@ static int try_namespaces(bool root, const char *folder)
         permits |= PERMITS_USER;
     }
     if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) < 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return permits;
-    permits |= PERMITS_MOUNT;
-    if (chdir(folder) < 0)
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || chdir(folder) < 0)
         return permits;
     static const char *const options[] = {"lowerdir=/,upperdir=up,workdir=work",
                                           "lowerdir=/,upperdir=up,workdir=work,userxattr"};
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2 && !(permits & PERMITS_OVERLAY); i++)
         if (mount("overlay", "root", "overlay", 0, options[i]) == 0)
-            return permits | PERMITS_OVERLAY;
-    return permits;
+            permits |= PERMITS_OVERLAY;
+    if (!(permits & PERMITS_OVERLAY) && mount("tmpfs", "root", "tmpfs", 0, "size=64k") < 0)
+        return permits;
+    /* The whole way: in a chroot there are namespaces, but no other root to be had in them. */
+    if (chdir("root") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0)
+        return permits & ~PERMITS_OVERLAY;
+    return permits | PERMITS_MOUNT;
 }
 
 static void look_at_namespaces(struct machine *machine, const char *data_dir)

@@ -599,6 +599,26 @@ static void bury(struct pod *pod)
     pod_free(pod);
 }
 
+static void start_or_wait(struct pod *pod, int64_t now_ms)
+{
+    struct err err = {0};
+    int r = start_shim(pod, &err);
+    if (r == -ENOTSUP) { /* not on this machine, however long it waits */
+        pod->run.failed = true;
+        pod->run.stop_ms = now_ms;
+        pod->stop_reason = STR("NotPermitted");
+        pod->stop_message = str_dup(&pod->arena, str_from(err.text));
+        pod_event(pod, true, "NotPermitted", pod->stop_message);
+        device_give(pod);
+        network_give_address(pod);
+        pod->stage = POD_OVER;
+    } else if (r) {
+        if (!pod->token_under_way) /* that is no failure, and tells when it is over */
+            set_waiting(pod, "FailedMount", &err);
+        pod->retry_ms = now_ms + RETRY_MS;
+    }
+}
+
 void pod_step(struct pod *pod)
 {
     int64_t now_ms = agent_now_ms();
@@ -611,13 +631,10 @@ void pod_step(struct pod *pod)
         return;
     }
     if (pod->stage == POD_NEW) {
-        struct err err = {0};
         if (pod->run.stop_ms) { /* deleted before it began */
             pod->stage = POD_OVER;
-        } else if (now_ms >= pod->retry_ms && start_shim(pod, &err) < 0) {
-            if (!pod->token_under_way) /* that is no failure, and tells when it is over */
-                set_waiting(pod, "FailedMount", &err);
-            pod->retry_ms = now_ms + RETRY_MS;
+        } else if (now_ms >= pod->retry_ms) {
+            start_or_wait(pod, now_ms);
         }
         if (pod->stage == POD_NEW)
             set_wake(pod, pod->retry_ms);

@@ -54,12 +54,32 @@ static int write_resolv_conf(struct pod *pod, struct err *err)
     return files_write(path, buf_str(&text), 0644, err);
 }
 
+/* A pod that would look for its data where nothing is mounted had better not begin. */
+static int check_mounts(const struct pod *pod, struct err *err)
+{
+    if (pod->agent->machine.mount_ns)
+        return 0;
+    for (size_t i = 0; i < pod->run.count; i++) {
+        struct json *mounts = json_get(pod_container_spec(pod, i), "volumeMounts");
+        struct str path = json_str(json_get(json_index(mounts, 0), "mountPath"));
+        if (json_count(mounts))
+            return err_set(err, -ENOTSUP,
+                           "container " STR_FMT " wants a volume at " STR_FMT
+                           ", but this machine permits no namespaces to mount it in: muster "
+                           "doctor says what to do; pods without volumes run",
+                           STR_ARG(pod->run.containers[i].name), STR_ARG(path));
+    }
+    return 0;
+}
+
 int prepare_pod(struct pod *pod, struct err *err)
 {
     const struct machine *machine = &pod->agent->machine;
     _cleanup_(buf_done) struct buf records = {0};
     char path[PATH_MAX];
-    int r = files_make_folder(pod->folder, 0711, err);
+    int r = check_mounts(pod, err);
+    if (r == 0)
+        r = files_make_folder(pod->folder, 0711, err);
     for (size_t i = 0; r == 0 && i < pod->run.count; i++) {
         (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder,
                        STR_ARG(pod->run.containers[i].name));
@@ -193,6 +213,16 @@ static void add_bind(struct buf *records,
                                                  .options = str_from(options)});
 }
 
+/* Those a container has of its own. */
+static void add_namespaces(const struct pod *pod, struct buf *records)
+{
+    if (!pod->agent->machine.mount_ns)
+        return;
+    record_add(records, "ns", STR("mount"));
+    if (!json_bool_or(json_at(pod->root, "spec.hostPID"), false))
+        record_add(records, "ns", STR("pid"));
+}
+
 static int add_file_system(struct pod *pod,
                            size_t index,
                            const struct env *env,
@@ -204,9 +234,7 @@ static int add_file_system(struct pod *pod,
     char path[PATH_MAX];
     if (!agent->machine.mount_ns)
         return 0;
-    record_add(records, "ns", STR("mount"));
-    if (!json_bool_or(json_at(pod->root, "spec.hostPID"), false))
-        record_add(records, "ns", STR("pid"));
+    add_namespaces(pod, records);
     record_add(records, "root", agent->machine.overlay ? STR("overlay") : STR("bind"));
     (void)snprintf(path, sizeof(path), "%s/root", agent->options.data_dir);
     record_add(records, "root.at", str_from(path));
@@ -337,6 +365,7 @@ int prepare_exec(struct pod *pod,
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
     record_add(&records, "cwd", cwd.len ? cwd : image ? oci_folder(image) : STR("/"));
+    add_namespaces(pod, &records);
     cgroup_add_join(pod, container, &records);
     r = security_add(pod, image, container, &records, err);
     return r ? r : files_write(file, buf_str(&records), 0600, err);

@@ -181,9 +181,11 @@ static void reset_signals(void)
 }
 
 /* Into the file system of a container that runs; the pid namespace was entered by the shim. */
-static int join_container(int join_fd, char words[static 256])
+static int join_container(const struct child_request *request, char words[static 256])
 {
-    return setns(join_fd, CLONE_NEWNS) < 0 ? shim_fail(words, "setns", "mount") : 0;
+    if (!records_has(request->spec, "ns", "mount"))
+        return 0;
+    return setns(request->join_fd, CLONE_NEWNS) < 0 ? shim_fail(words, "setns", "mount") : 0;
 }
 
 static int enter_folder(const char *cwd, char words[static 256])
@@ -220,8 +222,7 @@ static int become(const struct child_request *request, int report_fd, char words
     }
     r = join_groups(spec, words);
     if (r == 0)
-        r = request->join_fd >= 0 ? join_container(request->join_fd, words)
-                                  : mounts_make(request, words);
+        r = request->join_fd >= 0 ? join_container(request, words) : mounts_make(request, words);
     if (r == 0 && request->terminal)
         r = set_terminal(report_fd, words);
     if (r == 0)
@@ -248,7 +249,8 @@ static uint64_t clone_flags(const struct child_request *request)
 static pid_t clone_child(const struct child_request *request)
 {
     int own = -1;
-    if (request->join_fd >= 0) { /* children are born in the pid namespace set here */
+    /* Children are born in the pid namespace set here. */
+    if (request->join_fd >= 0 && records_has(request->spec, "ns", "pid")) {
         own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         if (own < 0 || setns(request->join_fd, CLONE_NEWPID) < 0) {
             int r = -errno;

@@ -6,6 +6,7 @@
 #include "cmd/torchrun.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define NAMES_SHOWN 10
@@ -125,6 +126,33 @@ static int check_shape(struct session *session,
     return 0;
 }
 
+/* The embedded node agent says in a condition when it cannot mount volumes, which every job has. */
+static int check_volumes(struct session *session, struct err *err)
+{
+    const struct object **nodes;
+    size_t count;
+    struct str words = STR_NONE;
+
+    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        bool isolated = true;
+        JSON_FOREACH(json_at(object_json(nodes[i], &session->arena), "status.conditions"), each)
+            if (str_is(json_str(json_get(each, "type")), "PodsIsolated") &&
+                str_is(json_str(json_get(each, "status")), "False")) {
+                isolated = false;
+                words = json_str(json_get(each, "message"));
+            }
+        if (isolated)
+            return 0;
+    }
+    return count ? err_set(err, -ENOTSUP,
+                           "no node can give the job its workspace (namespaces: " STR_FMT
+                           "); muster doctor says what to do",
+                           STR_ARG(words))
+                 : 0;
+}
+
 int precheck_job(struct session *session, const struct json *job, struct err *err)
 {
     const struct json *spec = json_get(job, "spec");
@@ -142,5 +170,6 @@ int precheck_job(struct session *session, const struct json *job, struct err *er
     if (r < 0)
         return r;
     arena_defer(&session->arena, object_release, queue);
-    return check_shape(session, spec, object_json(queue, &session->arena), err);
+    r = check_volumes(session, err);
+    return r < 0 ? r : check_shape(session, spec, object_json(queue, &session->arena), err);
 }
