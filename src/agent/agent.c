@@ -68,6 +68,51 @@ void agent_call(struct agent *agent,
     api_call(agent->api, request, call_done, call);
 }
 
+static void run_work(uv_work_t *work)
+{
+    struct agent_work *own = work->data;
+    own->run(own);
+}
+
+static void work_done(uv_work_t *work, int status)
+{
+    (void)status;
+    struct agent_work *own = work->data;
+    struct agent *agent = own->agent;
+    mem_free(own);
+    agent->calls_open--;
+    agent_maybe_free(agent);
+}
+
+void agent_work(struct agent *agent, struct agent_work *work)
+{
+    work->work.data = work;
+    work->agent = agent;
+    work->trash = &agent->trash;
+    if (uv_queue_work(agent->loop, &work->work, run_work, work_done) < 0)
+        mem_free(work);
+    else
+        agent->calls_open++;
+}
+
+static void empty_trash(struct agent_work *work)
+{
+    (void)trash_empty(work->trash);
+}
+
+static void empty_trash_soon(struct agent *agent)
+{
+    struct agent_work *work = MEM_NEW(struct agent_work);
+    work->run = empty_trash;
+    agent_work(agent, work);
+}
+
+void agent_discard(struct agent *agent, const char *path)
+{
+    trash_put(&agent->trash, path);
+    empty_trash_soon(agent);
+}
+
 /* ---- turns ---- */
 
 static void on_turn(uv_timer_t *timer)
@@ -229,7 +274,7 @@ static int make_folders(struct agent *agent, struct err *err)
             return r;
     }
     token_start(agent);
-    return 0;
+    return trash_open(&agent->trash, agent->options.data_dir, err);
 }
 
 static int start_spawner(struct agent *agent, struct err *err)
@@ -304,6 +349,7 @@ int agent_start(uv_loop_t *loop,
     (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
     service_start(agent);
     nodes_start(agent);
+    empty_trash_soon(agent);                          /* of an earlier muster */
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);
     *ret = agent;
@@ -353,6 +399,7 @@ void agent_stop(struct agent *agent)
     if (!agent)
         return;
     agent->stopping = true;
+    atomic_store(&agent->trash.stop, true);
     for (size_t i = 0; i < agent->watch_count; i++)
         api_watch_stop(agent->api, agent->watches[i]);
     for (struct pod *pod = agent->dirty, *next; pod; pod = next) {

@@ -1,5 +1,4 @@
 #include "agent/internal.h"
-#include "base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,11 +85,6 @@ bool files_read(const char *path, size_t bytes_max, struct buf *ret)
     return true;
 }
 
-struct removal {
-    uv_work_t work;
-    char path[PATH_MAX];
-};
-
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *walk)
 {
     (void)st;
@@ -103,25 +97,4 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 void files_remove(const char *path)
 {
     (void)nftw(path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
-
-static void remove_tree(uv_work_t *work)
-{
-    struct removal *removal = work->data;
-    files_remove(removal->path);
-}
-
-static void removed(uv_work_t *work, int status)
-{
-    (void)status;
-    mem_free(work->data);
-}
-
-void files_remove_later(uv_loop_t *loop, const char *path)
-{
-    struct removal *removal = MEM_NEW(struct removal);
-    removal->work.data = removal;
-    (void)snprintf(removal->path, sizeof(removal->path), "%s", path);
-    if (uv_queue_work(loop, &removal->work, remove_tree, removed) < 0)
-        mem_free(removal);
 }

@@ -7,6 +7,7 @@
 #include "agent/lifecycle.h"
 #include "agent/shim.h"
 #include "agent/stream.h"
+#include "agent/trash.h"
 #include "api/api.h"
 #include "api/podio.h"
 #include "base/arena.h"
@@ -85,10 +86,8 @@ int files_write(const char *path, struct str content, mode_t mode, struct err *e
 int files_rewrite(const char *path, struct str content, struct err *err);
 /* At most bytes_max; false when it is not there. */
 bool files_read(const char *path, size_t bytes_max, struct buf *ret);
-/* Remove a tree; what cannot go stays. */
+/* Remove a small tree; what cannot go stays. For large ones: agent_discard(). */
 void files_remove(const char *path);
-/* The same in a worker thread. */
-void files_remove_later(uv_loop_t *loop, const char *path);
 
 /* ---- what the machine is and allows (machine.c) ---- */
 struct machine {
@@ -214,6 +213,14 @@ int prepare_exec(struct pod *pod,
 struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms);
 
 /* ---- the agent ---- */
+/* Something for a worker thread, which sees nothing of the agent but its trash. Freed when done. */
+struct agent_work {
+    uv_work_t work;
+    struct agent *agent;
+    struct trash *trash;
+    void (*run)(struct agent_work *work);
+};
+
 struct node {
     struct agent *agent;
     char name[256];
@@ -239,6 +246,7 @@ struct agent {
     struct pod *dirty;
     struct pod **dirty_tail;
     struct spawner spawner;
+    struct trash trash;
     struct bridge bridge;
     char node_address[16]; /* where pods find this node */
     uint16_t port;         /* of the nodes, for an API server; 0: none */
@@ -276,6 +284,10 @@ void agent_call(struct agent *agent,
                 api_done_fn *done,
                 void *user);
 void agent_maybe_free(struct agent *agent);
+/* Remove a tree: its place is free at once, its files go later, if need be after a restart. */
+void agent_discard(struct agent *agent, const char *path);
+/* uv_queue_work(), counted as calls are. Takes `work`, the first member of what MEM_NEW made. */
+void agent_work(struct agent *agent, struct agent_work *work);
 void nodes_start(struct agent *agent);
 void nodes_beat(struct agent *agent);
 /* Index of a node of ours, or -1. */

@@ -18,7 +18,7 @@
 #define PRUNE_EVERY      64 /* burials: looking through all that is kept takes a while */
 
 struct burial {
-    uv_work_t work;
+    struct agent_work work; /* first */
     bool prune;
     char folder[POD_PATH_BYTES]; /* of the pod */
     char logs[POD_PATH_BYTES];   /* of all that is kept */
@@ -93,9 +93,9 @@ static void prune(const char *logs)
     mem_free(items);
 }
 
-static void bury(uv_work_t *work)
+static void bury(struct agent_work *work)
 {
-    const struct burial *burial = work->data;
+    const struct burial *burial = (const struct burial *)work;
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/c", burial->folder);
     DIR *folder = opendir(path);
@@ -104,15 +104,10 @@ static void bury(uv_work_t *work)
             move_logs(burial, e->d_name);
     if (folder)
         closedir(folder);
-    files_remove(burial->folder);
+    trash_put(work->trash, burial->folder);
     if (burial->prune)
         prune(burial->logs);
-}
-
-static void buried(uv_work_t *work, int status)
-{
-    (void)status;
-    mem_free(work->data);
+    (void)trash_empty(work->trash);
 }
 
 /* ---- in the loop ---- */
@@ -122,14 +117,13 @@ void kept_bury(const struct pod *pod)
     struct agent *agent = pod->agent;
     struct burial *burial = MEM_NEW(struct burial);
     struct str generation = object_label(pod->object, GENERATION_LABEL);
-    burial->work.data = burial;
+    burial->work.run = bury;
     burial->prune = agent->burials++ % PRUNE_EVERY == 0;
     memcpy(burial->folder, pod->folder, sizeof(burial->folder));
     (void)snprintf(burial->logs, sizeof(burial->logs), "%s/logs", agent->options.data_dir);
     (void)snprintf(burial->name, sizeof(burial->name), STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT,
                    STR_ARG(pod->ns), STR_ARG(pod->name), STR_ARG(generation), STR_ARG(pod->uid));
-    if (uv_queue_work(agent->loop, &burial->work, bury, buried) < 0)
-        mem_free(burial);
+    agent_work(agent, &burial->work);
 }
 
 /* "namespace_pod_generation_uid" of the one that is meant? */

@@ -144,7 +144,7 @@ static void orphan_closed(void *user)
     struct orphan *orphan = user;
     const char *uid = strrchr(orphan->folder, '/');
     cgroup_remove(&orphan->agent->machine.cgroups, str_from(uid ? uid + 1 : ""));
-    files_remove_later(orphan->agent->loop, orphan->folder);
+    agent_discard(orphan->agent, orphan->folder);
     free(orphan);
 }
 

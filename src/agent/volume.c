@@ -190,7 +190,7 @@ void volume_claim_gone(struct agent *agent, const struct object *claim)
                                     "spec.persistentVolumeReclaimPolicy");
     /* Retain: the folder is the administrator's to look at, and to remove. */
     if (!str_is(policy, "Retain"))
-        files_remove_later(agent->loop, folder_of_claim(&arena, agent, claim));
+        agent_discard(agent, folder_of_claim(&arena, agent, claim));
 }
 
 static const char *claim_folder(struct arena *arena, struct pod *pod, const struct json *volume)

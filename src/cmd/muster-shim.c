@@ -63,6 +63,22 @@ struct shim {
 
 static struct shim shim; /* a program, not a library: its state is the process's */
 
+/* What ps shows of this process: the memory of its arguments. */
+static struct {
+    char *p;
+    size_t bytes;
+} title;
+
+/* Whose shim it is, as far as there is room. */
+static void set_title(const struct records *pod)
+{
+    const char *ns = records_get(pod, "agent.ns"), *name = records_get(pod, "agent.name");
+    if (!title.bytes || !ns || !name)
+        return;
+    memset(title.p, 0, title.bytes);
+    (void)snprintf(title.p, title.bytes, "muster-shim %s/%s", ns, name);
+}
+
 /* ---- telling the agent ---- */
 
 static void tell_fd(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -645,6 +661,8 @@ static int shim_init(const char *folder)
     int r = records_open(&pod, shim.folder_fd, SHIM_POD_FILE);
     if (r == 0)
         r = sandbox(&pod);
+    if (r == 0)
+        set_title(&pod);
     records_close(&pod);
     if (r)
         return r;
@@ -758,6 +776,8 @@ int main(int argc, char *argv[])
         printf("muster-shim %s, protocol %d\n", MUSTER_VERSION, SHIM_PROTOCOL);
         return 0;
     }
+    title.p = argv[0];
+    title.bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]);
     for (int i = 1; i < NSIG; i++)
         (void)signal(i, SIG_DFL); /* containers ignore nothing that muster's parent ignored */
     if (argc >= 2 && strcmp(argv[1], SHIM_SPAWNER) == 0)

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import time
 
 from harness import Muster, check, wait_for
 from pods import apply, container, events, logs, phase, pod, run_pod, status, wait_phase
@@ -130,3 +131,24 @@ def test_a_claims_folder_is_kept_or_removed_by_its_reclaim_policy():
         def folders():
             return [f.split("_")[1] for f in os.listdir(os.path.join(m.data, "volumes"))]
         wait_for(lambda: folders() == ["retain"], "the folder of the other claim to go")
+
+
+def test_muster_ends_at_once_while_a_large_claim_is_removed():
+    with Muster() as m:
+        apply(m, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "big"},
+                  "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+        run_pod(m, "a", "touch /d/x", container={"volumeMounts": [{"name": "d", "mountPath": "/d"}]},
+                volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "big"}}])
+        m.kubectl("delete", "pod", "a")
+        folder = os.path.join(m.data, "volumes")
+        folder = os.path.join(folder, os.listdir(folder)[0])
+        for i in range(40000):
+            os.mknod(f"{folder}/{i}", 0o644)
+        m.kubectl("delete", "pvc", "big")
+        wait_for(lambda: not os.path.exists(folder), "the folder of the claim to be out of sight")
+        begun = time.monotonic()
+        m.process.terminate()
+        m.process.wait(20)
+        check(time.monotonic() - begun < 10, f"muster up took {time.monotonic() - begun:.1f} s to end")
+        m.start()
+        wait_for(lambda: not os.listdir(os.path.join(m.data, "trash")), "the rest to go after the restart", 60)
