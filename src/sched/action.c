@@ -84,7 +84,7 @@ bool runtime_protects(const struct sched *sched,
 
 static bool has_surplus(const struct group *group)
 {
-    return group_elastic(group) > 0;
+    return group_elastic_left(group) > 0;
 }
 
 static bool loses_nothing(const struct search *search, const struct group *victim)

@@ -85,13 +85,13 @@ bool group_satisfied(const struct group *group)
     return true;
 }
 
-int group_elastic(const struct group *group)
+static int elastic(const struct group *group, bool proposed)
 {
     bool above = false;
 
     for (uint32_t i = 1; i < group->set_count; i++) {
         const struct set *set = &group->sets[i];
-        int64_t active = set_active(set) - set->taken;
+        int64_t active = set_active(set) - (proposed ? set->taken : 0);
 
         if (!set->leaf)
             continue;
@@ -100,6 +100,16 @@ int group_elastic(const struct group *group)
         above = above || active > set->min;
     }
     return above ? 1 : 0;
+}
+
+int group_elastic(const struct group *group)
+{
+    return elastic(group, false);
+}
+
+int group_elastic_left(const struct group *group)
+{
+    return elastic(group, true);
 }
 
 /* ---- orders ---- */

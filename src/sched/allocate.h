@@ -22,6 +22,8 @@ bool group_ready(const struct group *group);
 bool group_satisfied(const struct group *group);
 /* -1 below its minimum, 0 exactly at it, 1 above. */
 int group_elastic(const struct group *group);
+/* The same without the pods that the search under way has proposed as victims. */
+int group_elastic_left(const struct group *group);
 bool set_required(const struct group *group, uint32_t set);
 int64_t set_active(const struct set *set);
 /* Leaves in the order pods are added; evictions go backwards. */

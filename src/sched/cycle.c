@@ -10,7 +10,9 @@
 #include "sched/sched.h"
 #include "sched/search.h"
 #include "sched/state.h"
+#include "sched/verify.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -125,6 +127,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
      * others were placed. */
     sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
     sched->arena = NULL;
+    assert(!SCHED_WALK || sched_verify(sched, NULL) == 0);
 }
 
 bool sched_needs_cycle(const struct sched *sched)

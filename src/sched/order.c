@@ -80,12 +80,11 @@ static void cursor_settle(struct order *order, struct order_node *node)
 {
     if (order->kind != ORDER_VICTIMS || !node->queue || node->head.group)
         return;
-    for (; node->cursor < node->queue->sorted.count; node->cursor++) {
-        struct group *group = node->queue->sorted.items[node->cursor];
+    while (node->cursor) {
+        struct group *group = node->queue->sorted.items[--node->cursor];
         if (!group || group->in_active == LIST_NONE || !order->admit(order->user, group))
             continue;
         node->head = (struct order_entry){.group = group, .elastic = group->sorted_elastic};
-        node->cursor++;
         return;
     }
 }
@@ -200,7 +199,7 @@ static void enqueue(struct order *order, struct order_node *node)
 void order_push_tasks(struct order *order, struct group *group, const struct pod_vec *tasks)
 {
     struct order_node *node = node_for(order, group->queue);
-    struct order_entry entry = {.group = group, .elastic = group_elastic(group)};
+    struct order_entry entry = {.group = group, .elastic = group_elastic_left(group)};
 
     if (tasks) {
         tasks_request(order->sched, tasks, entry.request);
@@ -239,9 +238,9 @@ void order_add_active(struct order *order, struct queue *queue)
 {
     if (!queue->active.count || queue->children.count)
         return;
-    victims_sorted(queue);
+    victims_sorted(queue, order->sched->config.plain);
     struct order_node *node = node_for(order, queue);
-    node->cursor = queue->sorted_start;
+    node->cursor = queue->sorted.count;
     cursor_settle(order, node);
     if (node->head.group)
         enqueue(order, node);

@@ -25,7 +25,7 @@ struct order_node {
     struct order_node *parent;
     VEC(struct order_node *) children; /* heap */
     VEC(struct order_entry) groups;    /* heap */
-    size_t cursor;                     /* victims: next of queue->sorted */
+    size_t cursor;                     /* victims: what is before it in queue->sorted */
     struct order_entry head;           /* victims: the entry under the cursor; group NULL: none */
     bool fresh;                        /* in order->fresh */
     bool queued;                       /* in its parent's heap */

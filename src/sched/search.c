@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "sched/allocate.h"
 #include "sched/order.h"
+#include "sched/propose.h"
 #include "sched/queue.h"
 #include "sched/reclaim.h"
 #include "sched/sched.h"
@@ -16,160 +17,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- proposing victims ---- */
-struct unit {
-    struct group *group;
-    struct pod_vec pods;
-};
-
-struct proposals {
-    struct search *search;
-    struct order order;
-    VEC(struct unit) units; /* so far */
-    struct pod_vec taken;
-};
-
-static bool admit(const void *user, const struct group *group)
-{
-    const struct search *search = user;
-
-    return search->may_lose(search, group);
-}
-
-/* Whether groups of the queue can be victims at all. */
-static bool may_take_from(const struct search *search, const struct queue *queue)
-{
-    bool own = queue == search->group->queue;
-
-    if (queue->pool != search->group->queue->pool || queue->broken)
-        return false;
-    return search->action == SCHED_ACTION_PREEMPT   ? own
-           : search->action == SCHED_ACTION_RECLAIM ? !own
-                                                    : true;
-}
-
-static void proposals_open(struct proposals *proposals, struct search *search)
-{
-    struct sched *sched = search->sched;
-
-    *proposals = (struct proposals){.search = search};
-    order_init(&proposals->order, sched, ORDER_VICTIMS);
-    proposals->order.admit = admit;
-    proposals->order.user = search;
-    for (size_t q = 0; q < sched->queues.count; q++)
-        if (may_take_from(search, sched->queues.items[q]))
-            order_add_active(&proposals->order, sched->queues.items[q]);
-}
-
-static void proposals_close(struct proposals *proposals)
-{
-    for (size_t i = 0; i < proposals->taken.count; i++) {
-        struct pod *pod = proposals->taken.items[i];
-        pod->taken = false;
-        pod->group->sets[pod->set].taken--;
-    }
-}
-
-static void take(struct proposals *proposals, struct pod *pod)
-{
-    pod->taken = true;
-    pod->group->sets[pod->set].taken++;
-    VEC_PUSH(proposals->search->sched->arena, &proposals->taken, pod);
-}
-
-static bool is_active(const struct pod *pod)
-{
-    return pod->set != SET_NONE && ST_IN(pod->status, ST_ACTIVE) && !pod->taken;
-}
-
-/* The leaf that gives a pod first: the last in order of those above their minimum. */
-static uint32_t surplus_leaf(const struct group *group)
-{
-    uint32_t best = SET_NONE;
-
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        if (set->leaf && set_active(set) - set->taken > set->min &&
-            (best == SET_NONE || set_order(group, i, best) > 0))
-            best = i;
-    }
-    return best;
-}
-
-/* The next victim unit of a group: one pod above the minimum, else all that is left. */
-static void next_unit(struct proposals *proposals, struct group *group, struct unit *unit)
-{
-    const struct search *search = proposals->search;
-    struct arena *arena = search->sched->arena;
-    uint32_t leaf = surplus_leaf(group);
-    struct pod *last = NULL;
-
-    *unit = (struct unit){.group = group};
-    for (size_t i = 0; leaf != SET_NONE && i < group->pods.count; i++) {
-        struct pod *pod = group->pods.items[i];
-        if (pod->set == leaf && is_active(pod) && (!last || pod_order(pod, last) > 0))
-            last = pod;
-    }
-    if (last) {
-        VEC_PUSH(arena, &unit->pods, last);
-        return;
-    }
-    if (group->semi || runtime_protects(search->sched, group, search->group, search->action))
-        return;
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (is_active(group->pods.items[i]))
-            VEC_PUSH(arena, &unit->pods, group->pods.items[i]);
-}
-
-/* Pods that earlier steps recorded are evicted anyway: they make no new unit. */
-static bool take_recorded(struct proposals *proposals, const struct group *group)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < group->pods.count; i++) {
-        struct pod *pod = group->pods.items[i];
-        if (pod->recorded && is_active(pod)) {
-            take(proposals, pod);
-            any = true;
-        }
-    }
-    return any;
-}
-
-static bool has_active(const struct group *group)
-{
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (is_active(group->pods.items[i]))
-            return true;
-    return false;
-}
-
-/* Adds the next unit. False: there are no more. */
-static bool propose(struct proposals *proposals)
-{
-    struct group *group = NULL;
-
-    while ((group = order_pop(&proposals->order))) {
-        struct unit unit;
-
-        if (take_recorded(proposals, group)) {
-            if (has_active(group))
-                order_push(&proposals->order, group);
-            continue;
-        }
-        next_unit(proposals, group, &unit);
-        if (!unit.pods.count)
-            continue;
-        for (size_t i = 0; i < unit.pods.count; i++)
-            take(proposals, unit.pods.items[i]);
-        if (has_active(group))
-            order_push(&proposals->order, group);
-        VEC_PUSH(proposals->search->sched->arena, &proposals->units, unit);
-        return true;
-    }
-    return false;
-}
 
 /* ---- trying ---- */
 void pod_send_away(struct sched *sched, struct pod *pod)
@@ -380,13 +227,13 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The nodes of the newest unit, each once, by name. */
-static size_t unit_nodes(struct search *search, const struct unit *unit, struct node **ret)
+static size_t unit_nodes(struct search *search, const struct pod_vec *pods, struct node **ret)
 {
     size_t count = 0;
 
     search->sched->mark_now++;
-    for (size_t i = 0; i < unit->pods.count; i++) {
-        struct node *node = unit->pods.items[i]->node;
+    for (size_t i = 0; i < pods->count; i++) {
+        struct node *node = pods->items[i]->node;
         if (!node || node->mark == search->sched->mark_now)
             continue;
         node->mark = search->sched->mark_now;
@@ -442,40 +289,27 @@ static const struct pod *one_for_all(const struct search *search)
     return first->shape->local ? first : NULL;
 }
 
-/* An upper bound: with everything proposed gone from the node, would one of the pods fit? */
-static bool could_hold(const struct pod *task, const struct node *node)
-{
-    for (size_t w = 0; w < task->want_count; w++) {
-        uint32_t res = task->wants[w].res;
-        int64_t room = node->idle[res] + node->releasing[res];
-
-        for (size_t i = 0; room < task->wants[w].amount && i < node->pods.count; i++) {
-            const struct pod *pod = node->pods.items[i];
-
-            if (!pod->taken && !pod->recorded)
-                continue;
-            for (size_t j = 0; j < pod->want_count; j++)
-                room += pod->wants[j].res == res ? pod->wants[j].amount : 0;
-            if (res == RES_GPU)
-                room += pod->share_count;
-        }
-        if (room < task->wants[w].amount)
-            return false;
-    }
-    return true;
-}
-
-static bool could_help(const struct pod *task, const struct pod_vec *victims)
+static bool could_help(const struct proposals *proposals, const struct pod_vec *victims)
 {
     const struct node *last = NULL;
 
     for (size_t i = 0; i < victims->count; i++) {
         const struct node *node = victims->items[i]->node;
-        if (node && node != last && could_hold(task, node))
+        if (node && node != last && proposals_could_hold(proposals, node))
             return true;
         last = node;
     }
     return false;
+}
+
+/* Whether the newest proposal is worth a look: victims whose groups have no other pods can only
+ * make room where they are. */
+static bool worth_a_look(const struct proposals *proposals)
+{
+    const struct pod *pod = proposals->pods.items[0];
+
+    return !proposals->task || proposals->scattered || !pod->node ||
+           proposals_could_hold(proposals, pod->node);
 }
 
 /* Whether a victim is where it was before the search. One that had only been promised room may have
@@ -509,16 +343,18 @@ static void record(struct search *search, const struct pod_vec *evicted)
 static bool try_newest(struct search *search,
                        const struct proposals *proposals,
                        const struct pod_vec *tasks,
-                       const struct pod *task,
                        struct pod_vec *evicted)
 {
-    const struct unit *unit = &proposals->units.items[proposals->units.count - 1];
-    struct node **nodes = ARENA_ARRAY(search->sched->arena, struct node *, unit->pods.count + 1);
-    size_t count = unit_nodes(search, unit, nodes);
+    if (!worth_a_look(proposals))
+        return false;
+    const struct pod_vec *pods = &proposals->pods;
+    struct node **nodes = ARENA_ARRAY(search->sched->arena, struct node *, pods->count + 1);
+    size_t count = unit_nodes(search, pods, nodes);
 
     for (size_t i = 0; i < count; i++) {
         struct pod_vec more = victims_on(proposals, nodes[i]);
-        if ((!task || could_help(task, &more)) && attempt(search, tasks, &more, evicted))
+        if ((!proposals->task || could_help(proposals, &more)) &&
+            attempt(search, tasks, &more, evicted))
             return true;
     }
     return false;
@@ -535,9 +371,9 @@ static bool solve(struct search *search, const struct pod_vec *tasks)
         const struct pod *task =
             search->reason == SCHED_REASON_NO_ROOM && !search->crowded ? one_for_all(search) : NULL;
 
-        proposals_open(&proposals, search);
+        proposals_open(&proposals, search, task);
         while (!solved && propose(&proposals))
-            solved = try_newest(search, &proposals, tasks, task, &evicted);
+            solved = try_newest(search, &proposals, tasks, &evicted);
         proposals_close(&proposals);
     }
     if (solved)
@@ -645,13 +481,14 @@ static enum quick next_slot(struct search *search,
     bool unsure = false;
 
     while (propose(proposals)) {
-        const struct unit *unit = &proposals->units.items[proposals->units.count - 1];
-        struct pod_vec more = {0};
+        const struct node *node = proposals->pods.items[0]->node;
 
-        if (!unit->pods.items[0]->node || unit->pods.count > 1)
+        if (!node || proposals->pods.count > 1)
             return QUICK_UNSURE;
-        more = victims_on(proposals, unit->pods.items[0]->node);
-        if (!could_help(task, &more))
+        if (!worth_a_look(proposals))
+            continue;
+        struct pod_vec more = victims_on(proposals, node);
+        if (!could_help(proposals, &more))
             continue;
         for (size_t i = 0; i < more.count; i++)
             if (more.items[i]->shape->shared || more.items[i]->claim_count)
@@ -679,7 +516,7 @@ static enum quick solve_alike(struct search *search)
     if (!task || search->tasks.count < 2 || !simple_group(search->group) || task->shape->scored)
         return QUICK_UNSURE;
     int64_t missing = (int64_t)search->tasks.count - slots_now(search, task);
-    proposals_open(&proposals, search);
+    proposals_open(&proposals, search, task);
     for (; missing > 0 && result == QUICK_SOLVED; missing--)
         result = next_slot(search, &proposals, task, &victims);
     proposals_close(&proposals);

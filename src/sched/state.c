@@ -193,7 +193,7 @@ void queue_free(struct queue *queue)
     VEC_DONE(&queue->active);
     VEC_DONE(&queue->frail);
     VEC_DONE(&queue->sorted);
-    VEC_DONE(&queue->suspects);
+    VEC_DONE(&queue->unsorted);
     VEC_DONE(&queue->priorities);
     mem_free(queue->block);
     heap_str_free(queue->name);
@@ -265,71 +265,8 @@ void group_lists(struct group *group)
         list_add(&queue->frail, group, &group->in_frail);
     else if (!frail && group->in_frail != LIST_NONE)
         list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
-    if (!active)
-        return;
-    if (!group->in_sorted) {
-        queue->sorted_valid = false;
-    } else if (elastic != group->sorted_elastic && !group->suspect) {
-        group->suspect = true;
-        VEC_PUSH(NULL, &queue->suspects, group);
-    }
-}
-
-static int by_victim_order(const void *a, const void *b)
-{
-    const struct group *l = *(struct group *const *)a;
-    const struct group *r = *(struct group *const *)b;
-
-    return group_order(r, r->sorted_elastic, l, l->sorted_elastic);
-}
-
-void victims_sorted(struct queue *queue)
-{
-    for (size_t i = 0; i < queue->suspects.count; i++) {
-        struct group *group = queue->suspects.items[i];
-        if (group->in_active != LIST_NONE && group_elastic(group) != group->sorted_elastic)
-            queue->sorted_valid = false;
-        group->suspect = false;
-    }
-    queue->suspects.count = 0;
-    for (; queue->sorted_start < queue->sorted.count; queue->sorted_start++) {
-        struct group *group = queue->sorted.items[queue->sorted_start];
-        if (group && group->in_active != LIST_NONE)
-            break;
-        if (group)
-            group->in_sorted = false;
-    }
-    if (queue->sorted_valid)
-        return;
-    for (size_t i = queue->sorted_start; i < queue->sorted.count; i++)
-        if (queue->sorted.items[i])
-            queue->sorted.items[i]->in_sorted = false;
-    queue->sorted.count = 0;
-    queue->sorted_start = 0;
-    for (size_t i = 0; i < queue->active.count; i++) {
-        struct group *group = queue->active.items[i];
-        group->in_sorted = true;
-        group->sorted_elastic = group_elastic(group);
-        VEC_PUSH(NULL, &queue->sorted, group);
-    }
-    if (queue->sorted.count > 1)
-        qsort(queue->sorted.items, queue->sorted.count, sizeof(*queue->sorted.items),
-              by_victim_order);
-    for (size_t i = 0; i < queue->sorted.count; i++)
-        queue->sorted.items[i]->sorted_at = (uint32_t)i;
-    queue->sorted_valid = true;
-}
-
-static void unsort(struct queue *queue, struct group *group)
-{
-    if (group->in_sorted)
-        queue->sorted.items[group->sorted_at] = NULL;
-    for (size_t i = 0; group->suspect && i < queue->suspects.count; i++)
-        if (queue->suspects.items[i] == group) {
-            VEC_REMOVE_SWAP(&queue->suspects, i);
-            break;
-        }
-    group->in_sorted = group->suspect = false;
+    if (active)
+        victims_note(group, elastic);
 }
 
 void group_unlink(struct group *group)
@@ -346,7 +283,7 @@ void group_unlink(struct group *group)
     }
     if (group->in_frail != LIST_NONE)
         list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
-    unsort(queue, group);
+    victims_forget(group);
     list_remove(&queue->groups, &group->in_queue, offsetof(struct group, in_queue));
     group->queue = NULL;
 }

@@ -289,12 +289,13 @@ struct group {
     uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
     uint32_t in_active;
     uint32_t in_frail;
-    uint32_t in_strays; /* index in sched->strays while it has no queue */
-    bool in_sorted;     /* in queue->sorted, at sorted_at under sorted_elastic */
-    uint32_t sorted_at;
-    bool suspect; /* in queue->suspects */
+    uint32_t in_strays;    /* index in sched->strays while it has no queue */
+    uint32_t sorted_at;    /* index in queue->sorted */
+    uint32_t unsorted_at;  /* index in queue->unsorted */
+    int8_t sorted_elastic; /* under which it is there */
+    bool in_sorted;
+    bool in_unsorted;
     bool in_stale;
-    int sorted_elastic;
     int64_t stale_since_ms;
     int64_t last_start_ms;
     struct told *told;       /* NULL: it never waited */
@@ -333,14 +334,11 @@ struct queue {
     uint32_t index; /* in sched->queues, creation then name order */
     bool broken;    /* orphan or part of a cycle, or below one */
     VEC(struct group *) groups;
-    VEC(struct group *) pending; /* with pods that wait, gated ones too */
-    VEC(struct group *) active;  /* with pods that hold or are promised room */
-    VEC(struct group *) frail;   /* active, but some leaf is below its minimum */
-    /* The active groups in victim order, with some that no longer are; see victims_sorted(). */
-    VEC(struct group *) sorted;
-    size_t sorted_start;          /* what is before is gone */
-    VEC(struct group *) suspects; /* in `sorted`, perhaps no longer in the right place */
-    bool sorted_valid;
+    VEC(struct group *) pending;  /* with pods that wait, gated ones too */
+    VEC(struct group *) active;   /* with pods that hold or are promised room */
+    VEC(struct group *) frail;    /* active, but some leaf is below its minimum */
+    VEC(struct group *) sorted;   /* victims.c: the active groups, the first victim last */
+    VEC(struct group *) unsorted; /* not there yet, or perhaps in the wrong place */
     struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
     uint32_t order_ids[ORDER_KINDS];
     /* Active groups by priority, so that asking for lower ones is cheap. */
@@ -493,8 +491,6 @@ void nodes_ranked(struct sched *sched);
 void queues_linked(struct sched *sched);
 void group_resolve(struct sched *sched, struct group *group);
 void group_lists(struct group *group);
-/* queue->sorted as it should be: last to start, first to go. */
-void victims_sorted(struct queue *queue);
 void group_unlink(struct group *group);
 void group_stray(struct sched *sched, struct group *group);
 void group_unstray(struct sched *sched, struct group *group);
@@ -563,6 +559,14 @@ void pod_charge(const struct sched *sched,
                 int64_t ret[static SCHED_RESOURCES]);
 int64_t share_memory(const struct pod *pod, const struct node *node);
 uint8_t share_open(struct node *node, struct name *name);
+
+/* victims.c */
+/* An active group of a queue, and where it stands to its minimum now. */
+void victims_note(struct group *group, int elastic);
+void victims_forget(struct group *group);
+/* queue->sorted as it should be: last to start, first to go, from its end. `afresh`: without using
+ * what is there, as a twin does. */
+void victims_sorted(struct queue *queue, bool afresh);
 
 /* nodeindex.c */
 void index_update(struct sched *sched, struct node *node);

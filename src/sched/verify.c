@@ -100,6 +100,7 @@ static int verify_node(const struct sched *sched, const struct node *node, struc
 static int verify_group(const struct group *group, struct err *err)
 {
     int32_t count[ST_COUNT] = {0};
+    int32_t in_sets[ST_COUNT] = {0};
     int64_t core[SCHED_RESOURCES];
 
     for (size_t i = 0; i < group->pods.count; i++) {
@@ -111,7 +112,11 @@ static int verify_group(const struct group *group, struct err *err)
                            STR_ARG(group->key), STR_ARG(pod_key(pod)));
         count[pod->status] += pod->set != SET_NONE;
     }
-    if (memcmp(count, group->count, sizeof(count)) != 0)
+    for (uint32_t i = 0; i < group->set_count; i++)
+        for (int s = 0; s < ST_COUNT; s++)
+            in_sets[s] += group->sets[i].count[s];
+    if (memcmp(count, group->count, sizeof(count)) != 0 ||
+        memcmp(count, in_sets, sizeof(count)) != 0)
         return err_set(err, -EINVAL, "group " STR_FMT ": counts are off", STR_ARG(group->key));
     group_core(group, core);
     if (memcmp(core, group->core, sizeof(core)) != 0)
@@ -188,39 +193,6 @@ static int verify_claim(const struct sched *sched, const struct claim *claim, st
     return 0;
 }
 
-/* ---- the capacity indexes ---- */
-static int verify_index(const struct pool *pool, int root, int which, struct err *err)
-{
-    struct node *top = pool->index[root];
-    const struct node *last = NULL;
-    size_t count = 0;
-    size_t wanted = 0;
-
-    for (const struct node *node = index_from(top, which, INT64_MIN); node;
-         node = index_next(top, which, node)) {
-        uint32_t res = which == INDEX_GPU ? RES_GPU : RES_CPU;
-        int64_t key = node->idle[res] + node->releasing[res];
-
-        if (key != node->links[which].key ||
-            (last && (last->links[which].key > key ||
-                      (last->links[which].key == key && last->rank >= node->rank))))
-            return err_set(err, -EINVAL, "index: node " STR_FMT " is out of order",
-                           STR_ARG(node->name));
-        last = node;
-        count++;
-    }
-    for (size_t i = 0; i < pool->nodes.count; i++) {
-        const struct node *node = pool->nodes.items[i];
-        bool gpus = node->total[RES_GPU] > 0 || node->mig;
-
-        if (node->schedulable && (root == 0 ? gpus : root == 2 ? gpus : !gpus))
-            wanted++;
-    }
-    return count == wanted ? 0
-                           : err_set(err, -EINVAL, "index %d has %zu nodes, should have %zu", root,
-                                     count, wanted);
-}
-
 int sched_verify(const struct sched *sched, struct err *err)
 {
     int r = 0;
@@ -233,8 +205,5 @@ int sched_verify(const struct sched *sched, struct err *err)
         r = r ? r : verify_claim(sched, entry->value, err);
     for (size_t i = 0; i < sched->queues.count && !r && !sched->queues_dirty; i++)
         r = verify_queue(sched->queues.items[i], err);
-    for (size_t i = 0; i < sched->pools.count && !r && sched->ranks_valid; i++)
-        for (int root = 0; root < 3 && !r; root++)
-            r = verify_index(sched->pools.items[i], root, root ? INDEX_CPU : INDEX_GPU, err);
-    return r;
+    return r ? r : verify_structures(sched, err);
 }

@@ -5,6 +5,15 @@
 struct err;
 struct sched;
 
-/* verify: works out everything derived again from scratch and compares. For tests; linear in the
- * size of the cluster. 0, or -EINVAL with the first thing that is wrong. */
+/* Whether assertions walk whole structures: after every cycle, and as searches end. Set by the
+ * build where it is for finding mistakes: with a sanitizer, or without optimization. */
+#ifndef SCHED_WALK
+#    define SCHED_WALK 0
+#endif
+
+/* verify: works out everything derived again from scratch and compares. Linear in the size of the
+ * cluster. 0, or -EINVAL with the first thing that is wrong. */
 int sched_verify(const struct sched *sched, struct err *err);
+/* verify_structures.c, its second part: capacity indexes, sums of pools, lists and victim orders of
+ * queues, remembered filter results. Between cycles only. */
+int verify_structures(const struct sched *sched, struct err *err);

@@ -1,0 +1,226 @@
+#include "sched/propose.h"
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/order.h"
+#include "sched/sched.h"
+#include "sched/search.h"
+#include "sched/state.h"
+#include "sched/verify.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static bool admit(const void *user, const struct group *group)
+{
+    const struct search *search = user;
+
+    return search->may_lose(search, group);
+}
+
+/* Whether groups of the queue can be victims at all. */
+static bool may_take_from(const struct search *search, const struct queue *queue)
+{
+    bool own = queue == search->group->queue;
+
+    if (queue->pool != search->group->queue->pool || queue->broken)
+        return false;
+    return search->action == SCHED_ACTION_PREEMPT   ? own
+           : search->action == SCHED_ACTION_RECLAIM ? !own
+                                                    : true;
+}
+
+/* ---- what would be free ---- */
+/* What the pod holds of a resource, as its node counts it. */
+static int64_t held_of(const struct pod *pod, uint32_t res)
+{
+    int64_t held = res == RES_GPU ? pod->share_count : 0;
+
+    for (uint32_t i = 0; i < pod->want_count; i++)
+        held += pod->wants[i].res == res ? pod->wants[i].amount : 0;
+    return held;
+}
+
+static int64_t *freed_on(const struct proposals *proposals, const struct node *node)
+{
+    return &proposals->freed[(size_t)node->slot * proposals->task->want_count];
+}
+
+static void add_freed(struct proposals *proposals, const struct pod *pod)
+{
+    const struct pod *task = proposals->task;
+
+    if (!task || !pod->node)
+        return;
+    int64_t *freed = freed_on(proposals, pod->node);
+    for (uint32_t w = 0; w < task->want_count; w++)
+        freed[w] += held_of(pod, task->wants[w].res);
+}
+
+bool proposals_could_hold(const struct proposals *proposals, const struct node *node)
+{
+    const struct pod *task = proposals->task;
+    const int64_t *freed = freed_on(proposals, node);
+
+    for (uint32_t w = 0; w < task->want_count; w++) {
+        uint32_t res = task->wants[w].res;
+
+        if (node->idle[res] + node->releasing[res] + freed[w] < task->wants[w].amount)
+            return false;
+    }
+    return true;
+}
+
+/* The sums again, from the pods. Once a try succeeded they are elsewhere. */
+static bool proposals_right(const struct proposals *proposals)
+{
+    const struct sched *sched = proposals->search->sched;
+    const struct pod *task = sched->journal.count == proposals->tried ? proposals->task : NULL;
+
+    for (size_t n = 0; task && n < sched->nodes.count; n++) {
+        const struct node *node = sched->nodes.items[n];
+
+        for (uint32_t w = 0; node && w < task->want_count; w++) {
+            int64_t freed = freed_on(proposals, node)[w];
+
+            for (size_t i = 0; i < node->pods.count; i++)
+                if (node->pods.items[i]->taken || node->pods.items[i]->recorded)
+                    freed -= held_of(node->pods.items[i], task->wants[w].res);
+            if (freed)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- units ---- */
+void proposals_open(struct proposals *proposals, struct search *search, const struct pod *task)
+{
+    struct sched *sched = search->sched;
+
+    *proposals = (struct proposals){.search = search, .task = task, .tried = sched->journal.count};
+    if (task) {
+        proposals->freed =
+            ARENA_ARRAY(sched->arena, int64_t, sched->nodes.count * task->want_count + 1);
+        for (size_t i = 0; i < search->recorded.count; i++)
+            add_freed(proposals, search->recorded.items[i]);
+    }
+    order_init(&proposals->order, sched, ORDER_VICTIMS);
+    proposals->order.admit = admit;
+    proposals->order.user = search;
+    for (size_t q = 0; q < sched->queues.count; q++)
+        if (may_take_from(search, sched->queues.items[q]))
+            order_add_active(&proposals->order, sched->queues.items[q]);
+}
+
+void proposals_close(struct proposals *proposals)
+{
+    assert(!SCHED_WALK || proposals_right(proposals));
+    for (size_t i = 0; i < proposals->taken.count; i++) {
+        struct pod *pod = proposals->taken.items[i];
+        pod->taken = false;
+        pod->group->sets[pod->set].taken--;
+    }
+}
+
+static void take(struct proposals *proposals, struct pod *pod)
+{
+    if (!pod->recorded)
+        add_freed(proposals, pod);
+    proposals->scattered = proposals->scattered || pod->group->pods.count > 1;
+    pod->taken = true;
+    pod->group->sets[pod->set].taken++;
+    VEC_PUSH(proposals->search->sched->arena, &proposals->taken, pod);
+}
+
+static bool is_active(const struct pod *pod)
+{
+    return pod->set != SET_NONE && ST_IN(pod->status, ST_ACTIVE) && !pod->taken;
+}
+
+/* The leaf that gives a pod first: the last in order of those above their minimum. */
+static uint32_t surplus_leaf(const struct group *group)
+{
+    uint32_t best = SET_NONE;
+
+    for (uint32_t i = 1; i < group->set_count; i++) {
+        const struct set *set = &group->sets[i];
+        if (set->leaf && set_active(set) - set->taken > set->min &&
+            (best == SET_NONE || set_order(group, i, best) > 0))
+            best = i;
+    }
+    return best;
+}
+
+/* The next victim unit of a group: one pod above the minimum, else all that is left. */
+static void next_unit(struct proposals *proposals, const struct group *group)
+{
+    const struct search *search = proposals->search;
+    struct arena *arena = search->sched->arena;
+    uint32_t leaf = surplus_leaf(group);
+    struct pod *last = NULL;
+
+    proposals->pods.count = 0;
+    for (size_t i = 0; leaf != SET_NONE && i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        if (pod->set == leaf && is_active(pod) && (!last || pod_order(pod, last) > 0))
+            last = pod;
+    }
+    if (last) {
+        VEC_PUSH(arena, &proposals->pods, last);
+        return;
+    }
+    if (group->semi || runtime_protects(search->sched, group, search->group, search->action))
+        return;
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (is_active(group->pods.items[i]))
+            VEC_PUSH(arena, &proposals->pods, group->pods.items[i]);
+}
+
+/* Pods that earlier steps recorded are evicted anyway: they make no new unit. */
+static bool take_recorded(struct proposals *proposals, const struct group *group)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        if (pod->recorded && is_active(pod)) {
+            take(proposals, pod);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static bool has_active(const struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (is_active(group->pods.items[i]))
+            return true;
+    return false;
+}
+
+bool propose(struct proposals *proposals)
+{
+    struct group *group = NULL;
+
+    while ((group = order_pop(&proposals->order))) {
+        if (take_recorded(proposals, group)) {
+            if (has_active(group))
+                order_push(&proposals->order, group);
+            continue;
+        }
+        next_unit(proposals, group);
+        for (size_t i = 0; i < proposals->pods.count; i++)
+            take(proposals, proposals->pods.items[i]);
+        if (!proposals->pods.count)
+            continue;
+        if (has_active(group))
+            order_push(&proposals->order, group);
+        return true;
+    }
+    return false;
+}

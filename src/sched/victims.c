@@ -1,0 +1,129 @@
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/order.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* The active groups of a queue in the order of group_order(), so that victims are taken from the
+ * end: the last to start is the first to go.
+ *
+ * Groups that start, or whose place may have changed, are only noted. Before the order is used they
+ * are sorted among themselves and merged from the end, as far as they reach: what started last goes
+ * last, so that a cycle costs what it started and not what runs. Groups that ended stay until they
+ * come to the end.
+ *
+ * Invariant after victims_sorted(): every active group is in `sorted`, at sorted_at, under its
+ * present elasticity; the order is strict; `unsorted` is empty. */
+
+void victims_note(struct group *group, int elastic)
+{
+    if (group->in_unsorted || (group->in_sorted && elastic == group->sorted_elastic))
+        return;
+    group->in_unsorted = true;
+    group->unsorted_at = (uint32_t)group->queue->unsorted.count;
+    VEC_PUSH(NULL, &group->queue->unsorted, group);
+}
+
+void victims_forget(struct group *group)
+{
+    struct queue *queue = group->queue;
+
+    if (group->in_sorted)
+        queue->sorted.items[group->sorted_at] = NULL;
+    if (group->in_unsorted) {
+        VEC_REMOVE_SWAP(&queue->unsorted, group->unsorted_at);
+        if (group->unsorted_at < queue->unsorted.count)
+            queue->unsorted.items[group->unsorted_at]->unsorted_at = group->unsorted_at;
+    }
+    group->in_sorted = group->in_unsorted = false;
+}
+
+static int by_group_order(const void *a, const void *b)
+{
+    const struct group *l = *(struct group *const *)a;
+    const struct group *r = *(struct group *const *)b;
+
+    return group_order(l, l->sorted_elastic, r, r->sorted_elastic);
+}
+
+/* Keeps of the noted groups those that have to be put in, in order. */
+static void sort_noted(struct queue *queue)
+{
+    struct group **noted = queue->unsorted.items;
+    size_t count = 0;
+    bool in_order = true;
+
+    for (size_t i = 0; i < queue->unsorted.count; i++) {
+        struct group *group = noted[i];
+        int elastic = group->in_active != LIST_NONE ? group_elastic(group) : 0;
+
+        group->in_unsorted = false;
+        if (group->in_active == LIST_NONE || (group->in_sorted && elastic == group->sorted_elastic))
+            continue;
+        if (group->in_sorted)
+            queue->sorted.items[group->sorted_at] = NULL;
+        group->in_sorted = false;
+        group->sorted_elastic = (int8_t)elastic;
+        in_order = in_order && (!count || by_group_order(&noted[count - 1], &noted[i]) < 0);
+        noted[count++] = group;
+    }
+    queue->unsorted.count = count;
+    if (!in_order) /* groups mostly start in their order */
+        qsort(noted, count, sizeof(*noted), by_group_order);
+}
+
+static void drop_ended(struct queue *queue)
+{
+    while (queue->sorted.count) {
+        struct group *last = queue->sorted.items[queue->sorted.count - 1];
+
+        if (last && last->in_active != LIST_NONE)
+            return;
+        if (last)
+            last->in_sorted = false;
+        queue->sorted.count--;
+    }
+}
+
+static void put_at(struct queue *queue, struct group *group, size_t at)
+{
+    queue->sorted.items[at] = group;
+    if (!group)
+        return;
+    group->in_sorted = true;
+    group->sorted_at = (uint32_t)at;
+}
+
+void victims_sorted(struct queue *queue, bool afresh)
+{
+    for (size_t i = 0; afresh && i < queue->active.count; i++) {
+        struct group *group = queue->active.items[i];
+
+        if (group->in_sorted)
+            queue->sorted.items[group->sorted_at] = NULL;
+        group->in_sorted = false;
+        victims_note(group, 0);
+    }
+    sort_noted(queue);
+    drop_ended(queue);
+    size_t fresh = queue->unsorted.count;
+    size_t old = queue->sorted.count;
+    for (size_t i = 0; i < fresh; i++)
+        VEC_PUSH(NULL, &queue->sorted, NULL);
+    for (size_t at = old + fresh; fresh; at--) {
+        struct group *group = old ? queue->sorted.items[old - 1] : NULL;
+        bool hole = old && !group;
+
+        if (hole || (group && by_group_order(&group, &queue->unsorted.items[fresh - 1]) > 0)) {
+            put_at(queue, group, at - 1);
+            old--;
+        } else {
+            put_at(queue, queue->unsorted.items[--fresh], at - 1);
+        }
+    }
+    queue->unsorted.count = 0;
+}
