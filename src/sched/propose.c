@@ -33,7 +33,7 @@ static bool may_take_from(const struct search *search, const struct queue *queue
                                                     : true;
 }
 
-/* ---- what would be free ---- */
+/* ---- what room there would be ---- */
 /* What the pod holds of a resource, as its node counts it. */
 static int64_t held_of(const struct pod *pod, uint32_t res)
 {
@@ -44,33 +44,43 @@ static int64_t held_of(const struct pod *pod, uint32_t res)
     return held;
 }
 
-static int64_t *freed_on(const struct proposals *proposals, const struct node *node)
+/* The room of a node, as it is now where nothing was proposed there yet. */
+static struct room *room_at(const struct proposals *proposals, const struct node *node)
 {
-    return &proposals->freed[(size_t)node->slot * proposals->task->want_count];
+    struct room *room = &proposals->search->sched->rooms.items[node->slot];
+    const struct pod *task = proposals->task;
+
+    if (room->stamp == proposals->order.id)
+        return room;
+    room->stamp = proposals->order.id;
+    for (uint32_t w = 0; w < task->want_count; w++) {
+        uint32_t res = task->wants[w].res;
+        room->left[w] = node->idle[res] + node->releasing[res];
+    }
+    return room;
 }
 
-static void add_freed(struct proposals *proposals, const struct pod *pod)
+static void add_room(const struct proposals *proposals, const struct pod *pod)
 {
     const struct pod *task = proposals->task;
 
     if (!task || !pod->node)
         return;
-    int64_t *freed = freed_on(proposals, pod->node);
+    struct room *room = room_at(proposals, pod->node);
     for (uint32_t w = 0; w < task->want_count; w++)
-        freed[w] += held_of(pod, task->wants[w].res);
+        room->left[w] += held_of(pod, task->wants[w].res);
 }
 
 bool proposals_could_hold(const struct proposals *proposals, const struct node *node)
 {
     const struct pod *task = proposals->task;
-    const int64_t *freed = freed_on(proposals, node);
 
-    for (uint32_t w = 0; w < task->want_count; w++) {
-        uint32_t res = task->wants[w].res;
-
-        if (node->idle[res] + node->releasing[res] + freed[w] < task->wants[w].amount)
+    if (!task)
+        return true;
+    const struct room *room = room_at(proposals, node);
+    for (uint32_t w = 0; w < task->want_count; w++)
+        if (room->left[w] < task->wants[w].amount)
             return false;
-    }
     return true;
 }
 
@@ -84,12 +94,13 @@ static bool proposals_right(const struct proposals *proposals)
         const struct node *node = sched->nodes.items[n];
 
         for (uint32_t w = 0; node && w < task->want_count; w++) {
-            int64_t freed = freed_on(proposals, node)[w];
+            uint32_t res = task->wants[w].res;
+            int64_t left = room_at(proposals, node)->left[w];
 
             for (size_t i = 0; i < node->pods.count; i++)
                 if (node->pods.items[i]->taken || node->pods.items[i]->recorded)
-                    freed -= held_of(node->pods.items[i], task->wants[w].res);
-            if (freed)
+                    left -= held_of(node->pods.items[i], res);
+            if (left != node->idle[res] + node->releasing[res])
                 return false;
         }
     }
@@ -101,14 +112,16 @@ void proposals_open(struct proposals *proposals, struct search *search, const st
 {
     struct sched *sched = search->sched;
 
-    *proposals = (struct proposals){.search = search, .task = task, .tried = sched->journal.count};
-    if (task) {
-        proposals->freed =
-            ARENA_ARRAY(sched->arena, int64_t, sched->nodes.count * task->want_count + 1);
-        for (size_t i = 0; i < search->recorded.count; i++)
-            add_freed(proposals, search->recorded.items[i]);
-    }
+    *proposals = (struct proposals){
+        .search = search,
+        .task = task && task->want_count <= ROOM_WANTS ? task : NULL,
+        .tried = sched->journal.count,
+    };
     order_init(&proposals->order, sched, ORDER_VICTIMS);
+    while (proposals->task && sched->rooms.count < sched->nodes.count)
+        VEC_PUSH(NULL, &sched->rooms, (struct room){0});
+    for (size_t i = 0; i < search->recorded.count; i++)
+        add_room(proposals, search->recorded.items[i]);
     proposals->order.admit = admit;
     proposals->order.user = search;
     for (size_t q = 0; q < sched->queues.count; q++)
@@ -129,7 +142,7 @@ void proposals_close(struct proposals *proposals)
 static void take(struct proposals *proposals, struct pod *pod)
 {
     if (!pod->recorded)
-        add_freed(proposals, pod);
+        add_room(proposals, pod);
     proposals->scattered = proposals->scattered || pod->group->pods.count > 1;
     pod->taken = true;
     pod->group->sets[pod->set].taken++;

@@ -14,17 +14,16 @@ struct search;
  * free.
  *
  * A unit is one pod above a gang's minimum, or all that is left of the gang. With a `task` the room
- * that everything proposed would free is added up per node as it is proposed, so that a proposal
+ * that each node would have is added up as its pods are proposed (sched->rooms), so that a proposal
  * that cannot make room for a pod like it costs a comparison. Invariant, checked by
- * proposals_right(): freed[] of a node is what its pods that are proposed or recorded hold of the
- * task's resources. */
+ * proposals_right(): the room of a node is what is idle and releasing there, and what its pods that
+ * are proposed or recorded hold. */
 struct proposals {
     struct search *search;
     struct order order;
     struct pod_vec pods;    /* the newest unit */
     struct pod_vec taken;   /* everything proposed */
     const struct pod *task; /* NULL: nothing is added up */
-    int64_t *freed;         /* by node slot and want of the task */
     size_t tried;           /* length of the journal when it was opened */
     bool scattered;         /* some proposed group has more than one pod */
 };
@@ -33,6 +32,6 @@ void proposals_open(struct proposals *proposals, struct search *search, const st
 /* Adds the next unit. False: there are no more. */
 bool propose(struct proposals *proposals);
 void proposals_close(struct proposals *proposals);
-/* With a task. An upper bound: with everything proposed or recorded gone from the node, would the
- * task fit there? */
+/* An upper bound: with everything proposed or recorded gone from the node, could the task fit
+ * there? Without a task, yes. */
 bool proposals_could_hold(const struct proposals *proposals, const struct node *node);

@@ -189,6 +189,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->notes);
     VEC_DONE(&sched->stale);
     VEC_DONE(&sched->keeps);
+    VEC_DONE(&sched->rooms);
     topology_cache_free(sched->topology_cache);
     arena_done(&sched->config_arena);
     mem_free(sched);

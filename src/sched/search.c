@@ -308,8 +308,7 @@ static bool worth_a_look(const struct proposals *proposals)
 {
     const struct pod *pod = proposals->pods.items[0];
 
-    return !proposals->task || proposals->scattered || !pod->node ||
-           proposals_could_hold(proposals, pod->node);
+    return proposals->scattered || !pod->node || proposals_could_hold(proposals, pod->node);
 }
 
 /* Whether a victim is where it was before the search. One that had only been promised room may have
@@ -353,8 +352,7 @@ static bool try_newest(struct search *search,
 
     for (size_t i = 0; i < count; i++) {
         struct pod_vec more = victims_on(proposals, nodes[i]);
-        if ((!proposals->task || could_help(proposals, &more)) &&
-            attempt(search, tasks, &more, evicted))
+        if (could_help(proposals, &more) && attempt(search, tasks, &more, evicted))
             return true;
     }
     return false;

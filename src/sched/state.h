@@ -403,6 +403,13 @@ struct undo {
     uint32_t lent_for;
 };
 
+/* What a node would have of each want of a task; see propose.h. */
+#define ROOM_WANTS 7
+struct room {
+    int64_t left[ROOM_WANTS];
+    uint32_t stamp; /* id of the order it was worked out for */
+};
+
 struct stale_note {
     struct group *group;
     bool stale;
@@ -437,6 +444,7 @@ struct sched {
     VEC(struct undo) journal;
     VEC(struct group *) stale; /* groups known to be stale */
     VEC(struct stale_note) notes;
+    VEC(struct room) rooms;     /* by node slot */
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
