@@ -8,6 +8,7 @@
 #include "cmd/muster.h"
 #include "cmd/scheduling.h"
 #include "control/coexist.h"
+#include "control/sharing.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "kube/kube.h"
@@ -55,6 +56,8 @@ struct operator_values {
     int64_t webhook_lifetime_ms;
     bool gpu_sharing;
     const char *gpu_pod_runtime_class;
+    const char *reservation_ns;
+    const char *reservation_runtime_class;
     int log_level;
 };
 
@@ -119,6 +122,12 @@ static const struct option operator_options[] = {
     {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
      .fallback = "false",
      .help = "give out shares of GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
+    {"reservation-namespace", 0, OPTION_STR, offsetof(struct operator_values, reservation_ns),
+     .fallback = SHARING_NAMESPACE, .value = "NS",
+     .help = "namespace of the pods that hold shared GPUs; they run --launcher-image"},
+    {"reservation-runtime-class", 0, OPTION_STR,
+     offsetof(struct operator_values, reservation_runtime_class), .value = "NAME",
+     .help = "RuntimeClass of those pods (default: none)"},
     {"gpu-pod-runtime-class", 0, OPTION_STR,
      offsetof(struct operator_values, gpu_pod_runtime_class), .value = "NAME",
      .help = "RuntimeClass of pods with GPUs that name none (default: none)"},
@@ -132,6 +141,8 @@ static void stop(struct operator* op, int status)
     op->status = status;
     uv_stop(&op->loop);
 }
+
+#define RESERVATION_ACCOUNT "muster-reservation" /* deploy/rbac/sharing.yaml */
 
 /* The controllers that stay off: those nobody wants, and those of whoever else is here. */
 static const char *const *without_of(struct operator* op)
@@ -188,10 +199,20 @@ static int set_up(struct operator* op, struct err *err)
         return 0;
     }
     sched.scheduler_name = config.scheduler_name;
+    sched.devices = values->gpu_sharing ? SCHED_DEVICES_RESERVED : SCHED_DEVICES_WHOLE;
+    if (values->gpu_sharing) /* the reservation pod of a shared device is a pod too */
+        sched.quirks |= SCHED_QUIRK(TWO_POD_SLOTS);
+    const struct sharing_settings sharing = {
+        .ns = str_from(values->reservation_ns),
+        .image = str_from(values->launcher_image),
+        .service_account = STR(RESERVATION_ACCOUNT),
+        .runtime_class = str_from(values->reservation_runtime_class),
+    };
     return op->scheduler ? 0
                          : scheduler_start(&op->loop, kube_api(op->kube),
                                            &(struct scheduler_options){
                                                .config = &sched,
+                                               .sharing = values->gpu_sharing ? &sharing : NULL,
                                                .log = &op->log,
                                                .seed = op->seed,
                                            },

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "exec/reservations.h"
 #include "exec/scheduler_apply.h"
 #include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
@@ -44,6 +45,7 @@ struct scheduler {
     uv_loop_t *loop;
     uv_timer_t *timer; /* lives until the loop has closed it */
     struct applier *applier;
+    struct reservations *reservations; /* NULL: devices are not reserved */
     struct reporter *reporter;
     struct shards *shards;
     struct api *api;
@@ -56,9 +58,10 @@ struct scheduler {
     size_t watches_synced;
     int64_t report_ms; /* when queues were last told how they are */
     bool report_due;
-    int64_t shards_ms; /* when the shards want a turn */
-    int64_t wake_ms;   /* what the core asked for; 0: nothing */
-    int64_t rested_ms; /* no cycle before this: the last one was long */
+    int64_t shards_ms;   /* when the shards want a turn */
+    int64_t reserved_ms; /* when the reservations do */
+    int64_t wake_ms;     /* what the core asked for; 0: nothing */
+    int64_t rested_ms;   /* no cycle before this: the last one was long */
     struct scheduler_stats stats;
     uint32_t failures; /* writes of plans that failed in a row */
     int64_t not_before_ms;
@@ -95,6 +98,12 @@ static void arm_for_change(struct scheduler *scheduler)
                                                                    : scheduler->not_before_ms);
 }
 
+static bool is_reservation(const struct scheduler *scheduler, const struct object *object)
+{
+    return scheduler->reservations && object->kind == &kind_pod &&
+           reservations_has(scheduler->reservations, object);
+}
+
 static void on_change(void *user, const struct api_change *change)
 {
     struct watch *watch = user;
@@ -111,11 +120,14 @@ static void on_change(void *user, const struct api_change *change)
         else
             cache_put(scheduler->cache, change->object);
         reporter_observe(scheduler->reporter, what, change->object);
-        if (sched_observe(scheduler->core, what, change->object, &err) < 0)
+        if (!is_reservation(scheduler, change->object) &&
+            sched_observe(scheduler->core, what, change->object, &err) < 0)
             log_warn(scheduler->log, "scheduler.odd_object",
                      LOG_C("kind", change->object->kind->name),
                      LOG_STR("namespace", change->object->ns),
                      LOG_STR("name", change->object->name), LOG_ERR(&err));
+        if (scheduler->reservations && change->object->kind == &kind_pod)
+            reservations_observe(scheduler->reservations, what, change->object);
         break;
     case API_SYNCED:
         if (!watch->synced && ++scheduler->watches_synced == WATCHES)
@@ -224,6 +236,8 @@ static int64_t arm_for_later(struct scheduler *scheduler)
         next = reporter_due_ms(scheduler->reporter);
     if (scheduler->shards_ms < next)
         next = scheduler->shards_ms;
+    if (scheduler->reserved_ms < next)
+        next = scheduler->reserved_ms;
     if (next != INT64_MAX)
         arm(scheduler, next);
     return next;
@@ -245,7 +259,15 @@ static int64_t now_of(void *user)
     return clock_of(user);
 }
 
-int64_t scheduler_turn(struct scheduler *scheduler)
+static void on_reservations(void *user)
+{
+    struct scheduler *scheduler = user;
+
+    if (scheduler->watches_synced == WATCHES)
+        arm(scheduler, 0);
+}
+
+static int64_t cycle_turn(struct scheduler *scheduler)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     int64_t now_ms = clock_of(scheduler);
@@ -280,6 +302,34 @@ int64_t scheduler_turn(struct scheduler *scheduler)
     return arm_for_later(scheduler);
 }
 
+/* Reservations come behind the cycle: one that nobody uses may be what the cycle asks for. */
+int64_t scheduler_turn(struct scheduler *scheduler)
+{
+    int64_t next = cycle_turn(scheduler);
+
+    if (!scheduler->reservations || scheduler->watches_synced < WATCHES)
+        return next;
+    scheduler->reserved_ms = reservations_turn(scheduler->reservations, clock_of(scheduler));
+    if (scheduler->reserved_ms == INT64_MAX)
+        return next;
+    arm(scheduler, scheduler->reserved_ms);
+    return scheduler->reserved_ms < next ? scheduler->reserved_ms : next;
+}
+
+static void start_reservations(struct scheduler *scheduler, const struct scheduler_options *options)
+{
+    scheduler->reservations =
+        reservations_new(&(struct reservations_options){.api = scheduler->api,
+                                                        .cache = scheduler->cache,
+                                                        .core = scheduler->core,
+                                                        .settings = *options->sharing,
+                                                        .now = now_of,
+                                                        .again = on_reservations,
+                                                        .user = scheduler,
+                                                        .log = options->log,
+                                                        .seed = options->seed});
+}
+
 int scheduler_start(uv_loop_t *loop,
                     struct api *api,
                     const struct scheduler_options *options,
@@ -300,14 +350,19 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->now_user = options->now_user;
     scheduler->core = sched_new(&config);
     scheduler->cache = cache_new(options->seed);
-    scheduler->applier = applier_new(&(struct applier_options){.api = api,
-                                                               .cache = scheduler->cache,
-                                                               .done = on_written,
-                                                               .may_bind = may_bind,
-                                                               .keeps_starts = keeps_starts,
-                                                               .is_promised = is_promised,
-                                                               .ready = on_ready,
-                                                               .user = scheduler});
+    scheduler->reserved_ms = INT64_MAX;
+    if (options->sharing)
+        start_reservations(scheduler, options);
+    scheduler->applier =
+        applier_new(&(struct applier_options){.api = api,
+                                              .cache = scheduler->cache,
+                                              .reservations = scheduler->reservations,
+                                              .done = on_written,
+                                              .may_bind = may_bind,
+                                              .keeps_starts = keeps_starts,
+                                              .is_promised = is_promised,
+                                              .ready = on_ready,
+                                              .user = scheduler});
     scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
                                                                   .cache = scheduler->cache,
                                                                   .core = scheduler->core,
@@ -367,6 +422,7 @@ void scheduler_stop(struct scheduler *scheduler)
     for (size_t i = 0; i < WATCHES; i++)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
+    reservations_free(scheduler->reservations);
     reporter_free(scheduler->reporter);
     shards_free(scheduler->shards);
     sched_free(scheduler->core);

@@ -9,6 +9,7 @@ struct err;
 struct log;
 struct sched;
 struct sched_config;
+struct sharing_settings;
 
 /* scheduler: puts src/sched to work on a struct api.
  *
@@ -30,9 +31,12 @@ struct scheduler;
 
 struct scheduler_options {
     const struct sched_config *config; /* copied; NULL: the defaults, and pods of every scheduler */
-    const struct log *log;             /* may be NULL */
-    uint64_t seed;                     /* of hash tables */
-    int64_t (*now)(void *user);        /* the clock; NULL: the wall clock */
+    /* Shared devices are held by reservation pods (exec/reservations.h); strings must outlive the
+     * scheduler. NULL: the node's agent knows them. */
+    const struct sharing_settings *sharing;
+    const struct log *log;      /* may be NULL */
+    uint64_t seed;              /* of hash tables */
+    int64_t (*now)(void *user); /* the clock; NULL: the wall clock */
     void *now_user;
 };
 

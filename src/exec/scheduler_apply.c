@@ -17,6 +17,7 @@
 #include "control/group.h"
 #include "control/status.h"
 #include "exec/event.h"
+#include "exec/reservations.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -54,8 +55,9 @@ struct call {
     size_t pod_count;
     int64_t now_ms;
     struct str group;
-    struct api_binding *bindings; /* of a bind */
-    bool first_start;             /* of its gang */
+    struct api_binding *bindings;    /* of a bind */
+    struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
+    bool first_start;                /* of its gang */
 };
 
 /* ---- writes under way ---- */
@@ -165,6 +167,9 @@ static void on_bound(void *user, const struct api_result *result)
             annotate_group(call->applier, call->pods[0].ns, call->group, GROUP_START_ANNOTATION,
                            call->now_ms);
         call_done(call, result->code);
+        if (call->shares)
+            reservations_bound(call->applier->options.reservations, call->pods, call->pod_count,
+                               result->code);
     }
     call_free(call);
 }
@@ -192,13 +197,13 @@ static struct str bind_annotations(const struct sched_bind *bind, struct arena *
     struct json *annotations = json_new_object(arena);
     struct str devices = STR_NONE;
 
-    if (!bind->device_count && !bind->gpu_fraction_micro)
+    if (!bind->device_count && !bind->gpu_group_count)
         return STR_NONE;
     for (size_t i = 0; i < bind->device_count; i++)
         devices =
             str_printf(arena, STR_FMT "%s%u", STR_ARG(devices), i ? "," : "", bind->devices[i]);
     json_add_c(arena, annotations, GPU_ANNOTATION_TYPE,
-               bind->gpu_fraction_micro ? "Fraction" : "Regular");
+               bind->gpu_group_count ? "Fraction" : "Regular");
     if (devices.len)
         json_add_str(arena, annotations, GPU_ANNOTATION_DEVICES, devices);
     if (bind->gpu_fraction_micro)
@@ -209,6 +214,35 @@ static struct str bind_annotations(const struct sched_bind *bind, struct arena *
         json_add_str(arena, annotations, GPU_ANNOTATION_MEMORY,
                      str_printf(arena, "%lld", (long long)bind->gpu_memory_mib));
     return json_text(arena, annotations);
+}
+
+/* What has to be prepared before the bind, where shared devices are reserved. */
+static void call_share(struct call *call, const struct sched_bind *binds, size_t count)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++)
+        any = any || binds[i].gpu_group_count;
+    if (!any || !call->applier->options.reservations)
+        return;
+    call->shares = ARENA_ARRAY(&call->arena, struct reservations_pod, count);
+    for (size_t i = 0; i < count; i++) {
+        struct str *groups = ARENA_ARRAY(&call->arena, struct str, binds[i].gpu_group_count + 1);
+
+        const struct object *node =
+            cache_get(call->applier->options.cache, &kind_node, STR(""), binds[i].node);
+        bool sized = node && object_label(node, "nvidia.com/gpu.memory").len;
+
+        for (size_t j = 0; j < binds[i].gpu_group_count; j++)
+            groups[j] = str_dup(&call->arena, binds[i].gpu_groups[j]);
+        call->shares[i] =
+            (struct reservations_pod){.pod = call->pods[i],
+                                      .node = call->nodes[i],
+                                      .groups = groups,
+                                      .group_count = binds[i].gpu_group_count,
+                                      .fraction_micro = binds[i].gpu_fraction_micro,
+                                      .memory_mib = sized ? binds[i].gpu_memory_mib : 0};
+    }
 }
 
 static struct call *bind_call(struct applier *applier,
@@ -230,12 +264,27 @@ static struct call *bind_call(struct applier *applier,
                                  .node = call->nodes[i],
                                  .annotations = bind_annotations(&binds[i], &call->arena)};
     }
+    call_share(call, binds, count);
     return call;
+}
+
+static void on_prepared(void *user, int code, const struct err *err)
+{
+    struct call *call = user;
+
+    if (!code && call->applier)
+        api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+    else
+        on_bound(call, &(struct api_result){.code = code, .err = err});
 }
 
 static void send_bind(struct call *call)
 {
-    api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+    if (call->shares)
+        reservations_prepare(call->applier->options.reservations, call->shares, call->pod_count,
+                             on_prepared, call);
+    else
+        api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
 }
 
 static void apply_binds(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)

@@ -8,6 +8,7 @@
 
 struct api;
 struct cache;
+struct reservations;
 
 /* scheduler_apply: carries a plan of the scheduler out through struct api: binds, evictions,
  * nominations and what pod groups remember. */
@@ -30,7 +31,8 @@ struct applier_outcome {
 
 struct applier_options {
     struct api *api;
-    const struct cache *cache; /* pods and pod groups */
+    const struct cache *cache;         /* pods and pod groups */
+    struct reservations *reservations; /* of shared devices on a cluster; NULL: none are needed */
     void (*done)(void *user, const struct applier_outcome *outcome);
     /* Asked about a gang whose binds waited for evictions: does it still fit into its queue? */
     bool (*may_bind)(void *user, struct str ns, struct str group);

@@ -144,6 +144,8 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
         bind->gpu_group_count = count;
         bind->gpu_fraction_micro = pod->shape->spec.gpu_fraction_micro;
         bind->gpu_memory_mib = share_memory(pod, pod->node);
+        if (!bind->gpu_fraction_micro && pod->node->gpu_memory > 0)
+            bind->gpu_fraction_micro = bind->gpu_memory_mib * 1000000 / pod->node->gpu_memory;
     }
 }
 

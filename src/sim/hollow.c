@@ -1,6 +1,7 @@
 #include "sim/hollow.h"
 
 #include "api/api.h"
+#include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -9,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "control/sharing.h"
 #include "sim/hollow_body.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -24,6 +26,7 @@ struct hollow_node {
     size_t index;
     uv_timer_t *heartbeat;
     uint64_t lease_revision; /* 0: the lease has to be made */
+    uint64_t devices; /* GPUs that pods have, a bit each, as a device plugin hands them out */
     bool registered;
 };
 
@@ -42,6 +45,9 @@ struct hollow_pod {
     uv_timer_t *timer;
     bool calling;
     bool gone;
+    bool refused; /* its GPUs are not there: it fails as a kubelet fails it */
+    struct hollow_node *node;
+    uint64_t devices; /* of the node's */
     char uid[];
 };
 
@@ -284,8 +290,38 @@ static void pod_in(struct hollow_pod *pod, int64_t wait_ms)
     uv_timer_start(pod->timer, on_pod_timer, (uint64_t)wait_ms, 0);
 }
 
+/* Whole GPUs, as a device plugin hands them out: the lowest free ones; false: there are too few. */
+static bool pod_take_devices(struct hollow_pod *pod)
+{
+    struct arena arena = {0};
+    int64_t wanted = 0;
+
+    JSON_FOREACH(json_at(object_json(pod->object, &arena), "spec.containers"), container) {
+        int64_t count = 0;
+        const struct json *amount = json_get(json_at(container, "resources.limits"), GPU_RESOURCE);
+
+        if (str_to_i64(json_str(amount), &count) || json_i64(amount, &count))
+            wanted += count;
+    }
+    arena_done(&arena);
+    for (int64_t i = 0; wanted > 0 && i < pod->hollow->options.gpus && i < 64; i++)
+        if (!(pod->node->devices >> i & 1)) {
+            pod->node->devices |= UINT64_C(1) << i;
+            pod->devices |= UINT64_C(1) << i;
+            wanted--;
+        }
+    return wanted <= 0;
+}
+
+static void pod_give_devices(struct hollow_pod *pod)
+{
+    pod->node->devices &= ~pod->devices;
+    pod->devices = 0;
+}
+
 static void pod_free(struct hollow_pod *pod)
 {
+    pod_give_devices(pod);
     (void)map_remove(&pod->hollow->pods, str_from(pod->uid));
     uv_close((uv_handle_t *)pod->timer, on_timer_closed);
     object_unref(pod->object);
@@ -298,6 +334,39 @@ static int64_t run_default(const struct hollow_pod *pod)
     bool job = owner && str_is(owner->kind, "Job") && str_is(owner->api_version, "batch/v1");
 
     return job ? pod->hollow->options.run_jobs_ms : pod->hollow->options.run_ms;
+}
+
+static void on_told(void *user, const struct api_result *result)
+{
+    struct hollow *hollow = user;
+
+    if (result->code)
+        log_warn(hollow->options.log, "hollow.device", LOG_ERR(result->err));
+    hollow->calls--;
+    hollow_unref(hollow);
+}
+
+/* A pod that holds a device for others says which: what `muster reserve-gpu` does in a real one. */
+static void pod_tell_device(struct hollow_pod *pod)
+{
+    struct arena arena = {0};
+    struct json *patch = json_new_object(&arena);
+
+    if (str_is(object_label(pod->object, "app"), SHARING_APP) && pod->devices) {
+        json_add_str(
+            &arena, json_make_path(&arena, patch, "metadata.annotations"), GPU_ANNOTATION_RESERVED,
+            str_printf(&arena, "GPU-%s-%d", pod->node->name, __builtin_ctzll(pod->devices)));
+        call(pod->hollow,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_pod,
+                                   .ns = pod->object->ns,
+                                   .name = pod->object->name,
+                                   .uid = pod->object->uid,
+                                   .patch = API_PATCH_MERGE,
+                                   .body = json_text(&arena, patch)},
+             on_told, pod->hollow);
+    }
+    arena_done(&arena);
 }
 
 static void on_pod_call(void *user, const struct api_result *result)
@@ -321,12 +390,16 @@ static void on_pod_call(void *user, const struct api_result *result)
         return;
     }
     run_ms = pod_number(pod, HOLLOW_RUN_MS, run_default(pod));
-    if (pod->state == POD_STARTING) {
+    if (pod->state == POD_STARTING && pod->refused) {
+        pod->state = POD_ENDED;
+    } else if (pod->state == POD_STARTING) {
         pod->state = POD_RUNNING;
+        pod_tell_device(pod);
         if (run_ms > 0 || str_is_set(object_annotation(pod->object, HOLLOW_RUN_MS)))
             pod_in(pod, run_ms);
     } else if (pod->state == POD_RUNNING) {
         pod->state = POD_ENDED;
+        pod_give_devices(pod);
     }
     if (pod->object->deleted_ms && pod->state != POD_STOPPING) {
         pod->state = POD_STOPPING;
@@ -373,6 +446,8 @@ static void pod_step(struct hollow_pod *pod)
     } else if (pod->state == POD_STARTING || pod->state == POD_RUNNING) {
         if (pod->state == POD_RUNNING)
             moment.code = exit_code(pod);
+        else if (pod->refused)
+            moment.code = 1;
         arena_defer(&arena, object_release, object_ref(pod->object));
         json_set(root, STR("status"), hollow_pod_status(&arena, pod->object, &moment));
         pod_call(pod, API_PATCH, STR("status"), json_text(&arena, root));
@@ -380,45 +455,51 @@ static void pod_step(struct hollow_pod *pod)
     arena_done(&arena);
 }
 
-static struct hollow_pod *pod_new(struct hollow *hollow, const struct object *object)
+static struct hollow_pod *pod_new(struct hollow *hollow,
+                                  const struct object *object,
+                                  struct hollow_node *node)
 {
     struct hollow_pod *pod = mem_alloc(sizeof(*pod) + object->uid.len + 1);
 
     memcpy(pod->uid, object->uid.p, object->uid.len);
     pod->hollow = hollow;
     pod->object = object_ref(object);
+    pod->node = node;
     pod->timer = timer_new(hollow, pod);
     map_set(&hollow->pods, str_from(pod->uid), pod);
     return pod;
 }
 
-/* Whether the pod is on a node of ours; *ret_phase is its phase. */
-static bool is_ours(struct hollow *hollow,
-                    const struct object *object,
-                    struct str *ret_phase,
-                    struct arena *arena)
+/* The node of ours that the pod is on, or NULL; *ret_phase is its phase. */
+static struct hollow_node *node_of(struct hollow *hollow,
+                                   const struct object *object,
+                                   struct str *ret_phase,
+                                   struct arena *arena)
 {
     struct json *root = object_json(object, arena);
     struct str node = json_str_at(root, "spec.nodeName");
 
     *ret_phase = json_str_at(root, "status.phase");
-    return node.len > 0 && map_get(&hollow->by_name, node);
+    return node.len > 0 ? map_get(&hollow->by_name, node) : NULL;
 }
 
 static void pod_appeared(struct hollow *hollow, const struct object *object)
 {
     struct arena arena = {0};
     struct str phase;
+    struct hollow_node *node = node_of(hollow, object, &phase, &arena);
     struct hollow_pod *pod;
 
-    if (is_ours(hollow, object, &phase, &arena)) {
+    if (node) {
         bool stuck = str_is(object_annotation(object, HOLLOW_STUCK), "true");
+        bool over = str_is(phase, "Succeeded") || str_is(phase, "Failed");
 
-        pod = pod_new(hollow, object);
+        pod = pod_new(hollow, object, node);
+        pod->refused = !over && !pod_take_devices(pod);
         if (object->deleted_ms) {
             pod->state = POD_STOPPING;
             pod_in(pod, hollow->options.stop_ms);
-        } else if (str_is(phase, "Succeeded") || str_is(phase, "Failed")) {
+        } else if (over) {
             pod->state = POD_ENDED;
         } else if (!stuck) { /* a Running one of an earlier run is started again: the same status */
             pod_in(pod, pod_number(pod, HOLLOW_START_MS, hollow->options.start_ms));

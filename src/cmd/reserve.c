@@ -1,0 +1,182 @@
+#include "agent/gpu.h"
+#include "api/api.h"
+#include "api/gpu.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cmd/connect.h"
+#include "cmd/muster.h"
+#include "control/sharing.h"
+#include "kube/kube.h"
+#include "tool/log.h"
+#include "tool/option.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* muster reserve-gpu: what a reservation pod runs (control/sharing.h): it has one whole GPU, writes
+ * which one to its own pod, and then only holds it. */
+
+#define RETRY_MS 2000
+
+struct reserve_values {
+    const char *kubeconfig;
+    const char *ns;
+    const char *pod;
+};
+
+struct reserve {
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    struct kube *kube;
+    struct log log;
+    struct str ns;
+    struct str pod;
+    struct str uuid;
+};
+
+static const struct option reserve_options[] = {
+    {"kubeconfig", 0, OPTION_STR, offsetof(struct reserve_values, kubeconfig), .value = "FILE",
+     .help = "which cluster (default: the pod's own)"},
+    {"namespace", 'n', OPTION_STR, offsetof(struct reserve_values, ns), .value = "NS",
+     .help = "of the pod (default: $POD_NAMESPACE)"},
+    {"pod", 0, OPTION_STR, offsetof(struct reserve_values, pod), .value = "NAME",
+     .help = "the pod to write to (default: $POD_NAME)"},
+    {0},
+};
+
+/* Exactly one device must be visible. The device plugin names it in the environment as a rule;
+ * where it does not, the driver is asked. */
+static int find_device(struct arena *arena, struct str *ret, struct err *err)
+{
+    struct str named = str_from(getenv("NVIDIA_VISIBLE_DEVICES"));
+    static struct gpus gpus;
+
+    if (str_starts(named, STR("GPU-")) && str_find(named, ',') == named.len) {
+        *ret = named;
+        return 0;
+    }
+    gpu_look(&gpus);
+    if (gpus.count != 1)
+        return err_set(err, -ENODEV,
+                       "%zu GPUs are visible, and it must be one (%s): is NVIDIA's device plugin "
+                       "running on this node, and its runtime the pod's RuntimeClass?",
+                       gpus.count, gpus.count ? "too many" : gpus.why);
+    *ret = str_printf(arena, "%s", gpus.items[0].uuid);
+    return 0;
+}
+
+static void tell(struct reserve *reserve);
+
+static void on_timer(uv_timer_t *timer)
+{
+    tell(timer->data);
+}
+
+static void on_told(void *user, const struct api_result *result)
+{
+    struct reserve *reserve = user;
+
+    if (!result->code) {
+        log_info(&reserve->log, "reserve.told", LOG_STR("device", reserve->uuid));
+        return;
+    }
+    log_warn(&reserve->log, "reserve.tell", LOG_ERR(result->err));
+    uv_timer_start(&reserve->timer, on_timer, RETRY_MS, 0);
+}
+
+static void tell(struct reserve *reserve)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *patch = json_new_object(&arena);
+
+    json_add_str(&arena, json_make_path(&arena, patch, "metadata.annotations"),
+                 GPU_ANNOTATION_RESERVED, reserve->uuid);
+    api_call(kube_api(reserve->kube),
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_pod,
+                                   .ns = reserve->ns,
+                                   .name = reserve->pod,
+                                   .patch = API_PATCH_MERGE,
+                                   .body = json_text(&arena, patch)},
+             on_told, reserve);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct reserve *reserve = handle->data;
+
+    (void)number;
+    uv_stop(&reserve->loop);
+}
+
+static void catch (struct reserve *reserve, uv_signal_t *handle, int number)
+{
+    uv_signal_init(&reserve->loop, handle);
+    handle->data = reserve;
+    uv_signal_start(handle, on_signal, number);
+}
+
+static int reserve_run(struct invocation *invocation)
+{
+    const struct reserve_values *values = invocation->values;
+    struct reserve reserve = {
+        .log = {.fd = STDERR_FILENO, .level = LEVEL_INFO},
+        .ns = str_from(values->ns ? values->ns : getenv("POD_NAMESPACE")),
+        .pod = str_from(values->pod ? values->pod : getenv("POD_NAME")),
+    };
+    struct err err = {0};
+    int r = reserve.ns.len && reserve.pod.len
+                ? find_device(invocation->arena, &reserve.uuid, &err)
+                : err_set(&err, -EINVAL,
+                          "which pod? Set POD_NAMESPACE and POD_NAME, or use "
+                          "--namespace and --pod");
+
+    uv_loop_init(&reserve.loop);
+    if (r == 0)
+        r = connect_kube(
+            invocation->arena, &reserve.loop,
+            &(struct connect_options){.kubeconfig = values->kubeconfig, .log = &reserve.log},
+            &reserve.kube, &err);
+    if (r < 0) {
+        (void)fprintf(stderr, "muster reserve-gpu: %s\n", err.text);
+        (void)uv_loop_close(&reserve.loop);
+        return EXIT_FAILURE;
+    }
+    uv_timer_init(&reserve.loop, &reserve.timer);
+    reserve.timer.data = &reserve;
+    catch (&reserve, &reserve.sigterm, SIGTERM);
+    catch (&reserve, &reserve.sigint, SIGINT);
+    tell(&reserve);
+    uv_run(&reserve.loop, UV_RUN_DEFAULT);
+    kube_close(reserve.kube);
+    uv_close((uv_handle_t *)&reserve.timer, NULL);
+    uv_close((uv_handle_t *)&reserve.sigterm, NULL);
+    uv_close((uv_handle_t *)&reserve.sigint, NULL);
+    uv_run(&reserve.loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&reserve.loop);
+    return EXIT_SUCCESS;
+}
+
+const struct command command_reserve = {
+    .name = SHARING_COMMAND,
+    .summary = "hold one GPU of a node for the pods that share it",
+    .about = "What the reservation pods of `muster operator --gpu-sharing` run: writes the UUID of "
+             "the one GPU it sees to its own pod, and holds it until it is ended.",
+    .example = "muster reserve-gpu --namespace kai-resource-reservation --pod gpu-reservation-a",
+    .options = reserve_options,
+    .values_size = sizeof(struct reserve_values),
+    .run = reserve_run,
+};

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct json;
+struct object;
+
+/* sharing: shared GPUs on a cluster, where a device plugin hands out whole devices only.
+ *
+ * A device that is shared is held by a reservation pod of ours, which asks for one whole device on
+ * that node and writes down which one it got. Its users ask for none; they are told the device by
+ * ConfigMaps that admission made them read (api/share.h). Everything is kept in objects, so that it
+ * is known again after a restart:
+ *
+ *     group              names a shared device on a node; a label of the reservation pod and of
+ * users reservation pod    gpu-reservation-<node>-<group>, exactly one for a group users pods on
+ * the node with the group's label that have not ended
+ *
+ * A reservation pod is there before the first user is bound, and goes after the last one. A user
+ * whose reservation pod is gone may sit on a device that is somebody else's by now, and is removed.
+ * Names are KAI Scheduler's. */
+#define SHARING_NAMESPACE  "kai-resource-reservation"
+#define SHARING_APP        "kai-resource-reservation"
+#define SHARING_COMMAND    "reserve-gpu" /* of muster: what a reservation pod runs */
+#define SHARING_TIMEOUT_MS 40000         /* for a reservation pod to tell its device */
+
+struct sharing_settings {
+    struct str ns;              /* of reservation pods */
+    struct str image;           /* this program's */
+    struct str service_account; /* that may patch them */
+    struct str runtime_class;   /* empty: none */
+};
+
+/* ---- objects ---- */
+
+struct json *sharing_reservation(struct arena *arena,
+                                 const struct sharing_settings *settings,
+                                 struct str node,
+                                 struct str group);
+bool sharing_is_reservation(const struct sharing_settings *settings, const struct object *pod);
+
+/* What one user is told. */
+struct sharing_portion {
+    int64_t fraction_micro; /* of each device */
+    int64_t memory_mib;     /* of each device; 0: not known */
+    struct str devices;     /* UUIDs with commas between */
+};
+/* The pod's ConfigMaps, owned by it; `ret[1]` is the one that is taken whole. False: the pod was
+ * not prepared at admission. */
+bool sharing_configs(struct arena *arena,
+                     const struct object *pod,
+                     const struct sharing_portion *portion,
+                     struct json *ret[static 2]);
+/* A merge patch that gives the pod the labels of these groups and takes others away; NULL: it has
+ * them. */
+struct json *sharing_labels(struct arena *arena,
+                            const struct object *pod,
+                            const struct str *groups,
+                            size_t count);
+/* The groups that the pod's labels name, in `arena`. */
+const struct str *sharing_groups(struct arena *arena, const struct object *pod, size_t *ret_count);
+
+/* ---- decisions ---- */
+
+struct sharing_facts {
+    bool there;    /* the reservation pod exists */
+    bool ending;   /* and is being deleted */
+    bool over;     /* and has ended or failed */
+    bool told;     /* and has told its device */
+    size_t users;  /* bound pods of the group */
+    size_t claims; /* pods of the group that are about to be bound */
+    bool deleting; /* we have asked for its deletion */
+    bool creating; /* we have asked for its creation */
+};
+
+enum sharing_todo {
+    SHARING_NOTHING,
+    SHARING_CREATE,  /* the reservation pod */
+    SHARING_RELEASE, /* delete the reservation pod */
+    SHARING_EVICT,   /* its users: nobody holds their device any more */
+    SHARING_FAIL,    /* its claims: the device cannot be had */
+    SHARING_READY,   /* claims can go on */
+};
+/* What to do about a group next. */
+enum sharing_todo sharing_decide(const struct sharing_facts *facts);
+/* Whether the device counts as taken though no user shows it: a reservation pod without users. */
+bool sharing_counts(const struct sharing_facts *facts);

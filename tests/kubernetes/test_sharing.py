@@ -1,0 +1,179 @@
+"""Shared GPUs on a real API server: reservation pods, what a pod with a share is told, release, and crashes.
+
+Hollow nodes hand out devices as a device plugin does and fail what does not fit, so a device given twice is seen.
+"""
+
+import json
+import os
+
+from cluster import ROOT
+from harness import check, wait_for
+from webhooks import WebhookCluster
+
+RESERVED = "kai-resource-reservation"
+ROLES = [os.path.join(ROOT, "deploy", "rbac", f) for f in ("role.yaml", "webhook.yaml", "sharing.yaml")]
+
+
+class Shared(WebhookCluster):
+    """A cluster that shares GPUs, its operator with exactly the shipped rights."""
+
+    def __init__(self, **options):
+        options.setdefault("nodes", 1)
+        options.setdefault("gpus_per_node", 2)
+        super().__init__(sharing=True, kubeconfig=self.plane.user("system:serviceaccount:muster-system:muster-operator",
+                                                                  ["system:serviceaccounts", "system:authenticated"]),
+                         **options)
+        self.operator_flags += ["--launcher-image=muster:test"]
+
+    def start(self):
+        for roles in ROLES:
+            self.kubectl("apply", "-f", roles)
+        super().start()
+
+    def stop(self):
+        super().stop()
+        for roles in reversed(ROLES[1:]):
+            self.kubectl("delete", "-f", roles, "--ignore-not-found", "--wait=false", ok=False)
+
+    def share(self, name, annotations='gpu-fraction: "0.5"', **more):
+        spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "main", "image": "i"}], **more}
+        self.apply(f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default, labels: {{kai.scheduler/queue: default-queue}}, annotations: {{{annotations}}}}}
+spec: {json.dumps(spec)}
+""")
+
+    def whole(self, name, count=1):
+        self.share(name, "", containers=[{"name": "main", "image": "i",
+                                          "resources": {"limits": {"nvidia.com/gpu": count}}}])
+
+    def pod(self, name):
+        return json.loads(self.kubectl("get", "pod", name, "-o", "json").stdout)
+
+    def running(self, *names, limit=30):
+        for name in names:
+            wait_for(lambda: self.pod(name)["status"]["phase"] == "Running", f"{name} to run", limit)
+
+    def reservations(self):
+        """Group: device, of the reservation pods there are."""
+        items = json.loads(self.kubectl("get", "pods", "-n", RESERVED, "-o", "json").stdout)["items"]
+        return {p["metadata"]["labels"]["runai-gpu-group"]:
+                p["metadata"].get("annotations", {}).get("run.ai/reserve_for_gpu_index") for p in items}
+
+    def groups(self, name):
+        labels = self.pod(name)["metadata"]["labels"]
+        return {v for k, v in labels.items() if k.split("/")[0] == "runai-gpu-group"}
+
+    def told(self, name, container=0):
+        """What the ConfigMaps of a pod say."""
+        prefix = self.pod(name)["metadata"]["annotations"]["runai/shared-gpu-configmap"]
+        data = {}
+        for suffix in ("", "-evar"):
+            cm = json.loads(self.kubectl("get", "configmap", f"{prefix}-{container}{suffix}", "-o", "json").stdout)
+            check(cm["metadata"]["ownerReferences"][0]["name"] == name, "the pod owns its ConfigMaps")
+            data.update(cm.get("data", {}))
+        return data
+
+    def allocatable(self):
+        return {n["metadata"]["name"]: n["status"]["allocatable"]["nvidia.com/gpu"] for n in self.get("nodes")}
+
+    def nothing_failed(self):
+        failed = [p["metadata"]["name"] for p in json.loads(self.kubectl("get", "pods", "-A", "-o", "json").stdout)["items"]
+                  if p["status"].get("phase") == "Failed"]
+        check(not failed, f"a node refused {failed}: a device was given twice")
+
+
+def test_two_halves_share_a_device_and_a_third_takes_another():
+    with Shared() as m:
+        before = m.allocatable()
+        m.share("a")
+        m.running("a")
+        m.share("b")
+        m.running("b")
+        m.share("c")
+        m.running("c")
+        check(m.groups("a") == m.groups("b") != m.groups("c"), "a and b are in one group, c in another")
+        reserved = m.reservations()
+        check(set(reserved) == m.groups("a") | m.groups("c"), f"a reservation for each group: {reserved}")
+        for name in "abc":
+            said, (group,) = m.told(name), m.groups(name)
+            check(said["NVIDIA_VISIBLE_DEVICES"] == reserved[group], f"{name} is told its device: {said}")
+            check(said["GPU_PORTION"] == said["RUNAI_NUM_OF_GPUS"] == "0.50", str(said))
+            check(m.pod(name)["metadata"]["annotations"]["received-resource-type"] == "Fraction", "as a fraction")
+        check(m.allocatable() == before == {"hollow-0": "2"}, "the node's allocatable is as it was")
+        m.whole("w")
+        m.kubectl("delete", "pod", "a", "--wait=false")
+        wait_for(lambda: not m.get("pods", "a"), "a to go")
+        check(set(m.reservations()) == m.groups("b") | m.groups("c"), "b still holds its device")
+        m.kubectl("delete", "pod", "b", "--wait=false")
+        m.running("w")
+        check(set(m.reservations()) == m.groups("c"), "the last user's device is released, and is a whole one again")
+        m.kubectl("delete", "pod", "c", "--wait=false")
+        wait_for(lambda: not m.reservations(), "no reservation to be left")
+        m.nothing_failed()
+
+
+def test_memory_and_several_devices():
+    with Shared(node_flags=["--gpu-memory", "16000"], gpus_per_node=4) as m:
+        m.share("quarter", 'gpu-memory: "4000"')
+        m.running("quarter")
+        said = m.told("quarter")
+        check(said["GPU_PORTION"] == "0.25" and said["MUSTER_GPU_MEMORY_MIB"] == "4000", str(said))
+        m.share("pair", 'gpu-fraction: "0.8", gpu-fraction-num-devices: "2", mps: "true"')
+        m.running("pair")
+        said = m.told("pair")
+        devices = said["NVIDIA_VISIBLE_DEVICES"].split(",")
+        reserved = m.reservations()
+        check(sorted(devices) == sorted(reserved[g] for g in m.groups("pair")), f"{devices} of {reserved}")
+        check(len(set(devices)) == 2 and said["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "80", str(said))
+        m.share("init", 'gpu-fraction: "0.2", gpu-fraction-container-name: other',
+                containers=[{"name": "main", "image": "i"}, {"name": "other", "image": "i"}])
+        m.running("init")
+        check(m.told("init", 1)["GPU_PORTION"] == "0.20", "the named container is told")
+        m.kubectl("delete", "pods", "--all", "--wait=false")
+        wait_for(lambda: not m.reservations(), "no reservation to be left")
+        m.nothing_failed()
+
+
+def test_an_operator_killed_midway_leaves_nothing_and_gives_nothing_twice():
+    with Shared(nodes=2, gpus_per_node=2) as m:
+        m.share("kept")
+        m.running("kept")
+        for i in range(6):
+            m.share(f"s{i}", 'gpu-fraction: "0.5"')
+            if i == 3:
+                wait_for(lambda: len(m.reservations()) > 1, "a reservation to be under way")
+                m.operators[0].kill()
+        m.operators.clear()
+        m.splitter.targets.clear()
+        m.start_operator()
+        wait_for(lambda: m.leader(), "another operator to lead", 30)
+        m.running("kept", *(f"s{i}" for i in range(6)), limit=60)
+        by_device = {}
+        for name in ["kept", *(f"s{i}" for i in range(6))]:
+            by_device.setdefault(m.told(name)["NVIDIA_VISIBLE_DEVICES"], []).append(name)
+        check(all(len(users) <= 2 for users in by_device.values()), f"no device has more than two halves: {by_device}")
+        used = set().union(*(m.groups(n) for n in ["kept", *(f"s{i}" for i in range(6))]))
+        wait_for(lambda: set(m.reservations()) == used, f"exactly the reservations in use to be left, {used}")
+        check(sorted(by_device) == sorted(m.reservations().values()), "and theirs are the devices")
+        m.kubectl("delete", "pods", "--all", "--wait=false")
+        wait_for(lambda: not m.reservations(), "no reservation to be left")
+        m.nothing_failed()
+
+
+def test_a_lost_reservation_removes_its_users():
+    with Shared() as m:
+        m.share("a")
+        m.running("a")
+        m.kubectl("delete", "pods", "-n", RESERVED, "--all", "--force", "--grace-period=0")
+        wait_for(lambda: not m.get("pods", "a"), "the user of the lost device to be removed", 30)
+
+
+def test_a_pod_that_slipped_past_admission_says_what_to_do():
+    with Shared() as m:
+        m.kubectl("delete", "mutatingwebhookconfiguration", "muster")
+        m.share("a")
+        wait_for(lambda: "delete it and create it again" in m.kubectl("get", "pod", "a", "-o", "yaml").stdout,
+                 "the pod to say why it waits")
