@@ -1,10 +1,10 @@
-"""The manifests of examples/{kubeflow,jobset,trainjob,tensorstack} are accepted as they are and reach the state their first line
+"""The manifests of examples/{kubeflow,jobset,trainjob,tensorstack,torchrun-controller} reach the state their first line
 names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work line by line."""
 
 import os
 import re
 
-from harness import EXAMPLES, Muster, check, needs, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
 from kubeflow import KINDS, create, job
 
 LIMIT_S = 150  # for one folder: the jobs run beside each other
@@ -125,6 +125,31 @@ def test_jobs_of_kubeflow():
         # One object in both of its versions.
         seen = m.kubectl("get", "mpijobs.v2beta1.kubeflow.org", "mpi-hello", "-o", "jsonpath={.apiVersion}").stdout
         check(seen == "kubeflow.org/v2beta1", seen)
+
+
+def test_manifests_of_torchrun_controller():
+    """Queues and jobs in the words of torchrun-controller; the queue that cannot work is told so and runs nothing."""
+    folder = "torchrun-controller"
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+    with Muster(gpus_per_node=4, path_first=os.path.dirname(torch_pythons()[-1][0])) as m:
+        files = promises(folder)
+        check(len(files) == 7, f"examples: {sorted(files)}")
+        for file in sorted(files, key=lambda name: "job" in name):
+            m.kubectl("create", "-f", example(folder, file))
+        bad = {"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "metadata": {"name": "bad-job"},
+               "spec": {"queue": "invalid", "numNodes": 1, "command": "true"}}
+        create(m, bad)
+        for file, (word, text) in files.items():
+            kind, name = re.search(r"kind: (\w+)\nmetadata:\n  name: ([\w-]+)", text).groups()
+            wait_for(lambda: word in state(m, kind.lower(), name), f"{file}: {name} to reach {word}", LIMIT_S)
+        invalid = [c for c in m.get("torchrunqueue", "invalid")["status"]["conditions"] if c["type"] == "Valid"][0]
+        check(invalid["status"] == "False" and 'must be "trainer"' in invalid["message"], str(invalid))
+        check(not m.get("pod", "bad-job-worker-0") and "trainer" in m.get("torchrunjob", "bad-job")["status"]["message"],
+              "a job of a queue that cannot work was started, or does not say why not")
+        check(m.get("configmap", "podspec-queue-settings") and m.get("configmap", "shared-settings"), "objects of the queue")
+        queue = m.get("queue", "head-queue")["spec"]
+        check(queue["parentQueue"] == "default" and queue["resources"]["gpu"]["quota"] == 4, str(queue))
 
 
 @needs("the pods that stand for other operators on one machine")
