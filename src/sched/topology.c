@@ -348,9 +348,12 @@ static struct node_set domain_set(const struct weighing *w,
         domains_at(w, domain, preferred, &parts);
     else
         VEC_PUSH(arena, &parts, domain);
-    for (size_t i = 0; i < parts.count; i++)
-        nodes_below(w, within, parts.items[i], 10000.0 * (double)(10 * (i + 1) / parts.count),
-                    &ranked);
+    for (size_t i = 0; i < parts.count; i++) {
+        /* Ten steps, rounded down as KAI does: of more than ten domains, neighbours share one. */
+        size_t step = 10 * (i + 1) / parts.count;
+
+        nodes_below(w, within, parts.items[i], 10000.0 * (double)step, &ranked);
+    }
     if (ranked.count > 1)
         qsort(ranked.items, ranked.count, sizeof(*ranked.items), by_rank);
     struct node **nodes = ARENA_ARRAY(arena, struct node *, ranked.count + 1);

@@ -71,7 +71,7 @@ struct pod {
     int64_t gpus, fraction, memory, cpu;
     int64_t deadline, started;
     int claim; /* 0: none */
-    bool apart, picky, wants_port;
+    bool apart, together, spread, picky, wants_port;
     char share[8];
     uint32_t devices[16];
     size_t device_count;
@@ -83,7 +83,8 @@ struct group {
     int64_t min, min2;
     int64_t priority;
     bool fixed, semi, two_sets;
-    int level; /* 0 none, 1 required rack, 2 preferred rack */
+    int level;     /* 0 none, 1 required rack, 2 preferred rack */
+    int set_level; /* the same for its first part alone */
     int64_t created;
 };
 
@@ -142,6 +143,13 @@ static void put_queue(struct world *world, int q)
         sched_put_queue(world->sched[i], &queue);
 }
 
+static struct sched_topology_want level_of(int level)
+{
+    return (struct sched_topology_want){.topology = level ? STR("t") : STR_NONE,
+                                        .required = level == 1 ? STR("rack") : STR_NONE,
+                                        .preferred = level == 2 ? STR("rack") : STR_NONE};
+}
+
 static void put_group(struct world *world, int g)
 {
     const struct group *group = &world->groups[g];
@@ -160,11 +168,8 @@ static void put_group(struct world *world, int g)
                                .subgroups = sets,
                                .subgroup_count = group->two_sets ? 2 : 0};
 
-    if (group->level)
-        spec.topology =
-            (struct sched_topology_want){.topology = STR("t"),
-                                         .required = group->level == 1 ? STR("rack") : STR_NONE,
-                                         .preferred = group->level == 2 ? STR("rack") : STR_NONE};
+    spec.topology = level_of(group->level);
+    sets[0].topology = level_of(group->set_level);
     for (int i = 0; i < 2; i++)
         sched_put_group(world->sched[i], &spec);
 }
@@ -180,6 +185,8 @@ static void put_pod(struct world *world, int p)
     struct sched_pod_term apart = {
         .selector = {.expressions = &same, .expression_count = 1, .set = true},
         .topology_key = STR("rack")};
+    struct sched_spread spread = {
+        .selector = apart.selector, .topology_key = STR("rack"), .max_skew = 1, .required = true};
     struct sched_label ssd = {STR("disk"), STR("ssd")};
     struct sched_port port = {.port = 8080, .protocol = STR("TCP")};
     bool held = pod->life == RUNS || pod->life == ENDING;
@@ -210,6 +217,10 @@ static void put_pod(struct world *world, int p)
         .device_count = held ? pod->device_count : 0,
         .anti_affinity = &apart,
         .anti_affinity_count = pod->apart,
+        .affinity = &apart,
+        .affinity_count = pod->together,
+        .spreads = &spread,
+        .spread_count = pod->spread,
         .node_selector = &ssd,
         .node_selector_count = pod->picky,
         .ports = &port,
@@ -248,6 +259,7 @@ static void new_group(struct world *world, int g)
                             .semi = below(5) == 0,
                             .two_sets = below(6) == 0,
                             .level = below(4) == 0 ? 1 + (int)below(2) : 0,
+                            .set_level = below(6) == 0 ? 1 + (int)below(2) : 0,
                             .created = world->now};
     like.gpus = kind < 5 ? 1 + below(4) : 0;
     like.fraction = kind == 5 ? 100000 * (1 + below(9)) : 0;
@@ -256,6 +268,8 @@ static void new_group(struct world *world, int g)
     if (like.claim)
         group->queue = 1 + like.claim;
     like.apart = below(12) == 0;
+    like.together = !like.apart && below(12) == 0;
+    like.spread = below(12) == 0;
     like.picky = below(8) == 0;
     like.wants_port = below(16) == 0;
     like.deadline = below(3) == 0 ? 10000 + 1000 * below(60) : 0;
@@ -454,6 +468,16 @@ static bool check_nodes(const struct world *world)
     return true;
 }
 
+/* Whether another pod of its group runs in the pod's rack. */
+static bool has_company(const struct world *world, const struct pod *pod)
+{
+    for (int p = 0; p < PODS_MAX; p++)
+        if (&world->pods[p] != pod && world->pods[p].life == RUNS &&
+            world->pods[p].group == pod->group && world->pods[p].node / 3 == pod->node / 3)
+            return true;
+    return false;
+}
+
 /* Plays the plan: what was bound runs, what was evicted ends. Some writes fail. */
 static bool play(struct world *world, const struct sched_plan *plan)
 {
@@ -484,8 +508,12 @@ static bool play(struct world *world, const struct sched_plan *plan)
             return fail("a pod is on a tainted node", pod->node);
     }
     for (size_t i = 0; i < plan->bind_count; i++) {
-        int g = world->pods[number_in(plan->binds[i].pod.name, 3)].group;
+        const struct pod *pod = &world->pods[number_in(plan->binds[i].pod.name, 3)];
+        int g = pod->group;
         const struct group *group = &world->groups[g];
+
+        if (pod->apart && has_company(world, pod))
+            return fail("pods that keep away from each other are in one rack", g);
 
         if (held_in(world, g, 0) < group->min || (group->two_sets && held_in(world, g, 1) < 1))
             return fail("a gang is bound below its minimum", g);
@@ -494,11 +522,30 @@ static bool play(struct world *world, const struct sched_plan *plan)
         return false;
     for (size_t i = 0; i < plan->evict_count; i++) {
         int p = number_in(plan->evicts[i].pod.name, 3);
+
+        if (below(20) == 0) {
+            for (int s = 0; s < 2; s++)
+                sched_evict_failed(world->sched[s], STR("ns"), plan->evicts[i].pod.name);
+            continue;
+        }
         world->pods[p].life = ENDING;
         put_pod(world, p);
     }
-    for (size_t i = 0; i < plan->bind_count; i++)
-        put_pod(world, number_in(plan->binds[i].pod.name, 3));
+    /* The binds of a batch happen all or not at all. */
+    bool failed = false;
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        int p = number_in(plan->binds[i].pod.name, 3);
+
+        if (!i || plan->binds[i].batch != plan->binds[i - 1].batch)
+            failed = below(20) == 0;
+        if (failed) {
+            world->pods[p].life = WAITING;
+            for (int s = 0; s < 2; s++)
+                sched_bind_failed(world->sched[s], STR("ns"), plan->binds[i].pod.name);
+            continue;
+        }
+        put_pod(world, p);
+    }
     return true;
 }
 
