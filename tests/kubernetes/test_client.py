@@ -193,7 +193,7 @@ def test_in_a_pod_a_token_that_was_replaced_is_read_again():
         c.write("mounted/namespace", "default")
         m.operators[0].stop()
         m.operators = []
-        operator = Operator("pod", m.folder, "unused")
+        operator = Operator("pod", m.folder, "unused", ["--leader-elect=false"])
         at = operator.argv.index("--kubeconfig")
         operator.argv = ["unshare", "--mount", "sh", "-c",
                          'mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io && '
