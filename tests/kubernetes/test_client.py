@@ -10,7 +10,9 @@ import threading
 from cluster import Cluster, Operator
 from controlplane import ControlPlane
 from harness import Skip, binary, check, free_port, run, wait_for
+from proxy import Proxy
 from test_operator import QUEUE, job
+from test_snapshot import gang
 
 
 def connections(pid, port):
@@ -60,6 +62,25 @@ def test_watches_list_where_the_server_does_not():
         if operator.metric("muster_watch_streamed_total") > 0:
             raise Skip("this server begins watches with what there is by default")
         check(operator.metric("muster_watch_listed_total") > 15, "lists")
+
+
+def test_binds_go_before_events_when_requests_are_few():
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=4, gpus_per_node=8, kubeconfig=proxy.kubeconfig, operator_flags=[
+            "--leader-elect=false", "--kube-api-qps=10"]) as m:
+        wait_for(lambda: m.get("queues"), "the default queues")
+        sent = []
+
+        def record(method, path):
+            if method == "POST" and path.split("?")[0].endswith(("/binding", "/events")):
+                sent.append(path.split("?")[0].rsplit("/", 1)[1])
+            return False
+        proxy.faults(percent=100, only=record)
+        items = [o for i in range(30) for o in gang(f"gang-{i}", 1, gpus=1)]
+        m.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        wait_for(lambda: sent.count("binding") == 30 and sent.count("events") >= 10, "30 binds, and events about them", 90)
+        last = len(sent) - 1 - sent[::-1].index("binding")
+        check(sent[:last].count("events") <= sent.count("events") / 2,
+              f"events waited for binds: {''.join(word[0] for word in sent)}")
 
 
 # ---- kubeconfigs ----

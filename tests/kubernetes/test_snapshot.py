@@ -9,7 +9,7 @@ from harness import binary, check, run, wait_for
 SIZES = (3, 2, 4, 1, 2)  # pods of the gangs, 4 GPUs each, on 3 nodes of 8: not all of them fit
 
 
-def gang(name, pods):
+def gang(name, pods, gpus=4):
     yield {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
            "metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": pods, "queue": "default-queue"}}
     for i in range(pods):
@@ -19,7 +19,7 @@ def gang(name, pods):
                             "annotations": {"pod-group-name": name}},
                "spec": {"schedulerName": "kai-scheduler",
                         "containers": [{"name": "c", "image": "i", "env": [{"name": "TOKEN", "value": "hunter2"}],
-                                        "resources": {"limits": {"nvidia.com/gpu": "4", "cpu": "1"}}}]}}
+                                        "resources": {"limits": {"nvidia.com/gpu": str(gpus), "cpu": "1"}}}]}}
 
 
 def snapshot(operator):
