@@ -247,6 +247,6 @@ def test_a_controller_that_is_off_has_no_pod():
 def test_a_pod_that_stands_for_a_controller_comes_back():
     with Muster() as m:
         before = wait_for(lambda: m.get("pod", "training-operator", ns="kubeflow"), "the pod")["metadata"]["uid"]
-        m.kubectl("delete", "pod", "training-operator", "-n", "kubeflow", "--wait=false")
+        m.kubectl("delete", "pod", "training-operator", "-n", "kubeflow", "--timeout=30s")
         wait_for(lambda: (m.get("pod", "training-operator", ns="kubeflow") or {"metadata": {"uid": before}})
                  ["metadata"]["uid"] != before, "it to come back")
