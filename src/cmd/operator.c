@@ -144,6 +144,13 @@ static void stop(struct operator* op, int status)
 
 #define RESERVATION_ACCOUNT "muster-reservation" /* deploy/rbac/sharing.yaml */
 
+static void on_renamed(void *user, const struct scheduler_names *names)
+{
+    const struct operator* op = user;
+
+    runner_rename(op->runner, names->scheduler_name, names->queue_label);
+}
+
 /* The controllers that stay off: those nobody wants, and those of whoever else is here. */
 static const char *const *without_of(struct operator* op)
 {
@@ -193,6 +200,11 @@ static int set_up(struct operator* op, struct err *err)
     if (r < 0)
         return r;
     runner_stop(before);
+    if (op->scheduler) { /* the names of KAI's Config, where it has any */
+        const struct sched_config *names = sched_config(scheduler_core(op->scheduler));
+
+        runner_rename(op->runner, names->scheduler_name, names->queue_label);
+    }
     if (!may_schedule(op)) {
         scheduler_stop(op->scheduler);
         op->scheduler = NULL;
@@ -215,6 +227,8 @@ static int set_up(struct operator* op, struct err *err)
                                                .sharing = values->gpu_sharing ? &sharing : NULL,
                                                .log = &op->log,
                                                .seed = op->seed,
+                                               .renamed = on_renamed,
+                                               .renamed_user = op,
                                            },
                                            &op->scheduler, err);
 }

@@ -212,6 +212,13 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     return 0;
 }
 
+static void on_renamed(void *user, const struct scheduler_names *names)
+{
+    const struct up *up = user;
+
+    runner_rename(up->runner, names->scheduler_name, names->queue_label);
+}
+
 static int start_control(struct up *up, struct err *err)
 {
     struct runner_options options = {.log = &up->log, .embedded = true};
@@ -232,9 +239,11 @@ static int start_control(struct up *up, struct err *err)
     if (r == 0)
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
     if (r == 0)
-        r = scheduler_start(&up->loop, store_api(up->store),
-                            &(struct scheduler_options){.config = &sched, .log = &up->log},
-                            &up->scheduler, err);
+        r = scheduler_start(
+            &up->loop, store_api(up->store),
+            &(struct scheduler_options){
+                .config = &sched, .log = &up->log, .renamed = on_renamed, .renamed_user = up},
+            &up->scheduler, err);
     return r;
 }
 

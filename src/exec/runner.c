@@ -83,6 +83,8 @@ struct runner {
     uv_timer_t *timer; /* lives until the loop has closed it */
     struct api *api;
     struct control_config config;
+    struct control_config started_config; /* what it was to begin with */
+    struct arena names;
     struct cache *cache;
     const struct log *log;
     int64_t (*now)(void *user);
@@ -516,6 +518,19 @@ static void collect_due(struct runner *runner, int64_t now_ms)
         }
 }
 
+void runner_rename(struct runner *runner, struct str scheduler_name, struct str queue_label_key)
+{
+    struct arena old = runner->names;
+
+    runner->names = (struct arena){0};
+    runner->config = runner->started_config;
+    if (scheduler_name.len)
+        runner->config.scheduler_name = str_dup(&runner->names, scheduler_name);
+    if (queue_label_key.len)
+        runner->config.queue_label_key = str_dup(&runner->names, queue_label_key);
+    arena_done(&old);
+}
+
 static bool is_cached(const void *user, const struct kind *kind)
 {
     const struct watch *watch = watch_of(user, kind);
@@ -631,6 +646,7 @@ int runner_start(uv_loop_t *loop,
                               .without = options->without,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);
+    runner->started_config = runner->config;
     if (loop) {
         runner->timer = MEM_NEW(uv_timer_t);
         int r = uv_timer_init(loop, runner->timer);
@@ -686,6 +702,7 @@ void runner_stop(struct runner *runner)
     VEC_DONE(&runner->units);
     VEC_DONE(&runner->queue);
     cache_free(runner->cache);
+    arena_done(&runner->names);
     job_counts_done(&runner->job_counts);
     if (runner->timer)
         uv_close((uv_handle_t *)runner->timer, timer_closed);

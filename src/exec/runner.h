@@ -60,6 +60,9 @@ int runner_start(uv_loop_t *loop,
 /* One turn. Returns the moment at which the next one is due without any event: INT64_MAX for
  * never, the past for "there is more to do now". */
 int64_t runner_turn(struct runner *runner);
+/* Other names from now on, for what is made from now on; empty: those it was started with. Copied.
+ */
+void runner_rename(struct runner *runner, struct str scheduler_name, struct str queue_label_key);
 /* What the controllers know of a pod that is about to be created: its group (control/group.h). In
  * the shape store_set_admit_pod() wants; `runner` is a struct runner. */
 void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);

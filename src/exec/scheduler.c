@@ -11,8 +11,10 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "exec/kai_config.h"
 #include "exec/reservations.h"
 #include "exec/scheduler_apply.h"
+#include "exec/scheduler_config.h"
 #include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
@@ -48,6 +50,10 @@ struct scheduler {
     struct reservations *reservations; /* NULL: devices are not reserved */
     struct reporter *reporter;
     struct shards *shards;
+    struct config_watcher *config;
+    struct scheduler_options options;
+    struct sched_config base; /* as started; its names are in base_arena */
+    struct arena base_arena;
     struct api *api;
     struct sched *core;
     struct cache *cache;
@@ -259,6 +265,52 @@ static int64_t now_of(void *user)
     return clock_of(user);
 }
 
+/* Tells the core everything there is, as it is, or takes it all away: last what others name. */
+static void feed_all(struct scheduler *scheduler, enum sched_change what)
+{
+    for (size_t i = 0; i < WATCHES; i++) {
+        const struct kind *kind = watched[what == SCHED_PUT ? i : WATCHES - 1 - i];
+        const struct object *object;
+        size_t cursor = 0;
+
+        while ((object = cache_next(scheduler->cache, kind, STR(""), &cursor)))
+            (void)sched_observe(scheduler->core, what, object, NULL);
+    }
+}
+
+static struct str or_else(struct str said, struct str base)
+{
+    return said.len ? said : base;
+}
+
+static void on_config(void *user, const struct kai_config *config)
+{
+    struct scheduler *scheduler = user;
+    const struct sched_config *now = sched_config(scheduler->core);
+    const struct sched_config *base = &scheduler->base;
+    /* Where every pod is ours, no name makes fewer so. */
+    struct str name = base->scheduler_name.len
+                          ? or_else(config->scheduler_name, base->scheduler_name)
+                          : base->scheduler_name;
+    struct str queue = or_else(config->queue_label, base->queue_label);
+    struct str pool = or_else(config->pool_label, base->pool_label);
+
+    if (!str_eq(name, now->scheduler_name) || !str_eq(queue, now->queue_label) ||
+        !str_eq(pool, now->pool_label)) {
+        feed_all(scheduler, SCHED_DROP);
+        sched_set_names(scheduler->core, name, queue, pool);
+        feed_all(scheduler, SCHED_PUT);
+    }
+    shards_set_prometheus(scheduler->shards, config->prometheus);
+    if (scheduler->options.renamed)
+        scheduler->options.renamed(
+            scheduler->options.renamed_user,
+            &(struct scheduler_names){config->scheduler_name, config->queue_label});
+    log_info(scheduler->log, "scheduler.config", LOG_STR("queue_label", queue),
+             LOG_STR("pool_label", pool), LOG_STR("ignored", config->ignored));
+    arm_for_change(scheduler);
+}
+
 static void on_reservations(void *user)
 {
     struct scheduler *scheduler = user;
@@ -276,6 +328,7 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     if (scheduler->watches_synced < WATCHES || applier_is_waiting(scheduler->applier))
         return INT64_MAX;
     scheduler->shards_ms = shards_turn(scheduler->shards, now_ms);
+    config_watcher_turn(scheduler->config);
     bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||
                (scheduler->report_due && now_ms >= scheduler->report_ms + SCHEDULER_QUEUES_MS) ||
                now_ms >= reporter_due_ms(scheduler->reporter);
@@ -348,6 +401,11 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->log = options->log;
     scheduler->now = options->now;
     scheduler->now_user = options->now_user;
+    scheduler->options = *options;
+    scheduler->base = config;
+    scheduler->base.scheduler_name = str_dup(&scheduler->base_arena, config.scheduler_name);
+    scheduler->base.queue_label = str_dup(&scheduler->base_arena, config.queue_label);
+    scheduler->base.pool_label = str_dup(&scheduler->base_arena, config.pool_label);
     scheduler->core = sched_new(&config);
     scheduler->cache = cache_new(options->seed);
     scheduler->reserved_ms = INT64_MAX;
@@ -390,6 +448,8 @@ int scheduler_start(uv_loop_t *loop,
                                                             .now = now_of,
                                                             .changed = on_shards,
                                                             .user = scheduler});
+    scheduler->config = config_watcher_new(&(struct config_options){
+        .api = api, .now = now_of, .changed = on_config, .user = scheduler});
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
         scheduler->watches[i].watch =
@@ -424,7 +484,9 @@ void scheduler_stop(struct scheduler *scheduler)
     applier_free(scheduler->applier);
     reservations_free(scheduler->reservations);
     reporter_free(scheduler->reporter);
+    config_watcher_free(scheduler->config);
     shards_free(scheduler->shards);
+    arena_done(&scheduler->base_arena);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);
     if (scheduler->timer)

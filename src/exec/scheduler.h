@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stdint.h>
 #include <uv.h>
 
@@ -29,6 +31,12 @@ struct sharing_settings;
 
 struct scheduler;
 
+/* What KAI's Config may rename while the scheduler runs. */
+struct scheduler_names {
+    struct str scheduler_name;
+    struct str queue_label;
+};
+
 struct scheduler_options {
     const struct sched_config *config; /* copied; NULL: the defaults, and pods of every scheduler */
     /* Shared devices are held by reservation pods (exec/reservations.h); strings must outlive the
@@ -38,6 +46,10 @@ struct scheduler_options {
     uint64_t seed;              /* of hash tables */
     int64_t (*now)(void *user); /* the clock; NULL: the wall clock */
     void *now_user;
+    /* The Config `kai-config` changed these for everybody; empty fields: as the program was
+     * started. May be NULL. */
+    void (*renamed)(void *user, const struct scheduler_names *names);
+    void *renamed_user;
 };
 
 /* `loop` NULL: no timers; the caller turns the scheduler by hand (the simulator does). */

@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -42,8 +43,9 @@ struct shards {
     struct shards_options options;
     struct sched_policy base;
     struct api_watch *watch;
-    struct map objects; /* shards by name: struct object */
-    struct map pools;   /* by name: struct pool */
+    struct map objects;    /* shards by name: struct object */
+    struct map pools;      /* by name: struct pool */
+    struct buf prometheus; /* of shards that name none */
     int64_t born_ms;
 };
 
@@ -174,6 +176,8 @@ static void pool_run(struct shards *shards, struct pool *pool)
                                                            .core = options->core,
                                                            .pool = name,
                                                            .log = options->log});
+    if (shard.usage.wants_prometheus && !shard.usage.prometheus.len)
+        shard.usage.prometheus = buf_str(&shards->prometheus);
     ledger_use(pool->ledger, &shard.usage, options->now(options->user));
     log_info(options->log, "scheduler.shard", LOG_STR("name", pool->shard->name),
              LOG_STR("pool", name), LOG_STR("ignored", shard.ignored));
@@ -247,6 +251,17 @@ static bool is_watching(struct shards *shards)
     return shards->watch != NULL;
 }
 
+void shards_set_prometheus(struct shards *shards, struct str url)
+{
+    if (str_eq(buf_str(&shards->prometheus), url))
+        return;
+    buf_clear(&shards->prometheus);
+    buf_add(&shards->prometheus, url);
+    MAP_FOREACH(&shards->pools, entry)
+        ((struct pool *)entry->value)->generation = 0;
+    configure(shards);
+}
+
 int64_t shards_turn(struct shards *shards, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
@@ -282,6 +297,7 @@ void shards_free(struct shards *shards)
         object_unref(entry->value);
     MAP_FOREACH(&shards->pools, entry)
         pool_free(entry->value);
+    buf_done(&shards->prometheus);
     map_done(&shards->objects);
     map_done(&shards->pools);
     mem_free(shards);

@@ -33,5 +33,7 @@ struct shards_options {
 struct shards *shards_new(const struct shards_options *options);
 /* NULL is fine. */
 void shards_free(struct shards *shards);
+/* Of shards that ask for Prometheus and name none; empty: such keep our own books. */
+void shards_set_prometheus(struct shards *shards, struct str url);
 /* What is due: returns when next, INT64_MAX for never. */
 int64_t shards_turn(struct shards *shards, int64_t now_ms);

@@ -192,7 +192,8 @@ static void read_usage(struct reading *reading, const struct json *from)
         .on = from != NULL, .window_ms = SHARD_USAGE_WINDOW_MS, .every_ms = SHARD_USAGE_EVERY_MS};
     if (!from)
         return;
-    if (str_is(type, "prometheus"))
+    usage->wants_prometheus = str_is(type, "prometheus");
+    if (usage->wants_prometheus)
         usage->prometheus = json_str_at(from, "connectionString");
     else if (type.len && !str_is(type, "muster"))
         ignore(reading,

@@ -15,6 +15,7 @@ struct json;
 struct shard_usage {
     bool on;               /* the shard has a usageDBConfig */
     struct str prometheus; /* connection string; empty: our own books */
+    bool wants_prometheus; /* its clientType says so, with or without a connection string */
     int64_t half_life_ms;  /* 0: what is within the window counts alike */
     int64_t window_ms;     /* 168h */
     int64_t every_ms;      /* fetchInterval, 1m */

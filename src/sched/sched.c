@@ -80,6 +80,20 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
     sched->changed = true;
 }
 
+void sched_set_names(struct sched *sched,
+                     struct str scheduler_name,
+                     struct str queue_label,
+                     struct str pool_label)
+{
+    struct arena old = sched->config_arena;
+
+    sched->config_arena = (struct arena){0};
+    sched->config.scheduler_name = str_dup(&sched->config_arena, scheduler_name);
+    sched->config.queue_label = str_dup(&sched->config_arena, queue_label);
+    sched->config.pool_label = str_dup(&sched->config_arena, pool_label);
+    arena_done(&old);
+}
+
 bool sched_counts_starts(const struct sched *sched)
 {
     for (size_t i = 0; i < sched->pools.count; i++) {

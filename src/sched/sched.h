@@ -175,6 +175,12 @@ const struct sched_config *sched_config(const struct sched *sched);
  * the label; pools that have no policy of their own are run like it, and NULL, which is for them
  * alone, takes theirs away. */
 void sched_set_policy(struct sched *sched, struct str pool, const struct sched_policy *policy);
+/* Other names of the scheduler and of labels; the strings are copied. What was put before keeps
+ * what it was read as: drop everything first, and put it again. */
+void sched_set_names(struct sched *sched,
+                     struct str scheduler_name,
+                     struct str queue_label,
+                     struct str pool_label);
 /* Whether any pool or queue has a minimum run time, so that sched_bind.first_start matters. */
 bool sched_counts_starts(const struct sched *sched);
 /* What a queue has used over time, as shares of its pool, 0 to 1; counts until the next call or

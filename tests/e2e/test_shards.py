@@ -215,3 +215,40 @@ def test_every_pool_follows_its_own_shard():
         check(all(node_of(m, n) for n in ("one", "two", "three", "four")), "somebody was preempted")
         m.kubectl("delete", "schedulingshard", "wide", "wider")
         wait_for(lambda: node_of(m, "high"), "high to preempt once the shard is gone")
+
+
+CONFIG = """
+apiVersion: kai.scheduler/v1
+kind: Config
+metadata: {name: %s}
+spec:
+  namespace: kai-system
+  global: {replicaCount: 2, queueLabelKey: team, nodePoolLabelKey: pool}
+"""
+
+
+def test_kai_config_renames_labels_without_a_restart_and_says_what_it_ignores():
+    with Muster(nodes=2, gpus_per_node=2) as m:
+        m.apply(QUEUES)
+        m.apply(CONFIG % "kai-config")
+
+        def said(name):
+            conditions = (m.get("config.kai.scheduler", name) or {}).get("status", {}).get("conditions", [])
+            return next((c for c in conditions if c["type"] == "Applied"), {})
+        wait_for(lambda: said("kai-config").get("reason") == "PartlyIgnored", "the Config to be answered")
+        message = said("kai-config")["message"]
+        check("namespace" in message and "global.replicaCount" in message and "queueLabelKey" not in message, message)
+        m.apply(CONFIG % "other")
+        wait_for(lambda: said("other").get("reason") == "NotRead", "a Config of another name to be told so")
+        # The new labels hold: of a pod's queue, and of nodes' and queues' pools.
+        renamed = (POD % {"name": "renamed", "queue": "x", "gpus": 1}).replace("kai.scheduler/queue: x", "team: team-a")
+        m.kubectl("create", "-f", "-", input=renamed)
+        wait_for(lambda: node_of(m, "renamed"), "the pod to run")
+        check([g["spec"]["queue"] for g in m.get("podgroups")] == ["team-a"], m.get("podgroups"))
+        nodes = [n["metadata"]["name"] for n in m.get("nodes")]
+        m.kubectl("label", "nodes", *nodes, "pool=elsewhere")
+        create(m, "waits", "team-a")
+        wait_for(lambda: [c for c in m.get("pod", "waits")["status"].get("conditions", [])
+                          if c["type"] == "PodScheduled" and c["status"] == "False"], "the pod to find no node of its pool")
+        m.kubectl("delete", "config.kai.scheduler", "kai-config")
+        wait_for(lambda: node_of(m, "waits"), "the pod to run once the pools are named as before")
