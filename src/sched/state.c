@@ -480,6 +480,7 @@ void queues_linked(struct sched *sched)
         memset(queue->asked, 0, sizeof(queue->asked));
         queue->children.count = 0;
         queue->parent = NULL;
+        victims_clear(queue);
         if (queue->known)
             VEC_PUSH(NULL, &sched->queues, queue);
     }

@@ -101,24 +101,25 @@ struct share {
 };
 
 struct node {
-    struct str name;
-    uint32_t slot; /* index in sched->nodes */
-    uint32_t rank; /* place in name order; see nodes_ranked() */
-    bool known;    /* false: only named by pods so far */
-    void *block;   /* the memory behind the spec */
-    struct sched_node spec;
+    uint32_t slot;    /* index in sched->nodes */
+    uint32_t rank;    /* place in name order; see nodes_ranked() */
+    bool known;       /* false: only named by pods so far */
+    bool schedulable; /* known, ready, not cordoned */
+    bool untainted;
+    bool mig;
     struct pool *pool;
     int64_t *total;         /* allocatable, by resource */
     int64_t *idle;          /* total less what pods hold, terminating ones included */
     int64_t *releasing;     /* held by terminating pods, less what is promised to pipelined ones */
     VEC(struct pod *) pods; /* holding or promised room here */
+    uint32_t mark;          /* scratch of searches: equals sched->mark_now when marked */
+    struct str name;
+    void *block; /* the memory behind the spec */
+    struct sched_node spec;
     struct share *shares;
     uint32_t share_count; /* slots, live or not */
     int64_t gpu_memory;   /* MiB of one device as the rules count it */
     uint64_t devices_used[DEVICES_MAX / 64];
-    bool schedulable; /* known, ready, not cordoned */
-    bool untainted;
-    bool mig;
     uint32_t legacy_mig; /* pods here that use legacy MIG */
     struct node_link {
         struct node *left, *right;
@@ -129,7 +130,6 @@ struct node {
     int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
     int64_t counted_idle[RES_PODS];
     int64_t counted_total[RES_PODS];
-    uint32_t mark;     /* scratch of searches: equals sched->mark_now when marked */
     uint32_t kept_for; /* id of the group room was last kept for here; see reserve.h */
     struct keep *keep; /* during a cycle: the reservation that counts on this node */
 };
@@ -157,45 +157,46 @@ struct pod_label {
 
 /* There are many: what few pods have is behind a pointer. */
 struct pod {
-    char *text; /* heap: ns/name, which is its key, and behind it the uid */
+    /* What searches look at comes first. */
+    struct group *group; /* NULL: none named */
+    struct node *node;
+    struct shape *shape;
+    struct want *wants; /* the shape's, or its own with claims */
+    uint32_t want_count;
+    uint32_t set; /* index in group->sets, SET_NONE: no such subgroup */
+    uint32_t group_index;
+    uint32_t node_index;
+    enum status status : 8;
+    enum status observed : 8;     /* what the last event said */
+    enum status was : 8;          /* before the search under way evicted it */
+    enum sched_action action : 8; /* that evicted it in this cycle */
+    uint8_t share_count;
+    bool evicting;                   /* we decided to evict it; not confirmed yet */
+    bool ours;                       /* this scheduler places it */
+    bool victim;                     /* evicted by the search under way */
+    bool taken;                      /* proposed by it */
+    bool recorded;                   /* kept by it as a victim */
+    bool logged;                     /* in the cycle's list of touched pods */
+    bool promised;                   /* in sched->promised */
+    bool devices_planned;            /* numbers given by a plan that is not confirmed yet */
+    int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
+    char *text;                      /* heap: ns/name, which is its key, and behind it the uid */
     uint32_t ns_len;
     uint32_t name_len;
     uint32_t uid_len;
     uint32_t label_count;
     struct pod_label *labels; /* heap */
     struct name *subgroup;
-    struct name *nominated; /* node */
-    struct shape *shape;
-    struct group *group; /* NULL: none named */
-    uint32_t set;        /* index in group->sets, SET_NONE: no such subgroup */
-    uint32_t group_index;
-    uint32_t node_index;
-    uint32_t lent_for; /* id of the group whose kept room it was lent; 0: none */
-    struct node *node;
+    struct name *nominated;     /* node */
+    uint32_t lent_for;          /* id of the group whose kept room it was lent; 0: none */
     struct node *observed_node; /* where the last event said it is */
-    enum status status : 8;
-    enum status observed : 8;     /* what the last event said */
-    enum status was : 8;          /* before the search under way evicted it */
-    enum sched_action action : 8; /* that evicted it in this cycle */
-    uint8_t share_count;
-    bool evicting;        /* we decided to evict it; not confirmed yet */
-    bool ours;            /* this scheduler places it */
-    bool victim;          /* evicted by the search under way */
-    bool taken;           /* proposed by it */
-    bool recorded;        /* kept by it as a victim */
-    bool logged;          /* in the cycle's list of touched pods */
-    bool promised;        /* in sched->promised */
-    bool devices_planned; /* numbers given by a plan that is not confirmed yet */
-    uint32_t placed_in;   /* cycle that placed it */
+    uint32_t placed_in;         /* cycle that placed it */
     int64_t created_ms;
-    int64_t deadline_ms;             /* how long it may run; 0: not known */
-    int64_t started_ms;              /* when it started to; 0: not yet, or not known */
-    int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
-    int64_t ask[SCHED_RESOURCES];    /* what it asks while it waits */
-    int64_t gpus;                    /* whole devices, claims included */
-    struct want *wants;              /* the shape's, or its own with claims */
-    struct claim **claims;           /* heap */
-    uint32_t want_count;
+    int64_t deadline_ms;          /* how long it may run; 0: not known */
+    int64_t started_ms;           /* when it started to; 0: not yet, or not known */
+    int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
+    int64_t gpus;                 /* whole devices, claims included */
+    struct claim **claims;        /* heap */
     uint32_t claim_count;
     struct sharing *sharing; /* heap; NULL: its shape shares no devices */
     /* A pod that is moved is promised room on `node` while it still holds its old room: */
@@ -257,47 +258,48 @@ struct told {
 };
 
 struct group {
-    uint32_t id;    /* its own for as long as the core lives */
-    struct str key; /* ns/name */
-    struct str ns;  /* heap; name and key lie behind it */
-    struct str name;
-    bool known; /* false: only named by pods so far */
-    /* What it asks for. NULL names are empty ones. */
-    struct name *queue_name;
-    struct name *pool_name;
-    struct name *class_name;
-    int64_t created_ms;
-    int64_t own_priority; /* instead of the class's, with has_priority */
-    int64_t stale_grace_ms;
-    bool has_priority;
-    bool has_stale_grace;
-    bool held;
-    bool preemptible;
-    bool semi;
-    enum sched_preemptibility preemptibility : 8;
-    struct sched_group
-        *detail; /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
-    struct set *sets;
-    uint32_t set_count;
-    VEC(struct pod *) pods;
+    /* What searches look at comes first, in as few cache lines as it takes. */
     struct queue *queue; /* NULL: does not exist */
+    struct set *sets;
+    VEC(struct pod *) pods;
     int64_t priority;
-    int64_t counted_priority;      /* under which queue->priorities counts it */
-    int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
-    int32_t count[ST_COUNT];       /* pods in some set, by status */
-    uint32_t in_queue;             /* index in queue->groups */
-    uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
+    int64_t created_ms;
+    int64_t last_start_ms;
+    uint32_t set_count;
     uint32_t in_active;
-    uint32_t in_frail;
-    uint32_t in_strays;    /* index in sched->strays while it has no queue */
     uint32_t sorted_at;    /* index in queue->sorted */
     uint32_t unsorted_at;  /* index in queue->unsorted */
     int8_t sorted_elastic; /* under which it is there */
     bool in_sorted;
     bool in_unsorted;
+    bool preemptible;
+    bool semi;
+    bool known;     /* false: only named by pods so far */
+    uint32_t id;    /* its own for as long as the core lives */
+    struct str key; /* ns/name */
+    struct str ns;  /* heap; name and key lie behind it */
+    struct str name;
+    /* What it asks for. NULL names are empty ones. */
+    struct name *queue_name;
+    struct name *pool_name;
+    struct name *class_name;
+    int64_t own_priority; /* instead of the class's, with has_priority */
+    int64_t stale_grace_ms;
+    bool has_priority;
+    bool has_stale_grace;
+    bool held;
+    enum sched_preemptibility preemptibility : 8;
+    struct sched_group
+        *detail;              /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
+    int64_t counted_priority; /* under which queue->priorities counts it */
+    int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
+    int32_t count[ST_COUNT];       /* pods in some set, by status */
+    uint32_t in_queue;             /* index in queue->groups */
+    uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
+    uint32_t in_frail;
+    uint32_t in_strays; /* index in sched->strays while it has no queue */
     bool in_stale;
     int64_t stale_since_ms;
-    int64_t last_start_ms;
     struct told *told;       /* NULL: it never waited */
     bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
     uint32_t resumed_in;     /* when its reservation was last looked at */
@@ -572,6 +574,8 @@ uint8_t share_open(struct node *node, struct name *name);
 /* An active group of a queue, and where it stands to its minimum now. */
 void victims_note(struct group *group, int elastic);
 void victims_forget(struct group *group);
+/* All of them: they will be noted again, in their order. */
+void victims_clear(struct queue *queue);
 /* queue->sorted as it should be: last to start, first to go, from its end. `afresh`: without using
  * what is there, as a twin does. */
 void victims_sorted(struct queue *queue, bool afresh);

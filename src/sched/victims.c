@@ -42,6 +42,16 @@ void victims_forget(struct group *group)
     group->in_sorted = group->in_unsorted = false;
 }
 
+void victims_clear(struct queue *queue)
+{
+    for (size_t i = 0; i < queue->sorted.count; i++)
+        if (queue->sorted.items[i])
+            queue->sorted.items[i]->in_sorted = false;
+    for (size_t i = 0; i < queue->unsorted.count; i++)
+        queue->unsorted.items[i]->in_unsorted = false;
+    queue->sorted.count = queue->unsorted.count = 0;
+}
+
 static int by_group_order(const void *a, const void *b)
 {
     const struct group *l = *(struct group *const *)a;
