@@ -6,7 +6,7 @@
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
-# make bench      what is measured, printed
+# make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
 # make clean-root the first two of these on a bare Debian, in a folder of its own (as root)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later

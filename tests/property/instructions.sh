@@ -5,11 +5,11 @@
 set -u
 unset MALLOC_PERTURB_ # filling every allocation is counted too
 recorded='
-reclaim-large 50 10227057
-many-single 20 10754833
-unschedulable-rack 50 7635638
-fill-gangs 100 12368306
-many-queues 50 27520135
+reclaim-large 50 10161735
+many-single 20 10799185
+unschedulable-rack 50 7654466
+fill-gangs 100 12451080
+many-queues 50 27596799
 '
 command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }
