@@ -6,13 +6,14 @@ as embedded: no other scheduler is there; its webhooks check the kinds. kill() a
 the API server stays.
 """
 
+import fcntl
 import os
 import re
-import subprocess
+import socket
 
 import harness
 from controlplane import Process
-from harness import Failure, binary, wait_for
+from harness import Failure, Skip, binary, wait_for
 from webhooks import WebhookCluster
 
 # Of `muster up`: what the nodes are told, what the operator is.
@@ -23,15 +24,15 @@ NETWORKS = range(240, 250)
 
 def free_network():
     """X of a 10.X.0.0/16 that no interface of this machine has, held by a lock file while this process lives."""
-    import fcntl
-    used = subprocess.run(["ip", "-4", "addr"], text=True, stdout=subprocess.PIPE).stdout
     for number in NETWORKS:
         lock = open(f"/tmp/muster-network-{number}.lock", "w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             continue
-        if f"inet 10.{number}." not in used:
+        try:
+            socket.create_server((f"10.{number}.0.1", 0)).close()
+        except OSError:  # not an address of this machine
             free_network.held = lock
             return number
     raise Failure("10.240.0.0 to 10.249.0.0 are all in use")
@@ -69,6 +70,8 @@ class ProcessCluster(WebhookCluster):
             *self.node_flags], os.path.join(self.folder, "hollow.log"), env=self.env).start()
 
         def usable():
+            if not self.hollow.alive() and "pod network: " in self.hollow.tail():
+                raise Skip(self.hollow.tail(1).strip())
             self.hollow.check()
             nodes = self.get("nodes")
             return len(nodes) >= self.nodes and not any(n["spec"].get("taints") for n in nodes)
