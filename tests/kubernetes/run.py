@@ -39,6 +39,7 @@ QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_
          "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain", "e2e/scheduling.",
          "e2e/skeleton.submit", "e2e/skeleton.second_job", "e2e/plugin_commands.", "e2e/jobset.", "e2e/pytorchjob.")
 QUICK_S = 300  # the limit of the suite in meson.build is this and the longest test
+LIMIT_S = 900  # for one test; the real node's is the longest
 RETRY_LIMIT = 8  # more failures than this are no matter of a crowded machine
 
 
@@ -64,9 +65,15 @@ def tests(folders):
                     yield f"{'e2e/' if folder == E2E else ''}{file[5:-3]}.{name[5:]}", value
 
 
+def late(*_):
+    raise harness.Failure(f"not over after {LIMIT_S * harness.PATIENCE:.0f} s")
+
+
 def run_one(name, test):
     """'ok', 'FAILED' or 'skipped: why'; prints the line."""
     start = time.monotonic()
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(int(LIMIT_S * harness.PATIENCE))
     try:
         if getattr(test, "needs", None):
             raise harness.Skip(f"needs {test.needs}")
@@ -79,6 +86,8 @@ def run_one(name, test):
     except BaseException:
         traceback.print_exc()
         result = "FAILED"
+    finally:
+        signal.alarm(0)
     print(f"{name}: {result} ({time.monotonic() - start:.1f} s)", flush=True)
     return result
 
@@ -101,7 +110,10 @@ class Worker:
         self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", *flag], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         errors="replace", preexec_fn=die_with_parent)
-        self.answer()
+        output, mark = self.answer()
+        if mark != "ready":
+            print(output)
+            raise harness.Failure("no control plane")
 
     def answer(self):
         """(what it printed, the mark behind it)"""
@@ -110,12 +122,16 @@ class Worker:
             if line.startswith("\x1e"):
                 return "".join(lines), line[1:].strip()
             lines.append(line)
+        self.process.wait()
         return "".join(lines), "FAILED"
 
     def run(self, name):
         self.process.stdin.write(name + "\n")
         self.process.stdin.flush()
         return self.answer()
+
+    def alive(self):
+        return self.process.poll() is None
 
     def stop(self):
         self.process.stdin.close()
@@ -142,13 +158,15 @@ def run_all(names, folders, jobs, limit_s=None):
             with lock:
                 results[name] = result
                 print(output, end="", flush=True)
+            if not worker.alive():
+                worker = Worker(folders)
         worker.stop()
     threads = [threading.Thread(target=work) for _ in range(min(jobs, len(left)) or 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return results
+    return {name: results.get(name, "FAILED") for name in names}
 
 
 def main(argv):
