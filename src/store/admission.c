@@ -176,7 +176,10 @@ static void admit_address(struct write *write, struct admit *admit)
 
 /* ---- TrainJobs ---- */
 
-/* It names a runtime that is there: a misspelled one would only wait. */
+#define SUPPORT_LABEL "trainer.kubeflow.org/support" /* of a runtime: "deprecated" */
+
+/* It names a runtime that is there: a misspelled one would only wait. One that will not be there
+ * for long is told. */
 static void admit_runtime(struct write *write, struct admit *admit)
 {
     const struct json *reference = json_at(admit->object, "spec.runtimeRef");
@@ -185,8 +188,17 @@ static void admit_runtime(struct write *write, struct admit *admit)
     bool own = str_is(kind, kind_trainingruntime.name);
     const struct kind *wanted = own ? &kind_trainingruntime : &kind_clustertrainingruntime;
     struct str ns = own ? json_str_at(admit->object, "metadata.namespace") : STR("");
+    const struct object *runtime =
+        entry_latest(shelf_find(shelf_of(write->store, wanted), ns, name));
+    struct str *warnings = &write->reply->result.warnings;
 
-    if (name.len && !entry_latest(shelf_find(shelf_of(write->store, wanted), ns, name)))
+    if (runtime && str_is(object_label(runtime, SUPPORT_LABEL), "deprecated"))
+        *warnings =
+            str_printf(write->arena,
+                       STR_FMT "%sspec.runtimeRef: the %s " STR_FMT
+                               " is deprecated: it has the label " SUPPORT_LABEL ": deprecated",
+                       STR_ARG(*warnings), warnings->len ? "\n" : "", wanted->name, STR_ARG(name));
+    if (name.len && !runtime)
         admit_invalid(
             admit, STR("spec.runtimeRef"), json_get(reference, "name"),
             str_printf(write->arena, "there is no %s of that name; create it first", wanted->name)

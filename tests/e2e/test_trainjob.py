@@ -275,6 +275,10 @@ def test_what_cannot_work_is_refused():
         done = m.kubectl("patch", "trainjob", "x", "--type=merge", "-p",
                          '{"spec":{"podTemplateOverrides":[{"targetJobs":[{"name":"node"}]}]}}', ok=False)
         check("only while the TrainJob is suspended" in done.stderr, done.stderr)
+        m.apply(RUNTIME.replace("trainer.kubeflow.org/framework: torch", "trainer.kubeflow.org/support: deprecated"))
+        done = m.kubectl("create", "--dry-run=server", "-f", "-", input=JOB % {
+            "name": "old", "runtime": "staged, kind: TrainingRuntime", "spec": "suspend: true"})
+        check("TrainingRuntime staged is deprecated" in done.stderr, f"no warning: {done.stderr}")
         create(m, "z", "true", "podTemplateOverrides: [{targetJobs: [{name: nobody}]}]")
         wait_for(lambda: "nobody" in (holds(m, "z", "Pending") or {}).get("message", ""), "a word about the wrong target")
         bad = RUNTIME.replace("name: node, image", "name: main, image")
