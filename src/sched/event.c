@@ -111,7 +111,7 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     shape_node_changed(sched, node->slot);
     sched->totals_dirty = true;
     sched->nodes_version++;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void node_free(struct node *node)
@@ -171,7 +171,7 @@ void sched_put_queue(struct sched *sched, const struct sched_queue *spec)
     pack_queue(spec, &queue->spec, &queue->block);
     queue->known = true;
     sched->queues_dirty = true;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_drop_queue(struct sched *sched, struct str name)
@@ -182,7 +182,7 @@ void sched_drop_queue(struct sched *sched, struct str name)
         return;
     queue->known = false;
     sched->queues_dirty = true;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_put_priority_class(struct sched *sched, const struct sched_priority_class *spec)
@@ -197,7 +197,7 @@ void sched_put_priority_class(struct sched *sched, const struct sched_priority_c
     class->value = spec->value;
     class->global_default = spec->global_default;
     sched->queues_dirty = true; /* priorities are looked up again when groups are linked */
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_drop_priority_class(struct sched *sched, struct str name)
@@ -209,7 +209,7 @@ void sched_drop_priority_class(struct sched *sched, struct str name)
     heap_str_free(class->name);
     mem_free(class);
     sched->queues_dirty = true;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_put_topology(struct sched *sched, const struct sched_topology *spec)
@@ -224,7 +224,7 @@ void sched_put_topology(struct sched *sched, const struct sched_topology *spec)
     mem_free(topology->block);
     pack_topology(spec, &topology->spec, &topology->block);
     sched->nodes_version++;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_drop_topology(struct sched *sched, struct str name)
@@ -237,7 +237,7 @@ void sched_drop_topology(struct sched *sched, struct str name)
     heap_str_free(topology->name);
     mem_free(topology);
     sched->nodes_version++;
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void sched_put_claim(struct sched *sched, const struct sched_claim *spec)
@@ -252,7 +252,7 @@ void sched_put_claim(struct sched *sched, const struct sched_claim *spec)
         claim->node = spec->node.len ? node_get(sched, spec->node, true) : NULL;
     for (uint32_t i = 0; i < claim->users.count; i++)
         pod_reclaimed(sched, claim->users.items[i]);
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void claim_release(struct sched *sched, struct claim *claim)

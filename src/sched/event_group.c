@@ -149,7 +149,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group_sets(group, group->detail ? group->detail : spec);
     group_count(group);
     group_resolve(sched, group);
-    room_grew(sched);
+    sched->changed = true;
 }
 
 void group_free(struct sched *sched, struct group *group)

@@ -16,12 +16,6 @@
  * function with it, latest first. Share slots are reused lowest first, so going back finds every
  * slot as it was. */
 
-void room_grew(struct sched *sched)
-{
-    sched->grown = ++sched->grown_next;
-    sched->changed = true;
-}
-
 int64_t share_memory(const struct pod *pod, const struct node *node)
 {
     const struct sched_pod *spec = &pod->shape->spec;
@@ -251,7 +245,7 @@ static void take_off(struct sched *sched, struct pod *pod)
         node_change(pod, pod->left, ST_RELEASING, pod_left_shares(pod), -1);
     if (ST_IN(pod->status, ST_USED) && pod->node) {
         node_detach(sched, pod, pod->node);
-        room_grew(sched);
+        sched->changed = true;
     }
 }
 
@@ -488,7 +482,7 @@ void pod_set(struct sched *sched,
 
 struct mark journal_mark(const struct sched *sched)
 {
-    return (struct mark){sched->journal.count, sched->grown};
+    return (struct mark){sched->journal.count};
 }
 
 void journal_rollback(struct sched *sched, struct mark mark)
@@ -501,7 +495,6 @@ void journal_rollback(struct sched *sched, struct mark mark)
         place_set(sched, &undo);
     }
     sched->trying = trying;
-    sched->grown = mark.grown;
 }
 
 /* What was tried becomes part of the plan: the first place of each pod in this cycle is kept. */
@@ -515,5 +508,4 @@ void journal_commit(struct sched *sched)
         VEC_PUSH(NULL, &sched->touched, sched->journal.items[i]);
     }
     sched->journal.count = 0;
-    sched->commits++;
 }

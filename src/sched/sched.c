@@ -76,7 +76,7 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
             shape_node_changed(sched, (uint32_t)i);
     sched->queues_dirty = true;
     sched->totals_dirty = true;
-    room_grew(sched);
+    sched->changed = true;
     sched->changed = true;
 }
 
@@ -123,7 +123,7 @@ void sched_set_usage(struct sched *sched,
         found->usage[r] = usage[r];
     found->has_usage = true;
     sched->queues_dirty = true;
-    room_grew(sched);
+    sched->changed = true;
     sched->changed = true;
 }
 

@@ -436,11 +436,8 @@ struct sched {
     bool classes_dirty;
     bool ranks_valid;
     bool totals_dirty;
-    bool changed;        /* since the last cycle */
-    bool cut;            /* this cycle left groups out for their place in line */
-    uint64_t grown;      /* names the state as far as room goes: a new number whenever something
-                            may fit that did not; a rollback brings the old number back */
-    uint64_t grown_next; /* the last number given out */
+    bool changed; /* since the last cycle */
+    bool cut;     /* this cycle left groups out for their place in line */
     uint64_t nodes_version;
 
     VEC(struct undo) journal;
@@ -453,7 +450,6 @@ struct sched {
     bool trying;                /* changes are recorded */
     size_t anti_pods;           /* pods that hold room and keep others away */
     size_t soft_taints;         /* nodes with PreferNoSchedule taints */
-    uint64_t commits;           /* tries that became fact */
     uint32_t order_id;
     uint32_t mark_now;
     uint32_t cycle;
@@ -547,13 +543,11 @@ void pod_set(struct sched *sched,
              uint8_t share_count);
 struct mark {
     size_t count;
-    uint64_t grown;
 };
 struct mark journal_mark(const struct sched *sched);
 void journal_rollback(struct sched *sched, struct mark mark);
 /* What was tried becomes fact; no rollback past this point. */
 void journal_commit(struct sched *sched);
-void room_grew(struct sched *sched);
 /* Who pays for the claims of this pod, who asks for them, and how much: worked out again. */
 void claims_settled(struct sched *sched, const struct pod *pod);
 /* Devices of its claim that a pod which waits, or was evicted by the search under way, has to find
