@@ -456,6 +456,8 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     int64_t min = json_i64_or(json_get(spec, "minMember"), 1);
     struct gang *gang = gang_make(check, group->ns, group->name);
     int64_t active = 0;
+    int64_t ended =
+        0; /* perhaps unseen: the scheduler may have added a pod to a gang it saw whole */
     bool succeeded = false;
 
     MAP_FOREACH(&check->facts, entry) {
@@ -464,10 +466,11 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
         if (!str_eq(fact->group, group->name) || !str_eq(fact->object->ns, group->ns))
             continue;
         active += fact->node.len && !fact->ended && !fact->object->deleted_ms;
+        ended += fact->node.len && fact->ended;
         succeeded = succeeded || fact->succeeded;
     }
     bool partial = active > 0 && active < min && !succeeded;
-    if (check->options.whole_gangs && partial && active > gang->active)
+    if (check->options.whole_gangs && partial && active > gang->active && active + ended < min)
         fail(check, "gang %s: %lld of %lld pods were bound, not all at once", gang->text,
              (long long)active, (long long)min);
     if (!partial)

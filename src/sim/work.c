@@ -226,6 +226,37 @@ static void bring_torchrun(struct work *work)
            thing->name, some_queue(work), 1 + below(work, 4));
 }
 
+static void bring_pytorch(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_pytorchjob, "torch");
+    static const char *const restarts[] = {"Never", "OnFailure"};
+
+    create(work, &kind_pytorchjob,
+           "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\",\"metadata\":{\"name\":"
+           "\"%s\",\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"runPolicy\":{"
+           "\"backoffLimit\":2,\"cleanPodPolicy\":\"All\"},\"pytorchReplicaSpecs\":{\"Master\":{"
+           "\"replicas\":1,\"restartPolicy\":\"%s\",\"template\":{\"spec\":{\"schedulerName\":"
+           "\"kai-scheduler\",\"containers\":[{\"name\":\"pytorch\",\"image\":\"x\",\"resources\":{"
+           "\"limits\":{\"cpu\":\"1\"}}}]}}},\"Worker\":{\"replicas\":%" PRIu64
+           ",\"restartPolicy\":"
+           "\"Never\",\"template\":{\"spec\":{\"schedulerName\":\"kai-scheduler\",\"containers\":[{"
+           "\"name\":\"pytorch\",\"image\":\"x\",\"resources\":{\"limits\":{\"cpu\":\"1\","
+           "\"nvidia.com/gpu\":\"1\"}}}]}}}}}}",
+           thing->name, some_queue(work), restarts[below(work, 2)], 1 + below(work, 3));
+}
+
+/* Somebody who does not want to be disturbed much: evictions of that queue's pods are refused. */
+static void bring_budget(struct work *work)
+{
+    struct thing *thing = thing_new(work, &kind_pdb, "budget");
+
+    create(work, &kind_pdb,
+           "{\"apiVersion\":\"policy/v1\",\"kind\":\"PodDisruptionBudget\",\"metadata\":{\"name\":"
+           "\"%s\"},\"spec\":{\"maxUnavailable\":%" PRIu64 ",\"selector\":{\"matchLabels\":{"
+           "\"kai.scheduler/queue\":\"%s\"}}}}",
+           thing->name, below(work, 2), some_queue(work));
+}
+
 /* ---- what they take away ---- */
 
 static void delete_named(struct work *work, const struct kind *kind, const char *name)
@@ -283,8 +314,9 @@ void work_ready(struct work *work, size_t machine, bool ready)
 
 void work_something(struct work *work)
 {
-    static void (*const bring[])(struct work *) = {bring_pod,   bring_share,    bring_gang,
-                                                   bring_batch, bring_torchrun, bring_gang};
+    static void (*const bring[])(struct work *) = {bring_pod,     bring_share, bring_gang,
+                                                   bring_batch,   bring_gang,  bring_torchrun,
+                                                   bring_pytorch, bring_gang,  bring_budget};
     uint64_t choice = below(work, sizeof(bring) / sizeof(bring[0]) + 2);
 
     if (work->things.count >= THINGS_MAX || choice >= sizeof(bring) / sizeof(bring[0])) {
