@@ -5,7 +5,7 @@ import time
 import urllib.request
 
 from cluster import Cluster
-from harness import check, wait_for
+from harness import PATIENCE, check, wait_for
 
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -59,11 +59,12 @@ def test_second_replica_follows_an_orderly_stop_within_two_seconds():
     with Cluster(nodes=1, gpus_per_node=8, operators=2) as m:
         first = m.leader()
         wait_for(lambda: all(o.ready() for o in m.operators), "both replicas to be ready")
-        took = first.stop()
         began = time.monotonic()
+        first.stop()
         second = wait_for(lambda: m.leader(), "the other replica to lead", 10)
-        check(second is not first and time.monotonic() - began + took < 2 + 1,
-              f"followed after {time.monotonic() - began:.1f} s, the stop took {took:.1f} s")
+        took = time.monotonic() - began
+        print(f"followed {took:.1f} s after SIGTERM")
+        check(second is not first and took < 2 * PATIENCE, f"followed {took:.1f} s after SIGTERM")
         m.apply(QUEUE)
         m.apply(job("after", 8))
         wait_for(lambda: m.get("pods"), "the new leader to make pods")
@@ -76,6 +77,8 @@ def test_second_replica_follows_a_killed_one_within_ten_seconds():
         first.kill()
         began = time.monotonic()
         wait_for(lambda: m.leader(), "the other replica to lead", 15)
-        check(time.monotonic() - began < 10, f"took {time.monotonic() - began:.1f} s")
+        took = time.monotonic() - began
+        print(f"followed {took:.1f} s after SIGKILL")
+        check(took < 10, f"followed {took:.1f} s after SIGKILL")
         m.apply(job("after", 8))
         wait_for(lambda: m.get("pods"), "the new leader to make pods")
