@@ -19,8 +19,10 @@ def test_the_plain_manifests_are_accepted():
     plane = Cluster.plane
     plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
     plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "rbac", "role.yaml"))
-    with open(os.path.join(ROOT, "deploy", "deployment.yaml")) as f:
-        applied(plane, f.read())
+    plane.kubectl("create", "namespace", "kai-resource-reservation", ok=False)
+    for file in ("deployment.yaml", "webhooks.yaml", "rbac/webhook.yaml", "rbac/sharing.yaml"):
+        with open(os.path.join(ROOT, "deploy", file)) as f:
+            applied(plane, f.read())
 
 
 def render(*flags):
@@ -52,9 +54,20 @@ def test_helm_installs_and_removes_it():
         run([helm, "uninstall", "muster", "--namespace", "muster-helm"], env=env)
 
 
-def test_a_value_that_this_version_cannot_honour_is_refused():
+def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
+    plane = Cluster.plane
     done = render("--set", "global.gpuSharing=true")
-    check(done.returncode != 0 and "gpuSharing" in done.stderr, done.stderr[-500:])
+    check(done.returncode == 0, done.stderr)
+    for words in ("--gpu-sharing=true", "--webhook-listen", "name: muster-sharing", "matchConditions", "kind: Namespace"):
+        check(words in done.stdout, f"{words} is there")
+    plane.kubectl("create", "namespace", "kai-resource-reservation", ok=False)
+    applied(plane, done.stdout)
+    off = render("--set", "admission.enabled=false").stdout
+    check("WebhookConfiguration" not in off and "--webhook-listen" not in off, "webhooks can be left out")
+    done = render("--set", "admission.enabled=false", "--set", "global.gpuSharing=true")
+    check(done.returncode != 0 and "admission.enabled" in done.stderr, done.stderr[-500:])
+    old = render("--kube-version", "1.26.0").stdout
+    check("matchConditions" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
 
 
 def test_dashboard_and_alerts_name_only_metrics_that_exist():

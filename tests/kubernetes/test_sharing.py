@@ -30,11 +30,6 @@ class Shared(WebhookCluster):
             self.kubectl("apply", "-f", roles)
         super().start()
 
-    def stop(self):
-        super().stop()
-        for roles in reversed(ROLES[1:]):
-            self.kubectl("delete", "-f", roles, "--ignore-not-found", "--wait=false", ok=False)
-
     def share(self, name, annotations='gpu-fraction: "0.5"', **more):
         spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0,
                 "containers": [{"name": "main", "image": "i"}], **more}
@@ -177,3 +172,13 @@ def test_a_pod_that_slipped_past_admission_says_what_to_do():
         m.share("a")
         wait_for(lambda: "delete it and create it again" in m.kubectl("get", "pod", "a", "-o", "yaml").stdout,
                  "the pod to say why it waits")
+
+
+def test_free_shares_are_told():
+    with Shared() as m:
+        m.share("a", 'gpu-fraction: "0.3"')
+        m.running("a")
+        metrics = m.leader().fetch("/metrics")
+        wanted = ('muster_node_gpus{node="hollow-0"} 2', 'muster_node_gpus_free{node="hollow-0"} 1',
+                  'muster_node_gpu_shares_free{node="hollow-0"} 0.7')
+        check(all(w in metrics for w in wanted), "\n".join(l for l in metrics.splitlines() if "muster_node" in l))
