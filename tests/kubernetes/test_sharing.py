@@ -133,14 +133,20 @@ def test_memory_and_several_devices():
 
 
 def test_an_operator_killed_midway_leaves_nothing_and_gives_nothing_twice():
+    gated = {"schedulingGates": [{"name": "later"}]}
     with Shared(nodes=2, gpus_per_node=2) as m:
         m.share("kept")
         m.running("kept")
         for i in range(6):
-            m.share(f"s{i}", 'gpu-fraction: "0.5"')
-            if i == 3:
-                wait_for(lambda: len(m.reservations()) > 1, "a reservation to be under way")
-                m.operators[0].kill()
+            m.share(f"s{i}", 'gpu-fraction: "0.5"', **gated)
+        for i in range(6):
+            m.kubectl("patch", "pod", f"s{i}", "--type=json", "-p", '[{"op": "remove", "path": "/spec/schedulingGates"}]')
+            if len(m.reservations()) > 1:  # some are bound, some about to be
+                break
+        m.operators[0].kill()
+        for later in range(i + 1, 6):
+            m.kubectl("patch", "pod", f"s{later}", "--type=json", "-p",
+                      '[{"op": "remove", "path": "/spec/schedulingGates"}]')
         m.operators.clear()
         m.splitter.targets.clear()
         m.start_operator()
@@ -170,7 +176,7 @@ def test_a_pod_that_slipped_past_admission_says_what_to_do():
     with Shared() as m:
         m.kubectl("delete", "mutatingwebhookconfiguration", "muster")
         m.share("a")
-        wait_for(lambda: "delete it and create it again" in m.kubectl("get", "pod", "a", "-o", "yaml").stdout,
+        wait_for(lambda: "delete it and create it again" in m.kubectl("get", "pod", "a", "-o", "json").stdout,
                  "the pod to say why it waits")
 
 
