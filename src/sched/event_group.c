@@ -196,6 +196,9 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     group->has_priority = group->has_stale_grace = group->held = false;
     group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);
+    group_charge_core(group);
+    for (size_t i = 0; i < group->pods.count; i++) /* they guard nothing any more */
+        claims_settled(sched, group->pods.items[i]);
     sched->changed = true;
     group_release(sched, group);
 }

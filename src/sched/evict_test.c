@@ -255,3 +255,24 @@ TEST(who_was_promised_room_moves_for_a_gang_whichever_way_its_victims_are_found)
         cluster_close(&cluster);
     }
 }
+
+TEST(a_group_that_is_gone_guards_no_claim_while_its_pods_still_run)
+{
+    struct cluster cluster;
+    struct sched_queue_view queue;
+
+    open_cluster(&cluster, SCHED_UNLIMITED, -1);
+    cluster_node(&cluster, "a", 2);
+    cluster_put(&cluster,
+                &(struct job){
+                    .name = "first", .claim = "two", .kind = SCHED_SEMI_PREEMPTIBLE, .node = "a"});
+    cluster_put(&cluster,
+                &(struct job){
+                    .name = "second", .claim = "two", .kind = SCHED_NON_PREEMPTIBLE, .node = "a"});
+    cluster_decide(&cluster, 1000);
+    sched_drop_group(cluster.sched, STR("ns"), STR("first"));
+    cluster_decide(&cluster, 1000);
+    EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
+    EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
+    cluster_close(&cluster);
+}
