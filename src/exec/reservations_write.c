@@ -153,7 +153,6 @@ static void on_config(void *user, const struct api_result *result)
 /* One of that name is there: ours of an earlier attempt, or another pod's. */
 static void on_found(void *user, const struct api_result *result)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
     struct config_write *config = user;
     struct member_write *write = config->owner;
     struct err err = {0};
