@@ -60,7 +60,8 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     check(done.returncode == 0, done.stderr)
     for words in ("--gpu-sharing=true", "--webhook-listen", "name: muster-sharing", "matchConditions", "kind: Namespace"):
         check(words in done.stdout, f"{words} is there")
-    plane.kubectl("create", "namespace", "kai-resource-reservation", ok=False)
+    for namespace in ("muster-system", "kai-resource-reservation"):
+        plane.kubectl("create", "namespace", namespace, ok=False)
     applied(plane, done.stdout)
     off = render("--set", "admission.enabled=false").stdout
     check("WebhookConfiguration" not in off and "--webhook-listen" not in off, "webhooks can be left out")
