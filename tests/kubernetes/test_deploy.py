@@ -68,7 +68,7 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     done = render("--set", "admission.enabled=false", "--set", "global.gpuSharing=true")
     check(done.returncode != 0 and "admission.enabled" in done.stderr, done.stderr[-500:])
     old = render("--kube-version", "1.26.0").stdout
-    check("matchConditions" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
+    check("matchConditions:" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
 
 
 def test_dashboard_and_alerts_name_only_metrics_that_exist():
