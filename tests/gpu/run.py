@@ -114,7 +114,9 @@ class Cluster:
     def close(self):
         try:
             self.call("DELETE", "/api/v1/namespaces/default/pods")
-            self.wait(lambda: not self.call("GET", "/api/v1/pods")["items"], "pods to go", 30)
+            # Those that stand for parts of muster itself stay.
+            others = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fmanaged-by%21%3Dmuster"
+            self.wait(lambda: not self.call("GET", others)["items"], "pods to go", 30)
         finally:
             self.process.terminate()
             self.process.wait(20)
