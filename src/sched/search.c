@@ -489,8 +489,9 @@ static enum quick next_slot(struct search *search,
         if (!could_help(proposals, &more))
             continue;
         for (size_t i = 0; i < more.count; i++)
-            if (more.items[i]->shape->shared || more.items[i]->claim_count)
-                return QUICK_UNSURE; /* what a part of a device frees depends on the others */
+            if (more.items[i]->shape->shared || more.items[i]->claim_count ||
+                !more.items[i]->shape->local)
+                return QUICK_UNSURE; /* what it frees, or where it could go, depends on others */
         bool gained = gain_slot(search, task, &more, &unsure);
         for (size_t i = 0; gained && i < more.count; i++)
             VEC_PUSH(search->sched->arena, victims, more.items[i]);
