@@ -82,8 +82,8 @@ spec:
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata: {name: bad, namespace: default}
-spec: {runtimeRef: {name: r}, trainer: {env: [{name: PET_NNODES, value: "2"}]}}
-""", "spec.trainer.env[0].name"),
+spec: {runtimeRef: {name: r}, trainer: {numProcPerNode: 0}}
+""", "spec.trainer.numProcPerNode"),
     "TrainingRuntime": ("""
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
