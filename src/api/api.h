@@ -153,6 +153,13 @@ struct api {
     struct kinds *kinds; /* what can be asked for; grows with CRDs */
 };
 
+/* The `done` of a write that nothing waits for: what it leads to shows up in a watch. */
+static inline void api_ignore(void *user, const struct api_result *result)
+{
+    (void)user;
+    (void)result;
+}
+
 static inline void api_call(struct api *api,
                             const struct api_request *request,
                             api_done_fn *done,

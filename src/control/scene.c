@@ -217,3 +217,13 @@ struct str scene_names(struct scene *scene, const struct kind *kind)
                           STR_ARG(object->name));
     return text;
 }
+
+struct str scene_words(struct scene *scene, const struct json *list)
+{
+    struct str text = STR("");
+
+    JSON_FOREACH(list, item)
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
+                          STR_ARG(json_str(item)));
+    return text;
+}

@@ -44,3 +44,5 @@ struct json *scene_get(struct scene *scene, const struct kind *kind, const char 
 struct str scene_conditions(struct scene *scene, const struct kind *kind, const char *name);
 /* Names of the objects of a kind, in the order they appeared, with blanks between. */
 struct str scene_names(struct scene *scene, const struct kind *kind);
+/* The texts of a list, with blanks between. */
+struct str scene_words(struct scene *scene, const struct json *list);

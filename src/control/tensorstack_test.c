@@ -269,16 +269,6 @@ static const struct {
      "--rdzv_endpoint=tj-worker-0:29500 --rdzv_id=u-tj-0 --max_restarts=0 --role=worker t.py | "},
 };
 
-static struct str joined(struct scene *scene, const struct json *list)
-{
-    struct str text = STR("");
-
-    JSON_FOREACH(list, item)
-        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
-                          STR_ARG(json_str(item)));
-    return text;
-}
-
 TEST(a_replica_runs_what_the_mode_says)
 {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -292,8 +282,8 @@ TEST(a_replica_runs_what_the_mode_says)
         const struct json *container =
             json_at(scene_get(&scene, &kind_pod, "tj-worker-0"), "spec.containers.0");
         struct str got = str_printf(&scene.arena, STR_FMT " | " STR_FMT,
-                                    STR_ARG(joined(&scene, json_get(container, "command"))),
-                                    STR_ARG(joined(&scene, json_get(container, "args"))));
+                                    STR_ARG(scene_words(&scene, json_get(container, "command"))),
+                                    STR_ARG(scene_words(&scene, json_get(container, "args"))));
         EXPECT(str_is(got, commands[i].command));
     }
 }

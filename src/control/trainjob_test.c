@@ -318,16 +318,6 @@ static const struct {
     {"a name that says too much", "torchtune-llama3.2-1b-more", "'numProcPerNode':1", NULL},
 };
 
-static struct str joined(struct scene *scene, const struct json *list)
-{
-    struct str text = STR("");
-
-    JSON_FOREACH(list, item)
-        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
-                          STR_ARG(json_str(item)));
-    return text;
-}
-
 TEST(tune_run_is_completed_by_the_name_of_the_runtime)
 {
     for (size_t i = 0; i < sizeof(tune_rows) / sizeof(tune_rows[0]); i++) {
@@ -355,7 +345,7 @@ TEST(tune_run_is_completed_by_the_name_of_the_runtime)
             json_at(scene_get(&scene, &kind_jobset, "tj"),
                     "spec.replicatedJobs.0.template.spec.template.spec.containers.0.command");
         if (tune_rows[i].command)
-            EXPECT(str_is(joined(&scene, command), tune_rows[i].command));
+            EXPECT(str_is(scene_words(&scene, command), tune_rows[i].command));
         else
             EXPECT(command == NULL &&
                    str_contains(json_str_at(scene_get(&scene, &kind_trainjob, "tj"),

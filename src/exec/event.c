@@ -29,12 +29,6 @@ struct repeat {
     char text[]; /* namespace, name */
 };
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 static struct str repeat_ns(const struct repeat *repeat)
 {
     return (struct str){repeat->text, repeat->ns_len};
@@ -63,7 +57,7 @@ static void on_read(void *user, const struct api_result *result)
                                        .name = repeat_name(repeat),
                                        .patch = API_PATCH_MERGE,
                                        .body = json_text(&arena, patch)},
-                 ignore, NULL);
+                 api_ignore, NULL);
     }
     mem_free(repeat);
 }

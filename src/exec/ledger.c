@@ -38,12 +38,6 @@ struct ledger {
     int64_t next_ms;    /* 0: no books are kept */
 };
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 static bool is_ours(const struct ledger *ledger, const struct object *object)
 {
     const struct sched_config *config = sched_config(ledger->options.core);
@@ -128,7 +122,7 @@ static void write_usage(struct ledger *ledger,
                                    .patch = API_PATCH_MERGE,
                                    .uid = queue->uid,
                                    .body = json_text(&arena, body)},
-             ignore, NULL);
+             api_ignore, NULL);
 }
 
 static void keep_books(struct ledger *ledger, int64_t now_ms)

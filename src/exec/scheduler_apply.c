@@ -327,12 +327,6 @@ bool applier_is_waiting(const struct applier *applier)
 
 /* ---- evictions and nominations ---- */
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 static void patch_status(struct applier *applier,
                          const struct kind *kind,
                          struct str ns,
@@ -351,7 +345,7 @@ static void patch_status(struct applier *applier,
                                    .subresource = STR("status"),
                                    .patch = API_PATCH_MERGE,
                                    .body = json_text(arena, body)},
-             ignore, NULL);
+             api_ignore, NULL);
 }
 
 /* Why, with the name people know where the core names the pod group: "TorchrunJob default/urgent"
@@ -539,7 +533,7 @@ static void annotate_group(struct applier *applier,
                                    .name = group,
                                    .patch = API_PATCH_MERGE,
                                    .body = json_text(&arena, body)},
-             ignore, NULL);
+             api_ignore, NULL);
 }
 
 static void apply_notes(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)

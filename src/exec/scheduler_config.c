@@ -5,10 +5,9 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/status.h"
+#include "exec/applied.h"
 #include "exec/kai_config.h"
 
 #include <stdbool.h>
@@ -20,39 +19,17 @@ struct config_watcher {
     uint64_t read; /* hash of the uid and generation that were read last; 0: none */
 };
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 static void tell(struct config_watcher *watcher, const struct object *object, struct str ignored)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *before = json_get(object_json(object, &arena), "status");
-    struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
-    struct condition condition = {"Applied", "True", "Applied", STR("everything took effect")};
+    struct applied applied = {0};
 
     if (!str_is(object->name, KAI_CONFIG_NAME))
-        condition = (struct condition){"Applied", "False", "NotRead",
-                                       STR("only the Config named " KAI_CONFIG_NAME " is read")};
+        applied =
+            (struct applied){"NotRead", STR("only the Config named " KAI_CONFIG_NAME " is read")};
     else if (ignored.len)
-        condition = (struct condition){"Applied", "False", "PartlyIgnored", ignored};
-    condition_set(&arena, after, &condition, watcher->options.now(watcher->options.user));
-    struct json *patch = merge_diff(&arena, before, after);
-    if (!patch)
-        return;
-    struct json *body = json_new_object(&arena);
-    json_set(body, STR("status"), patch);
-    api_call(watcher->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = object->kind,
-                                   .name = object->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = object->uid,
-                                   .body = json_text(&arena, body)},
-             ignore, NULL);
+        applied = (struct applied){"PartlyIgnored", ignored};
+    applied_tell(watcher->options.api, object, &applied,
+                 watcher->options.now(watcher->options.user));
 }
 
 static void on_change(void *user, const struct api_change *change)

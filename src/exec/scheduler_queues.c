@@ -19,12 +19,6 @@
 
 #define DEPTH_MAX 64 /* levels of queues that a waiting group is counted on */
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 /* An amount in the unit of the API's field: devices, cores, bytes. */
 static struct str amount(struct arena *arena, enum sched_resource resource, double value)
 {
@@ -92,7 +86,7 @@ static void report(struct api *api, const struct sched *core, const struct entry
                                    .patch = API_PATCH_MERGE,
                                    .uid = queue->uid,
                                    .body = json_text(&arena, body)},
-             ignore, NULL);
+             api_ignore, NULL);
 }
 
 /* The queue that a group waits in, and what is above it. */

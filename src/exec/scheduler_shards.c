@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/cache.h"
-#include "control/status.h"
+#include "exec/applied.h"
 #include "exec/ledger.h"
 #include "exec/shard.h"
 #include "sched/sched.h"
@@ -51,42 +51,20 @@ struct shards {
 
 /* ---- what a shard is told ---- */
 
-static void ignore(void *user, const struct api_result *result)
-{
-    (void)user;
-    (void)result;
-}
-
 static void tell(struct shards *shards, const struct object *object, const struct pool *pool)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *before = json_get(object_json(object, &arena), "status");
-    struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
-    struct condition condition = {"Applied", "True", "Applied", STR("everything took effect")};
+    struct applied applied = {0};
 
     if (pool->shard != object)
-        condition = (struct condition){"Applied", "False", "PoolTaken",
-                                       str_printf(&arena,
-                                                  "the pool of this partitionLabelValue is run by "
-                                                  "SchedulingShard " STR_FMT,
-                                                  STR_ARG(pool->shard->name))};
+        applied = (struct applied){"PoolTaken",
+                                   str_printf(&arena,
+                                              "the pool of this partitionLabelValue is run by "
+                                              "SchedulingShard " STR_FMT,
+                                              STR_ARG(pool->shard->name))};
     else if (pool->ignored.len)
-        condition = (struct condition){"Applied", "False", "PartlyIgnored", pool->ignored};
-    condition_set(&arena, after, &condition, shards->options.now(shards->options.user));
-    struct json *patch = merge_diff(&arena, before, after);
-    if (!patch)
-        return;
-    struct json *body = json_new_object(&arena);
-    json_set(body, STR("status"), patch);
-    api_call(shards->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = object->kind,
-                                   .name = object->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = object->uid,
-                                   .body = json_text(&arena, body)},
-             ignore, NULL);
+        applied = (struct applied){"PartlyIgnored", pool->ignored};
+    applied_tell(shards->options.api, object, &applied, shards->options.now(shards->options.user));
 }
 
 /* ---- which shard for which pool ---- */
