@@ -50,6 +50,27 @@ TEST(a_pod_that_is_moved_and_then_stale_is_evicted_from_where_it_runs)
     cluster_close(&cluster);
 }
 
+/* Two pods on node a share a claim of two GPUs; an urgent pod of so many GPUs takes both's place.
+ */
+static void claim_holders_go_for(struct cluster *cluster, int64_t gpus)
+{
+    static const char *const holders[] = {"one", "other"};
+
+    for (size_t i = 0; i < 2; i++)
+        cluster_put(cluster, &(struct job){.name = holders[i],
+                                           .claim = "two",
+                                           .priority = 50,
+                                           .kind = SCHED_PREEMPTIBLE,
+                                           .node = "a"});
+    cluster_put(
+        cluster,
+        &(struct job){.name = "urgent", .gpus = gpus, .priority = 75, .kind = SCHED_PREEMPTIBLE});
+    cluster_decide(cluster, 1000);
+    EXPECT(cluster_promised(cluster, "urgent-0"));
+    EXPECT(cluster_evicted(cluster, "one-0"));
+    EXPECT(cluster_evicted(cluster, "other-0"));
+}
+
 TEST(evicted_pods_come_back_only_where_the_queue_can_pay_for_the_claim_they_share)
 {
     struct cluster cluster;
@@ -57,22 +78,7 @@ TEST(evicted_pods_come_back_only_where_the_queue_can_pay_for_the_claim_they_shar
 
     open_cluster(&cluster, 4, -1);
     cluster_node(&cluster, "a", 8);
-    cluster_put(
-        &cluster,
-        &(struct job){
-            .name = "one", .claim = "two", .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
-    cluster_put(&cluster, &(struct job){.name = "other",
-                                        .claim = "two",
-                                        .priority = 50,
-                                        .kind = SCHED_PREEMPTIBLE,
-                                        .node = "a"});
-    cluster_put(
-        &cluster,
-        &(struct job){.name = "urgent", .gpus = 3, .priority = 75, .kind = SCHED_PREEMPTIBLE});
-    cluster_decide(&cluster, 1000);
-    EXPECT(cluster_promised(&cluster, "urgent-0"));
-    EXPECT(cluster_evicted(&cluster, "one-0"));
-    EXPECT(cluster_evicted(&cluster, "other-0"));
+    claim_holders_go_for(&cluster, 3);
     EXPECT(sched_queue_view(cluster.sched, STR("q"), &queue));
     EXPECT(queue.allocated[SCHED_GPU] <= 4);
     cluster_close(&cluster);
@@ -84,22 +90,7 @@ TEST(evicted_pods_come_back_only_where_the_node_still_has_the_devices_of_their_c
 
     open_cluster(&cluster, SCHED_UNLIMITED, -1);
     cluster_node(&cluster, "a", 2);
-    cluster_put(
-        &cluster,
-        &(struct job){
-            .name = "one", .claim = "two", .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
-    cluster_put(&cluster, &(struct job){.name = "other",
-                                        .claim = "two",
-                                        .priority = 50,
-                                        .kind = SCHED_PREEMPTIBLE,
-                                        .node = "a"});
-    cluster_put(
-        &cluster,
-        &(struct job){.name = "urgent", .gpus = 2, .priority = 75, .kind = SCHED_PREEMPTIBLE});
-    cluster_decide(&cluster, 1000);
-    EXPECT(cluster_promised(&cluster, "urgent-0"));
-    EXPECT(cluster_evicted(&cluster, "one-0"));
-    EXPECT(cluster_evicted(&cluster, "other-0"));
+    claim_holders_go_for(&cluster, 2);
     cluster_close(&cluster);
 }
 
