@@ -35,7 +35,10 @@
       s->watch_failures)                                                                          \
     X("muster_binds_total", "counter", "Pods bound", s->binds)                                    \
     X("muster_gangs_undone_total", "counter", "Gangs that could not be bound whole",              \
-      s->binds_undone)
+      s->binds_undone)                                                                            \
+    X("muster_api_unguarded_total", "counter",                                                    \
+      "Writes that named neither uid nor resourceVersion of what they meant (0, or a bug)",       \
+      s->unguarded)
 
 static void metric(struct buf *buf,
                    const char *name,

@@ -44,6 +44,7 @@ struct reserve {
     struct log log;
     struct str ns;
     struct str pod;
+    struct str uid; /* of the pod, where known */
     struct str uuid;
 };
 
@@ -109,6 +110,7 @@ static void tell(struct reserve *reserve)
                                    .kind = &kind_pod,
                                    .ns = reserve->ns,
                                    .name = reserve->pod,
+                                   .uid = reserve->uid,
                                    .patch = API_PATCH_MERGE,
                                    .body = json_text(&arena, patch)},
              on_told, reserve);
@@ -136,6 +138,7 @@ static int reserve_run(struct invocation *invocation)
         .log = {.fd = STDERR_FILENO, .level = LEVEL_INFO},
         .ns = str_from(values->ns ? values->ns : getenv("POD_NAMESPACE")),
         .pod = str_from(values->pod ? values->pod : getenv("POD_NAME")),
+        .uid = str_from(values->pod ? "" : getenv("POD_UID")),
     };
     struct err err = {0};
     int r = reserve.ns.len && reserve.pod.len

@@ -36,6 +36,7 @@ static void add_container(struct arena *arena, struct json *spec, struct str ima
     struct json *env = json_add_array(arena, container, "env");
     add_field(arena, env, "POD_NAME", "metadata.name");
     add_field(arena, env, "POD_NAMESPACE", "metadata.namespace");
+    add_field(arena, env, "POD_UID", "metadata.uid");
     resources = json_add_object(arena, container, "resources");
     for (size_t i = 0; i < 2; i++)
         json_add_c(arena, json_add_object(arena, resources, parts[i]), GPU_RESOURCE, "1");

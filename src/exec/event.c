@@ -55,6 +55,7 @@ static void on_read(void *user, const struct api_result *result)
                                        .kind = &kind_event,
                                        .ns = repeat_ns(repeat),
                                        .name = repeat_name(repeat),
+                                       .uid = result->object->uid,
                                        .patch = API_PATCH_MERGE,
                                        .body = json_text(&arena, patch)},
                  api_ignore, NULL);

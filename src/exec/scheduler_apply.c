@@ -327,10 +327,9 @@ bool applier_is_waiting(const struct applier *applier)
 
 /* ---- evictions and nominations ---- */
 
+/* Strategic, because a pod's conditions are everybody's: each is merged by its type. */
 static void patch_status(struct applier *applier,
-                         const struct kind *kind,
-                         struct str ns,
-                         struct str name,
+                         const struct object *pod,
                          struct arena *arena,
                          struct json *status)
 {
@@ -339,11 +338,12 @@ static void patch_status(struct applier *applier,
     json_set(body, STR("status"), status);
     api_call(applier->options.api,
              &(struct api_request){.verb = API_PATCH,
-                                   .kind = kind,
-                                   .ns = ns,
-                                   .name = name,
+                                   .kind = &kind_pod,
+                                   .ns = pod->ns,
+                                   .name = pod->name,
+                                   .uid = pod->uid,
                                    .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
+                                   .patch = API_PATCH_STRATEGIC,
                                    .body = json_text(arena, body)},
              api_ignore, NULL);
 }
@@ -385,10 +385,7 @@ static void mark_evicted(struct applier *applier,
 
     if (!pod || !str_eq(pod->uid, evict->pod.uid))
         return;
-    const struct json *before = json_at(object_json(pod, &arena), "status.conditions");
     struct json *status = json_new_object(&arena);
-    if (before)
-        json_set(status, STR("conditions"), json_clone(&arena, before));
     condition_set(&arena, status,
                   &(struct condition){"DisruptionTarget", "True", "PreemptionByScheduler", words},
                   now_ms);
@@ -396,7 +393,7 @@ static void mark_evicted(struct applier *applier,
     condition_set(&arena, status,
                   &(struct condition){CONDITION_EVICTED, "True", "PreemptionByScheduler", words},
                   now_ms);
-    patch_status(applier, &kind_pod, pod->ns, pod->name, &arena, status);
+    patch_status(applier, pod, &arena, status);
 }
 
 static void apply_evicts(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
@@ -484,7 +481,7 @@ static void nominate(struct applier *applier, struct nomination *nomination, str
     nomination->told = node_hash(node);
     json_set(status, STR("nominatedNodeName"),
              node.len ? json_new_str(&arena, node) : json_new_null(&arena));
-    patch_status(applier, &kind_pod, ns, name, &arena, status);
+    patch_status(applier, pod, &arena, status);
 }
 
 static void apply_nominations(struct applier *applier, const struct sched_plan *plan)
@@ -523,7 +520,10 @@ static void annotate_group(struct applier *applier,
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *body = json_new_object(&arena);
     struct json *annotations = json_make_path(&arena, body, "metadata.annotations");
+    const struct object *object = cache_get(applier->options.cache, &kind_podgroup, ns, group);
 
+    if (!object)
+        return;
     json_set(annotations, str_from(key),
              moment ? json_new_str(&arena, time_text(&arena, moment)) : json_new_null(&arena));
     api_call(applier->options.api,
@@ -531,6 +531,7 @@ static void annotate_group(struct applier *applier,
                                    .kind = &kind_podgroup,
                                    .ns = ns,
                                    .name = group,
+                                   .uid = object->uid,
                                    .patch = API_PATCH_MERGE,
                                    .body = json_text(&arena, body)},
              api_ignore, NULL);

@@ -271,20 +271,14 @@ static void on_told(void *user, const struct api_result *result)
     mem_free(telling);
 }
 
-struct target {
-    const struct kind *kind;
-    struct str ns;
-    struct str name;
-};
-
+/* `body` becomes part of `object`, a pod or a group of the gang. */
 static void patch_status(struct gang *gang,
-                         const struct target *target,
+                         const struct object *object,
                          struct arena *arena,
-                         struct json *status,
+                         struct json *body,
                          int64_t now_ms)
 {
     struct reporter *reporter = gang->reporter;
-    struct json *body = json_new_object(arena);
     struct telling *telling = mem_alloc(sizeof(*telling) + gang->text_len);
 
     telling->reporter = reporter;
@@ -295,14 +289,15 @@ static void patch_status(struct gang *gang,
     if (telling->next)
         telling->next->previous = telling;
     reporter->tellings = telling;
-    json_set(body, STR("status"), status);
     api_call(reporter->options.api,
              &(struct api_request){.verb = API_PATCH,
-                                   .kind = target->kind,
-                                   .ns = target->ns,
-                                   .name = target->name,
+                                   .kind = object->kind,
+                                   .ns = object->ns,
+                                   .name = object->name,
+                                   .uid = object->uid,
                                    .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
+                                   .patch = object->kind->strategic ? API_PATCH_STRATEGIC
+                                                                    : API_PATCH_MERGE,
                                    .body = json_text(arena, body)},
              on_told, telling);
 }
@@ -316,18 +311,19 @@ static void mark_pod(struct gang *gang,
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(pod, &arena);
-    const struct json *before = json_get(root, "status");
+    struct condition condition = {"PodScheduled", "False", "Unschedulable", waiting->message};
+    struct json *body = json_new_object(&arena);
 
     if (pod->deleted_ms || json_str_at(root, "spec.nodeName").len)
         return;
-    struct json *status = json_new_object(&arena);
-    if (json_get(before, "conditions"))
-        json_set(status, STR("conditions"), json_clone(&arena, json_get(before, "conditions")));
-    condition_set(&arena, status,
-                  &(struct condition){"PodScheduled", "False", "Unschedulable", waiting->message},
-                  now_ms);
-    if (!json_equal(json_get(before, "conditions"), json_get(status, "conditions")))
-        patch_status(gang, &(struct target){&kind_pod, pod->ns, pod->name}, &arena, status, now_ms);
+    struct json *status = condition_patch(&arena, json_get(root, "status"), &condition, now_ms);
+    if (!status)
+        return;
+    /* Not on a pod that has been bound meanwhile, by whomever. */
+    json_add_str(&arena, json_add_object(&arena, body, "metadata"), "resourceVersion",
+                 str_printf(&arena, "%llu", (unsigned long long)pod->revision));
+    json_set(body, STR("status"), status);
+    patch_status(gang, pod, &arena, body, now_ms);
 }
 
 static void mark_pods(struct gang *gang, const struct sched_waiting *waiting, int64_t now_ms)
@@ -394,7 +390,8 @@ static void mark_group(struct gang *gang,
     const struct json *root = object_json(group, &arena);
     const struct json *before = json_get(root, "status");
     struct str pool = object_label(group, "kai.scheduler/node-pool");
-    struct json *status = json_new_object(&arena);
+    struct json *body = json_new_object(&arena);
+    struct json *status = json_add_object(&arena, body, "status");
     struct json *condition =
         json_push(json_add_array(&arena, status, "schedulingConditions"), json_new_object(&arena));
 
@@ -417,8 +414,7 @@ static void mark_group(struct gang *gang,
         json_set(status, STR("explanation"), sched_explanation_json(&arena, &explanation));
         add_queue_details(&arena, reason, &explanation);
     }
-    patch_status(gang, &(struct target){&kind_podgroup, waiting->ns, waiting->group}, &arena,
-                 status, now_ms);
+    patch_status(gang, group, &arena, body, now_ms);
 }
 
 static void tell_event(const struct gang *gang,
@@ -442,13 +438,17 @@ static void tell_event(const struct gang *gang,
 static void clear_group(struct gang *gang, int64_t now_ms)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *status = json_new_object(&arena);
+    const struct object *group =
+        cache_get(gang->reporter->options.cache, &kind_podgroup, gang_ns(gang), gang_name(gang));
+    struct json *body = json_new_object(&arena);
+    struct json *status = json_add_object(&arena, body, "status");
 
+    if (!group)
+        return;
     json_set(status, STR("message"), json_new_null(&arena));
     json_set(status, STR("schedulingConditions"), json_new_null(&arena));
     json_set(status, STR("explanation"), json_new_null(&arena));
-    patch_status(gang, &(struct target){&kind_podgroup, gang_ns(gang), gang_name(gang)}, &arena,
-                 status, now_ms);
+    patch_status(gang, group, &arena, body, now_ms);
 }
 
 static void tell(struct gang *gang, const struct sched_waiting *waiting, int64_t now_ms)

@@ -144,9 +144,9 @@ static const char *content_of(const struct api_request *request)
     return "application/merge-patch+json";
 }
 
-/* The body with the uid it must meet put into it: a precondition of a delete, a test of a JSON
- * patch, metadata.uid of the other patches (a uid cannot change, so the server refuses another
- * one). */
+/* The body with the uid it must meet put into it: a precondition of a delete or an eviction, a test
+ * of a JSON patch, metadata.uid of the other patches (a uid cannot change, so the server refuses
+ * another one: see is_another()). */
 static int guard(struct arena *arena,
                  const struct api_request *request,
                  struct str *ret,
@@ -164,6 +164,9 @@ static int guard(struct arena *arena,
         if (!body)
             body = json_new_object(arena);
         json_add_str(arena, json_make_path(arena, body, "preconditions"), "uid", request->uid);
+    } else if (str_is(request->subresource, "eviction")) {
+        json_add_str(arena, json_make_path(arena, body, "deleteOptions.preconditions"), "uid",
+                     request->uid);
     } else if (json_is(body, JSON_ARRAY)) {
         struct json *test = json_new_object(arena);
 
@@ -176,6 +179,17 @@ static int guard(struct arena *arena,
     }
     *ret = json_text(arena, body);
     return 0;
+}
+
+/* Whether the write may meet an object other than the one it was decided for. A create meets none,
+ * and deletes of collections are not made by anything that decides. */
+static bool is_unguarded(const struct api_request *request)
+{
+    bool changes = request->verb == API_UPDATE || request->verb == API_PATCH ||
+                   request->verb == API_DELETE || str_is(request->subresource, "eviction");
+
+    return changes && request->uid.len == 0 &&
+           !str_contains(request->body, STR("\"resourceVersion\":\""));
 }
 
 static enum limiter_class class_of(const struct api_request *request)
@@ -220,6 +234,16 @@ static void take_causes(struct arena *arena, const struct json *details, struct 
     ret->causes = list;
 }
 
+/* A patch that named a uid met another object of the name: the server calls it invalid, because a
+ * uid cannot change; what it means is a conflict. */
+static bool is_another(const struct api_result *result)
+{
+    for (size_t i = 0; i < result->cause_count; i++)
+        if (str_is(result->causes[i].field, "metadata.uid"))
+            return true;
+    return false;
+}
+
 void kube_failure(struct arena *arena,
                   const struct transport_reply *reply,
                   struct api_result *ret,
@@ -245,8 +269,12 @@ void kube_failure(struct arena *arena,
         message = str_trim(str_sub(reply->body, 0, sizeof(err->text)));
     if (message.len == 0)
         message = STR("the API server gave no reason");
-    ret->code = err_set(err, code_of(reply->status, ret->reason), STR_FMT, STR_ARG(message));
-    err->http_status = reply->status;
+    bool another = reply->status == 422 && is_another(ret);
+    int status_code = another ? 409 : reply->status;
+    if (another)
+        ret->reason = STR("Conflict");
+    ret->code = err_set(err, code_of(status_code, ret->reason), STR_FMT, STR_ARG(message));
+    err->http_status = status_code;
 }
 
 int kube_object(struct arena *arena,
@@ -385,6 +413,8 @@ static void kube_call(struct api *api,
         kube->calls->prev = call;
     kube->calls = call;
     call_path(&path, request);
+    if (is_unguarded(request))
+        kube->stats.unguarded++;
     /* A body of ours that is no JSON is for the server to refuse, in its words. */
     if (request->uid.len > 0 && guard(&arena, request, &body, &err) < 0)
         body = request->body;

@@ -62,6 +62,7 @@ struct kube_stats {
     uint64_t watch_failures;
     uint64_t binds;
     uint64_t binds_undone;
+    uint64_t unguarded; /* updates, patches, deletes and evictions without uid or revision */
 };
 
 int kube_open(struct uv_loop_s *loop,

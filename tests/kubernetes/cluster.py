@@ -61,6 +61,13 @@ class Operator(Process):
         except urllib.error.HTTPError:
             return False
 
+    def unguarded(self):
+        """Writes of its life so far that could have met another object than they meant."""
+        try:
+            return self.metric("muster_api_unguarded_total") if self.alive() else 0
+        except OSError:
+            return 0
+
     def leading(self):
         return self.alive() and self.metric("muster_leading") == 1
 
@@ -143,6 +150,7 @@ class Cluster(harness.Muster):
             print(f"--- {operator.name}\n{operator.tail(40)}", file=sys.stderr)
 
     def stop(self):
+        unguarded = sum(operator.unguarded() for operator in self.operators)
         for operator in self.operators:
             operator.stop()
         self.operators = []
@@ -152,6 +160,8 @@ class Cluster(harness.Muster):
             self.hollow.stop()
         self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
         self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
+        if unguarded and not self.quiet:
+            raise Failure(f"{unguarded:.0f} writes named neither uid nor resourceVersion: see muster_api_unguarded_total")
 
     def _remove_all(self, resource):
         """Delete what is left of a resource, finalizers or not: nobody is left to act on them."""

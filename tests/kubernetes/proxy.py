@@ -38,6 +38,7 @@ class Proxy:
         self.flowing = None
         self.percent, self.kinds, self.random = 0, FAULTS, random.Random(0)
         self.only = lambda method, path: True
+        self.look = lambda method, path, body: None  # sees every request
         self.injected = {}
         self.requests = 0
         self.tasks = set()
@@ -107,6 +108,7 @@ class Proxy:
         length = next((int(l.split(":")[1]) for l in lines if l.lower().startswith("content-length:")), 0)
         body = await reader.readexactly(length) if length else b""
         self.requests += 1
+        self.look(method, path, body)
         fault = self._fault(method, path)
         if fault in REASONS:
             await self._answer(writer, fault)
