@@ -191,7 +191,10 @@ static void use_url(struct ledger *ledger, struct str url)
     ledger->usage.prometheus = (struct str){ledger->url, url.len};
     if (ledger->options.loop)
         ledger->prometheus =
-            prometheus_new(ledger->options.loop, ledger->usage.prometheus, ledger->options.log);
+            prometheus_new(&(struct prometheus_options){.loop = ledger->options.loop,
+                                                        .url = ledger->usage.prometheus,
+                                                        .log = ledger->options.log,
+                                                        .stats = ledger->options.stats});
 }
 
 void ledger_use(struct ledger *ledger, const struct shard_usage *usage, int64_t now_ms)

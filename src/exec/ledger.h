@@ -9,6 +9,7 @@ struct api;
 struct cache;
 struct log;
 struct sched;
+struct scheduler_stats;
 struct shard_usage;
 
 /* ledger: tells the core what the queues of one node pool have used over time.
@@ -24,6 +25,7 @@ struct ledger_options {
     struct sched *core;
     struct str pool; /* outlives the ledger */
     const struct log *log;
+    struct scheduler_stats *stats; /* of questions to Prometheus; outlives the ledger */
 };
 
 struct ledger *ledger_new(const struct ledger_options *options);

@@ -339,12 +339,13 @@ static int64_t cycle_turn(struct scheduler *scheduler)
         arm(scheduler, scheduler->not_before_ms);
         return scheduler->not_before_ms;
     }
+    scheduler_stats_begin(&scheduler->stats);
     sched_cycle(scheduler->core, now_ms, &arena, &plan);
     int64_t took_ms = clock_of(scheduler) - now_ms;
     int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
-    scheduler_stats_plan(&scheduler->stats, &plan, took_ms);
+    scheduler_stats_plan(&scheduler->stats, &plan, now_ms);
     applier_apply(scheduler->applier, &plan, now_ms);
     reporter_apply(scheduler->reporter, &plan, now_ms);
     report_queues(scheduler, &plan, now_ms);
@@ -383,6 +384,24 @@ static void start_reservations(struct scheduler *scheduler, const struct schedul
                                                         .seed = options->seed});
 }
 
+/* What SchedulingShards and the Config say. */
+static void start_settings(struct scheduler *scheduler)
+{
+    scheduler->shards_ms = INT64_MAX;
+    scheduler->shards = shards_new(&(struct shards_options){.loop = scheduler->loop,
+                                                            .api = scheduler->api,
+                                                            .cache = scheduler->cache,
+                                                            .core = scheduler->core,
+                                                            .base = sched_config(scheduler->core),
+                                                            .log = scheduler->log,
+                                                            .now = now_of,
+                                                            .stats = &scheduler->stats,
+                                                            .changed = on_shards,
+                                                            .user = scheduler});
+    scheduler->config = config_watcher_new(&(struct config_options){
+        .api = scheduler->api, .now = now_of, .changed = on_config, .user = scheduler});
+}
+
 int scheduler_start(uv_loop_t *loop,
                     struct api *api,
                     const struct scheduler_options *options,
@@ -407,6 +426,7 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->base.queue_label = str_dup(&scheduler->base_arena, config.queue_label);
     scheduler->base.pool_label = str_dup(&scheduler->base_arena, config.pool_label);
     scheduler->core = sched_new(&config);
+    sched_measure(scheduler->core, scheduler_stats_step, &scheduler->stats);
     scheduler->cache = cache_new(options->seed);
     scheduler->reserved_ms = INT64_MAX;
     if (options->sharing)
@@ -438,18 +458,7 @@ int scheduler_start(uv_loop_t *loop,
         }
         scheduler->timer->data = scheduler;
     }
-    scheduler->shards_ms = INT64_MAX;
-    scheduler->shards = shards_new(&(struct shards_options){.loop = loop,
-                                                            .api = api,
-                                                            .cache = scheduler->cache,
-                                                            .core = scheduler->core,
-                                                            .base = sched_config(scheduler->core),
-                                                            .log = options->log,
-                                                            .now = now_of,
-                                                            .changed = on_shards,
-                                                            .user = scheduler});
-    scheduler->config = config_watcher_new(&(struct config_options){
-        .api = api, .now = now_of, .changed = on_config, .user = scheduler});
+    start_settings(scheduler);
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
         scheduler->watches[i].watch =

@@ -6,10 +6,12 @@
 #include "base/str.h"
 #include "cache/cache.h"
 #include "sched/sched.h"
+#include "tool/clock.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* QUEUE_METRICS(X): X(name, help, value of struct sched_queue_view v) */
 #define QUEUE_METRICS(X)                                                                           \
@@ -60,6 +62,12 @@ static void whole(struct buf *buf,
     buf_addf(buf, "%s %" PRIu64 "\n", name, value);
 }
 
+static void fine(struct buf *buf, const char *name, const char *help, double value)
+{
+    head(buf, name, "gauge", help);
+    buf_addf(buf, "%s %.15g\n", name, value);
+}
+
 static void queue_lines(struct buf *buf,
                         const struct sched *core,
                         const struct cache *cache,
@@ -104,38 +112,64 @@ static void node_lines(struct buf *buf,
     }
 }
 
-static void bind_lines(struct buf *buf, const struct scheduler_stats *stats)
+static void latency_lines(struct buf *buf,
+                          const char *name,
+                          const char *help,
+                          const struct latency *latency)
 {
-    const char *name = "kai_task_bind_latency_milliseconds";
     uint64_t count = 0;
 
-    head(buf, name, "histogram", "From the decision to the bind that was answered, by pod");
+    head(buf, name, "histogram", help);
     for (unsigned i = 0; i < SCHEDULER_BUCKETS; i++) {
-        count += stats->bind_ms[i];
+        count += latency->counts[i];
         buf_addf(buf, "%s_bucket{le=\"%u\"} %" PRIu64 "\n", name, 5U << i, count);
     }
-    count += stats->bind_ms[SCHEDULER_BUCKETS];
+    count += latency->counts[SCHEDULER_BUCKETS];
     buf_addf(buf, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %" PRIu64 "\n%s_count %" PRIu64 "\n",
-             name, count, name, stats->bind_ms_sum, name, count);
+             name, count, name, latency->sum_ms, name, count);
 }
 
-void scheduler_stats_bound(struct scheduler_stats *stats, size_t pods, int64_t took_ms)
+void latency_add(struct latency *latency, size_t times, int64_t took_ms)
 {
     unsigned bucket = 0;
 
     while (bucket < SCHEDULER_BUCKETS && took_ms > (int64_t)5 << bucket)
         bucket++;
+    latency->counts[bucket] += times;
+    latency->sum_ms += (uint64_t)(took_ms > 0 ? took_ms : 0) * times;
+}
+
+void scheduler_stats_begin(struct scheduler_stats *stats)
+{
+    stats->at_us = clock_monotonic_us();
+}
+
+void scheduler_stats_step(void *user, enum sched_step step)
+{
+    struct scheduler_stats *stats = user;
+    int64_t now_us = clock_monotonic_us();
+
+    stats->last_us[step] = now_us - stats->at_us;
+    stats->all_us[step] += (uint64_t)stats->last_us[step];
+    stats->at_us = now_us;
+}
+
+void scheduler_stats_bound(struct scheduler_stats *stats, size_t pods, int64_t took_ms)
+{
     stats->bound += pods;
-    stats->bind_ms[bucket] += pods;
-    stats->bind_ms_sum += (uint64_t)(took_ms > 0 ? took_ms : 0) * pods;
+    latency_add(&stats->bind, pods, took_ms);
 }
 
 void scheduler_stats_plan(struct scheduler_stats *stats,
                           const struct sched_plan *plan,
-                          int64_t took_ms)
+                          int64_t now_ms)
 {
     stats->cycles++;
-    stats->cycle_ms = took_ms;
+    memset(stats->waiting, 0, sizeof(stats->waiting));
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        stats->waiting[plan->waiting[i].reason]++;
+    for (size_t i = 0; i < plan->bind_count; i++)
+        latency_add(&stats->wait, 1, now_ms - plan->binds[i].created_ms);
     for (size_t i = 0; i < plan->evict_count; i++) {
         const struct sched_evict *evict = &plan->evicts[i];
         const struct sched_evict *before = i ? &plan->evicts[i - 1] : NULL;
@@ -145,6 +179,76 @@ void scheduler_stats_plan(struct scheduler_stats *stats,
             evict->for_group.len && (!before || !str_eq(before->for_group, evict->for_group) ||
                                      !str_eq(before->for_ns, evict->for_ns));
     }
+}
+
+static double ms(int64_t us)
+{
+    return (double)us / 1000;
+}
+
+/* What the steps of cycles take. */
+static void step_lines(struct buf *buf, const struct scheduler_stats *stats)
+{
+    static const char *const words[SCHED_STEP_ACTION] = {
+        [SCHED_STEP_OPEN] = "open", [SCHED_STEP_SHARES] = "shares"};
+    const char *name = "kai_action_scheduling_latency_milliseconds";
+    int64_t whole_us = 0;
+
+    for (unsigned i = 0; i < SCHED_STEP_COUNT; i++)
+        whole_us += stats->last_us[i];
+    fine(buf, "kai_e2e_scheduling_latency_milliseconds", "What the last cycle took", ms(whole_us));
+    fine(buf, "kai_open_session_latency_milliseconds",
+         "What came before its actions: queues, ranks of nodes, fair shares",
+         ms(stats->last_us[SCHED_STEP_OPEN] + stats->last_us[SCHED_STEP_SHARES]));
+    fine(buf, "kai_close_session_latency_milliseconds",
+         "What came behind them: reasons of those that wait, the plan",
+         ms(stats->last_us[SCHED_STEP_PLAN]));
+    head(buf, name, "gauge", "What an action of the last cycle took");
+    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
+        buf_addf(buf, "%s{action=\"%s\"} %.15g\n", name, sched_action_word((enum sched_action)i),
+                 ms(stats->last_us[SCHED_STEP_ACTION + i]));
+    name = "muster_scheduler_step_seconds_total";
+    head(buf, name, "counter", "What the steps of all cycles took");
+    for (unsigned i = 0; i < SCHED_STEP_COUNT; i++)
+        buf_addf(buf, "%s{step=\"%s\"} %.15g\n", name,
+                 i < SCHED_STEP_ACTION ? words[i]
+                 : i < SCHED_STEP_PLAN
+                     ? sched_action_word((enum sched_action)(i - SCHED_STEP_ACTION))
+                     : "plan",
+                 (double)stats->all_us[i] / 1e6);
+}
+
+/* What actions did. X(name, help, value of struct sched_tally t) */
+#define ACTION_METRICS(X)                                                                          \
+    X("kai_podgroups_acted_on_by_action", "Groups that an action looked at, cycle by cycle",       \
+      t.tried)                                                                                     \
+    X("kai_podgroups_scheduled_by_action", "Groups that it found room for", t.placed)              \
+    X("kai_scenarios_simulation_by_action", "Sets of victims that it played through", t.simulated) \
+    X("kai_scenarios_filtered_by_action", "Sets of victims seen to be of no help without that",    \
+      t.filtered)
+
+static void action_lines(struct buf *buf, const struct sched *core, const char *name, size_t which)
+{
+    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++) {
+        struct sched_tally t;
+
+        sched_tally(core, (enum sched_action)i, &t);
+#define ACTION_VALUE(metric, help, value) (value),
+        const uint64_t values[] = {ACTION_METRICS(ACTION_VALUE)};
+#undef ACTION_VALUE
+        buf_addf(buf, "%s{action=\"%s\"} %" PRIu64 "\n", name,
+                 sched_action_word((enum sched_action)i), values[which]);
+    }
+}
+
+static void waiting_lines(struct buf *buf, const struct scheduler_stats *stats)
+{
+    const char *name = "muster_scheduler_waiting_groups";
+
+    head(buf, name, "gauge", "Pod groups that wait, by what stands in the way");
+    for (unsigned i = SCHED_REASON_NONE + 1; i < SCHED_REASON_COUNT; i++)
+        buf_addf(buf, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
+                 sched_reason_word((enum sched_reason)i), stats->waiting[i]);
 }
 
 void scheduler_metrics_write(struct buf *buf,
@@ -165,15 +269,29 @@ void scheduler_metrics_write(struct buf *buf,
     whole(buf, "muster_scheduler_bound_pods_total", "counter", "Pods bound", stats->bound);
     whole(buf, "muster_scheduler_bind_failures_total", "counter", "Binds that were refused",
           stats->bind_failures);
-    whole(buf, "kai_e2e_scheduling_latency_milliseconds", "gauge", "What the last cycle took",
-          (uint64_t)(stats->cycle_ms > 0 ? stats->cycle_ms : 0));
+    waiting_lines(buf, stats);
+    step_lines(buf, stats);
+#define ACTION_LINES(name, help, value) \
+    head(buf, name, "counter", help);   \
+    action_lines(buf, core, name, which++);
+    ACTION_METRICS(ACTION_LINES)
+#undef ACTION_LINES
+    which = 0;
     whole(buf, "kai_total_preemption_attempts", "counter", "Groups that others were evicted for",
           stats->helped);
     head(buf, "kai_pod_group_evicted_pods_total", "counter", "Pods evicted, by the rule");
     for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
         buf_addf(buf, "kai_pod_group_evicted_pods_total{action=\"%s\"} %" PRIu64 "\n",
                  sched_action_word((enum sched_action)i), stats->evicted[i]);
-    bind_lines(buf, stats);
+    latency_lines(buf, "kai_task_scheduling_latency_milliseconds",
+                  "From a pod's creation, which is known to the second, to the decision on it",
+                  &stats->wait);
+    latency_lines(buf, "kai_task_bind_latency_milliseconds",
+                  "From the decision to the bind that was answered, by pod", &stats->bind);
+    latency_lines(buf, "kai_usage_query_latency_milliseconds",
+                  "What Prometheus took to answer for the use over time", &stats->usage);
+    whole(buf, "muster_usage_query_failures_total", "counter",
+          "Questions for it that were not answered", stats->usage_failures);
 #define QUEUE_LINES(name, help, value) \
     head(buf, name, "gauge", help);    \
     queue_lines(buf, core, cache, which++, name);

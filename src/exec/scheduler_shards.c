@@ -153,7 +153,8 @@ static void pool_run(struct shards *shards, struct pool *pool)
                                                            .cache = options->cache,
                                                            .core = options->core,
                                                            .pool = name,
-                                                           .log = options->log});
+                                                           .log = options->log,
+                                                           .stats = options->stats});
     if (shard.usage.wants_prometheus && !shard.usage.prometheus.len)
         shard.usage.prometheus = buf_str(&shards->prometheus);
     ledger_use(pool->ledger, &shard.usage, options->now(options->user));

@@ -9,6 +9,7 @@
 struct api;
 struct cache;
 struct log;
+struct scheduler_stats;
 
 /* scheduler_shards: SchedulingShards take effect, each on the node pool of its partitionLabelValue.
  *
@@ -25,6 +26,7 @@ struct shards_options {
     struct sched *core;
     const struct sched_config *base; /* what holds where no shard says otherwise; copied */
     const struct log *log;
+    struct scheduler_stats *stats; /* of questions to Prometheus; outlives the shards */
     int64_t (*now)(void *user);
     void (*changed)(void *user); /* look at shards_turn() and sched_needs_cycle() */
     void *user;

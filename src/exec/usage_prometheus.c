@@ -8,6 +8,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "exec/scheduler_metrics.h"
+#include "tool/clock.h"
 #include "tool/log.h"
 
 #include <curl/curl.h>
@@ -45,12 +47,15 @@ struct question {
     char *url;
     char *queries[SCHED_RESOURCES];
     struct buf answers[SCHED_RESOURCES];
+    int64_t took_ms[SCHED_RESOURCES];
+    size_t answered; /* the first so many were; then came the error */
     char error[CURL_ERROR_SIZE];
 };
 
 struct prometheus {
     uv_loop_t *loop;
     const struct log *log;
+    struct scheduler_stats *stats;
     char *url;
     struct question *question;
     struct map known;
@@ -118,9 +123,14 @@ static void work(uv_work_t *uv)
     struct question *question = uv->data;
     CURL *curl = curl_easy_init();
 
-    for (size_t r = 0; curl && r < SCHED_RESOURCES; r++)
+    for (size_t r = 0; curl && r < SCHED_RESOURCES; r++) {
+        int64_t began_ms = clock_monotonic_ms();
+
         if (!get(curl, question, r))
             break;
+        question->took_ms[r] = clock_monotonic_ms() - began_ms;
+        question->answered++;
+    }
     curl_easy_cleanup(curl);
 }
 
@@ -172,8 +182,11 @@ static void on_answer(uv_work_t *uv, int status)
 
     if (prometheus) {
         prometheus->question = NULL;
-        for (size_t r = 0; status == 0 && r < SCHED_RESOURCES; r++)
+        for (size_t r = 0; status == 0 && r < question->answered; r++) {
             take(prometheus, r, buf_str(&question->answers[r]));
+            latency_add(&prometheus->stats->usage, 1, question->took_ms[r]);
+        }
+        prometheus->stats->usage_failures += status == 0 && question->answered < SCHED_RESOURCES;
         if (question->error[0])
             log_warn(prometheus->log, "usage.prometheus", LOG_C("url", prometheus->url),
                      LOG_C("error", question->error));
@@ -215,14 +228,16 @@ bool prometheus_usage(const struct prometheus *prometheus,
     return true;
 }
 
-struct prometheus *prometheus_new(uv_loop_t *loop, struct str url, const struct log *log)
+struct prometheus *prometheus_new(const struct prometheus_options *options)
 {
     struct prometheus *prometheus = MEM_NEW(struct prometheus);
+    struct str url = options->url;
 
     while (url.len && url.p[url.len - 1] == '/')
         url.len--;
-    prometheus->loop = loop;
-    prometheus->log = log;
+    prometheus->loop = options->loop;
+    prometheus->log = options->log;
+    prometheus->stats = options->stats;
     prometheus->url = copy(url.p, url.len);
     return prometheus;
 }

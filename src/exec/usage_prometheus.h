@@ -8,6 +8,7 @@
 #include <uv.h>
 
 struct log;
+struct scheduler_stats;
 
 /* usage_prometheus: queues' use over time from a Prometheus server, with KAI's metric names.
  *
@@ -19,7 +20,14 @@ struct log;
 
 struct prometheus;
 
-struct prometheus *prometheus_new(uv_loop_t *loop, struct str url, const struct log *log);
+struct prometheus_options {
+    uv_loop_t *loop;
+    struct str url;        /* copied */
+    const struct log *log; /* may be NULL */
+    struct scheduler_stats *stats;
+};
+
+struct prometheus *prometheus_new(const struct prometheus_options *options);
 /* NULL is fine. A question under way is given up. */
 void prometheus_free(struct prometheus *prometheus);
 /* Asks, unless a question is under way. */

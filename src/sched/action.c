@@ -266,7 +266,9 @@ static void each_pending(struct sched *sched,
     pending_order(sched, action, &order);
     while ((group = order_pop(&order))) {
         keep_lift(sched, group);
+        sched->tally[action].tried++;
         if (attempt(sched, group)) {
+            sched->tally[action].placed++;
             journal_commit(sched);
             group->keep = NULL;
         }
@@ -330,6 +332,7 @@ static void stale_group(struct sched *sched, struct group *group)
         sched_wake(sched, group->stale_since_ms + grace);
         return;
     }
+    sched->tally[SCHED_ACTION_STALE].tried++;
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
         if (pod->set == SET_NONE || !ST_IN(pod->status, ST_ACTIVE))

@@ -79,6 +79,7 @@ void action_allocate(struct sched *sched)
         group_tasks(sched, group, false, &tasks);
         if (!tasks.count || group->keep) /* tried before anybody else */
             continue;
+        sched->tally[SCHED_ACTION_ALLOCATE].tried++;
         if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
             explain_failure(sched, group, &failure);
             keep_wake(sched, group);
@@ -87,6 +88,7 @@ void action_allocate(struct sched *sched)
         if (group_must_wait(group))
             group_hold_back(sched, group);
         journal_commit(sched);
+        sched->tally[SCHED_ACTION_ALLOCATE].placed++;
         if (group->count[ST_PENDING])
             order_push(&order, group);
     }
@@ -96,6 +98,12 @@ void sched_wake(struct sched *sched, int64_t at_ms)
 {
     if (!sched->wake_ms || at_ms < sched->wake_ms)
         sched->wake_ms = at_ms;
+}
+
+static void step_done(const struct sched *sched, enum sched_step step)
+{
+    if (sched->measure)
+        sched->measure(sched->measure_user, step);
 }
 
 void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struct sched_plan *ret)
@@ -110,7 +118,9 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     promises_forgotten(sched);
     if (sched->cycle % SWEEP_CYCLES == 0)
         names_swept(sched);
+    step_done(sched, SCHED_STEP_OPEN);
     queues_shared(sched);
+    step_done(sched, SCHED_STEP_SHARES);
     sched->trying = true;
     static void (*const actions[SCHED_ACTION_COUNT])(struct sched *) = {
         action_allocate, action_consolidate, action_reclaim,
@@ -118,6 +128,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++) {
         unsigned action = (i + SCHED_ACTION_RESERVE) % SCHED_ACTION_COUNT;
         actions[action](sched);
+        step_done(sched, (enum sched_step)(SCHED_STEP_ACTION + action));
     }
     sched->trying = false;
     plan_emit(sched, ret);
@@ -127,6 +138,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
      * others were placed. */
     sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
     sched->arena = NULL;
+    step_done(sched, SCHED_STEP_PLAN);
     assert(!SCHED_WALK || sched_verify(sched, NULL) == 0);
 }
 

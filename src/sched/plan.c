@@ -154,7 +154,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     struct group *group = pod->group;
     struct sched_bind bind = {.pod = ref_of(sched, pod),
                               .group = str_dup(sched->arena, group->name),
-                              .node = str_dup(sched->arena, pod->node->name)};
+                              .node = str_dup(sched->arena, pod->node->name),
+                              .created_ms = pod->created_ms};
 
     if (group->batch_cycle != sched->cycle) {
         group->batch_cycle = sched->cycle;

@@ -130,6 +130,8 @@ static void resume_reserved(struct sched *sched, bool anywhere)
         bool placed = group_eligible(sched, group) &&
                       (group_satisfied(group) ? place_again(sched, group, &tasks, anywhere)
                                               : place_new(sched, group, &tasks));
+        sched->tally[SCHED_ACTION_RESERVE].tried++;
+        sched->tally[SCHED_ACTION_RESERVE].placed += placed;
         if (!placed && !anywhere)
             give_up(sched, group, &tasks);
         group->reserved = group->count[ST_PIPELINED] > 0;
@@ -761,7 +763,10 @@ static void keep_for_aged(struct sched *sched)
         group_tasks(sched, group, false, &tasks);
         if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks))
             continue;
-        if (start_aged(sched, group, &tasks))
+        bool starts = start_aged(sched, group, &tasks);
+        sched->tally[SCHED_ACTION_RESERVE].tried++;
+        sched->tally[SCHED_ACTION_RESERVE].placed += starts;
+        if (starts)
             journal_commit(sched);
         else
             keep_open(sched, group, &tasks, candidate->kept ? candidate->since_ms : sched->now_ms);

@@ -243,7 +243,8 @@ struct sched_bind {
     int64_t gpu_memory_mib;       /* of each shared device */
     const struct str *gpu_groups; /* names of the shared devices, as bound pods name them */
     size_t gpu_group_count;
-    bool first_start; /* first pods of this group: record last-start-timestamp = now */
+    bool first_start;   /* first pods of this group: record last-start-timestamp = now */
+    int64_t created_ms; /* the pod was; in whole seconds, as the API has it */
 };
 
 struct sched_evict {
@@ -439,6 +440,28 @@ bool sched_explain(const struct sched *sched,
 /* The same as JSON: reason, message, change, request, free, nodes by filter, queue, place. */
 struct json *sched_explanation_json(struct arena *arena, const struct sched_explanation *from);
 struct json *sched_why_json(struct arena *arena, const struct sched_why *why);
+
+/* What an action did since the core was made. */
+struct sched_tally {
+    uint64_t tried;     /* groups it looked at, once for every cycle in which it did */
+    uint64_t placed;    /* times that it found room for one */
+    uint64_t simulated; /* sets of victims it played through */
+    uint64_t filtered;  /* sets that were seen to be of no help without that */
+};
+void sched_tally(const struct sched *sched, enum sched_action action, struct sched_tally *ret);
+
+/* The steps of a cycle in the order in which they end; the actions begin with the last one, see
+ * SCHED_ACTIONS. */
+enum sched_step {
+    SCHED_STEP_OPEN,   /* queues linked, nodes ranked, old promises dropped */
+    SCHED_STEP_SHARES, /* fair shares divided */
+    SCHED_STEP_ACTION, /* one for each enum sched_action, added to this */
+    SCHED_STEP_PLAN = SCHED_STEP_ACTION + SCHED_ACTION_COUNT, /* reasons found, plan written */
+    SCHED_STEP_COUNT,
+};
+/* From now on `done` hears of the end of every step, so that a shell can take the time; it must
+ * not call the core. */
+void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step step), void *user);
 
 struct sched_counts {
     size_t nodes;

@@ -180,3 +180,44 @@ TEST(every_pool_is_run_by_its_own_policy)
     sched_free(sched);
     arena_done(&arena);
 }
+
+struct steps {
+    enum sched_step order[SCHED_STEP_COUNT * 2];
+    size_t count;
+};
+
+static void on_step(void *user, enum sched_step step)
+{
+    struct steps *steps = user;
+
+    steps->order[steps->count++] = step;
+}
+
+TEST(every_step_of_a_cycle_is_told_once_and_actions_count_what_they_did)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct steps steps = {0};
+    struct sched_plan plan;
+    struct sched_tally tally;
+
+    sched_measure(sched, on_step, &steps);
+    gang(sched, "fits", 2, 2);
+    gang(sched, "waits", 1, 2);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(steps.count == SCHED_STEP_COUNT);
+    EXPECT(steps.order[0] == SCHED_STEP_OPEN);
+    EXPECT(steps.order[1] == SCHED_STEP_SHARES);
+    EXPECT(steps.order[2] == SCHED_STEP_ACTION + SCHED_ACTION_RESERVE);
+    EXPECT(steps.order[3] == SCHED_STEP_ACTION + SCHED_ACTION_ALLOCATE);
+    EXPECT(steps.order[SCHED_STEP_COUNT - 1] == SCHED_STEP_PLAN);
+    sched_tally(sched, SCHED_ACTION_ALLOCATE, &tally);
+    EXPECT(tally.tried == 2);
+    EXPECT(tally.placed == 1);
+    EXPECT(tally.simulated == 0);
+    sched_tally(sched, SCHED_ACTION_PREEMPT, &tally);
+    EXPECT(tally.tried == 1);
+    EXPECT(tally.placed == 0);
+    sched_free(sched);
+    arena_done(&arena);
+}

@@ -209,6 +209,7 @@ static bool attempt(struct search *search,
 {
     struct mark mark = journal_mark(search->sched);
 
+    search->sched->tally[search->action].simulated++;
     ret->count = 0;
     for (size_t i = 0; i < search->recorded.count; i++)
         evict(search, search->recorded.items[i], ret);
@@ -344,15 +345,21 @@ static bool try_newest(struct search *search,
                        const struct pod_vec *tasks,
                        struct pod_vec *evicted)
 {
-    if (!worth_a_look(proposals))
+    uint64_t *filtered = &search->sched->tally[search->action].filtered;
+
+    if (!worth_a_look(proposals)) {
+        ++*filtered;
         return false;
+    }
     const struct pod_vec *pods = &proposals->pods;
     struct node **nodes = ARENA_ARRAY(search->sched->arena, struct node *, pods->count + 1);
     size_t count = unit_nodes(search, pods, nodes);
 
     for (size_t i = 0; i < count; i++) {
         struct pod_vec more = victims_on(proposals, nodes[i]);
-        if (could_help(proposals, &more) && attempt(search, tasks, &more, evicted))
+        if (!could_help(proposals, &more))
+            ++*filtered;
+        else if (attempt(search, tasks, &more, evicted))
             return true;
     }
     return false;
@@ -573,8 +580,12 @@ bool search_run(struct search *search)
 {
     bool solved = false;
 
-    if (!search->tasks.count || search_hopeless(search))
+    if (!search->tasks.count)
         return false;
+    if (search_hopeless(search)) {
+        search->sched->tally[search->action].filtered++;
+        return false;
+    }
     enum quick quick = solve_alike(search);
     if (quick == QUICK_SOLVED)
         solved = true;

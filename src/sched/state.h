@@ -457,6 +457,9 @@ struct sched {
     int64_t wake_ms;
     struct arena *arena; /* of the cycle under way */
     struct topology_cache *topology_cache;
+    struct sched_tally tally[SCHED_ACTION_COUNT];
+    void (*measure)(void *user, enum sched_step step); /* NULL: nobody does */
+    void *measure_user;
 };
 
 static inline bool quirk(const struct sched *sched, enum sched_quirk index)

@@ -78,3 +78,14 @@ void sched_count(const struct sched *sched, struct sched_counts *ret)
         .queues = sched->queues.count,
     };
 }
+
+void sched_tally(const struct sched *sched, enum sched_action action, struct sched_tally *ret)
+{
+    *ret = sched->tally[action];
+}
+
+void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step step), void *user)
+{
+    sched->measure = done;
+    sched->measure_user = user;
+}

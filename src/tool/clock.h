@@ -7,3 +7,4 @@
 int64_t clock_now_ms(void);
 /* Never goes back and has no meaning outside the process: for measuring and for limits. */
 int64_t clock_monotonic_ms(void);
+int64_t clock_monotonic_us(void);
