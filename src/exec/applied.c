@@ -20,6 +20,8 @@ void applied_tell(struct api *api,
     struct json *after = before ? json_clone(&arena, before) : json_new_object(&arena);
     struct condition condition = {"Applied", "True", "Applied", STR("everything took effect")};
 
+    if (!applied->reason && applied->message.len)
+        condition.message = applied->message;
     if (applied->reason)
         condition = (struct condition){"Applied", "False", applied->reason, applied->message};
     condition_set(&arena, after, &condition, now_ms);

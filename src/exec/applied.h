@@ -11,7 +11,7 @@ struct object;
  * effect. Written only where it says something new; nothing waits for it. */
 struct applied {
     const char *reason; /* NULL: all of it took effect */
-    struct str message;
+    struct str message; /* what did not and why; with all of it, what else is to be said */
 };
 
 void applied_tell(struct api *api,

@@ -33,6 +33,7 @@ struct pool {
     const struct object *shard; /* the one that holds for it, a reference */
     int64_t generation;         /* of the shard as it was applied; 0: not yet */
     struct str ignored;         /* in `arena` */
+    struct str note;            /* where use over time comes from; in `arena` */
     struct arena arena;
     struct ledger *ledger;
     size_t len;
@@ -64,6 +65,8 @@ static void tell(struct shards *shards, const struct object *object, const struc
                                               STR_ARG(pool->shard->name))};
     else if (pool->ignored.len)
         applied = (struct applied){"PartlyIgnored", pool->ignored};
+    else
+        applied.message = pool->note;
     applied_tell(shards->options.api, object, &applied, shards->options.now(shards->options.user));
 }
 
@@ -132,6 +135,21 @@ static int64_t version_of(const struct object *shard)
     return (int64_t)(str_hash(shard->uid, (uint64_t)shard->generation) >> 1) | 1;
 }
 
+static struct str usage_note(const struct shard_usage *usage, struct arena *arena)
+{
+    if (!usage->on)
+        return STR_NONE;
+    if (usage->prometheus.len)
+        return str_printf(arena,
+                          "everything took effect; use over time comes from Prometheus at " STR_FMT,
+                          STR_ARG(usage->prometheus));
+    return usage->wants_prometheus
+               ? STR("everything took effect; neither connectionString nor kai-config's "
+                     "prometheus.externalPrometheusUrl names a Prometheus, so use over time comes "
+                     "from Muster's own books")
+               : STR("everything took effect; use over time comes from Muster's own books");
+}
+
 static void pool_run(struct shards *shards, struct pool *pool)
 {
     const struct shards_options *options = &shards->options;
@@ -157,6 +175,7 @@ static void pool_run(struct shards *shards, struct pool *pool)
                                                            .stats = options->stats});
     if (shard.usage.wants_prometheus && !shard.usage.prometheus.len)
         shard.usage.prometheus = buf_str(&shards->prometheus);
+    pool->note = usage_note(&shard.usage, &pool->arena);
     ledger_use(pool->ledger, &shard.usage, options->now(options->user));
     log_info(options->log, "scheduler.shard", LOG_STR("name", pool->shard->name),
              LOG_STR("pool", name), LOG_STR("ignored", shard.ignored));

@@ -134,6 +134,56 @@ static void read_actions(struct reading *reading, const struct json *actions)
     }
 }
 
+/* What a plugin takes. KAI's code and its documents spell one of proportion's in three ways. */
+static const char *const proportion_takes[] = {"kValue", "relcaimerSaturationMultiplier",
+                                               "reclaimerSaturationMultiplier",
+                                               "reclaimerUtilizationMultiplier", NULL};
+static const char *const placement_takes[] = {"gpu", "cpu", NULL};
+static const char *const minruntime_takes[] = {
+    "defaultPreemptMinRuntime", "defaultReclaimMinRuntime", "reclaimResolveMethod", NULL};
+static const char *const args_take[] = {
+    "default-staleness-grace-period", "max-consolidation-preemptees", "allow-consolidating-reclaim",
+    "restrict-node-scheduling", NULL};
+
+static const char *const *arguments_of(struct str plugin)
+{
+    static const char *const none[] = {NULL};
+
+    return str_is(plugin, "proportion")      ? proportion_takes
+           : str_is(plugin, "nodeplacement") ? placement_takes
+           : str_is(plugin, "minruntime")    ? minruntime_takes
+                                             : none;
+}
+
+/* Arguments without a meaning here are named; `known` ends with NULL. */
+static void name_unknown(struct reading *reading,
+                         const struct json *given,
+                         struct str where,
+                         const char *const *known)
+{
+    JSON_FOREACH(given, argument) {
+        const char *const *word = known;
+
+        while (*word && !str_is(json_key(argument), *word))
+            word++;
+        if (!*word)
+            ignore(reading, STR_FMT "." STR_FMT ": has no meaning here", STR_ARG(where),
+                   STR_ARG(json_key(argument)));
+    }
+}
+
+static void read_minruntime(struct reading *reading, const struct json *arguments, bool on)
+{
+    struct sched_policy *policy = &reading->shard->policy;
+
+    if (!on)
+        policy->preempt_min_runtime_ms = policy->reclaim_min_runtime_ms = 0;
+    read_duration(reading, arguments, "defaultPreemptMinRuntime", &policy->preempt_min_runtime_ms);
+    read_duration(reading, arguments, "defaultReclaimMinRuntime", &policy->reclaim_min_runtime_ms);
+    policy->reclaim_runtime_by_queue =
+        str_is(json_str_at(arguments, "reclaimResolveMethod"), "queue");
+}
+
 static void read_plugin(struct reading *reading, const struct json *plugin)
 {
     struct sched_policy *policy = &reading->shard->policy;
@@ -141,26 +191,25 @@ static void read_plugin(struct reading *reading, const struct json *plugin)
     const struct json *arguments = json_get(plugin, "arguments");
     bool on = json_bool_or(json_get(plugin, "enabled"), true);
 
+    name_unknown(reading, arguments,
+                 str_printf(reading->arena, "plugins." STR_FMT ".arguments", STR_ARG(name)),
+                 arguments_of(name));
+    if (json_get(plugin, "priority"))
+        ignore(reading, "plugins." STR_FMT ".priority: the order of plugins is fixed",
+               STR_ARG(name));
     if (str_is(name, "proportion")) {
         policy->without_proportion = !on;
         read_number(reading, arguments, "kValue", &policy->k_value);
-        /* KAI's code spells it so; its documents name it in two other ways. */
-        read_number(reading, arguments, "relcaimerSaturationMultiplier", &policy->saturation);
-        read_number(reading, arguments, "reclaimerSaturationMultiplier", &policy->saturation);
-        read_number(reading, arguments, "reclaimerUtilizationMultiplier", &policy->saturation);
+        for (const char *const *key = proportion_takes + 1; *key; key++)
+            read_number(reading, arguments, *key, &policy->saturation);
     } else if (str_is(name, "predicates")) {
         policy->without_filters = !on;
     } else if (str_is(name, "nodeplacement")) {
         policy->without_placement = !on;
+        read_strategy(arguments, "gpu", &policy->gpu_strategy);
+        read_strategy(arguments, "cpu", &policy->cpu_strategy);
     } else if (str_is(name, "minruntime")) {
-        if (!on)
-            policy->preempt_min_runtime_ms = policy->reclaim_min_runtime_ms = 0;
-        read_duration(reading, arguments, "defaultPreemptMinRuntime",
-                      &policy->preempt_min_runtime_ms);
-        read_duration(reading, arguments, "defaultReclaimMinRuntime",
-                      &policy->reclaim_min_runtime_ms);
-        policy->reclaim_runtime_by_queue =
-            str_is(json_str_at(arguments, "reclaimResolveMethod"), "queue");
+        read_minruntime(reading, arguments, on);
     } else if (str_is(name, "gpupack") || str_is(name, "gpuspread")) {
         if (on)
             policy->gpu_strategy = str_is(name, "gpuspread") ? SCHED_SPREAD : SCHED_BINPACK;
@@ -177,8 +226,11 @@ static void read_args(struct reading *reading, const struct json *args)
     read_duration(reading, args, "default-staleness-grace-period", &policy->stale_grace_ms);
     if (str_to_i64(json_str(json_get(args, "max-consolidation-preemptees")), &number))
         policy->consolidate_max = number;
+    else if (json_get(args, "max-consolidation-preemptees"))
+        ignore(reading, "args.max-consolidation-preemptees: must be a whole number");
     read_bool(args, "allow-consolidating-reclaim", &policy->consolidating_reclaim);
     read_bool(args, "restrict-node-scheduling", &policy->restrict_nodes);
+    name_unknown(reading, args, STR("args"), args_take);
 }
 
 static void read_usage(struct reading *reading, const struct json *from)
@@ -204,8 +256,14 @@ static void read_usage(struct reading *reading, const struct json *from)
     read_duration(reading, params, "fetchInterval", &usage->every_ms);
     if (window.len && !str_is(window, "sliding"))
         ignore(reading, "usageDBConfig.usageParams.windowType: only sliding windows are kept");
+    if (json_get(from, "connectionStringEnvVar"))
+        ignore(reading, "usageDBConfig.connectionStringEnvVar: is not read; use connectionString, "
+                        "or prometheus.externalPrometheusUrl of kai-config");
+    if (json_get(params, "extraParams"))
+        ignore(reading, "usageDBConfig.usageParams.extraParams: have no meaning here");
     if (json_get(from, "extraParams"))
-        ignore(reading, "usageDBConfig.extraParams: belongs under usageParams");
+        ignore(reading,
+               "usageDBConfig.extraParams: have no meaning here; KAI reads them under usageParams");
     if (usage->every_ms < SHARD_USAGE_EVERY_MIN)
         usage->every_ms = SHARD_USAGE_EVERY_MIN;
     if (usage->window_ms < usage->every_ms)

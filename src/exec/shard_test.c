@@ -40,7 +40,7 @@ TEST(a_shard_sets_strategies_times_actions_and_usage)
         "\"minRuntime\":{\"preemptMinRuntime\":\"5m\",\"reclaimMinRuntime\":\"2m\"},"
         "\"kValue\":0.5,\"queueDepthPerAction\":{\"reclaim\":5},\"partitionLabelValue\":\"a100\","
         "\"actions\":{\"consolidation\":{\"enabled\":false}},"
-        "\"args\":{\"default-staleness-grace-period\":\"10s\",\"log-level\":\"4\"},"
+        "\"args\":{\"default-staleness-grace-period\":\"10s\"},"
         "\"plugins\":{\"proportion\":{\"arguments\":{\"relcaimerSaturationMultiplier\":"
         "\"1.5\"}}},"
         "\"usageDBConfig\":{\"clientType\":\"prometheus\",\"connectionString\":"
@@ -75,6 +75,16 @@ TEST(what_a_shard_cannot_have_is_named_with_its_field)
          "windowSize: \"1w\" is not a duration", "documents of KAI write weeks"},
         {"{\"spec\":{\"actions\":{\"mycustomaction\":{}}}}", "no action mycustomaction",
          "KAI would not even start"},
+        {"{\"spec\":{\"args\":{\"log-level\":\"4\"}}}", "args.log-level",
+         "a document of KAI gives it, KAI ignores it"},
+        {"{\"spec\":{\"args\":{\"max-consolidation-preemptees\":\"many\"}}}",
+         "args.max-consolidation-preemptees", "not a number"},
+        {"{\"spec\":{\"plugins\":{\"minruntime\":{\"arguments\":{\"kValue\":\"1\"}}}}}",
+         "plugins.minruntime.arguments.kValue", "an argument of another plugin"},
+        {"{\"spec\":{\"plugins\":{\"predicates\":{\"priority\":50}}}}",
+         "plugins.predicates.priority", "plugins have no order here"},
+        {"{\"spec\":{\"usageDBConfig\":{\"connectionStringEnvVar\":\"URL\"}}}",
+         "connectionStringEnvVar", "no variable is read"},
         {"{\"spec\":{\"plugins\":{\"mycustomplugin\":{}}}}", "plugins.mycustomplugin",
          "KAI skips it"},
         {"{\"spec\":{\"queueDepthPerAction\":{\"reclaims\":5}}}",
