@@ -72,7 +72,8 @@ struct work {
     uint32_t failures;
     struct str refusal; /* for control_input.refusal; on the heap */
     bool dirty;
-    bool queued; /* in the dirty queue */
+    bool queued;  /* in the dirty queue */
+    bool lingers; /* nothing to do, but its own writes have not been seen */
     size_t ns_len;
     size_t text_len;
     char text[]; /* "namespace/name" */
@@ -93,6 +94,7 @@ struct runner {
     VEC(struct watch *) watches;
     VEC(struct unit *) units;
     VEC(struct work *) queue;
+    VEC(struct work *) lingering;
     struct job_counts job_counts;
     size_t watches_synced;
     size_t under_way;
@@ -170,8 +172,15 @@ static void work_free(struct work *work)
 
 static void work_drop_if_idle(struct work *work)
 {
-    if (work->dirty || work->queued || work->execution || work->due_ms || work->failures)
+    if (work->dirty || work->queued || work->execution || work->due_ms || work->failures ||
+        work->lingers)
         return;
+    /* Forgotten now, the next event of its key would be looked at without what it wrote. */
+    if (work->awaits.count) {
+        work->lingers = true;
+        VEC_PUSH(NULL, &work->unit->runner->lingering, work);
+        return;
+    }
     map_remove(&work->unit->works, (struct str){work->text, work->text_len});
     work_free(work);
 }
@@ -553,12 +562,26 @@ void runner_admit_pod(void *user, struct json *pod, struct arena *arena)
         group_admit(&input, pod, arena);
 }
 
+static void drop_lingering(struct runner *runner, int64_t now_ms)
+{
+    for (size_t i = runner->lingering.count; i-- > 0;) {
+        struct work *work = runner->lingering.items[i];
+
+        if (!sees_own_writes(work, now_ms))
+            continue;
+        work->lingers = false;
+        VEC_REMOVE_SWAP(&runner->lingering, i);
+        work_drop_if_idle(work);
+    }
+}
+
 int64_t runner_turn(struct runner *runner)
 {
     int64_t now_ms = clock_of(runner);
 
     if (!runner->started)
         return INT64_MAX;
+    drop_lingering(runner, now_ms);
     collect_due(runner, now_ms);
 
     /* What cannot be looked at yet stays in the queue, in its order. */
@@ -588,7 +611,7 @@ int64_t runner_turn(struct runner *runner)
 
     bool more = kept && runner->under_way < RUNNER_UNDER_WAY_MAX;
     int64_t next = more && done >= RUNNER_TURN_KEYS_MAX ? 0 : runner->next_due_ms;
-    if (more && next > now_ms + RUNNER_OWN_WRITE_MS)
+    if ((more || runner->lingering.count) && next > now_ms + RUNNER_OWN_WRITE_MS)
         next = now_ms + RUNNER_OWN_WRITE_MS;
     if (next != INT64_MAX)
         arm(runner, next);
@@ -701,6 +724,7 @@ void runner_stop(struct runner *runner)
     VEC_DONE(&runner->watches);
     VEC_DONE(&runner->units);
     VEC_DONE(&runner->queue);
+    VEC_DONE(&runner->lingering);
     cache_free(runner->cache);
     arena_done(&runner->names);
     job_counts_done(&runner->job_counts);

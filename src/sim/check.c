@@ -13,6 +13,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "sim/check_jobs.h"
+#include "sim/check_report.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,38 +62,35 @@ struct live {
 struct gang {
     int64_t active;
     int64_t partial_since_ms; /* 0: whole, or nothing */
-    size_t pods_ever;
-    bool finished; /* its job has ended */
     size_t len;
     char text[];
 };
 
 struct check {
     struct check_options options;
-    struct cache *cache; /* groups, queues, nodes, priority classes, jobs */
+    struct cache *cache; /* groups, queues, nodes, priority classes */
     VEC(struct api_watch *) watches;
     struct map facts;
     struct map lives;
     struct map gangs; /* "ns/group" */
     bool dirty;
-    bool failed;
-    char text[CHECK_TEXT_MAX];
+    struct check_jobs *jobs;
+    struct check_report report;
 };
 
-static const struct kind *const watched[] = {&kind_pod,  &kind_podgroup,    &kind_queue,
-                                             &kind_node, &kind_torchrunjob, &kind_priorityclass,
-                                             &kind_job};
+static const struct kind *const watched[] = {&kind_pod, &kind_podgroup, &kind_queue, &kind_node,
+                                             &kind_priorityclass};
 #define WATCHED (sizeof(watched) / sizeof(watched[0]))
 
-__attribute__((format(printf, 2, 3))) static void fail(struct check *check, const char *fmt, ...)
+void check_fail(struct check_report *report, const char *fmt, ...)
 {
     va_list args;
 
-    if (check->failed)
+    if (report->failed)
         return;
-    check->failed = true;
+    report->failed = true;
     va_start(args, fmt);
-    (void)vsnprintf(check->text, sizeof(check->text), fmt, args);
+    (void)vsnprintf(report->text, sizeof(report->text), fmt, args);
     va_end(args);
 }
 
@@ -181,18 +180,14 @@ static void put_pod(struct check *check, const struct object *pod)
     fact->ended = fact->succeeded || str_is(phase, "Failed");
     read_wants(fact, root);
     if (before && before->ended && !fact->ended && str_eq(before->object->uid, pod->uid))
-        fail(check, "pod %s had ended and is " STR_FMT " again", fact->text, STR_ARG(phase));
+        check_fail(&check->report, "pod %s had ended and is " STR_FMT " again", fact->text,
+                   STR_ARG(phase));
     if (before && before->node.len && !str_eq(before->node, fact->node) &&
         str_eq(before->object->uid, pod->uid))
-        fail(check, "pod %s moved from node " STR_FMT " to " STR_FMT, fact->text,
-             STR_ARG(before->node), STR_ARG(fact->node));
-    if (fact->group.len) {
-        struct gang *gang = gang_make(check, pod->ns, fact->group);
-
-        if (gang->finished && !before)
-            fail(check, "pod %s was made although the job of its group has finished", fact->text);
-        gang->pods_ever += !before;
-    }
+        check_fail(&check->report, "pod %s moved from node " STR_FMT " to " STR_FMT, fact->text,
+                   STR_ARG(before->node), STR_ARG(fact->node));
+    if (!before)
+        check_jobs_pod_made(check->jobs, pod);
     if (before)
         fact_drop(check, before);
     map_set(&check->facts, (struct str){fact->text, fact->len}, fact);
@@ -208,41 +203,7 @@ static void drop_pod(struct check *check, const struct object *pod)
         fact_drop(check, fact);
 }
 
-/* ---- jobs ---- */
-
-static bool is_over(const struct object *job)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *status = json_get(object_json(job, &arena), "status");
-    struct str phase = json_str_at(status, "phase");
-
-    if (job->kind == &kind_torchrunjob)
-        return str_is(phase, "Succeeded") || str_is(phase, "Failed");
-    JSON_FOREACH(json_get(status, "conditions"), condition) {
-        struct str type = json_str_at(condition, "type");
-
-        if (str_is(json_str_at(condition, "status"), "True") &&
-            (str_is(type, "Complete") || str_is(type, "Failed")))
-            return true;
-    }
-    return false;
-}
-
-static void put_job(struct check *check, const struct object *job)
-{
-    const struct object *before = cache_get(check->cache, job->kind, job->ns, job->name);
-    bool same = before && str_eq(before->uid, job->uid);
-
-    if (same && is_over(before) && !is_over(job))
-        fail(check, "%s " STR_FMT " had finished and goes on", job->kind->name, STR_ARG(job->name));
-    if (job->kind == &kind_torchrunjob && is_over(job) && !job->deleted_ms) {
-        char group[1024];
-        int len = snprintf(group, sizeof(group), "pg-" STR_FMT "-" STR_FMT, STR_ARG(job->name),
-                           STR_ARG(job->uid));
-
-        gang_make(check, job->ns, (struct str){group, (size_t)len})->finished = true;
-    }
-}
+/* ---- changes ---- */
 
 static void on_change(void *user, const struct api_change *change)
 {
@@ -263,8 +224,6 @@ static void on_change(void *user, const struct api_change *change)
         cache_drop(check->cache, object);
         return;
     }
-    if (object->kind == &kind_torchrunjob || object->kind == &kind_job)
-        put_job(check, object);
     cache_put(check->cache, object);
 }
 
@@ -277,8 +236,8 @@ void check_started(struct check *check, struct str ns, struct str name, struct s
     struct live *live = map_get(&check->lives, (struct str){key, len});
 
     if (live) {
-        fail(check, "pod %.*s runs twice: uid %s and uid " STR_FMT, (int)len, key, live->uid,
-             STR_ARG(uid));
+        check_fail(&check->report, "pod %.*s runs twice: uid %s and uid " STR_FMT, (int)len, key,
+                   live->uid, STR_ARG(uid));
         return;
     }
     live = mem_alloc(sizeof(*live) + len + 1);
@@ -324,8 +283,9 @@ static void load_add(struct check *check, struct load *load, const struct fact *
         if (!(fact->devices & bit))
             continue;
         if ((load->whole & bit) || (!fact->portion && load->shared[d]))
-            fail(check, "GPU %zu of node " STR_FMT " is given twice, to %s and to %s", d,
-                 STR_ARG(fact->node), load->first[d]->text, fact->text);
+            check_fail(&check->report,
+                       "GPU %zu of node " STR_FMT " is given twice, to %s and to %s", d,
+                       STR_ARG(fact->node), load->first[d]->text, fact->text);
         load->first[d] = fact;
         if (!fact->portion) {
             load->whole |= bit;
@@ -335,8 +295,9 @@ static void load_add(struct check *check, struct load *load, const struct fact *
         load->used[GPU] += load->shared[d] ? 0 : MICRO;
         load->shared[d] += fact->portion;
         if (load->shared[d] > MICRO)
-            fail(check, "GPU %zu of node " STR_FMT " is shared beyond itself: %lld millionths", d,
-                 STR_ARG(fact->node), (long long)load->shared[d]);
+            check_fail(&check->report,
+                       "GPU %zu of node " STR_FMT " is shared beyond itself: %lld millionths", d,
+                       STR_ARG(fact->node), (long long)load->shared[d]);
     }
 }
 
@@ -360,8 +321,9 @@ static void check_node(struct check *check, const struct object *node)
     }
     for (size_t r = 0; r < RESOURCES; r++)
         if (load.used[r] > total[r])
-            fail(check, "node " STR_FMT " has %lld %s and promised %lld", STR_ARG(node->name),
-                 (long long)total[r], resource_words[r], (long long)load.used[r]);
+            check_fail(&check->report, "node " STR_FMT " has %lld %s and promised %lld",
+                       STR_ARG(node->name), (long long)total[r], resource_words[r],
+                       (long long)load.used[r]);
 }
 
 /* ---- queues ---- */
@@ -438,12 +400,14 @@ static void check_queue(struct check *check, const struct object *queue)
         int64_t quota = bound_of(spec, (enum resource)r, "quota");
 
         if (limit >= 0 && sum.all[r] > limit)
-            fail(check, "queue " STR_FMT " is limited to %lld %s and has %lld",
-                 STR_ARG(queue->name), (long long)limit, resource_words[r], (long long)sum.all[r]);
+            check_fail(&check->report, "queue " STR_FMT " is limited to %lld %s and has %lld",
+                       STR_ARG(queue->name), (long long)limit, resource_words[r],
+                       (long long)sum.all[r]);
         if (quota >= 0 && sum.fixed[r] > quota)
-            fail(
-                check, "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
-                STR_ARG(queue->name), (long long)quota, resource_words[r], (long long)sum.fixed[r]);
+            check_fail(&check->report,
+                       "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
+                       STR_ARG(queue->name), (long long)quota, resource_words[r],
+                       (long long)sum.fixed[r]);
     }
 }
 
@@ -471,15 +435,16 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     }
     bool partial = active > 0 && active < min && !succeeded;
     if (check->options.whole_gangs && partial && active > gang->active && active + ended < min)
-        fail(check, "gang %s: %lld of %lld pods were bound, not all at once", gang->text,
-             (long long)active, (long long)min);
+        check_fail(&check->report, "gang %s: %lld of %lld pods were bound, not all at once",
+                   gang->text, (long long)active, (long long)min);
     if (!partial)
         gang->partial_since_ms = 0;
     else if (!gang->partial_since_ms)
         gang->partial_since_ms = now_ms;
     else if (now_ms - gang->partial_since_ms > CHECK_STALE_MS)
-        fail(check, "gang %s holds %lld of %lld pods for %lld s", gang->text, (long long)active,
-             (long long)min, (long long)(now_ms - gang->partial_since_ms) / 1000);
+        check_fail(&check->report, "gang %s holds %lld of %lld pods for %lld s", gang->text,
+                   (long long)active, (long long)min,
+                   (long long)(now_ms - gang->partial_since_ms) / 1000);
     gang->active = active;
 }
 
@@ -488,8 +453,8 @@ const char *check_now(struct check *check, int64_t now_ms)
     const struct object *object;
     size_t cursor = 0;
 
-    if (!check->dirty || check->failed)
-        return check->failed ? check->text : NULL;
+    if (!check->dirty || check->report.failed)
+        return check->report.failed ? check->report.text : NULL;
     check->dirty = false;
     while ((object = cache_next(check->cache, &kind_node, STR(""), &cursor)))
         check_node(check, object);
@@ -499,7 +464,7 @@ const char *check_now(struct check *check, int64_t now_ms)
     cursor = 0;
     while ((object = cache_next(check->cache, &kind_podgroup, STR(""), &cursor)))
         check_gang(check, object, now_ms);
-    return check->failed ? check->text : NULL;
+    return check->report.failed ? check->report.text : NULL;
 }
 
 const char *check_at_rest(struct check *check)
@@ -509,6 +474,8 @@ const char *check_at_rest(struct check *check)
         const struct fact *fact = entry->value;
         bool says = false;
 
+        if (!fact->ended)
+            check_jobs_pod_lives(check->jobs, fact->object);
         if (fact->node.len || fact->ended || fact->object->deleted_ms)
             continue;
         JSON_FOREACH(json_at(object_json(fact->object, &arena), "status.conditions"), condition)
@@ -516,36 +483,34 @@ const char *check_at_rest(struct check *check)
                             str_is(json_str_at(condition, "status"), "False") &&
                             json_str_at(condition, "message").len);
         if (!says)
-            fail(check, "pod %s waits and does not say why", fact->text);
+            check_fail(&check->report, "pod %s waits and does not say why", fact->text);
     }
-    return check->failed ? check->text : NULL;
+    check_jobs_at_rest(check->jobs);
+    return check->report.failed ? check->report.text : NULL;
 }
 
 const char *check_clean(struct check *check)
 {
-    static const struct kind *const gone[] = {&kind_podgroup, &kind_torchrunjob, &kind_job};
+    const struct object *object;
+    size_t cursor = 0;
 
     /* What people bring is in one namespace; others have pods that belong to the platform. */
     MAP_FOREACH(&check->facts, entry) {
         const struct fact *fact = entry->value;
 
         if (str_is(fact->object->ns, PEOPLE))
-            fail(check, "pod %s is still there", fact->text);
+            check_fail(&check->report, "pod %s is still there", fact->text);
     }
-    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
-        const struct object *object;
-        size_t cursor = 0;
-
-        while ((object = cache_next(check->cache, gone[i], STR(PEOPLE), &cursor)))
-            fail(check, "%s " STR_FMT " is still there", gone[i]->name, STR_ARG(object->name));
-    }
+    while ((object = cache_next(check->cache, &kind_podgroup, STR(PEOPLE), &cursor)))
+        check_fail(&check->report, "PodGroup " STR_FMT " is still there", STR_ARG(object->name));
+    check_jobs_clean(check->jobs, STR(PEOPLE));
     MAP_FOREACH(&check->lives, entry) {
         const struct live *live = entry->value;
 
         if (str_starts((struct str){live->text, live->len}, STR(PEOPLE "/")))
-            fail(check, "the process of pod %s still runs", live->text);
+            check_fail(&check->report, "the process of pod %s still runs", live->text);
     }
-    return check->failed ? check->text : NULL;
+    return check->report.failed ? check->report.text : NULL;
 }
 
 size_t check_live_pods(const struct check *check)
@@ -575,6 +540,7 @@ struct check *check_new(const struct check_options *options)
 
     check->options = *options;
     check->cache = cache_new(MAP_SEED);
+    check->jobs = check_jobs_new(options->api, &check->report);
     check->facts.seed = check->lives.seed = check->gangs.seed = MAP_SEED;
     for (size_t i = 0; i < WATCHED; i++)
         VEC_PUSH(NULL, &check->watches,
@@ -590,6 +556,7 @@ void check_free(struct check *check)
     for (size_t i = 0; i < check->watches.count; i++)
         api_watch_stop(check->options.api, check->watches.items[i]);
     VEC_DONE(&check->watches);
+    check_jobs_free(check->jobs);
     MAP_FOREACH(&check->facts, entry)
         fact_drop(check, entry->value);
     MAP_FOREACH(&check->lives, entry)

@@ -19,10 +19,9 @@ struct api;
  *   - no queue passes its limit, and what cannot be preempted stays within quotas, at every level;
  *     pods on their way out do not count;
  *   - no pod runs twice under one name, and none after it has ended;
- *   - a finished job stays finished and gets no more pods; */
+ *   - what check_jobs.h says of jobs. */
 #define CHECK_STALE_MS \
     150000 /* the grace of 60 s, and time to notice, to stop and to be restarted */
-#define CHECK_TEXT_MAX 600
 
 struct check;
 

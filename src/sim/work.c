@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sim/jobs.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -58,6 +59,16 @@ static void on_done(void *user, const struct api_result *result)
         trace(work, "people: refused: %s", result->err->text);
 }
 
+static void create_text(struct work *work, const struct kind *kind, struct str body)
+{
+    api_call(work->options.api,
+             &(struct api_request){.verb = API_CREATE,
+                                   .kind = kind,
+                                   .ns = kind->namespaced ? STR("default") : STR_NONE,
+                                   .body = body},
+             on_done, work);
+}
+
 __attribute__((format(printf, 3, 4))) static void create(struct work *work,
                                                          const struct kind *kind,
                                                          const char *fmt,
@@ -70,12 +81,7 @@ __attribute__((format(printf, 3, 4))) static void create(struct work *work,
     int len = vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     assert(len > 0 && (size_t)len < sizeof(text));
-    api_call(work->options.api,
-             &(struct api_request){.verb = API_CREATE,
-                                   .kind = kind,
-                                   .ns = kind->namespaced ? STR("default") : STR_NONE,
-                                   .body = (struct str){text, (size_t)len}},
-             on_done, work);
+    create_text(work, kind, (struct str){text, (size_t)len});
 }
 
 static uint64_t below(const struct work *work, uint64_t limit)
@@ -202,47 +208,15 @@ static void bring_gang(struct work *work)
     create_gang(work, thing, &wish, thing->pods - (unsigned)below(work, 2));
 }
 
-static void bring_batch(struct work *work)
+static void bring_job(struct work *work)
 {
-    struct thing *thing = thing_new(work, &kind_job, "batch");
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct job_form *form = &job_forms[below(work, job_form_count)];
+    struct thing *thing = thing_new(work, form->kind, form->prefix);
+    struct job_wish wish = {
+        .rng = work->options.rng, .name = thing->name, .queue = some_queue(work)};
 
-    create(work, &kind_job,
-           "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"%s\"},\"spec\":{"
-           "\"parallelism\":2,\"completions\":3,\"backoffLimit\":2,\"template\":{\"metadata\":{"
-           "\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"restartPolicy\":\"Never\","
-           "\"schedulerName\":\"kai-scheduler\",\"containers\":[{\"name\":\"main\",\"image\":\"x\","
-           "\"resources\":{\"limits\":{\"cpu\":\"1\",\"nvidia.com/gpu\":\"1\"}}}]}}}}",
-           thing->name, some_queue(work));
-}
-
-static void bring_torchrun(struct work *work)
-{
-    struct thing *thing = thing_new(work, &kind_torchrunjob, "train");
-
-    create(work, &kind_torchrunjob,
-           "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\",\"metadata\":{"
-           "\"name\":\"%s\",\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"jobQueue\":"
-           "\"small\",\"numGPUs\":%" PRIu64 ",\"command\":\"python3 train.py\"}}",
-           thing->name, some_queue(work), 1 + below(work, 4));
-}
-
-static void bring_pytorch(struct work *work)
-{
-    struct thing *thing = thing_new(work, &kind_pytorchjob, "torch");
-    static const char *const restarts[] = {"Never", "OnFailure"};
-
-    create(work, &kind_pytorchjob,
-           "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\",\"metadata\":{\"name\":"
-           "\"%s\",\"labels\":{\"kai.scheduler/queue\":\"%s\"}},\"spec\":{\"runPolicy\":{"
-           "\"backoffLimit\":2,\"cleanPodPolicy\":\"All\"},\"pytorchReplicaSpecs\":{\"Master\":{"
-           "\"replicas\":1,\"restartPolicy\":\"%s\",\"template\":{\"spec\":{\"schedulerName\":"
-           "\"kai-scheduler\",\"containers\":[{\"name\":\"pytorch\",\"image\":\"x\",\"resources\":{"
-           "\"limits\":{\"cpu\":\"1\"}}}]}}},\"Worker\":{\"replicas\":%" PRIu64
-           ",\"restartPolicy\":"
-           "\"Never\",\"template\":{\"spec\":{\"schedulerName\":\"kai-scheduler\",\"containers\":[{"
-           "\"name\":\"pytorch\",\"image\":\"x\",\"resources\":{\"limits\":{\"cpu\":\"1\","
-           "\"nvidia.com/gpu\":\"1\"}}}]}}}}}}",
-           thing->name, some_queue(work), restarts[below(work, 2)], 1 + below(work, 3));
+    create_text(work, form->kind, job_body(&arena, form, &wish));
 }
 
 /* Somebody who does not want to be disturbed much: evictions of that queue's pods are refused. */
@@ -314,9 +288,9 @@ void work_ready(struct work *work, size_t machine, bool ready)
 
 void work_something(struct work *work)
 {
-    static void (*const bring[])(struct work *) = {bring_pod,     bring_share, bring_gang,
-                                                   bring_batch,   bring_gang,  bring_torchrun,
-                                                   bring_pytorch, bring_gang,  bring_budget};
+    static void (*const bring[])(struct work *) = {bring_pod,  bring_share, bring_gang,
+                                                   bring_gang, bring_job,   bring_job,
+                                                   bring_job,  bring_budget};
     uint64_t choice = below(work, sizeof(bring) / sizeof(bring[0]) + 2);
 
     if (work->things.count >= THINGS_MAX || choice >= sizeof(bring) / sizeof(bring[0])) {
