@@ -235,6 +235,7 @@ static void take_options(struct agent *agent, const struct agent_options *option
         options->launch_path ? keep(agent, options->launch_path) : beside(agent, "muster-launch");
     own->kubeconfig = keep(agent, options->kubeconfig);
     own->api_url = keep(agent, options->api_url);
+    own->gpu_library = keep(agent, options->gpu_library);
     own->node_labels = keep(agent, options->node_labels);
     own->node_prefix = options->node_prefix ? keep(agent, options->node_prefix) : "node";
     own->node_count = options->node_count ? options->node_count : 1;
@@ -257,6 +258,9 @@ static int check_options(struct agent *agent, struct err *err)
                        AGENT_GPUS_MAX);
     if (options->images_oci && (geteuid() != 0 || !oci_runtime()))
         return err_set(err, -EPERM, "--images=oci needs root and crun (muster doctor)");
+    if (options->gpu_library && access(options->gpu_library, R_OK) < 0)
+        return err_set(err, -errno, "--gpu-share-library: %s: %s", options->gpu_library,
+                       strerrordesc_np(errno));
     if (access(options->shim_path, X_OK) < 0)
         return err_set(err, -errno, "%s: not found; it is installed beside muster",
                        options->shim_path);

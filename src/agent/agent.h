@@ -42,9 +42,11 @@ struct agent_options {
     const char *node_labels;       /* "a=b,c=d" for every node; may be NULL */
     const char *node_prefix;       /* NULL: "node" (node-0, node-1, ...) */
     int network;                   /* enum agent_network */
-    bool images_oci;               /* run containers from their images (agent/image.h) */
-    uint64_t seed;                 /* of hash tables */
-    const struct log *log;         /* may be NULL; must outlive the agent */
+    const char
+        *gpu_library; /* holds containers to their share of a GPU (agent/limit.h); NULL: none */
+    bool images_oci;  /* run containers from their images (agent/image.h) */
+    uint64_t seed;    /* of hash tables */
+    const struct log *log; /* may be NULL; must outlive the agent */
 };
 
 /* agent_options.network: see agent/bridge.h. */

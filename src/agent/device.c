@@ -107,6 +107,11 @@ static size_t shared_container(const struct pod *pod)
     return index < pod->run.count ? index : pod_choose_container(pod, STR(""));
 }
 
+bool device_has_share(const struct pod *pod, size_t index)
+{
+    return is_shared(pod) && pod->gpu_count && index == shared_container(pod);
+}
+
 /* First device and number of devices of a container. */
 static void slice_of(const struct pod *pod, size_t index, size_t *ret_first, size_t *ret_count)
 {

@@ -1,6 +1,7 @@
 #include "agent/doctor.h"
 
 #include "agent/internal.h"
+#include "agent/limit.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -170,6 +171,17 @@ static void add_programs(struct findings *findings)
     }
 }
 
+static void add_gpu_library(struct findings *findings)
+{
+    char path[PATH_MAX];
+    struct finding *f = add(findings, "GPU shares", NULL, limit_find_library(path));
+    if (f->ok)
+        say(f->words, "memory is limited by %.200s", path);
+    else
+        say(f->words, "counted, not limited: %.200s is not there", path);
+    say(f->fix, "install it, or say where it is: muster up --gpu-share-library FILE");
+}
+
 static void add_parts(struct findings *findings, const char *data_dir)
 {
     struct finding *f = add(findings, "data folder", NULL, access(data_dir, W_OK) == 0);
@@ -200,6 +212,7 @@ size_t doctor_all(const char *data_dir, struct finding ret[static DOCTOR_FINDING
     (void)files_make_folder(data_dir, 0700, NULL);
     machine_look(&machine, data_dir);
     findings.count = doctor_machine(&machine, ret);
+    add_gpu_library(&findings);
     add_programs(&findings);
     add_parts(&findings, data_dir);
     return findings.count;

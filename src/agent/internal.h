@@ -186,6 +186,8 @@ bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_en
 /* ---- GPUs of a pod (device.c) ---- */
 void device_take(struct pod *pod);
 void device_give(struct pod *pod);
+/* Container `index` has a part of each of the pod's GPUs. */
+bool device_has_share(const struct pod *pod, size_t index);
 /* What container `index` is told about them. */
 void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
 /* The device files of a container, as mounts. */

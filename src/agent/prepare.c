@@ -1,6 +1,7 @@
 #include "agent/env.h"
 #include "agent/image.h"
 #include "agent/internal.h"
+#include "agent/limit.h"
 #include "agent/oci.h"
 #include "agent/record.h"
 #include "agent/security.h"
@@ -87,6 +88,8 @@ int prepare_pod(struct pod *pod, struct err *err)
     }
     if (r == 0)
         r = volume_make_all(pod, err);
+    if (r == 0)
+        r = limit_make_region(pod, err);
     if (r)
         return r;
     record_add(&records, "hostname", pod_hostname(pod));
@@ -167,7 +170,10 @@ static int build_env(struct pod *pod,
         env_add_services(arena, env, &context);
     if (json_bool_or(json_get(container, "tty"), false))
         env_set(arena, env, STR("TERM"), STR("xterm"));
-    return env_add_container(arena, env, &context, container, err);
+    int r = env_add_container(arena, env, &context, container, err);
+    if (r == 0)
+        limit_env(pod, index, arena, env);
+    return r;
 }
 
 static int add_command(struct pod *pod,
@@ -255,6 +261,7 @@ static int add_file_system(struct pod *pod,
         add_bind(records, path, "/etc/resolv.conf", "ro");
     }
     device_files(pod, index, records);
+    limit_mounts(pod, index, records);
     int r = token_add(pod, records, err);
     if (r == 0)
         r = volume_mount_all(pod, container, env, records, err);

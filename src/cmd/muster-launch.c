@@ -112,10 +112,10 @@ static int sync_main(void)
     return 0;
 }
 
-/* Copy this very program, for containers that come after (control/launcher.h). */
-static int install_main(const char *self, const char *path)
+/* Copy this very program, or another file, for containers that come after (api/install.h). */
+static int install_main(const char *path, const char *source)
 {
-    FILE *from = fopen(self, "re");
+    FILE *from = fopen(source, "re");
     FILE *to = from ? fopen(path, "we") : NULL;
     char piece[65536];
     size_t got = 0;
@@ -129,7 +129,7 @@ static int install_main(const char *self, const char *path)
     if (to)
         ok = fclose(to) == 0 && ok;
     if (!ok || chmod(path, 0755) < 0) {
-        fprintf(stderr, "muster-launch install: %s: %m\n", path);
+        fprintf(stderr, "muster-launch install: %s to %s: %m\n", source, path);
         return 1;
     }
     return 0;
@@ -150,13 +150,14 @@ int main(int argc, char *argv[])
         return rank_main();
     if (strcmp(what, "sync") == 0)
         return sync_main();
-    if (argc == 3 && strcmp(argv[1], "install") == 0)
-        return install_main(self, argv[2]);
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "install") == 0)
+        return install_main(argv[2], argc == 4 ? argv[3] : self);
     if (strcmp(what, "version") == 0) {
         printf("muster-launch %s\n", MUSTER_VERSION);
         return 0;
     }
     fprintf(stderr,
-            "usage: muster-launch worker|sync|install FILE|version (runs inside a job's pods)\n");
+            "usage: muster-launch worker|sync|install FILE [SOURCE]|version (runs inside a job's "
+            "pods)\n");
     return 2;
 }

@@ -55,6 +55,7 @@ struct operator_values {
     const char *webhook_configuration;
     int64_t webhook_lifetime_ms;
     bool gpu_sharing;
+    bool gpu_memory_limits;
     const char *gpu_pod_runtime_class;
     const char *reservation_ns;
     const char *reservation_runtime_class;
@@ -122,6 +123,10 @@ static const struct option operator_options[] = {
     {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
      .fallback = "false",
      .help = "give out shares of GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
+    {"gpu-memory-limits", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_memory_limits),
+     .fallback = "false",
+     .help = "hold containers to the memory of their share: libmuster-gpu.so, copied from "
+             "--launcher-image, is preloaded into them"},
     {"reservation-namespace", 0, OPTION_STR, offsetof(struct operator_values, reservation_ns),
      .fallback = SHARING_NAMESPACE, .value = "NS",
      .help = "namespace of the pods that hold shared GPUs; they run --launcher-image"},
@@ -318,6 +323,10 @@ static int start(struct operator* op, struct err *err)
 
     if (r < 0)
         return r;
+    if (values->gpu_memory_limits && (!values->gpu_sharing || !values->launcher_image))
+        return err_set(err, -EINVAL,
+                       "--gpu-memory-limits: needs --gpu-sharing and --launcher-image, the image "
+                       "that has the library");
     r = connect_kube(op->arena, &op->loop,
                      &(struct connect_options){
                          .kubeconfig = values->kubeconfig,
@@ -335,14 +344,16 @@ static int start(struct operator* op, struct err *err)
     if (r == 0)
         r = operator_webhook_start(
             op,
-            &(struct operator_webhook_options){.listen = values->webhook_listen,
-                                               .ns = values->ns,
-                                               .service = values->webhook_service,
-                                               .configuration = values->webhook_configuration,
-                                               .lifetime_ms = values->webhook_lifetime_ms,
-                                               .scheduler_name = values->scheduler_name,
-                                               .shares = values->gpu_sharing,
-                                               .runtime_class = values->gpu_pod_runtime_class},
+            &(struct operator_webhook_options){
+                .listen = values->webhook_listen,
+                .ns = values->ns,
+                .service = values->webhook_service,
+                .configuration = values->webhook_configuration,
+                .lifetime_ms = values->webhook_lifetime_ms,
+                .scheduler_name = values->scheduler_name,
+                .shares = values->gpu_sharing,
+                .limit_image = values->gpu_memory_limits ? values->launcher_image : NULL,
+                .runtime_class = values->gpu_pod_runtime_class},
             err);
     if (r < 0)
         return r;

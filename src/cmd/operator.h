@@ -61,6 +61,7 @@ struct operator_webhook_options {
     int64_t lifetime_ms; /* of a certificate */
     const char *scheduler_name;
     bool shares;
+    const char *limit_image; /* empty or NULL: shares are no limits */
     const char *runtime_class;
 };
 int operator_webhook_start(struct operator* op,

@@ -94,6 +94,7 @@ int operator_webhook_start(struct operator* op,
         .kinds = kube_api(op->kube)->kinds,
         .scheduler_name = str_from(options->scheduler_name),
         .shares = options->shares,
+        .limit_image = str_from(options->limit_image),
         .runtime_class = str_from(options->runtime_class),
     };
     webhook->certificates =

@@ -1,4 +1,5 @@
 #include "agent/agent.h"
+#include "agent/limit.h"
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -19,6 +20,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -40,6 +42,7 @@ struct up_values {
     int64_t nodes;
     const char *gpus_per_node;
     int64_t gpu_time_slices;
+    const char *gpu_share_library;
     int64_t cpus_per_node;
     const char *memory_per_node;
     const char *node_labels;
@@ -69,6 +72,10 @@ static const struct option up_options[] = {
     {"gpu-time-slices", 0, OPTION_I64, offsetof(struct up_values, gpu_time_slices), .fallback = "1",
      .min = 1, .max = 64, .value = "N",
      .help = "advertise each GPU N times, as NVIDIA's device plugin does"},
+    {"gpu-share-library", 0, OPTION_STR, offsetof(struct up_values, gpu_share_library),
+     .value = "FILE",
+     .help = "library that holds containers to the GPU memory of their share; \"\": none (default: "
+             "libmuster-gpu.so as installed, where it is)"},
     {"cpus-per-node", 0, OPTION_I64, offsetof(struct up_values, cpus_per_node), .fallback = "0",
      .min = 0, .max = 100000, .value = "N",
      .help = "pretend that every node has N CPUs (0: those of this machine)"},
@@ -172,6 +179,17 @@ static int start_server(struct up *up, struct err *err)
     return r;
 }
 
+/* NULL: none. */
+static const char *gpu_library(const struct up *up)
+{
+    const char *named = up->values->gpu_share_library;
+    char found[PATH_MAX];
+
+    if (named)
+        return *named ? named : NULL;
+    return limit_find_library(found) ? str_c(up->arena, str_from(found)) : NULL;
+}
+
 static int start_agent(struct up *up, const char *url, struct err *err)
 {
     const struct up_values *values = up->values;
@@ -186,6 +204,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,
         .cpus_per_node = values->cpus_per_node,
         .node_labels = values->node_labels,
+        .gpu_library = gpu_library(up),
         .network = values->pod_network,
         .images_oci = values->images == 1,
         .log = &up->log,

@@ -13,7 +13,7 @@
  * command, forward signals, reap, write the first error to /dev/termination-log, exit with the
  * job's status (a signal becomes 128 + n). LAUNCH_PATH sync     the job's sync pod: keeps the
  * workspace volume, takes uploads and serves workers over HTTP on LAUNCH_SYNC_PORT.
- * muster-launch install FILE   copies itself: what the init container does.
+ * muster-launch install FILE [SOURCE]   copies itself, or SOURCE: what init containers do.
  */
 #define LAUNCH_DIR       "/.muster"
 #define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"

@@ -3,6 +3,7 @@
 #include "api/admit.h"
 #include "api/gpu.h"
 #include "api/kind.h"
+#include "api/limit.h"
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/base64.h"
@@ -151,6 +152,8 @@ static void answer_pod(struct review *review, const struct json *object)
         refuse(review, &admit);
         return;
     }
+    if (share_wanted(pod) && rules->limit_image.len)
+        limit_mutate(arena, pod, rules->limit_image);
     if (share_wanted(pod))
         share_mutate(arena, pod, str_hash(json_str(json_get(review->request, "uid")), SALT_SEED));
     if (rules->runtime_class.len && has_gpu(pod) &&

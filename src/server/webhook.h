@@ -25,7 +25,9 @@ struct webhook_rules {
     const struct kinds *kinds;
     struct str scheduler_name; /* pods of others are left alone */
     bool shares;               /* GPU sharing is on; off: a wish for a share is refused */
-    struct str runtime_class;  /* of pods with GPUs that name none; empty: left out */
+    struct str limit_image;   /* shares are limits, by a library of this image (api/limit.h); empty:
+                                 they are not */
+    struct str runtime_class; /* of pods with GPUs that name none; empty: left out */
 };
 
 /* Whether anything answers at this path. */

@@ -95,6 +95,30 @@ TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
     }
 }
 
+TEST(a_share_is_a_limit_where_an_image_has_the_library)
+{
+    static const char *const images[] = {"", "muster:1"};
+
+    for (size_t i = 0; i < 2; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new();
+        struct webhook_rules rules = {.kinds = kinds,
+                                      .scheduler_name = STR("ours"),
+                                      .shares = true,
+                                      .limit_image = str_from(images[i])};
+        const char *requests[] = {POD("ours", "'gpu-fraction':'0.5'"), POD("ours", "'a':'b'")};
+
+        for (size_t k = 0; k < 2; k++) {
+            const struct json *response = respond(&arena, &rules, WEBHOOK_PODS, requests[k]);
+            struct str text = STR_NONE;
+
+            EXPECT(base64_decode(&arena, json_str(json_get(response, "patch")), &text));
+            EXPECT(str_contains(text, STR("libmuster-gpu.so")) == (i == 1 && k == 0));
+        }
+        kinds_free(kinds);
+    }
+}
+
 #define QUEUE_OF            "'resource':{'group':'scheduling.run.ai','version':'v2','resource':'queues'},"
 #define QUEUE(meta, parent) "{'metadata':{'name':'q'" meta "},'spec':{'parentQueue':'" parent "'}}"
 

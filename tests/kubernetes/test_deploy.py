@@ -67,6 +67,11 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     check("WebhookConfiguration" not in off and "--webhook-listen" not in off, "webhooks can be left out")
     done = render("--set", "admission.enabled=false", "--set", "global.gpuSharing=true")
     check(done.returncode != 0 and "admission.enabled" in done.stderr, done.stderr[-500:])
+    check("--gpu-memory-limits" not in render("--set", "global.gpuSharing=true").stdout, "shares are no limits unless asked")
+    done = render("--set", "global.gpuSharing=true", "--set", "global.gpuMemoryLimits=true")
+    check("--gpu-memory-limits" in done.stdout, done.stderr[-500:])
+    done = render("--set", "global.gpuMemoryLimits=true")
+    check(done.returncode != 0 and "global.gpuSharing" in done.stderr, done.stderr[-500:])
     old = render("--kube-version", "1.26.0").stdout
     check("matchConditions:" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
 

@@ -139,6 +139,25 @@ def test_pods_with_shares_are_checked_and_prepared_and_others_left_alone():
         check("env" not in made["spec"]["containers"][0], "the other container is as it was")
 
 
+def test_shares_are_limits_where_the_operator_is_told_so():
+    with WebhookCluster(sharing=True, limits=True, nodes=1) as m:
+        check(m.refused(pod("half", 'gpu-fraction: "0.5"')) is None, "taken")
+        check(m.refused(pod("plain")) is None and m.refused(
+            pod("out", 'gpu-fraction: "0.5", torchrun.ai/gpu-memory-enforced: "false"')) is None, "taken")
+        half, plain, out = (json.loads(m.kubectl("get", "pod", name, "-o", "json").stdout)["spec"]
+                            for name in ("half", "plain", "out"))
+        init, main = half["initContainers"][0], half["containers"][0]
+        values = {e["name"]: e.get("value") for e in main["env"]}
+        check(values["LD_PRELOAD"] == "/.muster-gpu/libmuster-gpu.so", str(values))
+        check(values["MUSTER_GPU_REGION"] == "/.muster-gpu-region/region", str(values))
+        mounts = {v["name"]: v for v in main["volumeMounts"]}
+        check(mounts["muster-gpu"]["readOnly"] and "muster-gpu-region" in mounts, str(mounts))
+        check(init["image"] == "muster:test" and init["command"][1:] ==
+              ["install", "/.muster-gpu/libmuster-gpu.so", "/usr/lib/muster/libmuster-gpu.so"], str(init))
+        check("muster-gpu" not in json.dumps(half["containers"][1]), "the other container is as it was")
+        check("muster-gpu" not in json.dumps(plain) + json.dumps(out), "pods without a share, or without the wish, too")
+
+
 def test_sharing_that_is_off_is_said_at_once():
     with WebhookCluster(nodes=1) as m:
         words = m.refused(pod("half", 'gpu-fraction: "0.5"')) or "taken"

@@ -68,10 +68,11 @@ class Splitter:
 
 
 class WebhookCluster(Cluster):
-    def __init__(self, sharing=False, lifetime=None, **options):
+    def __init__(self, sharing=False, limits=False, lifetime=None, **options):
         super().__init__(**options)
         self.splitter = Splitter()
         self.operator_flags += ["--gpu-sharing"] if sharing else []
+        self.operator_flags += ["--gpu-memory-limits", "--launcher-image=muster:test"] if limits else []
         self.operator_flags += [f"--webhook-certificate-lifetime={lifetime}"] if lifetime else []
 
     def manifest(self):

@@ -1,0 +1,109 @@
+#include "agent/limit.h"
+
+#include "agent/env.h"
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "api/gpu.h"
+#include "api/limit.h"
+#include "api/object.h"
+#include "api/share.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REGION_FILE "gpu-region" /* in the pod's folder */
+
+bool limit_find_library(char ret[static PATH_MAX])
+{
+    static const char *const places[] = {LIMIT_LIBRARY_NAME, "../lib/muster/" LIMIT_LIBRARY_NAME};
+    char here[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", here, sizeof(here) - 1);
+
+    here[len > 0 ? len : 0] = '\0';
+    char *slash = strrchr(here, '/');
+    if (slash)
+        *slash = '\0';
+    for (size_t i = sizeof(places) / sizeof(*places); i-- > 0;) {
+        int n = snprintf(ret, PATH_MAX, "%s/%s", here, places[i]);
+
+        if (n > 0 && n < PATH_MAX && access(ret, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_limited(const struct pod *pod, size_t index)
+{
+    return pod->agent->options.gpu_library && device_has_share(pod, index) &&
+           object_annotation(pod->object, GPU_ANNOTATION_MEMORY).len &&
+           !str_is(object_annotation(pod->object, LIMIT_ANNOTATION), "false");
+}
+
+static void region_path(const struct pod *pod, char ret[static PATH_MAX])
+{
+    (void)snprintf(ret, PATH_MAX, "%s/" REGION_FILE, pod->folder);
+}
+
+int limit_make_region(const struct pod *pod, struct err *err)
+{
+    char path[PATH_MAX];
+    bool wanted = false;
+
+    for (size_t i = 0; i < pod->run.count; i++)
+        wanted = wanted || is_limited(pod, i);
+    if (!wanted)
+        return 0;
+    region_path(pod, path);
+    /* Never emptied: a process that still has it mapped would be killed by the kernel. */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return err_set(err, -errno, "cannot make %s: %s", path, strerrordesc_np(errno));
+    (void)fchmod(fd, 0666); /* the pod's processes may be of any user */
+    close(fd);
+    return 0;
+}
+
+void limit_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env)
+{
+    bool mounted = pod->agent->machine.mount_ns;
+    char path[PATH_MAX];
+
+    if (!is_limited(pod, index))
+        return;
+    region_path(pod, path);
+    env_set(arena, env, STR(SHARE_MEMORY),
+            str_dup(arena, object_annotation(pod->object, GPU_ANNOTATION_MEMORY)));
+    env_set(arena, env, STR(LIMIT_ENV_REGION),
+            mounted ? STR(LIMIT_REGION) : str_dup(arena, str_from(path)));
+    env_set(
+        arena, env, STR(LIMIT_ENV_PRELOAD),
+        limit_preload(arena, env_get(env, STR(LIMIT_ENV_PRELOAD)),
+                      mounted ? STR(LIMIT_LIBRARY) : str_from(pod->agent->options.gpu_library)));
+}
+
+void limit_mounts(const struct pod *pod, size_t index, struct buf *records)
+{
+    char path[PATH_MAX];
+
+    if (!is_limited(pod, index))
+        return;
+    record_mount(records,
+                 &(struct record_mount){.type = "bind",
+                                        .source = str_from(pod->agent->options.gpu_library),
+                                        .target = STR(LIMIT_LIBRARY),
+                                        .options = STR("ro")});
+    region_path(pod, path);
+    record_mount(records, &(struct record_mount){.type = "bind",
+                                                 .source = str_from(path),
+                                                 .target = STR(LIMIT_REGION)});
+}

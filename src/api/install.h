@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+
+struct arena;
+struct json;
+
+/* install: a file of our image in somebody else's pod, on a cluster: an init container copies it to
+ * a volume, and containers mount that. */
+struct install {
+    const char *name; /* of the volume and of the init container */
+    const char *from; /* in our image; NULL: muster-launch itself */
+    const char *to;   /* in `folder` */
+    const char *folder;
+    struct str image;
+    const struct json *like; /* a container whose CPU and memory the copying may have, so that the
+                                pod's class of service stays; NULL: it asks for nothing */
+};
+
+/* The volume and the init container, which is the first one: others may want the file too. Once
+ * they are there, nothing is done. */
+void install_add(struct arena *arena, struct json *pod, const struct install *install);
+/* Nothing where the container has a mount of that name. */
+void install_mount(struct arena *arena,
+                   struct json *container,
+                   const char *volume,
+                   const char *at,
+                   bool read_only);
+/* A volume of that name, to be filled in; NULL when there is one. */
+struct json *install_volume(struct arena *arena, struct json *pod, const char *name);

@@ -1,0 +1,109 @@
+#include "api/limit.h"
+
+#include "api/install.h"
+#include "api/share.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LIBRARY_VOLUME "muster-gpu"
+#define REGION_VOLUME  "muster-gpu-region"
+#define REGION_SIZE    "1Mi" /* the region has less, see preload/region.h */
+/* As the image has it (deploy/image/build.py). */
+#define IMAGE_PATH "/usr/lib/muster/" LIMIT_LIBRARY_NAME
+/* What the user's LD_PRELOAD is called where its value is not known yet. */
+#define ENV_BEFORE "MUSTER_GPU_LD_PRELOAD"
+
+struct str limit_preload(struct arena *arena, struct str before, struct str library)
+{
+    struct str rest = before;
+    struct str part;
+
+    while (str_cut(&rest, ':', &part))
+        if (str_eq(part, library))
+            return before;
+    return before.len ? str_printf(arena, STR_FMT ":" STR_FMT, STR_ARG(before), STR_ARG(library))
+                      : library;
+}
+
+static struct json *variable(struct arena *arena, struct json *list, const char *name)
+{
+    struct json *item;
+
+    JSON_FOREACH(list, same)
+        if (str_is(json_str(json_get(same, "name")), name))
+            return same;
+    item = json_push(list, json_new_object(arena));
+    json_add_c(arena, item, "name", name);
+    return item;
+}
+
+/* A value from a ConfigMap, a Secret or a field is known to the kubelet alone: it gets another name
+ * and is referred to. */
+static void add_preload(struct arena *arena, struct json *list)
+{
+    struct json *item = variable(arena, list, LIMIT_ENV_PRELOAD);
+    struct str before = json_str(json_get(item, "value"));
+
+    if (json_get(item, "valueFrom")) {
+        json_add_c(arena, item, "name", ENV_BEFORE);
+        item = variable(arena, list, LIMIT_ENV_PRELOAD);
+        before = STR("$(" ENV_BEFORE ")");
+    }
+    json_add_str(arena, item, "value", limit_preload(arena, before, STR(LIMIT_LIBRARY)));
+}
+
+static void add_region(struct arena *arena, struct json *pod, struct json *container)
+{
+    struct json *volume = install_volume(arena, pod, REGION_VOLUME);
+
+    if (volume) {
+        struct json *source = json_add_object(arena, volume, "emptyDir");
+
+        json_add_c(arena, source, "medium", "Memory");
+        json_add_c(arena, source, "sizeLimit", REGION_SIZE);
+    }
+    install_mount(arena, container, REGION_VOLUME, LIMIT_REGION_DIR, false);
+}
+
+/* The limit is what the scheduler writes to the ConfigMap of the share, and nothing else. */
+static void drop_own_limit(struct json *list)
+{
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_is(json_str(json_get(json_index(list, i), "name")), SHARE_MEMORY))
+            json_remove_index(list, i);
+}
+
+void limit_mutate(struct arena *arena, struct json *pod, struct str image)
+{
+    const struct json *annotations = json_at(pod, "metadata.annotations");
+    struct json *spec = json_get(pod, "spec");
+    struct share_target target;
+
+    if (str_is(json_str(json_get(annotations, LIMIT_ANNOTATION)), "false") ||
+        !share_find_target(pod, &target))
+        return;
+    struct json *container =
+        json_index(json_get(spec, target.init ? "initContainers" : "containers"), target.index);
+    struct json *env = json_get(container, "env");
+
+    if (!json_is(env, JSON_ARRAY))
+        env = json_add_array(arena, container, "env");
+    drop_own_limit(env);
+    add_preload(arena, env);
+    struct json *region = variable(arena, env, LIMIT_ENV_REGION);
+    json_remove(region, STR("valueFrom"));
+    json_add_c(arena, region, "value", LIMIT_REGION);
+    install_mount(arena, container, LIBRARY_VOLUME, LIMIT_LIBRARY_DIR, true);
+    add_region(arena, pod, container);
+    install_add(arena, pod,
+                &(struct install){.name = LIBRARY_VOLUME,
+                                  .from = IMAGE_PATH,
+                                  .to = LIMIT_LIBRARY,
+                                  .folder = LIMIT_LIBRARY_DIR,
+                                  .image = image,
+                                  .like = container});
+}
