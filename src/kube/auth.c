@@ -1,6 +1,7 @@
 #include "kube/auth.h"
 
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -35,6 +36,8 @@ enum exec_state {
 struct secret_file {
     int fd; /* -1: none */
     char path[PATH_BYTES];
+    struct buf text;
+    const char *from; /* the file it is read from again, or NULL */
 };
 
 /* One run of the plugin. It outlives its auth when that is freed first: then auth is NULL. */
@@ -47,6 +50,8 @@ struct exec_run {
     int handles; /* not yet closed */
     bool exited;
     bool drained;
+    bool too_long;  /* the time */
+    bool too_large; /* the output */
     int64_t status;
 };
 
@@ -59,7 +64,8 @@ struct auth {
     struct secret_file key;
     struct transport_tls tls;
     struct buf token;
-    int64_t token_read_ms;
+    int64_t token_read_ms; /* 0: never, or not to be trusted any more */
+    int64_t files_read_ms; /* of the certificates, the same way */
     enum exec_state exec_state;
     int64_t exec_until_ms; /* wall clock: run again after this; 0: never by itself */
     int64_t exec_ended_ms;
@@ -69,6 +75,8 @@ struct auth {
     void *user;
 };
 
+/* Under another path than before, so that no connection that was made with the old text is taken
+ * for one of the new. */
 static int secret_file_set(struct secret_file *file, struct str text, struct err *err)
 {
     int fd = memfd_create("muster-tls", MFD_CLOEXEC);
@@ -90,6 +98,8 @@ static int secret_file_set(struct secret_file *file, struct str text, struct err
         (void)close(file->fd);
     file->fd = fd;
     (void)snprintf(file->path, sizeof(file->path), "/proc/self/fd/%d", fd);
+    buf_clear(&file->text);
+    buf_add(&file->text, text);
     return 0;
 }
 
@@ -98,6 +108,7 @@ static void secret_file_done(struct secret_file *file)
     if (file->fd >= 0)
         (void)close(file->fd);
     file->fd = -1;
+    buf_done(&file->text);
 }
 
 /* ---- the exec plugin ---- */
@@ -122,6 +133,10 @@ static int take_credential(struct auth *auth, struct str text, struct err *err)
     key = json_str(json_get(status, "clientKeyData"));
     if (!json_is(status, JSON_OBJECT))
         r = err_set(err, -EINVAL, "its output has no status");
+    else if ((cert.len > 0) != (key.len > 0))
+        r = err_set(err, -EINVAL,
+                    "status.clientCertificateData needs status.clientKeyData, and the other way "
+                    "round");
     buf_clear(&auth->token);
     buf_add(&auth->token, json_str(json_get(status, "token")));
     if (r == 0 && cert.len > 0) {
@@ -133,7 +148,9 @@ static int take_credential(struct auth *auth, struct str text, struct err *err)
     }
     if (r == 0 && auth->token.len == 0 && cert.len == 0)
         r = err_set(err, -EINVAL, "its output has neither token nor client certificate");
-    (void)time_parse(json_str(json_get(status, "expirationTimestamp")), &until_ms);
+    if (r == 0 && !json_is_null(json_get(status, "expirationTimestamp")) &&
+        !time_parse(json_str(json_get(status, "expirationTimestamp")), &until_ms))
+        r = err_set(err, -EINVAL, "status.expirationTimestamp is not a moment (RFC 3339)");
     auth->exec_until_ms = until_ms > 0 ? until_ms - AUTH_EARLY_MS : 0;
     arena_done(&arena);
     return r;
@@ -159,6 +176,21 @@ static void run_close(struct exec_run *run)
     uv_close((uv_handle_t *)&run->limit, run_closed);
 }
 
+/* Once it has ended its number may be another's. */
+static void run_kill(struct exec_run *run)
+{
+    if (!run->exited)
+        uv_process_kill(&run->process, SIGKILL);
+}
+
+/* A child of the plugin may hold the pipe open: its end is not waited for. */
+static void run_give_up(struct exec_run *run)
+{
+    run->drained = true;
+    uv_read_stop((uv_stream_t *)&run->output);
+    run_kill(run);
+}
+
 static void run_finish(struct exec_run *run)
 {
     struct auth *auth = run->auth;
@@ -172,7 +204,12 @@ static void run_finish(struct exec_run *run)
         return;
     }
     auth->exec_err = (struct err){0};
-    if (run->status != 0)
+    if (run->too_long)
+        r = err_set(&auth->exec_err, -ETIMEDOUT, "not over after %d s", AUTH_EXEC_MS / 1000);
+    else if (run->too_large)
+        r = err_set(&auth->exec_err, -EMSGSIZE, "more than %zu bytes of output",
+                    AUTH_EXEC_BYTES_MAX);
+    else if (run->status != 0)
         r = err_set(&auth->exec_err, -EACCES, "exit status %lld", (long long)run->status);
     else
         r = take_credential(auth, buf_str(&run->text), &auth->exec_err);
@@ -191,7 +228,6 @@ static void on_plugin_exit(uv_process_t *process, int64_t status, int signal)
 
     run->exited = true;
     run->status = signal ? 128 + signal : status;
-    uv_timer_stop(&run->limit);
     run_finish(run);
 }
 
@@ -215,6 +251,10 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     }
     uv_read_stop(stream);
     run->drained = true;
+    if (got == UV_ENOBUFS) { /* it would wait for a reader for ever */
+        run->too_large = true;
+        run_kill(run);
+    }
     run_finish(run);
 }
 
@@ -222,12 +262,15 @@ static void on_limit(uv_timer_t *timer)
 {
     struct exec_run *run = timer->data;
 
-    uv_process_kill(&run->process, SIGKILL);
+    run->too_long = true;
+    run_give_up(run);
+    run_finish(run);
 }
 
 /* The environment of the plugin: ours, its own variables, and KUBERNETES_EXEC_INFO. */
-static char **exec_environment(struct arena *arena, const struct kube_config *config)
+static char **exec_environment(struct arena *arena, const struct auth *auth)
 {
+    const struct kube_config *config = &auth->config;
     const struct kubeconfig_exec *exec = config->exec;
     struct json *info = json_new_object(arena);
     struct json *spec;
@@ -241,7 +284,13 @@ static char **exec_environment(struct arena *arena, const struct kube_config *co
         struct json *cluster = json_add_object(arena, spec, "cluster");
 
         json_add_c(arena, cluster, "server", config->server);
+        if (auth->tls.server_name)
+            json_add_c(arena, cluster, "tls-server-name", auth->tls.server_name);
+        if (config->proxy)
+            json_add_c(arena, cluster, "proxy-url", config->proxy);
         json_add_bool(arena, cluster, "insecure-skip-tls-verify", config->insecure);
+        json_add_str(arena, cluster, "certificate-authority-data",
+                     base64_encode(arena, buf_str(&auth->ca.text)));
     }
     for (char **at = environ; *at; at++)
         VEC_PUSH(arena, &env, *at);
@@ -281,7 +330,7 @@ static int exec_start(struct auth *auth, struct err *err)
     r = uv_spawn(auth->loop, &run->process,
                  &(uv_process_options_t){.file = exec->command,
                                          .args = argv.items,
-                                         .env = exec_environment(&arena, &auth->config),
+                                         .env = exec_environment(&arena, auth),
                                          .stdio = stdio,
                                          .stdio_count = 3,
                                          .exit_cb = on_plugin_exit});
@@ -289,9 +338,12 @@ static int exec_start(struct auth *auth, struct err *err)
     arena_done(&arena);
     if (r < 0) {
         run_close(run);
-        return err_set(err, r, "%s: exec plugin %s does not start: %s%s%s", auth->config.source,
-                       exec->command, uv_strerror(r), exec->install_hint ? ": " : "",
-                       exec->install_hint ? exec->install_hint : "");
+        auth->exec_state = EXEC_FAILED;
+        auth->exec_ended_ms = clock_monotonic_ms();
+        (void)err_set(&auth->exec_err, r, "%s: exec plugin %s does not start: %s%s%s",
+                      auth->config.source, exec->command, uv_strerror(r),
+                      exec->install_hint ? ": " : "", exec->install_hint ? exec->install_hint : "");
+        return err_set(err, r, "%s", auth->exec_err.text);
     }
     auth->run = run;
     auth->exec_state = EXEC_RUNNING;
@@ -302,8 +354,9 @@ static int exec_start(struct auth *auth, struct err *err)
 
 static int exec_token(struct auth *auth, struct err *err)
 {
-    bool old = auth->exec_until_ms > 0 && clock_now_ms() >= auth->exec_until_ms;
     bool rested = clock_monotonic_ms() - auth->exec_ended_ms >= AUTH_EXEC_RETRY_MS;
+    /* A credential that ends at once, or by a clock that is not ours, is used all the same. */
+    bool old = rested && auth->exec_until_ms > 0 && clock_now_ms() >= auth->exec_until_ms;
     int r;
 
     if (auth->exec_state == EXEC_RUNNING)
@@ -328,6 +381,10 @@ static int file_token(struct auth *auth, struct err *err)
     if (auth->token_read_ms && now_ms - auth->token_read_ms < AUTH_FILE_MS)
         return 0;
     r = file_read(&arena, auth->config.token_file, &text, err);
+    if (r == 0 && str_trim(text).len == 0)
+        r = err_set(err, -EINVAL, "%s is empty", auth->config.token_file);
+    if (r < 0)
+        (void)err_wrap(err, r, "%s: tokenFile", auth->config.source);
     if (r == 0) {
         buf_clear(&auth->token);
         buf_add(&auth->token, str_trim(text));
@@ -339,10 +396,54 @@ static int file_token(struct auth *auth, struct err *err)
     return r;
 }
 
+/* ---- certificates from files ---- */
+
+/* All of the file: PEM ends with a line that says so. */
+static bool read_whole(struct arena *arena, const struct secret_file *file, struct str *ret)
+{
+    return file->from && file_read(arena, file->from, ret, NULL) == 0 &&
+           str_contains(*ret, STR("\n-----END "));
+}
+
+static bool is_new(const struct secret_file *file, struct str text)
+{
+    return !str_eq(text, buf_str(&file->text));
+}
+
+static void files_again(struct auth *auth)
+{
+    int64_t now_ms = clock_monotonic_ms();
+    struct arena arena = {0};
+    bool changed = false;
+    struct str ca;
+    struct str cert;
+    struct str key;
+
+    if ((!auth->ca.from && !auth->cert.from) ||
+        (auth->files_read_ms && now_ms - auth->files_read_ms < AUTH_FILE_MS))
+        return;
+    auth->files_read_ms = now_ms;
+    if (read_whole(&arena, &auth->ca, &ca) && is_new(&auth->ca, ca))
+        changed = secret_file_set(&auth->ca, ca, NULL) == 0;
+    if (read_whole(&arena, &auth->cert, &cert) && read_whole(&arena, &auth->key, &key) &&
+        (is_new(&auth->cert, cert) || is_new(&auth->key, key)))
+        changed |= secret_file_set(&auth->cert, cert, NULL) == 0 &&
+                   secret_file_set(&auth->key, key, NULL) == 0;
+    arena_done(&arena);
+    if (changed)
+        auth->changed(auth->user);
+}
+
+void auth_doubt(struct auth *auth)
+{
+    auth->files_read_ms = 0;
+}
+
 int auth_token(struct auth *auth, struct str *ret, struct err *err)
 {
     int r = 0;
 
+    files_again(auth);
     if (auth->config.exec)
         r = exec_token(auth, err);
     else if (auth->config.token_file)
@@ -410,6 +511,10 @@ static int keep_config(struct auth *auth, const struct kube_config *config, stru
         buf_add(&auth->token, str_from(config->token));
     auth->tls.server_name = keep(auth, config->server_name);
     auth->tls.insecure = config->insecure;
+    auth->ca.from = keep(auth, config->ca_file);
+    auth->cert.from = keep(auth, config->cert_file);
+    auth->key.from = keep(auth, config->key_file);
+    auth->files_read_ms = clock_monotonic_ms();
     if (config->ca_pem.len > 0) {
         r = secret_file_set(&auth->ca, config->ca_pem, err);
         auth->tls.ca_file = auth->ca.path;
@@ -452,7 +557,7 @@ void auth_free(struct auth *auth)
     if (!auth)
         return;
     if (auth->run) {
-        uv_process_kill(&auth->run->process, SIGKILL);
+        run_give_up(auth->run);
         auth->run->auth = NULL;
     }
     secret_file_done(&auth->ca);

@@ -109,10 +109,12 @@ static void wait_again(struct client_call *call)
 static void count(struct client *client, const struct transport_reply *reply)
 {
     client->stats.requests++;
-    if (reply->code)
+    if (reply->code) {
         client->stats.failures++;
-    else if (reply->status >= 100 && reply->status < 600)
+        auth_doubt(client->auth);
+    } else if (reply->status >= 100 && reply->status < 600) {
         client->stats.by_status[reply->status / 100]++;
+    }
     if (reply->status == 429) {
         int64_t pause = reply->retry_after_ms >= 0 ? reply->retry_after_ms : RETRY_AFTER_MS;
 

@@ -115,15 +115,22 @@ static const char *path_at(struct arena *arena,
 }
 
 /* `key`-data holds the bytes in base64; else `key` names a file. Data wins, as in kubectl. */
+struct bytes_from {
+    const struct source *source;
+    const struct json *object;
+    const char *key;
+};
+
 static int bytes_at(struct arena *arena,
-                    const struct source *source,
-                    const struct json *object,
-                    const char *key,
+                    const struct bytes_from *from,
                     struct str *ret,
+                    const char **ret_file,
                     struct err *err)
 {
-    struct str data = json_str(json_get_str(object, str_printf(arena, "%s-data", key)));
-    const char *path = path_at(arena, source, object, key);
+    const struct source *source = from->source;
+    const char *key = from->key;
+    struct str data = json_str(json_get_str(from->object, str_printf(arena, "%s-data", key)));
+    const char *path = path_at(arena, source, from->object, key);
 
     if (data.len > 0) {
         if (!base64_decode(arena, data, ret))
@@ -134,7 +141,12 @@ static int bytes_at(struct arena *arena,
         return 0;
     int r = file_read(arena, path, ret, err);
 
-    return r < 0 ? err_wrap(err, r, "%s: %s", source->path, key) : 0;
+    if (r < 0)
+        return err_wrap(err, r, "%s: %s", source->path, key);
+    if (ret->len == 0)
+        return err_set(err, -EINVAL, "%s: %s: %s is empty", source->path, key, path);
+    *ret_file = path;
+    return 0;
 }
 
 static int read_cluster(struct arena *arena,
@@ -147,7 +159,8 @@ static int read_cluster(struct arena *arena,
     ret->server_name = text_at(arena, cluster, "tls-server-name");
     ret->proxy = text_at(arena, cluster, "proxy-url");
     ret->insecure = json_bool_or(json_get(cluster, "insecure-skip-tls-verify"), false);
-    return bytes_at(arena, source, cluster, "certificate-authority", &ret->ca_pem, err);
+    return bytes_at(arena, &(struct bytes_from){source, cluster, "certificate-authority"},
+                    &ret->ca_pem, &ret->ca_file, err);
 }
 
 static int read_exec(struct arena *arena,
@@ -192,10 +205,12 @@ static int read_user(struct arena *arena,
                      struct kube_config *ret,
                      struct err *err)
 {
-    int r = bytes_at(arena, source, user, "client-certificate", &ret->cert_pem, err);
+    int r = bytes_at(arena, &(struct bytes_from){source, user, "client-certificate"},
+                     &ret->cert_pem, &ret->cert_file, err);
 
     if (r == 0)
-        r = bytes_at(arena, source, user, "client-key", &ret->key_pem, err);
+        r = bytes_at(arena, &(struct bytes_from){source, user, "client-key"}, &ret->key_pem,
+                     &ret->key_file, err);
     if (r < 0)
         return r;
     if ((ret->cert_pem.len > 0) != (ret->key_pem.len > 0))
@@ -204,8 +219,11 @@ static int read_user(struct arena *arena,
                        source->path);
     ret->token = text_at(arena, user, "token");
     ret->token_file = path_at(arena, source, user, "tokenFile");
-    ret->username = text_at(arena, user, "username");
-    ret->password = text_at(arena, user, "password");
+    if (json_get(user, "username"))
+        return err_set(err, -EINVAL,
+                       "%s: username: basic authentication is gone from Kubernetes: use token, "
+                       "tokenFile, a client certificate or exec",
+                       source->path);
     if (json_is(json_get(user, "auth-provider"), JSON_OBJECT))
         return err_set(err, -EINVAL, "%s: auth-provider is gone from Kubernetes: use exec",
                        source->path);
@@ -305,6 +323,7 @@ int kubeconfig_in_cluster(struct arena *arena,
         .source = IN_CLUSTER "token",
         .context = "in-cluster",
         .token_file = IN_CLUSTER "token",
+        .ca_file = IN_CLUSTER "ca.crt",
     };
     bool six = host && str_find(str_from(host), ':') < strlen(host);
     struct str ns;
@@ -314,7 +333,7 @@ int kubeconfig_in_cluster(struct arena *arena,
         return err_set(err, -ENOENT,
                        "not in a cluster: KUBERNETES_SERVICE_HOST and _PORT are not set");
     config.server = str_printf(arena, six ? "https://[%s]:%s" : "https://%s:%s", host, port).p;
-    r = file_read(arena, IN_CLUSTER "ca.crt", &config.ca_pem, err);
+    r = file_read(arena, config.ca_file, &config.ca_pem, err);
     if (r < 0)
         return r;
     r = file_read(arena, IN_CLUSTER "namespace", &ns, err);

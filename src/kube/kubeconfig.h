@@ -41,10 +41,12 @@ struct kube_config {
     bool insecure;
     struct str cert_pem; /* client certificate and key; empty: none */
     struct str key_pem;
-    const char *token;      /* NULL: none */
-    const char *token_file; /* NULL: none; read again now and then, it is rotated */
-    const char *username;   /* basic authentication, or NULL */
-    const char *password;
+    const char
+        *ca_file; /* where they were read from, to be read again: they are rotated; or NULL */
+    const char *cert_file;
+    const char *key_file;
+    const char *token;                  /* NULL: none */
+    const char *token_file;             /* NULL: none; read again now and then, it is rotated */
     const struct kubeconfig_exec *exec; /* or NULL */
 };
 

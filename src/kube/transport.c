@@ -445,6 +445,8 @@ static void set_tls(struct transport *transport, CURL *easy)
     if (transport->ca_file) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, transport->ca_file);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+        /* The number behind the path of a file without a name comes back with another file. */
+        curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
     }
     if (transport->cert_file) {
         curl_easy_setopt(easy, CURLOPT_SSLCERT, transport->cert_file);

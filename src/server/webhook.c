@@ -134,6 +134,36 @@ static void forbid_shares(struct admit *admit)
                     ", or have it switched on (global.gpuSharing)");
 }
 
+static bool is_type_or_null(const struct json *value, enum json_type type)
+{
+    return json_is_null(value) || json_is(value, type);
+}
+
+static bool are_containers(const struct json *list)
+{
+    if (!is_type_or_null(list, JSON_ARRAY))
+        return false;
+    JSON_FOREACH(list, container)
+        if (!json_is(container, JSON_OBJECT))
+            return false;
+    return true;
+}
+
+/* The shape that everything below builds on. An API server sends nothing else. */
+static const char *misshapen(const struct json *pod)
+{
+    const struct json *spec = json_get(pod, "spec");
+
+    if (!json_is(json_get(pod, "metadata"), JSON_OBJECT) ||
+        !is_type_or_null(json_at(pod, "metadata.annotations"), JSON_OBJECT))
+        return "metadata";
+    if (!json_is(spec, JSON_OBJECT))
+        return "spec";
+    if (!are_containers(json_get(spec, "containers")))
+        return "spec.containers";
+    return are_containers(json_get(spec, "initContainers")) ? NULL : "spec.initContainers";
+}
+
 static void answer_pod(struct review *review, const struct json *object)
 {
     const struct webhook_rules *rules = review->rules;
@@ -223,6 +253,10 @@ int webhook_answer(struct arena *arena,
     struct str uid = json_str(json_get(review.request, "uid"));
     if (!str_is(json_str(json_get(root, "kind")), "AdmissionReview") || !uid.len)
         return err_set(err, -EINVAL, "not an AdmissionReview with a request");
+    const char *field =
+        str_is(path, WEBHOOK_PODS) && json_is(object, JSON_OBJECT) ? misshapen(object) : NULL;
+    if (field)
+        return err_set(err, -EINVAL, "request.object.%s has not the form of a pod's", field);
     json_add_c(arena, answer, "apiVersion", "admission.k8s.io/v1");
     json_add_c(arena, answer, "kind", "AdmissionReview");
     review.answer = json_add_object(arena, answer, "response");

@@ -33,6 +33,8 @@ LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainj
                "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "services", "persistentvolumeclaims",
                "configmaps")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
+FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
+FINDING_CHARACTERS = 4000
 
 
 class Operator(Process):
@@ -160,8 +162,21 @@ class Cluster(harness.Muster):
             self.hollow.stop()
         self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
         self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
+        found = self.findings()
+        if found:
+            raise Failure(found)
         if unguarded and not self.quiet:
             raise Failure(f"{unguarded:.0f} writes named neither uid nor resourceVersion: see muster_api_unguarded_total")
+
+    def findings(self):
+        """What sanitizers said in the logs of this test, leaks at the end included; nothing in a build without them."""
+        said = []
+        for name in sorted(n for n in os.listdir(self.folder) if n.endswith(".log")):
+            with open(os.path.join(self.folder, name), errors="replace") as f:
+                text = f.read()
+            places = [i for i in map(text.find, FINDINGS) if i >= 0]
+            said += [f"{name}: {text[min(places):][:FINDING_CHARACTERS]}"] if places else []
+        return "\n".join(said)
 
     def _remove_all(self, resource):
         """Delete what is left of a resource, finalizers or not: nobody is left to act on them."""
