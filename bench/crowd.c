@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,7 @@ static void on_answer(struct state *state, struct connection *connection)
 
 _Noreturn static void crowd_run(const struct crowd *crowd, uint16_t port)
 {
+    (void)prctl(PR_SET_NAME, "crowd");
     struct state *state = calloc(1, sizeof(*state));
     struct epoll_event events[CROWD_CLIENTS];
     int poll = epoll_create1(EPOLL_CLOEXEC);

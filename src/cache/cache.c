@@ -314,6 +314,14 @@ const struct object *cache_next_grouped(const struct cache *cache,
     return bucket ? walk(&bucket->members, cursor) : NULL;
 }
 
+size_t cache_count_grouped(const struct cache *cache, const struct kind *kind, struct str group)
+{
+    const struct table *table = table_find(cache, kind);
+    const struct bucket *bucket = table ? map_get(&table->groups, group) : NULL;
+
+    return bucket ? bucket->members.count : 0;
+}
+
 const struct object *cache_next_owned(const struct cache *cache,
                                       const struct kind *kind,
                                       struct str uid,

@@ -47,3 +47,4 @@ const struct object *cache_next_grouped(const struct cache *cache,
                                         const struct kind *kind,
                                         struct str group,
                                         size_t *cursor);
+size_t cache_count_grouped(const struct cache *cache, const struct kind *kind, struct str group);

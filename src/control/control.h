@@ -61,9 +61,9 @@ struct controller {
     /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
     bool at_start;
     bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
-    /* Keys are looked at this long after they were touched, so that several changes in a row become
-     * one write: for what only tells. 0: at once. */
-    int64_t settle_ms;
+    /* How long after it was touched a key is looked at, in milliseconds, so that several changes in
+     * a row become one write: for what only tells. NULL: at once. */
+    int64_t (*settle)(const struct cache *cache, const struct control_key *key);
     const struct kind *const *watches; /* NULL-terminated */
     /* The keys that a change of `object` touches: usually the object itself or its owner. */
     void (*keys)(const struct cache *cache, const struct object *object, struct control_keys *ret);

@@ -19,7 +19,12 @@
  * group waits is the scheduler's to say (status.message, status.schedulingConditions). */
 
 #define RESOURCES_MAX 16
-#define SETTLE_MS     20 /* a pod that starts changes its group three times within a few */
+
+/* A pod that is created, bound and started changes its group three times within a few milliseconds,
+ * a burst within a few hundred: that is one write. Every look counts all pods, so the larger the
+ * group the fewer looks: one in a second or so at ten thousand. */
+#define SETTLE_MS          200
+#define SETTLE_PODS_PER_MS 10
 
 struct amount {
     struct str name;
@@ -178,10 +183,17 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         control_keys_add(ret, object->ns, group);
 }
 
+static int64_t settle(const struct cache *cache, const struct control_key *key)
+{
+    size_t pods = cache_count_grouped(cache, &kind_pod, key->name);
+
+    return SETTLE_MS + (int64_t)(pods / SETTLE_PODS_PER_MS);
+}
+
 static const struct kind *const watches[] = {&kind_podgroup, &kind_pod, NULL};
 
 const struct controller group_status_controller = {.name = "podgroupstatus",
-                                                   .settle_ms = SETTLE_MS,
+                                                   .settle = settle,
                                                    .watches = watches,
                                                    .keys = keys,
                                                    .reconcile = reconcile};

@@ -212,12 +212,18 @@ static void due_at(struct work *work, int64_t at_ms)
 /* A change concerns the work. Moments are rounded up, so that all that settles does so together. */
 static void touch(struct work *work)
 {
-    int64_t settle_ms = work->unit->controller->settle_ms;
+    const struct runner *runner = work->unit->runner;
+    const struct controller *controller = work->unit->controller;
 
-    if (!settle_ms || !work->unit->runner->started)
+    if (!controller->settle || !runner->started) {
         enqueue(work);
-    else if (!work->dirty)
-        due_at(work, (clock_of(work->unit->runner) / settle_ms + 1) * settle_ms);
+    } else if (!work->dirty) {
+        const struct control_key key = {work_ns(work), work_name(work)};
+        int64_t at_ms = clock_of(runner) + controller->settle(runner->cache, &key);
+
+        due_at(work,
+               (at_ms + RUNNER_SETTLE_STEP_MS - 1) / RUNNER_SETTLE_STEP_MS * RUNNER_SETTLE_STEP_MS);
+    }
 }
 
 static struct str heap_dup(struct str s)

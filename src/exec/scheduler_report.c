@@ -29,13 +29,16 @@
 struct gang {
     struct reporter *reporter;
     struct map pods;              /* pod name -> link */
-    struct gang *next, *previous; /* in the list of those that were told something */
+    struct gang *next, *previous; /* in the list of those that wait or were told something */
     enum sched_reason told;       /* NONE: nothing */
     uint64_t told_words;          /* hash of the message */
     int64_t told_ms;              /* when */
-    bool listed;                  /* in the list */
-    bool waiting;                 /* in the plan that is being applied */
-    bool pods_due;                /* some of its pods have not been told */
+    int64_t began_ms;  /* since when it waits for a reason that may pass; 0: it does not */
+    int64_t joined_ms; /* when a pod of it was last seen for the first time */
+    bool grew;         /* since then */
+    bool listed;       /* in the list */
+    bool waiting;      /* in the plan that is being applied */
+    bool pods_due;     /* some of its pods have not been told */
     size_t ns_len;
     size_t text_len;
     char text[]; /* "namespace/group" */
@@ -195,7 +198,7 @@ static void observe_pod(struct reporter *reporter,
     link->ns_len = object->ns.len;
     link->text_len = key_write(link->text, object->ns, object->name);
     link->gang = gang_make(reporter, object->ns, group);
-    link->gang->pods_due = true;
+    link->gang->pods_due = link->gang->grew = true;
     map_set(&reporter->links, link_key(link), link);
     map_set(&link->gang->pods, link_pod(link), link);
 }
@@ -330,10 +333,11 @@ static void mark_pods(struct gang *gang, const struct sched_waiting *waiting, in
 {
     MAP_FOREACH(&gang->pods, entry) {
         struct link *link = entry->value;
+        if (link->told == waiting->reason)
+            continue;
         const struct object *pod =
             cache_get(gang->reporter->options.cache, &kind_pod, waiting->ns, link_pod(link));
-
-        if (!pod || link->told == waiting->reason)
+        if (!pod)
             continue;
         link->told = waiting->reason;
         mark_pod(gang, pod, waiting, now_ms);
@@ -486,15 +490,23 @@ static int64_t patience_of(enum sched_reason reason)
                                                                               : 0;
 }
 
-static bool is_too_early(struct reporter *reporter,
-                         const struct sched_waiting *waiting,
-                         int64_t now_ms)
+/* Patience begins anew with every pod that arrives, but not for ever. The times are those at which
+ * we saw it: what the objects say is in whole seconds. */
+static bool is_too_early(struct gang *gang, const struct sched_waiting *waiting, int64_t now_ms)
 {
-    int64_t at_ms = waiting->since_ms + patience_of(waiting->reason);
+    int64_t patience_ms = patience_of(waiting->reason);
 
-    if (now_ms >= at_ms)
+    if (gang->grew)
+        gang->joined_ms = now_ms;
+    gang->grew = false;
+    if (!patience_ms || !gang->began_ms)
+        gang->began_ms = patience_ms ? now_ms : 0;
+    int64_t at_ms = gang->joined_ms + patience_ms;
+    if (at_ms > gang->began_ms + REPORTER_PATIENCE_MS)
+        at_ms = gang->began_ms + REPORTER_PATIENCE_MS;
+    if (now_ms >= at_ms || !patience_ms)
         return false;
-    due_at(reporter, at_ms);
+    due_at(gang->reporter, at_ms);
     return true;
 }
 
@@ -509,10 +521,13 @@ static void clear_told(struct reporter *reporter, int64_t now_ms)
         gang->waiting = false;
         if (waiting)
             continue;
-        clear_group(gang, now_ms);
-        MAP_FOREACH(&gang->pods, entry)
-            ((struct link *)entry->value)->told = SCHED_REASON_NONE;
+        if (gang->told != SCHED_REASON_NONE) {
+            clear_group(gang, now_ms);
+            MAP_FOREACH(&gang->pods, entry)
+                ((struct link *)entry->value)->told = SCHED_REASON_NONE;
+        }
         gang->told = SCHED_REASON_NONE;
+        gang->began_ms = 0;
         gang_unlist(gang);
         gang_drop_if_empty(gang);
     }
@@ -527,9 +542,11 @@ void reporter_apply(struct reporter *reporter, const struct sched_plan *plan, in
 
         if (!gang)
             continue;
-        if (!is_too_early(reporter, waiting, now_ms))
+        if (!is_too_early(gang, waiting, now_ms))
             tell(gang, waiting, now_ms);
-        gang->waiting = gang->listed; /* for clear_told(), which looks at the list */
+        else
+            gang_list(gang);
+        gang->waiting = true;
     }
     clear_told(reporter, now_ms);
 }

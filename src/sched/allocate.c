@@ -181,25 +181,35 @@ static bool is_waiting(const struct pod *pod, bool search)
            (pod->status == ST_PENDING || (search && pod->victim && pod->status == ST_RELEASING));
 }
 
+/* How tasks are looked for. */
+struct looking {
+    bool search;    /* those that the search under way evicted, too */
+    bool any_order; /* how many and how much is all that is asked */
+};
+
 static void leaf_tasks(struct sched *sched,
                        const struct group *group,
                        uint32_t leaf,
                        int64_t most,
-                       bool search,
+                       struct looking looking,
                        struct pod_vec *ret)
 {
     struct pod_vec waiting = {0};
 
     for (size_t i = 0; i < group->pods.count; i++)
-        if (group->pods.items[i]->set == leaf && is_waiting(group->pods.items[i], search))
+        if (group->pods.items[i]->set == leaf && is_waiting(group->pods.items[i], looking.search))
             VEC_PUSH(sched->arena, &waiting, group->pods.items[i]);
-    if (waiting.count > 1)
+    bool all = (int64_t)waiting.count <= most;
+    if (waiting.count > 1 && !(all && looking.any_order))
         qsort(waiting.items, waiting.count, sizeof(*waiting.items), by_pod_order);
     for (size_t i = 0; i < waiting.count && (int64_t)i < most; i++)
         VEC_PUSH(sched->arena, ret, waiting.items[i]);
 }
 
-void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret)
+static void tasks_of(struct sched *sched,
+                     const struct group *group,
+                     struct looking looking,
+                     struct pod_vec *ret)
 {
     size_t count = 0;
     const uint32_t *leaves = leaves_in_order(sched, group, &count);
@@ -213,10 +223,20 @@ void group_tasks(struct sched *sched, const struct group *group, bool search, st
         if (missing <= 0 || !set_required(group, leaves[i]))
             continue;
         lacks = true;
-        leaf_tasks(sched, group, leaves[i], missing, search, ret);
+        leaf_tasks(sched, group, leaves[i], missing, looking, ret);
     }
     for (size_t i = 0; !lacks && !ret->count && i < count; i++)
-        leaf_tasks(sched, group, leaves[i], 1, search, ret);
+        leaf_tasks(sched, group, leaves[i], 1, looking, ret);
+}
+
+void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret)
+{
+    tasks_of(sched, group, (struct looking){.search = search}, ret);
+}
+
+void group_tasks_unordered(struct sched *sched, const struct group *group, struct pod_vec *ret)
+{
+    tasks_of(sched, group, (struct looking){.any_order = true}, ret);
 }
 
 int64_t task_need(const struct sched *sched, const struct pod_vec *tasks, size_t index, size_t want)

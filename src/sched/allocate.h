@@ -16,6 +16,8 @@ struct pod_vec VEC_FIELDS(struct pod *);
  * when they have it, one pod more. `search`: pods evicted by the search under way count as waiting.
  */
 void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret);
+/* The same pods without those of a search, in whatever order. */
+void group_tasks_unordered(struct sched *sched, const struct group *group, struct pod_vec *ret);
 /* Every leaf that must start has enough pods, waiting ones included. */
 bool group_ready(const struct group *group);
 /* Whether every leaf has its minimum of pods that hold or are promised room. */

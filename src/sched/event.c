@@ -9,6 +9,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -163,10 +164,39 @@ void sched_drop_node(struct sched *sched, struct str name)
 }
 
 /* ---- queues, classes, topologies, claims ---- */
+static bool same(double a, double b)
+{
+    return !islessgreater(a, b);
+}
+
+static bool quota_eq(const struct sched_quota *a, const struct sched_quota *b)
+{
+    return same(a->quota, b->quota) && same(a->limit, b->limit) && same(a->weight, b->weight);
+}
+
+/* Whether the event says nothing new; see group_says(). */
+static bool queue_says(const struct queue *queue, const struct sched_queue *spec)
+{
+    const struct sched_queue *has = &queue->spec;
+
+    if (!queue->known)
+        return false;
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!quota_eq(&has->quota[r], &spec->quota[r]) || !same(has->usage[r], spec->usage[r]))
+            return false;
+    return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
+           str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&
+           has->priority == spec->priority &&
+           has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
+           has->reclaim_min_runtime_ms == spec->reclaim_min_runtime_ms;
+}
+
 void sched_put_queue(struct sched *sched, const struct sched_queue *spec)
 {
     struct queue *queue = queue_get(sched, spec->name, true);
 
+    if (queue_says(queue, spec))
+        return;
     mem_free(queue->block);
     pack_queue(spec, &queue->spec, &queue->block);
     queue->known = true;

@@ -117,10 +117,32 @@ static void group_drop_spec(struct sched *sched, struct group *group)
     group->set_count = 0;
 }
 
+/* Whether the event says nothing new: most events about a group tell of its status, which is ours
+ * to write. Groups with subgroups or a topology are taken as new. */
+static bool group_says(const struct group *group, const struct sched_group *spec)
+{
+    if (!group->known || group->detail || spec->subgroup_count || spec->topology.topology.len)
+        return false;
+    return str_eq(group->ns, spec->ns) && str_eq(name_text(group->queue_name), spec->queue) &&
+           str_eq(name_text(group->pool_name), spec->pool) &&
+           str_eq(name_text(group->class_name), spec->priority_class) &&
+           group->created_ms == spec->created_ms && group->own_priority == spec->priority &&
+           group->has_priority == spec->has_priority &&
+           group->stale_grace_ms == spec->stale_grace_ms &&
+           group->has_stale_grace == spec->has_stale_grace && group->held == spec->held &&
+           group->preemptibility == spec->preemptibility &&
+           (!spec->last_start_ms || group->last_start_ms == spec->last_start_ms) &&
+           group->stale_since_ms == spec->stale_since_ms &&
+           group->sets[0].min == spec->min_subgroup &&
+           group->sets[1].min == i64_max(1, spec->min_member);
+}
+
 void sched_put_group(struct sched *sched, const struct sched_group *spec)
 {
     struct group *group = group_get(sched, spec->ns, spec->name, true);
 
+    if (group_says(group, spec))
+        return;
     group_weigh(group, -1);
     group_unlink(group);
     group_drop_spec(sched, group);

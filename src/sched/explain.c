@@ -579,7 +579,12 @@ static void fill_amounts(struct matter *matter)
 
     if (!group->queue || !group->known)
         return;
-    group_tasks(matter->sched, group, false, &matter->tasks);
+    /* A large gang is explained with every batch of its pods that arrives: only when it is whole
+     * does it matter which of them comes first. */
+    if (group_ready(group))
+        group_tasks(matter->sched, group, false, &matter->tasks);
+    else
+        group_tasks_unordered(matter->sched, group, &matter->tasks);
     tasks_request(matter->sched, &matter->tasks, why->request);
     why->pods = (uint32_t)matter->tasks.count;
     for (int r = 0; r < SCHED_RESOURCES; r++) {

@@ -92,6 +92,39 @@ TEST(a_bind_that_failed_is_decided_again)
     arena_done(&arena);
 }
 
+/* The status of groups and queues is ours: writing it must not make us look again. */
+TEST(an_event_that_says_nothing_new_needs_no_cycle)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct sched_queue queue = {.name = STR("q"),
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1};
+    struct sched_group group = {
+        .ns = STR("ns"), .name = STR("g"), .queue = STR("q"), .min_member = 2};
+    struct sched_plan plan;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    gang(sched, "g", 2, 4);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(!sched_needs_cycle(sched));
+    sched_put_group(sched, &group);
+    sched_put_queue(sched, &queue);
+    EXPECT(!sched_needs_cycle(sched));
+    group.min_member = 1;
+    sched_put_group(sched, &group);
+    EXPECT(sched_needs_cycle(sched));
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    queue.quota[SCHED_GPU].limit = 2;
+    sched_put_queue(sched, &queue);
+    EXPECT(sched_needs_cycle(sched));
+    sched_free(sched);
+    arena_done(&arena);
+}
+
 TEST(a_depth_lets_in_the_first_of_a_queue_and_then_the_next)
 {
     static const char *const names[] = {"a", "b", "c"};

@@ -1,0 +1,155 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/str.h"
+#include "exec/scheduler.h"
+#include "exec/scheduler_report.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The scheduler on a store in memory, on a clock that is moved by hand. */
+struct bench {
+    struct harness h;
+    struct scheduler *scheduler;
+    int64_t now_ms;
+};
+
+static int64_t now(void *user)
+{
+    return ((struct bench *)user)->now_ms;
+}
+
+static void settle(struct bench *bench)
+{
+    for (int i = 0; i < 6; i++) {
+        harness_settle(&bench->h);
+        (void)scheduler_turn(bench->scheduler);
+    }
+    harness_settle(&bench->h);
+}
+
+static void later(struct bench *bench, int64_t ms)
+{
+    bench->now_ms += ms;
+    settle(bench);
+}
+
+static void add_node(struct bench *bench, const char *name)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\"},\"status\":{\"allocatable\":{\"cpu\":\"8\","
+                   "\"memory\":\"64Gi\",\"pods\":\"110\"},\"conditions\":[{\"type\":\"Ready\","
+                   "\"status\":\"True\"}]}}",
+                   name);
+    EXPECT(harness_create(&bench->h, &kind_node, "", body) == 0);
+}
+
+static void add_group(struct bench *bench, const char *name, int min)
+{
+    char body[256];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"minMember\":%d,\"queue\":\"q\"}}",
+                   name, min);
+    EXPECT(harness_create(&bench->h, &kind_podgroup, "default", body) == 0);
+}
+
+static void add_pod(struct bench *bench, const char *name, const char *group)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\"}},"
+                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\",\"resources\":{"
+                   "\"requests\":{\"cpu\":\"1\"}}}]}}",
+                   name, group);
+    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+}
+
+static void open_bench(struct bench *bench)
+{
+    memset(bench, 0, sizeof(*bench));
+    bench->now_ms = 1000000;
+    harness_open(&bench->h, NULL);
+    EXPECT(harness_create(&bench->h, &kind_queue, "",
+                          "{\"metadata\":{\"name\":\"q\"},\"spec\":{}}") == 0);
+    add_node(bench, "n");
+    EXPECT(scheduler_start(NULL, bench->h.api,
+                           &(struct scheduler_options){.now = now, .now_user = bench, .seed = 1},
+                           &bench->scheduler, NULL) == 0);
+    settle(bench);
+}
+
+static void close_bench(struct bench *bench)
+{
+    scheduler_stop(bench->scheduler);
+    harness_close(&bench->h);
+}
+
+static bool is_told(struct bench *bench, const char *pod)
+{
+    EXPECT(harness_get(&bench->h, &kind_pod, "default", pod) == 0);
+    return strcmp(harness_text(&bench->h, "status.conditions.0.reason"), "Unschedulable") == 0;
+}
+
+static bool is_bound(struct bench *bench, const char *pod)
+{
+    EXPECT(harness_get(&bench->h, &kind_pod, "default", pod) == 0);
+    return strcmp(harness_text(&bench->h, "spec.nodeName"), "n") == 0;
+}
+
+/* Pods of a gang are not told that others are missing while others still come. */
+TEST(scheduler_tells_a_gang_that_it_waits_once_no_more_pods_arrive)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    add_group(&bench, "g", 3);
+    add_pod(&bench, "a", "g");
+    later(&bench, 1);
+    later(&bench, REPORTER_SHORT_MS - 1);
+    add_pod(&bench, "b", "g");
+    later(&bench, 1);
+    later(&bench, REPORTER_SHORT_MS - 1);
+    EXPECT(!is_told(&bench, "a") && !is_told(&bench, "b"));
+    later(&bench, 1);
+    EXPECT(is_told(&bench, "a") && is_told(&bench, "b"));
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(harness_text(&bench.h, "status.message")[0]);
+    add_pod(&bench, "c", "g");
+    settle(&bench);
+    EXPECT(is_bound(&bench, "a") && is_bound(&bench, "b") && is_bound(&bench, "c"));
+    EXPECT(!is_told(&bench, "a"));
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(!harness_text(&bench.h, "status.message")[0]);
+    close_bench(&bench);
+}
+
+/* A gang that trickles in is told after a while nevertheless. */
+TEST(scheduler_does_not_wait_for_ever_with_what_it_tells)
+{
+    struct bench bench;
+    int64_t waited_ms = 0;
+
+    open_bench(&bench);
+    add_group(&bench, "g", 100);
+    add_pod(&bench, "first", "g");
+    settle(&bench);
+    for (int i = 0; i < 40 && !is_told(&bench, "first"); i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "p-%d", i);
+        add_pod(&bench, name, "g");
+        later(&bench, REPORTER_SHORT_MS / 2);
+        waited_ms += REPORTER_SHORT_MS / 2;
+    }
+    EXPECT(waited_ms == REPORTER_PATIENCE_MS);
+    close_bench(&bench);
+}
