@@ -69,8 +69,6 @@ struct scheduler {
     int64_t wake_ms;     /* what the core asked for; 0: nothing */
     int64_t rested_ms;   /* no cycle before this: the last one was long */
     struct scheduler_stats stats;
-    uint32_t failures; /* writes of plans that failed in a row */
-    int64_t not_before_ms;
 };
 
 static int64_t clock_of(const struct scheduler *scheduler)
@@ -100,8 +98,7 @@ static void arm_for_change(struct scheduler *scheduler)
 {
     if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
         return;
-    arm(scheduler, scheduler->rested_ms > scheduler->not_before_ms ? scheduler->rested_ms
-                                                                   : scheduler->not_before_ms);
+    arm(scheduler, scheduler->rested_ms);
 }
 
 static bool is_reservation(const struct scheduler *scheduler, const struct object *object)
@@ -146,17 +143,17 @@ static void on_change(void *user, const struct api_change *change)
     arm_for_change(scheduler);
 }
 
-/* A write of the plan came back. Failures slow the cycles down; the first success ends that. */
+/* A write of the plan came back. */
 static void on_written(void *user, const struct applier_outcome *outcome)
 {
     struct scheduler *scheduler = user;
-    int64_t delay = SCHEDULER_RETRY_MIN_MS;
+    int64_t now_ms = clock_of(scheduler);
 
+    sched_written(scheduler->core, outcome->ns, outcome->group, outcome->code != 0, now_ms);
     if (!outcome->code) {
-        scheduler->failures = 0;
         if (!outcome->evict)
             scheduler_stats_bound(&scheduler->stats, outcome->pod_count,
-                                  clock_of(scheduler) - outcome->planned_ms);
+                                  now_ms - outcome->planned_ms);
         return;
     }
     if (!outcome->evict)
@@ -169,11 +166,7 @@ static void on_written(void *user, const struct applier_outcome *outcome)
         else
             sched_bind_failed(scheduler->core, pod->ns, pod->name);
     }
-    for (uint32_t i = 0; i < scheduler->failures && delay < SCHEDULER_RETRY_MAX_MS; i++)
-        delay *= 2;
-    scheduler->failures++;
-    scheduler->not_before_ms = clock_of(scheduler) + delay;
-    arm(scheduler, scheduler->not_before_ms);
+    arm_for_change(scheduler);
 }
 
 /* No queue above a gang is beyond its limit. */
@@ -335,10 +328,6 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     /* A timer may fire a moment early: then it is set again. */
     if (!sched_needs_cycle(scheduler->core) && !due)
         return arm_for_later(scheduler);
-    if (now_ms < scheduler->not_before_ms) {
-        arm(scheduler, scheduler->not_before_ms);
-        return scheduler->not_before_ms;
-    }
     scheduler_stats_begin(&scheduler->stats);
     sched_cycle(scheduler->core, now_ms, &arena, &plan);
     int64_t took_ms = clock_of(scheduler) - now_ms;

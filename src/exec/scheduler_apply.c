@@ -54,6 +54,7 @@ struct call {
     struct str *nodes;
     size_t pod_count;
     int64_t now_ms;
+    struct str ns; /* of the group that it is for */
     struct str group;
     struct api_binding *bindings;    /* of a bind */
     struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
@@ -153,6 +154,8 @@ static void call_done(struct call *call, int code)
                                                            .evict = call->evict,
                                                            .pods = call->pods,
                                                            .pod_count = call->pod_count,
+                                                           .ns = call->ns,
+                                                           .group = call->group,
                                                            .planned_ms = call->now_ms});
 }
 
@@ -164,7 +167,7 @@ static void on_bound(void *user, const struct api_result *result)
         tell_bound(call, result);
         if (!result->code && call->first_start &&
             call->applier->options.keeps_starts(call->applier->options.user))
-            annotate_group(call->applier, call->pods[0].ns, call->group, GROUP_START_ANNOTATION,
+            annotate_group(call->applier, call->ns, call->group, GROUP_START_ANNOTATION,
                            call->now_ms);
         call_done(call, result->code);
         if (call->shares)
@@ -252,6 +255,7 @@ static struct call *bind_call(struct applier *applier,
 {
     struct call *call = call_new(applier, count, now_ms);
 
+    call->ns = str_dup(&call->arena, binds[0].pod.ns);
     call->group = str_dup(&call->arena, binds[0].group);
     call->first_start = binds[0].first_start;
     call->bindings = ARENA_ARRAY(&call->arena, struct api_binding, count);
@@ -309,7 +313,7 @@ static void release_held(struct applier *applier)
     for (size_t i = 0; i < applier->held.count; i++) {
         struct call *call = applier->held.items[i];
 
-        if (options->may_bind(options->user, call->pods[0].ns, call->group)) {
+        if (options->may_bind(options->user, call->ns, call->group)) {
             send_bind(call);
             continue;
         }
@@ -405,6 +409,8 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
         struct json *body = json_new_object(&arena);
 
         call->evict = true;
+        call->ns = str_dup(&call->arena, evict->for_group.len ? evict->for_ns : evict->pod.ns);
+        call->group = str_dup(&call->arena, evict->for_group.len ? evict->for_group : evict->group);
         applier->evictions++;
         call_add(call, &evict->pod, STR_NONE);
         json_add_c(&arena, body, "apiVersion", "policy/v1");

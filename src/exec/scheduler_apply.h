@@ -26,6 +26,8 @@ struct applier_outcome {
     bool evict;
     const struct sched_pod_ref *pods;
     size_t pod_count;
+    struct str ns; /* of the group that it was for */
+    struct str group;
     int64_t planned_ms; /* when it was decided */
 };
 

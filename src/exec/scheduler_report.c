@@ -481,13 +481,16 @@ static void tell(struct gang *gang, const struct sched_waiting *waiting, int64_t
 }
 
 /* The grouper makes the group a moment after the pod, pods of a gang arrive one by one, and a burst
- * has its turn a moment later: what will most likely be over at once is not worth a write a pod. */
+ * has its turn a moment later, as has what failed for once: what will most likely be over at once
+ * is not worth a write a pod. */
 static int64_t patience_of(enum sched_reason reason)
 {
     if (reason == SCHED_REASON_NO_GROUP)
         return REPORTER_PATIENCE_MS;
-    return reason == SCHED_REASON_NOT_READY || reason == SCHED_REASON_IN_LINE ? REPORTER_SHORT_MS
-                                                                              : 0;
+    return reason == SCHED_REASON_NOT_READY || reason == SCHED_REASON_IN_LINE ||
+                   reason == SCHED_REASON_HELD
+               ? REPORTER_SHORT_MS
+               : 0;
 }
 
 /* Patience begins anew with every pod that arrives, but not for ever. The times are those at which

@@ -3,9 +3,11 @@
 #include "base/str.h"
 #include "exec/scheduler.h"
 #include "exec/scheduler_report.h"
+#include "sched/sched.h"
 #include "store/harness.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,10 +16,47 @@
 
 /* The scheduler on a store in memory, on a clock that is moved by hand. */
 struct bench {
+    struct api api; /* what it writes to: the store, but for binds that are to fail */
     struct harness h;
+    const char *bad; /* pod that cannot be bound; NULL: none */
+    int tried;       /* how often */
     struct scheduler *scheduler;
     int64_t now_ms;
 };
+
+static void call(struct api *api, const struct api_request *request, api_done_fn *done, void *user)
+{
+    api_call(((struct bench *)api)->h.api, request, done, user);
+}
+
+static void bind_unless_bad(struct api *api,
+                            const struct api_binding *bindings,
+                            size_t count,
+                            api_done_fn *done,
+                            void *user)
+{
+    struct bench *bench = (struct bench *)api;
+
+    if (!bench->bad || !str_is(bindings[0].pod, bench->bad)) {
+        api_bind(bench->h.api, bindings, count, done, user);
+        return;
+    }
+    bench->tried++;
+    done(user, &(struct api_result){.code = -EIO});
+}
+
+static struct api_watch *watch(struct api *api,
+                               const struct api_watch_request *request,
+                               api_watch_fn *fn,
+                               void *user)
+{
+    return api_watch(((struct bench *)api)->h.api, request, fn, user);
+}
+
+static void watch_stop(struct api *api, struct api_watch *watch)
+{
+    api_watch_stop(((struct bench *)api)->h.api, watch);
+}
 
 static int64_t now(void *user)
 {
@@ -75,13 +114,16 @@ static void add_pod(struct bench *bench, const char *name, const char *group)
 
 static void open_bench(struct bench *bench)
 {
+    static const struct api_ops ops = {call, bind_unless_bad, watch, watch_stop};
+
     memset(bench, 0, sizeof(*bench));
     bench->now_ms = 1000000;
     harness_open(&bench->h, NULL);
+    bench->api = (struct api){.ops = &ops, .kinds = bench->h.api->kinds};
     EXPECT(harness_create(&bench->h, &kind_queue, "",
                           "{\"metadata\":{\"name\":\"q\"},\"spec\":{}}") == 0);
     add_node(bench, "n");
-    EXPECT(scheduler_start(NULL, bench->h.api,
+    EXPECT(scheduler_start(NULL, &bench->api,
                            &(struct scheduler_options){.now = now, .now_user = bench, .seed = 1},
                            &bench->scheduler, NULL) == 0);
     settle(bench);
@@ -151,5 +193,40 @@ TEST(scheduler_does_not_wait_for_ever_with_what_it_tells)
         waited_ms += REPORTER_SHORT_MS / 2;
     }
     EXPECT(waited_ms == REPORTER_PATIENCE_MS);
+    close_bench(&bench);
+}
+
+/* The first attempt that fails holds up nobody but its own gang, which waits longer each time. */
+TEST(scheduler_goes_on_with_others_when_a_bind_fails)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    bench.bad = "bad";
+    add_group(&bench, "sick", 1);
+    add_pod(&bench, "bad", "sick");
+    settle(&bench);
+    EXPECT(bench.tried == 1 && !is_bound(&bench, "bad"));
+    add_group(&bench, "well", 1);
+    add_pod(&bench, "good", "well");
+    settle(&bench);
+    EXPECT(is_bound(&bench, "good"));
+    EXPECT(bench.tried == 1);
+    later(&bench, SCHED_RETRY_MIN_MS - 1);
+    EXPECT(bench.tried == 1);
+    later(&bench, 1);
+    EXPECT(bench.tried == 2);
+    later(&bench, 2 * SCHED_RETRY_MIN_MS - 1);
+    EXPECT(bench.tried == 2);
+    later(&bench, 1);
+    EXPECT(bench.tried == 3);
+    later(&bench, REPORTER_SHORT_MS);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "sick") == 0);
+    EXPECT(strstr(harness_text(&bench.h, "status.message"), "tried again"));
+    bench.bad = NULL;
+    later(&bench, SCHED_RETRY_MAX_MS);
+    EXPECT(is_bound(&bench, "bad"));
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "sick") == 0);
+    EXPECT(!harness_text(&bench.h, "status.message")[0]);
     close_bench(&bench);
 }

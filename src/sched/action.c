@@ -332,6 +332,8 @@ static void stale_group(struct sched *sched, struct group *group)
         sched_wake(sched, group->stale_since_ms + grace);
         return;
     }
+    if (group_rests(sched, group))
+        return;
     sched->tally[SCHED_ACTION_STALE].tried++;
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];

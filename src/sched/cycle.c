@@ -23,9 +23,17 @@ bool group_eligible(const struct sched *sched, const struct group *group)
 {
     const struct queue *queue = group->queue;
 
-    (void)sched;
-    return group->known && queue && !queue->broken && !queue->children.count && !group->held &&
+    return group->known && sched->now_ms >= group->retry_ms && queue && !queue->broken &&
+           !queue->children.count && !group->held &&
            str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
+}
+
+bool group_rests(struct sched *sched, const struct group *group)
+{
+    if (sched->now_ms >= group->retry_ms)
+        return false;
+    sched_wake(sched, group->retry_ms);
+    return true;
 }
 
 void pending_order(struct sched *sched, enum sched_action action, struct order *order)
@@ -38,6 +46,7 @@ void pending_order(struct sched *sched, enum sched_action action, struct order *
             continue;
         for (size_t i = 0; i < queue->pending.count; i++)
             if (queue->pending.items[i]->count[ST_PENDING] &&
+                !group_rests(sched, queue->pending.items[i]) &&
                 group_eligible(sched, queue->pending.items[i]))
                 order_push(order, queue->pending.items[i]);
         uint32_t depth = queue->pool->policy.depth[action];

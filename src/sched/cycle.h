@@ -10,6 +10,8 @@
 
 /* cycle: the parts of sched_cycle(). */
 bool group_eligible(const struct sched *sched, const struct group *group);
+/* A write for it failed a moment ago: it is left alone, and a cycle asked for when that is over. */
+bool group_rests(struct sched *sched, const struct group *group);
 /* Whether the queue's pool runs the action. */
 static inline bool queue_runs(const struct queue *queue, enum sched_action action)
 {

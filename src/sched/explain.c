@@ -285,7 +285,7 @@ static enum sched_reason reason_of(struct matter *matter)
     if (queue->broken || queue->children.count ||
         !str_eq(name_text(group->pool_name), queue->spec.pool))
         return SCHED_REASON_QUEUE_BROKEN;
-    if (group->held)
+    if (group->held || matter->sched->now_ms < group->retry_ms)
         return SCHED_REASON_HELD;
     if (!group_ready(group)) {
         matter->why.missing = lacking_pods(group, &set);
@@ -503,7 +503,9 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
                           STR_ARG(name_text(group->queue_name)));
     case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
     case SCHED_REASON_HELD:
-        return STR("held back by schedulingBackoff until its node pool changes");
+        return group->held ? STR("held back by schedulingBackoff until its node pool changes")
+                           : STR("what was decided for it could not be written; it is tried again "
+                                 "in a moment");
     case SCHED_REASON_NOT_READY: return not_ready_text(matter);
     case SCHED_REASON_GATED: return gated_text(matter);
     case SCHED_REASON_TERMINATING:
@@ -561,6 +563,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
         digest = mixed(digest, (uint64_t)group->count[s]);
     digest = mixed(digest, group_kept(sched, group));
     digest = mixed(digest, group->held);
+    digest = mixed(digest, sched->now_ms < group->retry_ms);
     if (!failure || failure->cycle != sched->cycle)
         return digest;
     digest = mixed(digest, failure->reason);

@@ -222,6 +222,17 @@ void sched_drop_claim(struct sched *sched, struct str ns, struct str name);
 void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
 void sched_evict_failed(struct sched *sched, struct str ns, struct str name);
 
+/* The writes of the plan for a group came back: its binds, or the evictions made for it. One that
+ * failed is left alone from SCHED_RETRY_MIN_MS on, twice as long each time, while everybody else is
+ * scheduled as ever. */
+#define SCHED_RETRY_MIN_MS 100
+#define SCHED_RETRY_MAX_MS 10000
+void sched_written(struct sched *sched,
+                   struct str ns,
+                   struct str group,
+                   bool failed,
+                   int64_t now_ms);
+
 /* ---- the cycle ---- */
 struct sched_pod_ref {
     struct str ns;

@@ -288,9 +288,11 @@ struct group {
     bool has_priority;
     bool has_stale_grace;
     bool held;
+    uint8_t failures; /* of writes for it, in a row */
     enum sched_preemptibility preemptibility : 8;
     struct sched_group
         *detail;              /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
+    int64_t retry_ms;         /* left alone until then: a write for it failed; 0: it is not */
     int64_t counted_priority; /* under which queue->priorities counts it */
     int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
     int32_t count[ST_COUNT];       /* pods in some set, by status */

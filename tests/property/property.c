@@ -478,6 +478,24 @@ static bool has_company(const struct world *world, const struct pod *pod)
     return false;
 }
 
+static void play_evictions(struct world *world, const struct sched_plan *plan)
+{
+    for (size_t i = 0; i < plan->evict_count; i++) {
+        int p = number_in(plan->evicts[i].pod.name, 3);
+
+        if (below(20) == 0) {
+            for (int s = 0; s < 2; s++) {
+                sched_evict_failed(world->sched[s], STR("ns"), plan->evicts[i].pod.name);
+                sched_written(world->sched[s], STR("ns"), plan->evicts[i].for_group, true,
+                              world->now);
+            }
+            continue;
+        }
+        world->pods[p].life = ENDING;
+        put_pod(world, p);
+    }
+}
+
 /* Plays the plan: what was bound runs, what was evicted ends. Some writes fail. */
 static bool play(struct world *world, const struct sched_plan *plan)
 {
@@ -520,17 +538,7 @@ static bool play(struct world *world, const struct sched_plan *plan)
     }
     if (!check_nodes(world))
         return false;
-    for (size_t i = 0; i < plan->evict_count; i++) {
-        int p = number_in(plan->evicts[i].pod.name, 3);
-
-        if (below(20) == 0) {
-            for (int s = 0; s < 2; s++)
-                sched_evict_failed(world->sched[s], STR("ns"), plan->evicts[i].pod.name);
-            continue;
-        }
-        world->pods[p].life = ENDING;
-        put_pod(world, p);
-    }
+    play_evictions(world, plan);
     /* The binds of a batch happen all or not at all. */
     bool failed = false;
     for (size_t i = 0; i < plan->bind_count; i++) {
@@ -540,8 +548,10 @@ static bool play(struct world *world, const struct sched_plan *plan)
             failed = below(20) == 0;
         if (failed) {
             world->pods[p].life = WAITING;
-            for (int s = 0; s < 2; s++)
+            for (int s = 0; s < 2; s++) {
                 sched_bind_failed(world->sched[s], STR("ns"), plan->binds[i].pod.name);
+                sched_written(world->sched[s], STR("ns"), plan->binds[i].group, true, world->now);
+            }
             continue;
         }
         put_pod(world, p);
