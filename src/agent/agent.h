@@ -36,6 +36,7 @@ struct agent_options {
     struct str ca;            /* certificate authority of the API server, PEM */
     uint32_t node_count;      /* 0: 1 */
     uint32_t gpus_per_node;   /* pretend GPUs; AGENT_GPUS_FOUND: those NVML finds */
+    bool gpu_uuids;           /* pretend GPUs are named as a device plugin does: GPU-node-0-1 */
     uint32_t gpu_time_slices; /* each GPU is advertised that often; 0: 1 */
     int64_t cpus_per_node;    /* 0: those of the machine */
     int64_t memory_per_node_bytes; /* 0: the machine's */

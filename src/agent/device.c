@@ -188,11 +188,15 @@ void device_env(const struct pod *pod, size_t index, struct arena *arena, struct
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        const struct gpu *card = card_of(pod, pod->gpus[first + i]);
+        uint32_t device = pod->gpus[first + i];
+        const struct gpu *card = card_of(pod, device);
 
-        buf_addf(&list, "%s%zu", i ? "," : "", card ? i : (size_t)pod->gpus[first + i]);
+        buf_addf(&list, "%s%zu", i ? "," : "", card ? i : (size_t)device);
         if (card)
             buf_addf(&names, "%s%s", i ? "," : "", card->uuid);
+        else if (pod->agent->options.gpu_uuids)
+            buf_addf(&names, "%sGPU-%s-%u", i ? "," : "", pod->agent->nodes[pod->node].name,
+                     device);
     }
     struct str devices = str_dup(arena, buf_str(&list));
     env_set(arena, env, STR("CUDA_VISIBLE_DEVICES"), devices);

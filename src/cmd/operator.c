@@ -58,6 +58,7 @@ struct operator_values {
     bool gpu_memory_limits;
     const char *gpu_pod_runtime_class;
     const char *reservation_ns;
+    const char *reservation_image;
     const char *reservation_runtime_class;
     int log_level;
 };
@@ -83,7 +84,8 @@ static const struct option operator_options[] = {
      .fallback = "true", .help = "lead only while holding the lease; off: lead at once, alone"},
     {"scheduler-name", 0, OPTION_STR, offsetof(struct operator_values, scheduler_name),
      .fallback = "kai-scheduler", .value = "NAME",
-     .help = "schedule pods whose schedulerName is this; the others only hold room"},
+     .help =
+         "schedule pods whose schedulerName is this; the others only hold room; \"\": every pod"},
     SCHEDULING_OPTIONS(struct operator_values, scheduling),
     {"cluster-domain", 0, OPTION_STR, offsetof(struct operator_values, cluster_domain),
      .fallback = "cluster.local", .value = "DOMAIN", .help = "domain of services"},
@@ -129,7 +131,9 @@ static const struct option operator_options[] = {
              "--launcher-image, is preloaded into them"},
     {"reservation-namespace", 0, OPTION_STR, offsetof(struct operator_values, reservation_ns),
      .fallback = SHARING_NAMESPACE, .value = "NS",
-     .help = "namespace of the pods that hold shared GPUs; they run --launcher-image"},
+     .help = "namespace of the pods that hold shared GPUs"},
+    {"reservation-image", 0, OPTION_STR, offsetof(struct operator_values, reservation_image),
+     .value = "IMAGE", .help = "image of those pods: this one's (default: --launcher-image)"},
     {"reservation-runtime-class", 0, OPTION_STR,
      offsetof(struct operator_values, reservation_runtime_class), .value = "NAME",
      .help = "RuntimeClass of those pods (default: none)"},
@@ -148,6 +152,12 @@ static void stop(struct operator* op, int status)
 }
 
 #define RESERVATION_ACCOUNT "muster-reservation" /* deploy/rbac/sharing.yaml */
+
+/* NULL or empty: none was told. */
+static const char *reservation_image(const struct operator_values *values)
+{
+    return values->reservation_image ? values->reservation_image : values->launcher_image;
+}
 
 static void on_renamed(void *user, const struct scheduler_names *names)
 {
@@ -221,7 +231,7 @@ static int set_up(struct operator* op, struct err *err)
         sched.quirks |= SCHED_QUIRK(TWO_POD_SLOTS);
     const struct sharing_settings sharing = {
         .ns = str_from(values->reservation_ns),
-        .image = str_from(values->launcher_image),
+        .image = str_from(reservation_image(values)),
         .service_account = STR(RESERVATION_ACCOUNT),
         .runtime_class = str_from(values->reservation_runtime_class),
     };
@@ -327,6 +337,10 @@ static int start(struct operator* op, struct err *err)
         return err_set(err, -EINVAL,
                        "--gpu-memory-limits: needs --gpu-sharing and --launcher-image, the image "
                        "that has the library");
+    if (values->gpu_sharing && !str_from(reservation_image(values)).len)
+        return err_set(err, -EINVAL,
+                       "--gpu-sharing: a shared GPU is held by a pod, which needs this program's "
+                       "image: name it with --launcher-image or --reservation-image");
     r = connect_kube(op->arena, &op->loop,
                      &(struct connect_options){
                          .kubeconfig = values->kubeconfig,

@@ -23,7 +23,7 @@ struct kinds;
 
 struct webhook_rules {
     const struct kinds *kinds;
-    struct str scheduler_name; /* pods of others are left alone */
+    struct str scheduler_name; /* pods of others are left alone; empty: all are ours */
     bool shares;               /* GPU sharing is on; off: a wish for a share is refused */
     struct str limit_image;   /* shares are limits, by a library of this image (api/limit.h); empty:
                                  they are not */

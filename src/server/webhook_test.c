@@ -119,6 +119,16 @@ TEST(a_share_is_a_limit_where_an_image_has_the_library)
     }
 }
 
+TEST(without_a_name_every_pod_is_ours)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct webhook_rules rules = {.shares = true};
+    const struct json *response =
+        respond(&arena, &rules, WEBHOOK_PODS, POD("theirs", "'gpu-fraction':'0.5'"));
+
+    EXPECT(is_allowed(response) && json_get(response, "patch"));
+}
+
 #define QUEUE_OF            "'resource':{'group':'scheduling.run.ai','version':'v2','resource':'queues'},"
 #define QUEUE(meta, parent) "{'metadata':{'name':'q'" meta "},'spec':{'parentQueue':'" parent "'}}"
 

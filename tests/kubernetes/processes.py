@@ -2,8 +2,8 @@
 
 Nodes are `muster hollow-nodes --processes`, so pods are processes of this machine, and kubectl logs, exec and
 port-forward go through the real API server to them. The operator runs beside it, with the scheduler for every pod,
-as embedded: no other scheduler is there; its webhooks check the kinds. kill() and start() crash and restart both;
-the API server stays.
+as embedded: no other scheduler is there; its webhooks check the kinds and prepare pods that share GPUs, which
+reservation pods hold. kill() and start() crash and restart both; the API server stays.
 """
 
 import fcntl
@@ -12,6 +12,7 @@ import re
 import socket
 
 import harness
+from cluster import ROOT
 from controlplane import Process
 from harness import Failure, Skip, binary, wait_for
 from webhooks import WebhookCluster
@@ -40,7 +41,8 @@ def free_network():
 
 class ProcessCluster(WebhookCluster):
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
-        super().__init__(nodes=nodes, gpus_per_node=gpus_per_node, env=env)
+        super().__init__(nodes=nodes, gpus_per_node=gpus_per_node, env=env, sharing=True)
+        self.add_entrypoint()
         if path_first:
             self.env["PATH"] = harness.BUILD + ":" + path_first + ":" + self.env["PATH"]
         self.data = os.path.join(self.folder, "data")
@@ -56,8 +58,22 @@ class ProcessCluster(WebhookCluster):
                 self.node_flags += [flag, re.sub("Gi$", "", value)]
 
     def manifest(self):
-        """Pods are not asked about: these nodes give out shares of GPUs themselves, as those of `muster up`."""
-        return super().manifest().replace("object.spec.schedulerName == 'kai-scheduler'", "false")
+        """Every pod is the operator's, so every pod is asked about."""
+        return super().manifest().replace("object.spec.schedulerName == 'kai-scheduler'", "true")
+
+    def start(self):
+        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "rbac", "sharing.yaml"))
+        super().start()
+
+    def add_entrypoint(self):
+        """What the image of a pod that holds a shared GPU would run: here images are this machine."""
+        folder = os.path.join(self.folder, "bin")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "reserve-gpu")
+        with open(path, "w") as f:
+            f.write(f"#!/bin/sh\nexec {binary('muster')} reserve-gpu\n")
+        os.chmod(path, 0o755)
+        self.env["PATH"] += ":" + folder
 
     def start_nodes(self):
         os.makedirs(self.data, mode=0o700, exist_ok=True)

@@ -31,7 +31,7 @@ def test_the_rules_of_the_crds_refuse_what_cannot_work():
     odd["spec"]["pytorchReplicaSpecs"]["worker"] = odd["spec"]["pytorchReplicaSpecs"].pop("Worker")
     rows = [
         (two, "spec.pytorchReplicaSpecs.Master.replicas must be 1"),
-        (odd, "replica types are Master, Worker"),
+        (odd, 'supported values: "Master", "Worker"'),
         (job("PyTorchJob", "bad", elasticPolicy={"minReplicas": 3, "maxReplicas": 2}), "maxReplicas must be at least"),
         (job("PyTorchJob", "bad", elasticPolicy={"nProcPerNode": 2}, nprocPerNode="2"), "use spec.nprocPerNode"),
         (job("PyTorchJob", "bad", run={"managedBy": "me"}), "managedBy"),

@@ -23,7 +23,6 @@ class Shared(WebhookCluster):
         super().__init__(sharing=True, kubeconfig=self.plane.user("system:serviceaccount:muster-system:muster-operator",
                                                                   ["system:serviceaccounts", "system:authenticated"]),
                          **options)
-        self.operator_flags += ["--launcher-image=muster:test"]
 
     def start(self):
         for roles in ROLES:

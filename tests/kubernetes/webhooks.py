@@ -70,8 +70,8 @@ class Splitter:
 class WebhookCluster(Cluster):
     def __init__(self, sharing=False, limits=False, lifetime=None, **options):
         super().__init__(**options)
-        self.splitter = Splitter()
-        self.operator_flags += ["--gpu-sharing"] if sharing else []
+        self.splitter = None
+        self.operator_flags += ["--gpu-sharing", "--reservation-image=muster:test"] if sharing else []
         self.operator_flags += ["--gpu-memory-limits", "--launcher-image=muster:test"] if limits else []
         self.operator_flags += [f"--webhook-certificate-lifetime={lifetime}"] if lifetime else []
 
@@ -81,6 +81,7 @@ class WebhookCluster(Cluster):
                           rf"url: https://127.0.0.1:{self.splitter.port}\1", f.read())
 
     def start(self):
+        self.splitter = self.splitter or Splitter()
         self.kubectl("delete", "secret", "muster-webhook", "-n", "muster-system", "--ignore-not-found", ok=False)
         self.kubectl("create", "namespace", "muster-system", ok=False)
         self.kubectl("apply", "-f", "-", input=self.manifest())
@@ -108,9 +109,12 @@ spec: {parentQueue: asked, resources: {}}
         return operator
 
     def stop(self):
-        self.kubectl("delete", "-f", "-", "--ignore-not-found", input=self.manifest(), ok=False)
+        if self.splitter:
+            self.kubectl("delete", "-f", "-", "--ignore-not-found", input=self.manifest(), ok=False)
         super().stop()
-        self.splitter.close()
+        if self.splitter:
+            self.splitter.close()
+        self.splitter = None
 
     def refused(self, manifest, *flags):
         done = self.kubectl("create", "-f", "-", *flags, ok=False, input=manifest)
