@@ -313,6 +313,12 @@ struct decided {
     uint32_t lent_for;
 };
 
+/* Decided and not seen: bound, even if evicted since, or promised room. */
+static bool is_decided(enum status status, bool evicting)
+{
+    return status == ST_BINDING || status == ST_PIPELINED || (status == ST_RELEASING && evicting);
+}
+
 static void pod_enter(struct sched *sched,
                       struct pod *pod,
                       const struct sched_pod *spec,
@@ -325,10 +331,10 @@ static void pod_enter(struct sched *sched,
     pod->observed = status;
     pod->observed_node = node;
     if (status == ST_PENDING && decided->same_pod &&
-        (decided->status == ST_BINDING || decided->status == ST_PIPELINED) && decided->node &&
-        decided->node->known) {
+        is_decided(decided->status, decided->evicting) && decided->node && decided->node->known) {
         status = decided->status;
         node = decided->node;
+        pod->evicting = decided->evicting;
     } else if (decided->same_pod && decided->evicting && ST_IN(status, ST_ALLOCATED)) {
         status = ST_RELEASING;
         pod->evicting = true;
@@ -344,7 +350,7 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     enum status status = status_of(spec->phase, node != NULL);
 
     if (str_eq(pod_uid(pod), spec->uid) && status == ST_PENDING &&
-        (pod->status == ST_BINDING || pod->status == ST_PIPELINED) &&
+        is_decided(pod->status, pod->evicting) &&
         str_eq(pod->group ? pod->group->name : STR_NONE, spec->group))
         return true; /* the plan knows more than this event */
     if (!str_eq(pod_uid(pod), spec->uid) || (spec->node.len && !node) || pod->node != node ||
@@ -390,8 +396,8 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     } else {
         pod = MEM_NEW(struct pod);
     }
-    bool planned = decided.same_pod && decided.status == ST_BINDING && pod->devices_planned &&
-                   !spec->device_count;
+    bool planned = decided.same_pod && is_decided(decided.status, decided.evicting) &&
+                   pod->devices_planned && !spec->device_count;
     pod_call(sched, pod, spec);
     pod_take_labels(sched, pod, spec);
     if (!planned)
@@ -434,8 +440,10 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);
 
-    if (!pod || pod->status != ST_BINDING || pod->observed_node)
+    if (!pod || pod->observed_node || !is_decided(pod->status, pod->evicting) ||
+        pod->status == ST_PIPELINED)
         return;
+    pod->evicting = false; /* if it was: nobody is there to be evicted */
     pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
     pod_number(pod, NULL, 0);
     sched->changed = true;
@@ -448,7 +456,9 @@ void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
     if (!pod || !pod->evicting)
         return;
     pod->evicting = false;
-    if (pod->status == ST_RELEASING && ST_IN(pod->observed, ST_ALLOCATED))
-        pod_set(sched, pod, pod->observed, pod->node, pod_shares(pod), pod->share_count);
+    /* A bind that no event has shown yet is still under way. */
+    enum status before = pod->observed_node ? pod->observed : ST_BINDING;
+    if (pod->status == ST_RELEASING && ST_IN(before, ST_ALLOCATED))
+        pod_set(sched, pod, before, pod->node, pod_shares(pod), pod->share_count);
     sched->changed = true;
 }

@@ -267,3 +267,57 @@ TEST(a_group_that_is_gone_guards_no_claim_while_its_pods_still_run)
     EXPECT((int64_t)queue.allocated_non_preemptible[SCHED_GPU] == 2);
     cluster_close(&cluster);
 }
+
+/* A job that the plan bound to node a and, before any event showed that, evicted for another. */
+static void bind_and_evict(struct cluster *cluster, const struct job *job)
+{
+    open_cluster(cluster, SCHED_UNLIMITED, -1);
+    cluster_node(cluster, "a", 1);
+    cluster_put(cluster, job);
+    cluster_decide(cluster, 1000);
+    EXPECT(cluster_bound(cluster, "first-0"));
+    cluster_put(
+        cluster,
+        &(struct job){.name = "urgent", .gpus = 1, .priority = 75, .kind = SCHED_PREEMPTIBLE});
+    cluster_decide(cluster, 1000);
+    EXPECT(cluster_evicted(cluster, "first-0"));
+    EXPECT(cluster_promised(cluster, "urgent-0"));
+}
+
+TEST(news_from_before_a_bind_do_not_free_the_room_of_a_pod_that_was_evicted_since)
+{
+    static const struct job first = {
+        .name = "first", .gpus = 1, .priority = 50, .kind = SCHED_PREEMPTIBLE};
+    struct cluster cluster;
+    struct sched_node_view node;
+
+    bind_and_evict(&cluster, &first);
+    cluster_put(&cluster, &first); /* it waits, says the late event */
+    cluster_decide(&cluster, 1000);
+    EXPECT(!cluster_bound(&cluster, "urgent-0"));
+    EXPECT(sched_node_view(cluster.sched, STR("a"), &node));
+    EXPECT(node.idle_gpus == 0);
+
+    /* Nor when its eviction is refused: it is where it was bound. */
+    sched_evict_failed(cluster.sched, STR("ns"), STR("first-0"));
+    cluster_put(&cluster, &first);
+    cluster_decide(&cluster, 1000);
+    EXPECT(!cluster_bound(&cluster, "urgent-0") && !cluster_bound(&cluster, "first-0"));
+    EXPECT(sched_node_view(cluster.sched, STR("a"), &node));
+    EXPECT(node.idle_gpus == 0);
+    cluster_close(&cluster);
+}
+
+TEST(a_bind_that_failed_frees_the_room_of_a_pod_that_was_evicted_since)
+{
+    static const struct job first = {
+        .name = "first", .gpus = 1, .priority = 50, .kind = SCHED_PREEMPTIBLE};
+    struct cluster cluster;
+
+    bind_and_evict(&cluster, &first);
+    sched_bind_failed(cluster.sched, STR("ns"), STR("first-0"));
+    sched_evict_failed(cluster.sched, STR("ns"), STR("first-0"));
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster_bound(&cluster, "urgent-0"));
+    cluster_close(&cluster);
+}
