@@ -84,6 +84,8 @@ bench: all
 	@build/bench/bench-place
 	@python3 bench/workspace.py
 	@bench/agent.py
+	@ninja -C build --quiet libmuster-gpu.so tests/preload/preload-checks
+	@tests/preload/run.py build/libmuster-gpu.so build/tests/preload/preload-checks build/tests/preload --bench
 
 clean-root:
 	@tests/clean-root.sh
