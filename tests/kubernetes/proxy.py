@@ -12,6 +12,7 @@ certificate it holds.
 """
 
 import asyncio
+import os
 import random
 import ssl
 import threading
@@ -27,9 +28,8 @@ class Proxy:
     def __init__(self, plane, user="admin"):
         self.plane, self.port = plane, free_port()
         certs = plane.certs
-        certs.sign(f"proxy-{self.port}", "/CN=proxy", "serverAuth", "DNS:localhost,IP:127.0.0.1")
         self.server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.server_tls.load_cert_chain(certs.path(f"proxy-{self.port}.crt"), certs.path(f"proxy-{self.port}.key"))
+        self.certify("ca")
         self.client_tls = ssl.create_default_context(cafile=certs.path("ca.crt"))
         self.client_tls.load_cert_chain(certs.path(user + ".crt"), certs.path(user + ".key"))
         self.kubeconfig = certs.kubeconfig(f"{plane.folder}/proxy-{self.port}.kubeconfig",
@@ -42,6 +42,14 @@ class Proxy:
         self.injected = {}
         self.requests = 0
         self.tasks = set()
+
+    def certify(self, authority):
+        """New connections are served with a certificate of this authority, which is made if it is not there."""
+        certs, name = self.plane.certs, f"proxy-{self.port}-{authority}"
+        if not os.path.exists(certs.path(authority + ".crt")):
+            certs.authority(authority)
+        certs.sign(name, "/CN=proxy", "serverAuth", "DNS:localhost,IP:127.0.0.1", authority=authority)
+        self.server_tls.load_cert_chain(certs.path(name + ".crt"), certs.path(name + ".key"))
 
     def __enter__(self):
         started = threading.Event()

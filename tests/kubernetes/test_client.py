@@ -197,34 +197,47 @@ def test_kubeconfigs_are_merged():
         check(works, words)
 
 
-def test_in_a_pod_a_token_that_was_replaced_is_read_again():
-    if not shutil.which("unshare") or os.geteuid() != 0:
-        raise Skip("needs unshare and root, to mount a service account")
-    with Cluster(nodes=1, gpus_per_node=8) as m:
-        c = Credentials(m.folder)
+class Pod:
+    """The operator as a pod would run it: everything it knows of the cluster is a mounted service account."""
 
-        def token(name):
-            m.kubectl("create", "secret", "generic", name)
-            return m.kubectl("create", "token", "client-test", "--bound-object-kind", "Secret", "--bound-object-name",
-                             name).stdout
+    def __init__(self, m, port):
+        if not shutil.which("unshare") or os.geteuid() != 0:
+            raise Skip("needs unshare and root, to mount a service account")
+        self.credentials = Credentials(m.folder)
         mounted = os.path.join(m.folder, "mounted")
         os.mkdir(mounted)
-        shutil.copy(c.ca, os.path.join(mounted, "ca.crt"))
-        c.write("mounted/token", token("first"))
-        c.write("mounted/namespace", "default")
+        self.write("ca.crt", open(self.credentials.ca).read())
+        self.write("token", self.credentials.token)
+        self.write("namespace", "default")
         m.operators[0].stop()
-        m.operators = []
-        operator = Operator("pod", m.folder, "unused", ["--leader-elect=false"])
+        self.operator = operator = Operator("pod", m.folder, "unused", ["--leader-elect=false"])
         at = operator.argv.index("--kubeconfig")
         operator.argv = ["unshare", "--mount", "sh", "-c",
                          'mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io && '
                          f'ln -s {mounted} /run/secrets/kubernetes.io/serviceaccount && exec "$@"', "sh",
                          *operator.argv[:at], *operator.argv[at + 2:]]
-        operator.env = dict(os.environ, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=str(m.plane.port),
+        operator.env = dict(os.environ, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=str(port),
                             KUBECONFIG="", HOME="/nonexistent")
-        m.operators = [operator.start()]
+        m.operators = [operator]
+
+    def write(self, name, text):
+        """As kubelet does it: a reader sees the old file or the new one."""
+        path = self.credentials.write(f"mounted/.{name}", text)
+        os.rename(path, path.replace(f"/.{name}", f"/{name}"))
+
+
+def test_in_a_pod_a_token_that_was_replaced_is_read_again():
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        def token(name):
+            m.kubectl("create", "secret", "generic", name)
+            return m.kubectl("create", "token", "client-test", "--bound-object-kind", "Secret", "--bound-object-name",
+                             name).stdout
+        pod = Pod(m, m.plane.port)
+        operator = pod.operator
+        pod.write("token", token("first"))
+        operator.start()
         wait_for(lambda: m.leader(), "the operator to lead with its first token", 30)
-        c.write("mounted/token", token("second"))
+        pod.write("token", token("second"))
         m.kubectl("delete", "secret", "first")
         m.plane.apiserver.kill()  # ends its watches, and forgets that the first token was good
         m.plane.start_apiserver()
@@ -233,3 +246,21 @@ def test_in_a_pod_a_token_that_was_replaced_is_read_again():
         wait_for(lambda: m.get("pods") or not operator.alive(), "pods, made with the second token", 60)
         check(operator.alive(), f"the operator lives:\n{operator.tail()}")
         m.kubectl("delete", "secret", "second")
+
+
+def test_in_a_pod_an_authority_that_was_replaced_is_read_again():
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=1, gpus_per_node=8) as m:
+        pod = Pod(m, proxy.port)
+        operator = pod.operator.start()
+        wait_for(lambda: m.leader(), "the operator to lead with the first authority", 30)
+        before = len(operator.tail(10000))
+        proxy.certify(authority="ca-next")
+        proxy.drop()
+        wait_for(lambda: "certificate" in operator.tail(10000)[before:], "a server of an unknown authority to be refused", 30)
+        m.apply(QUEUE)
+        m.apply(job("after", 8))
+        with open(m.plane.certs.path("ca-next.crt")) as f:
+            pod.write("ca.crt", f.read())
+        wait_for(lambda: m.get("pods") or not operator.alive(), "pods, made by way of the new authority", 60)
+        check(operator.alive(), f"the operator lives:\n{operator.tail()}")
+        wait_for(operator.ready, "every watch to have resumed", 60)

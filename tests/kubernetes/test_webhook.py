@@ -1,5 +1,6 @@
 """Admission webhooks on a real API server: what they refuse and change, and that nobody depends on them being up."""
 
+import base64
 import json
 import ssl
 import threading
@@ -168,31 +169,75 @@ def serial(port):
     return ssl.get_server_certificate(("127.0.0.1", port))
 
 
+class Reviews:
+    """Pods with shares are created, dry, by several at once: each is one review, and none may fail."""
+
+    THREADS = 4
+    BODY = {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "asked", "namespace": "default", "annotations": {"gpu-fraction": "0.5"}},
+            "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "i"}]}}
+
+    def __init__(self, plane):
+        self.plane, self.failures, self.count, self.over = plane, [], 0, threading.Event()
+        self.threads = [threading.Thread(target=self._ask) for _ in range(self.THREADS)]
+
+    def _ask(self):
+        while not self.over.is_set():
+            try:
+                self.plane.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", self.BODY)
+                self.count += 1
+            except OSError as e:
+                self.failures.append(f"{e} {e.read().decode() if hasattr(e, 'read') else ''}")
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        print(f"{self.count} reviews, {len(self.failures)} failed")
+
+    def check(self):
+        check(self.count > 0 and not self.failures, f"{len(self.failures)} reviews failed, first: {self.failures[:1]}")
+
+
+def secret_data(m):
+    text = m.kubectl("get", "secret", "muster-webhook", "-n", "muster-system", "-o", "json").stdout
+    return {key: base64.b64decode(value).decode() for key, value in json.loads(text)["data"].items()}
+
+
+def bundles(m):
+    """The authorities that the API server trusts our webhooks by: the same for all of them, as it should be."""
+    return {base64.b64decode(w["clientConfig"]["caBundle"]).decode() for kind in ("mutating", "validating")
+            for w in json.loads(m.kubectl("get", f"{kind}webhookconfiguration", "muster", "-o", "json").stdout)["webhooks"]}
+
+
 def test_certificates_are_replaced_while_reviews_go_on():
     with WebhookCluster(sharing=True, operators=2, lifetime="15s") as m:
         first = [serial(o.webhook_port) for o in m.operators]
         check(first[0] == first[1], "both replicas serve the same certificate")
-        failures, over = [], threading.Event()
-
-        def ask():
-            while not over.is_set():
-                words = m.refused(pod("asked", 'gpu-fraction: "0.5"'), "--dry-run=server")
-                if words:
-                    failures.append(words)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        try:
+        with Reviews(m.plane) as reviews:
             for operator, old in zip(m.operators, first):
                 wait_for(lambda: serial(operator.webhook_port) != old, f"{operator.name} to serve another", 40)
-        finally:
-            over.set()
-            asking.join()
-        check(not failures, f"{len(failures)} reviews failed, first: {failures[:1]}")
-        bundles = {w["clientConfig"]["caBundle"] for kind in ("mutating", "validating") for w in json.loads(
-            m.kubectl("get", f"{kind}webhookconfiguration", "muster", "-o", "json").stdout)["webhooks"]}
-        secret = json.loads(m.kubectl("get", "secret", "muster-webhook", "-n", "muster-system", "-o", "json").stdout)
-        check(bundles == {secret["data"]["ca.crt"]}, "every webhook has the authority of the Secret")
+        reviews.check()
+        check(bundles(m) == {secret_data(m)["ca.crt"]}, "every webhook has the authority of the Secret")
+
+
+def test_the_authority_is_replaced_while_reviews_go_on():
+    with WebhookCluster(sharing=True, operators=2) as m:
+        old, served = secret_data(m)["ca.crt"], serial(m.operators[0].webhook_port)
+        with Reviews(m.plane) as reviews:
+            # Whoever has lost the key cannot sign any more: a new authority comes beside the old one.
+            m.kubectl("patch", "secret", "muster-webhook", "-n", "muster-system", "-p", '{"data":{"ca.key":null}}')
+            wait_for(lambda: "ca.key" in secret_data(m) and bundles(m) == {secret_data(m)["ca.crt"]}, "a new authority", 30)
+            both = secret_data(m)["ca.crt"]
+            check(both != old and old.strip() in both, "the old authority is still trusted")
+            for operator in m.operators:
+                wait_for(lambda: serial(operator.webhook_port) != served, f"{operator.name} to serve what it signed", 60)
+        reviews.check()
 
 
 def test_a_lost_authority_is_made_again_and_told():
