@@ -8,10 +8,10 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "cmd/operator.h"
+#include "cmd/policy.h"
 #include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
-#include "sched/sched.h"
 #include "tool/clock.h"
 
 /* /debug/snapshot: what a person attaches to "why did it decide that". The objects are collected by
@@ -36,39 +36,6 @@ static void snapshot_free(struct snapshot *snapshot)
     mem_free(snapshot);
 }
 
-static void add_ms(struct arena *arena, struct json *to, const char *key, int64_t ms)
-{
-    json_add_str(arena, to, key, str_printf(arena, "%lldms", (long long)ms));
-}
-
-/* How the scheduler is run, in the words of `muster simulate`. */
-static struct json *config_of(struct arena *arena, const struct sched_config *config)
-{
-    struct json *to = json_new_object(arena);
-    const struct sched_policy *policy = &config->policy;
-    struct json *quirks = json_add_array(arena, to, "quirks");
-    struct json *actions = json_add_array(arena, to, "actions");
-
-    json_add_str(arena, to, "schedulerName", config->scheduler_name);
-    json_add_str(arena, to, "queueLabel", config->queue_label);
-    json_add_c(arena, to, "gpuPlacement",
-               policy->gpu_strategy == SCHED_SPREAD ? "spread" : "binpack");
-    json_add_c(arena, to, "cpuPlacement",
-               policy->cpu_strategy == SCHED_SPREAD ? "spread" : "binpack");
-    add_ms(arena, to, "staleGrace", policy->stale_grace_ms);
-    add_ms(arena, to, "reserveAfter", policy->reserve_after_ms);
-    add_ms(arena, to, "preemptMinRuntime", policy->preempt_min_runtime_ms);
-    add_ms(arena, to, "reclaimMinRuntime", policy->reclaim_min_runtime_ms);
-    for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
-        if (config->quirks & UINT64_C(1) << i)
-            json_push(quirks, json_new_str(arena, str_from(sched_quirk_texts[i].word)));
-    for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
-        if (policy->actions & 1U << i)
-            json_push(actions,
-                      json_new_str(arena, str_from(sched_action_word((enum sched_action)i))));
-    return to;
-}
-
 /* Up to the first item. */
 static void write_head(struct http_exchange *x, const struct operator* op)
 {
@@ -79,8 +46,7 @@ static void write_head(struct http_exchange *x, const struct operator* op)
     json_add_c(&arena, head, "kind", "List");
     json_add_str(&arena, head, "time", time_text(&arena, clock_now_ms()));
     if (op->scheduler)
-        json_set(head, STR("config"),
-                 config_of(&arena, sched_config(scheduler_core(op->scheduler))));
+        json_set(head, STR("config"), policy_tell(&arena, scheduler_core(op->scheduler)));
     struct str text = json_text(&arena, head);
     http_write(x, str_sub(text, 0, text.len - 1)); /* without its brace */
     http_write(x, STR(",\"items\":["));

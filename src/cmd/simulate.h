@@ -37,7 +37,8 @@ struct sim_expectation {
 struct sim {
     struct arena *arena;
     struct sched_config config;
-    struct sched *sched; /* made when the first object arrives: the config comes before */
+    const struct json *settings; /* that the config was read from; policy.h */
+    struct sched *sched;         /* made when the first object arrives: the config comes before */
     int64_t start_ms;
     int64_t cycle;
     VEC(struct sim_pod) pods;

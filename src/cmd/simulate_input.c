@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "base/yaml.h"
+#include "cmd/policy.h"
 #include "cmd/simulate.h"
 #include "sched/decode.h"
 #include "sched/sched.h"
@@ -24,10 +25,8 @@
 /* What goes into a simulation. A document with `kind` is a manifest. One without is shorthand, and
  * may have any of:
  *
- *     config: {mimic: true, spread: true, actions: [allocate], staleGrace: 60s,
- *              reserveAfter: 5m, schedulerName: kai-scheduler, queueLabel: kai.scheduler/queue,
- *              gpuPlacement: spread, cpuPlacement: binpack, quirks: [sidecars],
- *              preemptMinRuntime: 10m, reclaimMinRuntime: 1h}
+ *     config: {mimic: true, spread: true, quirks: [sidecars], staleGrace: 60s,
+ *              pools: [{name: a, gpuPlacement: spread}]}    # and all that policy.h names
  *     topology: {name: dc, levels: [zone, rack]}
  *     nodes:  [{name: a, count: 4, gpus: 8, cpus: 64, memory: 512Gi, gpuMemory: 81559,
  *               labels: {rack: r1}, taints: [dedicated]}]     # a-0 .. a-3 with count
@@ -48,10 +47,15 @@ static int bad(struct err *err, const char *path, const char *what, const char *
     return err_set(err, -EINVAL, "%s: %s: %s", path, what, field);
 }
 
-static void sim_start(struct sim *sim)
+static int sim_start(struct sim *sim, const char *path, struct err *err)
 {
-    if (!sim->sched)
-        sim->sched = sched_new(&sim->config);
+    int r;
+
+    if (sim->sched)
+        return 0;
+    sim->sched = sched_new(&sim->config);
+    r = policy_read_pools(sim->settings, sim->sched, err);
+    return r < 0 ? err_wrap(err, r, "%s: config", path) : 0;
 }
 
 static void add_pod(struct sim *sim, const struct sim_pod *pod)
@@ -145,6 +149,8 @@ static int load_manifest(struct sim *sim, const char *path, struct json *manifes
             if (r < 0)
                 return r;
         }
+        if (sim->sched)
+            policy_read_usage(json_get(manifest, "config"), sim->sched);
         return 0;
     }
     if (!kind)
@@ -152,8 +158,10 @@ static int load_manifest(struct sim *sim, const char *path, struct json *manifes
                        STR_ARG(kind_name));
     if (kind->namespaced && !json_get(meta, "namespace"))
         json_add_c(sim->arena, meta, "namespace", "default");
-    sim_start(sim);
-    int r = object_new(kind, json_text(sim->arena, manifest), &object, err);
+    int r = sim_start(sim, path, err);
+    if (r < 0)
+        return r;
+    r = object_new(kind, json_text(sim->arena, manifest), &object, err);
     if (r == 0) {
         arena_defer(sim->arena, object_release, object);
         r = kind == &kind_pod ? load_pod(sim, object, err)
@@ -350,45 +358,13 @@ static void load_gang(struct sim *sim, const struct json *from, int64_t number)
 
 static int load_config(struct sim *sim, const char *path, const struct json *from, struct err *err)
 {
-    const struct json *actions = json_get(from, "actions");
+    int r;
 
     if (sim->sched)
         return bad(err, path, "config", "must stand before the first object");
-    if (json_bool_or(json_get(from, "mimic"), false))
-        sim->config.quirks = SCHED_QUIRKS_ALL;
-    JSON_FOREACH(json_get(from, "quirks"), word) {
-        size_t i = 0;
-        while (i < SCHED_QUIRK_COUNT && !str_is(json_str(word), sched_quirk_texts[i].word))
-            i++;
-        if (i == SCHED_QUIRK_COUNT)
-            return err_set(err, -EINVAL, "%s: config.quirks: \"" STR_FMT "\" is not a quirk", path,
-                           STR_ARG(json_str(word)));
-        sim->config.quirks |= UINT64_C(1) << i;
-    }
-    if (json_bool_or(json_get(from, "spread"), false))
-        sim->config.policy.gpu_strategy = sim->config.policy.cpu_strategy = SCHED_SPREAD;
-    sim->config.scheduler_name = json_str(json_get(from, "schedulerName"));
-    if (json_get(from, "queueLabel"))
-        sim->config.queue_label = json_str(json_get(from, "queueLabel"));
-    if (str_is(json_str(json_get(from, "gpuPlacement")), "spread"))
-        sim->config.policy.gpu_strategy = SCHED_SPREAD;
-    if (str_is(json_str(json_get(from, "cpuPlacement")), "spread"))
-        sim->config.policy.cpu_strategy = SCHED_SPREAD;
-    (void)time_parse_duration(json_str(json_get(from, "preemptMinRuntime")),
-                              &sim->config.policy.preempt_min_runtime_ms);
-    (void)time_parse_duration(json_str(json_get(from, "reclaimMinRuntime")),
-                              &sim->config.policy.reclaim_min_runtime_ms);
-    (void)time_parse_duration(json_str(json_get(from, "staleGrace")),
-                              &sim->config.policy.stale_grace_ms);
-    (void)time_parse_duration(json_str(json_get(from, "reserveAfter")),
-                              &sim->config.policy.reserve_after_ms);
-    if (actions)
-        sim->config.policy.actions = 0;
-    JSON_FOREACH(actions, action)
-        for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
-            if (str_is(json_str(action), sched_action_word((enum sched_action)i)))
-                sim->config.policy.actions |= 1U << i;
-    return 0;
+    r = policy_read_config(from, &sim->config, err);
+    sim->settings = from;
+    return r < 0 ? err_wrap(err, r, "%s: config", path) : 0;
 }
 
 static int load_shorthand(struct sim *sim,
@@ -403,9 +379,10 @@ static int load_shorthand(struct sim *sim,
 
     if (json_get(document, "config"))
         r = load_config(sim, path, json_get(document, "config"), err);
+    if (r == 0)
+        r = sim_start(sim, path, err);
     if (r < 0)
         return r;
-    sim_start(sim);
     if (topology) {
         struct str *names = ARENA_ARRAY(sim->arena, struct str, json_count(levels) + 1);
         size_t count = 0;
@@ -421,6 +398,7 @@ static int load_shorthand(struct sim *sim,
     }
     JSON_FOREACH(json_get(document, "queues"), queue)
         load_queue(sim, queue, number++);
+    policy_read_usage(json_get(document, "config"), sim->sched);
     JSON_FOREACH(json_get(document, "gangs"), gang) {
         if (!json_str(json_get(gang, "name")).len || !json_str(json_get(gang, "queue")).len)
             return bad(err, path, "gangs", "every gang needs a name and a queue");

@@ -80,6 +80,23 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
     sched->changed = true;
 }
 
+bool sched_next_policy(const struct sched *sched,
+                       size_t *cursor,
+                       struct str *ret_pool,
+                       struct sched_policy *ret)
+{
+    while (*cursor < sched->pools.count) {
+        const struct pool *pool = sched->pools.items[(*cursor)++];
+
+        if (!pool->own_policy)
+            continue;
+        *ret_pool = pool->name;
+        *ret = pool->policy;
+        return true;
+    }
+    return false;
+}
+
 void sched_set_names(struct sched *sched,
                      struct str scheduler_name,
                      struct str queue_label,
@@ -137,6 +154,28 @@ void sched_forget_usage(struct sched *sched, struct str pool)
     }
     sched->queues_dirty = true;
     sched->changed = true;
+}
+
+bool sched_next_usage(const struct sched *sched,
+                      size_t *cursor,
+                      struct str *ret_queue,
+                      double ret[static SCHED_RESOURCES])
+{
+    const struct map *queues = &sched->queues_by_name;
+
+    while (*cursor < queues->entry_count) {
+        struct map_entry *entry = map_live(queues, &queues->entries[*cursor]);
+        const struct queue *queue = entry ? entry->value : NULL;
+
+        *cursor = entry ? (size_t)(entry - queues->entries) + 1 : queues->entry_count;
+        if (!queue || !queue->has_usage)
+            continue;
+        *ret_queue = queue->name;
+        for (size_t r = 0; r < SCHED_RESOURCES; r++)
+            ret[r] = queue->usage[r];
+        return true;
+    }
+    return false;
 }
 
 static void objects_free(struct sched *sched)

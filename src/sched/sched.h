@@ -175,6 +175,12 @@ const struct sched_config *sched_config(const struct sched *sched);
  * the label; pools that have no policy of their own are run like it, and NULL, which is for them
  * alone, takes theirs away. */
 void sched_set_policy(struct sched *sched, struct str pool, const struct sched_policy *policy);
+/* Walk the pools that have a policy of their own; start with *cursor = 0, false ends. The name is
+ * good until the next change. */
+bool sched_next_policy(const struct sched *sched,
+                       size_t *cursor,
+                       struct str *ret_pool,
+                       struct sched_policy *ret);
 /* Other names of the scheduler and of labels; the strings are copied. What was put before keeps
  * what it was read as: drop everything first, and put it again. */
 void sched_set_names(struct sched *sched,
@@ -189,6 +195,11 @@ void sched_set_usage(struct sched *sched,
                      struct str queue,
                      const double usage[static SCHED_RESOURCES]);
 void sched_forget_usage(struct sched *sched, struct str pool);
+/* Walk the queues of which that was said, the same way. */
+bool sched_next_usage(const struct sched *sched,
+                      size_t *cursor,
+                      struct str *ret_queue,
+                      double ret[static SCHED_RESOURCES]);
 
 /* ---- events ---- */
 enum sched_change {
