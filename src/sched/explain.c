@@ -177,6 +177,32 @@ static void short_on_node(struct matter *matter, bool when_empty)
     }
 }
 
+/* The first resource besides CPU, memory and GPUs of which no node has what the pod asks for. */
+static void other_short(struct matter *matter, bool when_empty)
+{
+    const struct pool *pool = matter->group->queue->pool;
+    const struct pod *pod = matter->pod;
+
+    for (size_t w = 0; w < pod->want_count; w++) {
+        uint32_t res = pod->wants[w].res;
+        int64_t most = 0;
+
+        for (size_t i = 0; i < pool->nodes.count; i++) {
+            const struct node *node = pool->nodes.items[i];
+            int64_t room = when_empty ? node->total[res] : node->idle[res];
+
+            if (filter_allowed(matter->sched, pod->shape, node) && room > most)
+                most = room;
+        }
+        if (res < RES_FIRST_OTHER || most >= pod->wants[w].amount)
+            continue;
+        matter->why.other = matter->sched->resources.items[res];
+        matter->why.other_asked = pod->wants[w].amount;
+        matter->why.other_most = most;
+        return;
+    }
+}
+
 /* Whether all of them are too much for the cluster as it is, with every node empty. */
 static bool too_large(struct matter *matter)
 {
@@ -215,6 +241,7 @@ static enum sched_reason no_node_reason(struct matter *matter)
         return SCHED_REASON_NO_NODE;
     if (out + nodes[SCHED_FILTER_TOO_SMALL] == all) {
         short_on_node(matter, true);
+        other_short(matter, true);
         return SCHED_REASON_TOO_BIG;
     }
     if (matter->tasks.count > 1 && too_large(matter))
@@ -227,6 +254,11 @@ static enum sched_reason no_node_reason(struct matter *matter)
         return SCHED_REASON_AFFINITY;
     if (short_in_sum(matter))
         return SCHED_REASON_NO_ROOM;
+    if (!some && nodes[SCHED_FILTER_OTHER]) {
+        other_short(matter, false);
+        if (matter->why.other.len)
+            return SCHED_REASON_NO_ROOM;
+    }
     if (!matter->pod->shape->local) /* some have room for one: the pods keep each other away */
         return SCHED_REASON_AFFINITY;
     if (matter->pod->shape->shared || !matter->tasks.count)
@@ -304,12 +336,45 @@ static enum sched_reason reason_of(struct matter *matter)
 }
 
 /* ---- sentences ---- */
+/* What a request is named after: GPUs where it has any. */
+static int main_resource(const struct matter *matter)
+{
+    const int64_t *request = matter->why.request;
+
+    return request[SCHED_GPU] ? SCHED_GPU : request[SCHED_CPU] ? SCHED_CPU : SCHED_MEMORY;
+}
+
+/* What is short, where one of the three is, else what the request is named after. */
+static int short_resource(const struct matter *matter)
+{
+    return matter->why.missing ? (int)matter->why.resource : main_resource(matter);
+}
+
+/* "1 GPU", "1 GPU and 64 GiB of memory" where it is memory that stands in the way; "2 of
+ * example.com/fpga". A request for nothing of the kind is not spelt as zero of it. */
+static struct str request_text(struct matter *matter)
+{
+    struct arena *arena = matter->sched->arena;
+    const struct sched_why *why = &matter->why;
+    int main = main_resource(matter);
+    int lacks = short_resource(matter);
+    struct str text =
+        why->request[main] ? explain_amount(arena, main, why->request[main]) : STR_NONE;
+
+    if (lacks != main && why->request[lacks])
+        text = str_printf(arena, STR_FMT " and " STR_FMT, STR_ARG(text),
+                          STR_ARG(explain_amount(arena, lacks, why->request[lacks])));
+    if (why->other.len)
+        text =
+            str_printf(arena, STR_FMT "%s%lld of " STR_FMT, STR_ARG(text), text.len ? " and " : "",
+                       (long long)why->other_asked, STR_ARG(why->other));
+    return text.len ? text : STR("a place");
+}
+
 static struct str needs_text(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
-    const int64_t *request = matter->why.request;
-    int main = request[SCHED_GPU] ? SCHED_GPU : request[SCHED_CPU] ? SCHED_CPU : SCHED_MEMORY;
-    struct str amount = explain_amount(arena, main, request[main]);
+    struct str amount = request_text(matter);
 
     if (matter->tasks.count <= 1)
         return str_printf(arena, "needs " STR_FMT, STR_ARG(amount));
@@ -320,9 +385,16 @@ static struct str needs_text(struct matter *matter)
 static struct str free_text(const struct matter *matter, int r)
 {
     struct arena *arena = matter->sched->arena;
-    int64_t unused = matter->why.free[r];
-    struct str all = explain_amount(arena, r, matter->why.total[r]);
+    const struct sched_why *why = &matter->why;
+    int64_t unused = why->free[r];
+    struct str all = explain_amount(arena, r, why->total[r]);
 
+    if (why->other.len)
+        return why->other_most
+                   ? str_printf(arena, "no node has more than %lld%s", (long long)why->other_most,
+                                why->reason == SCHED_REASON_TOO_BIG ? "" : " free")
+                   : str_printf(arena, "no node has %s",
+                                why->reason == SCHED_REASON_TOO_BIG ? "any" : "any free");
     if (r == SCHED_GPU)
         return str_printf(arena, "%lld of " STR_FMT " %s free", (long long)(unused / GPU_MILLI),
                           STR_ARG(all), matter->why.total[r] == GPU_MILLI ? "is" : "are");
@@ -449,9 +521,10 @@ static struct str not_ready_text(const struct matter *matter)
 
     if (!set)
         return STR("has no pods");
-    return str_printf(matter->sched->arena, "%lld pods found while %lld required for gang " STR_FMT,
-                      (long long)(set->min - missing), (long long)set->min,
-                      STR_ARG(group->set_count > 2 ? set->name : group->name));
+    return str_printf(matter->sched->arena,
+                      "%lld pod%s found while %lld required for gang " STR_FMT,
+                      (long long)(set->min - missing), set->min - missing == 1 ? "" : "s",
+                      (long long)set->min, STR_ARG(group->set_count > 2 ? set->name : group->name));
 }
 
 static struct str gated_text(const struct matter *matter)
@@ -481,11 +554,10 @@ static struct str room_text(struct matter *matter)
     struct str needs = needs_text(matter);
 
     if (!matter->pod)
-        return str_printf(
-            arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs),
-            STR_ARG(free_text(matter, matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU)),
-            STR_ARG(kept_text(matter)));
-    struct str unused = free_text(matter, matter->pod->ask[SCHED_GPU] ? SCHED_GPU : SCHED_CPU);
+        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs),
+                          STR_ARG(free_text(matter, short_resource(matter))),
+                          STR_ARG(kept_text(matter)));
+    struct str unused = free_text(matter, short_resource(matter));
     return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT, STR_ARG(needs),
                       STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)));
 }
@@ -610,7 +682,7 @@ bool explain_group(struct sched *sched, struct group *group)
     if (group->failure && group->failure->cycle == sched->cycle)
         matter.failure = group->failure;
     fill_amounts(&matter);
-    matter.why.reason = reason_of(&matter);
+    matter.why.reason = reason_of(&matter); /* sentence() reads it too */
     matter.why.at_ms = sched->now_ms;
     struct str message = sentence(&matter, matter.why.reason);
     bool changed = !str_eq(told->message, message);

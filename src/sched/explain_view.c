@@ -22,15 +22,26 @@
 
 static const char *const names[SCHED_RESOURCES] = {"cpu", "memory", "gpu"};
 
-/* The filter that turned most nodes away. */
+/* The filter that turned most nodes away, of those that are ready; with none of these, UNREADY. */
 static enum sched_filter most_common(const struct sched_why *why)
 {
-    unsigned most = 0;
+    unsigned most = SCHED_FILTER_UNREADY;
 
-    for (unsigned f = 1; f < SCHED_FILTER_COUNT; f++)
-        if (why->nodes[f] > why->nodes[most])
+    for (unsigned f = 0; f < SCHED_FILTER_COUNT; f++)
+        if (f != SCHED_FILTER_UNREADY && why->nodes[f] &&
+            (most == SCHED_FILTER_UNREADY || why->nodes[f] > why->nodes[most]))
             most = f;
     return (enum sched_filter)most;
+}
+
+/* A resource besides CPU, memory and GPUs. */
+static struct str other_change(struct arena *arena, const struct sched_why *why)
+{
+    return str_printf(arena,
+                      why->reason == SCHED_REASON_TOO_BIG ? "add a node with %lld of " STR_FMT
+                                                            ", or ask for less in each pod"
+                                                          : "%lld of " STR_FMT " free on one node",
+                      (long long)why->other_asked, STR_ARG(why->other));
 }
 
 static struct str node_change(struct arena *arena, const struct sched_why *why)
@@ -47,6 +58,8 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
                    ? STR("add a node with that kind of GPU")
                    : STR("label a node as its selector asks, or change the selector");
     }
+    if (why->other.len)
+        return other_change(arena, why);
     if (why->reason == SCHED_REASON_TOO_BIG)
         return str_printf(arena,
                           "add a node with " STR_FMT " more than the largest there is, or ask for "
@@ -59,7 +72,8 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
         return str_printf(arena, STR_FMT " more free on one node", STR_ARG(amount));
     if (why->reason == SCHED_REASON_FRAGMENTED)
         return STR("the room that is free, but together");
-    return str_printf(arena, STR_FMT " more free", STR_ARG(amount));
+    return why->missing ? str_printf(arena, STR_FMT " more free", STR_ARG(amount))
+                        : STR("another node, or work on these that ends");
 }
 
 static struct str change_of(struct arena *arena, const struct sched_explanation *from)
@@ -93,7 +107,10 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_TOO_LARGE:
     case SCHED_REASON_NO_ROOM:
     case SCHED_REASON_FRAGMENTED: return node_change(arena, why);
-    case SCHED_REASON_TOPOLOGY: return STR("room for all of its pods in one domain of that level");
+    case SCHED_REASON_TOPOLOGY:
+        return str_contains(from->message, STR("room for"))
+                   ? STR("room for all of its pods in one domain of that level")
+                   : STR("create the Topology with that level, or name one that exists");
     case SCHED_REASON_AFFINITY:
         return STR("loosen its pod affinity, spread or host ports, or add a domain");
     case SCHED_REASON_TERMINATING:
@@ -206,6 +223,13 @@ struct json *sched_why_json(struct arena *arena, const struct sched_why *why)
         add_amounts(arena, json, "missing", missing);
     } else if (why->missing) {
         json_add_i64(arena, json, "missingPods", why->missing);
+    }
+    if (why->other.len) {
+        struct json *other = json_add_object(arena, json, "other");
+
+        json_add_str(arena, other, "name", why->other);
+        json_add_i64(arena, other, "asked", why->other_asked);
+        json_add_i64(arena, other, "most", why->other_most);
     }
     struct json *nodes = json_add_object(arena, json, "nodes");
     for (unsigned f = 0; f < SCHED_FILTER_COUNT; f++)

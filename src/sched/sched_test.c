@@ -254,3 +254,41 @@ TEST(every_step_of_a_cycle_is_told_once_and_actions_count_what_they_did)
     sched_free(sched);
     arena_done(&arena);
 }
+
+TEST(a_memory_request_that_comes_before_its_group_is_charged_by_the_true_size)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 0);
+    struct sched_queue_view view;
+    struct sched_plan plan;
+
+    sched_put_node(sched, &(struct sched_node){.name = STR("gpus"),
+                                               .cpu_milli = 64000,
+                                               .memory_bytes = INT64_C(1) << 38,
+                                               .gpus = 4,
+                                               .gpu_memory_mib = 80000,
+                                               .pods = 110});
+    sched_cycle(sched, 1000, &arena, &plan);
+    sched_put_pod(sched, &(struct sched_pod){.ns = STR("ns"),
+                                             .name = STR("part"),
+                                             .uid = STR("part"),
+                                             .group = STR("part"),
+                                             .phase = SCHED_GATED,
+                                             .gpu_memory_mib = 40000});
+    sched_put_group(sched,
+                    &(struct sched_group){
+                        .ns = STR("ns"), .name = STR("part"), .queue = STR("q"), .min_member = 1});
+    sched_put_pod(sched, &(struct sched_pod){.ns = STR("ns"),
+                                             .name = STR("large"),
+                                             .uid = STR("large"),
+                                             .group = STR("large"),
+                                             .gpu_memory_mib = 160000});
+    sched_put_group(sched,
+                    &(struct sched_group){
+                        .ns = STR("ns"), .name = STR("large"), .queue = STR("q"), .min_member = 1});
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(sched_queue_view(sched, STR("q"), &view));
+    EXPECT(view.requested[SCHED_GPU] < 3); /* 2, or 2.5 with the gated one; not 1600 */
+    sched_free(sched);
+    arena_done(&arena);
+}

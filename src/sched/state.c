@@ -386,6 +386,9 @@ void group_resolve(struct sched *sched, struct group *group)
         group_stray(sched, group);
     if (queue && queue->known) {
         group->queue = queue;
+        for (size_t i = 0; i < group->pods.count; i++) /* by the smallest GPU of the queue's pool */
+            if (group->pods.items[i]->shape->spec.gpu_memory_mib)
+                pod_ask(sched, group->pods.items[i]);
         list_add(&queue->groups, group, &group->in_queue);
         group_lists(group);
         group_weigh(group, 1);
