@@ -98,12 +98,19 @@ static size_t key_write(char *out, struct str ns, struct str name)
     return ns.len + 1 + name.len;
 }
 
+/* Asked for with every event about a pod: not worth a format. */
+static struct str key_in(struct arena *arena, struct str ns, struct str name)
+{
+    char *text = ARENA_ARRAY(arena, char, ns.len + 1 + name.len);
+
+    return (struct str){text, key_write(text, ns, name)};
+}
+
 static struct gang *gang_find(const struct reporter *reporter, struct str ns, struct str name)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
-    return map_get(&reporter->gangs,
-                   str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(name)));
+    return map_get(&reporter->gangs, key_in(&arena, ns, name));
 }
 
 static struct gang *gang_make(struct reporter *reporter, struct str ns, struct str name)
@@ -184,9 +191,7 @@ static void observe_pod(struct reporter *reporter,
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct str group = object_annotation(object, GROUP_ANNOTATION);
-    struct link *link =
-        map_get(&reporter->links, str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(object->ns),
-                                             STR_ARG(object->name)));
+    struct link *link = map_get(&reporter->links, key_in(&arena, object->ns, object->name));
 
     if (link && change == SCHED_PUT && str_eq(gang_name(link->gang), group))
         return;
@@ -505,8 +510,8 @@ static bool is_too_early(struct gang *gang, const struct sched_waiting *waiting,
     if (!patience_ms || !gang->began_ms)
         gang->began_ms = patience_ms ? now_ms : 0;
     int64_t at_ms = gang->joined_ms + patience_ms;
-    if (at_ms > gang->began_ms + REPORTER_PATIENCE_MS)
-        at_ms = gang->began_ms + REPORTER_PATIENCE_MS;
+    if (at_ms > gang->began_ms + REPORTER_ARRIVING_MS)
+        at_ms = gang->began_ms + REPORTER_ARRIVING_MS;
     if (now_ms >= at_ms || !patience_ms)
         return false;
     due_at(gang->reporter, at_ms);

@@ -18,10 +18,11 @@ struct object;
  * itself with every pod that starts. A write that fails is tried again. A pod whose group has not
  * been made yet is given REPORTER_PATIENCE_MS before that is worth a word; a gang whose pods are
  * still arriving, a group whose turn has not come or which is held back, REPORTER_SHORT_MS since
- * the last pod, in all no more than REPORTER_PATIENCE_MS. */
+ * the last pod, in all no more than REPORTER_ARRIVING_MS. */
 #define REPORTER_AGAIN_MS    1000
 #define REPORTER_PATIENCE_MS 3000
 #define REPORTER_SHORT_MS    500
+#define REPORTER_ARRIVING_MS 10000
 
 struct reporter;
 

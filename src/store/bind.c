@@ -36,7 +36,8 @@ static void set_scheduled(struct write *write, struct json *root)
     json_remove(condition, STR("message"));
 }
 
-static int check(struct write *write, const struct api_binding *binding)
+/* `ret`: the pod as it is, for stage(). */
+static int check(struct write *write, const struct api_binding *binding, struct json **ret)
 {
     const struct object *pod = write->old;
     struct str bound = STR_NONE;
@@ -54,7 +55,8 @@ static int check(struct write *write, const struct api_binding *binding)
                           STR_ARG(binding->pod));
     if (!binding->node.len)
         return reply_fail(write->reply, 422, "Invalid", "target.name: Required value");
-    bound = json_str_at(object_json(pod, write->arena), "spec.nodeName");
+    *ret = object_json(pod, write->arena);
+    bound = json_str_at(*ret, "spec.nodeName");
     if (bound.len)
         return reply_fail(write->reply, 409, "Conflict",
                           "pod " STR_FMT " is already assigned to node \"" STR_FMT "\"",
@@ -62,9 +64,8 @@ static int check(struct write *write, const struct api_binding *binding)
     return 0;
 }
 
-static int stage(struct write *write, const struct api_binding *binding)
+static int stage(struct write *write, const struct api_binding *binding, struct json *root)
 {
-    struct json *root = object_json(write->old, write->arena);
     struct json *annotations = NULL;
 
     if (binding->annotations.len &&
@@ -93,18 +94,19 @@ static int bind_all(struct store *store,
                     size_t count)
 {
     struct write *writes = ARENA_ARRAY(&reply->arena, struct write, count);
+    struct json **roots = ARENA_ARRAY(&reply->arena, struct json *, count);
 
     for (size_t i = 0; i < count; i++) {
         struct api_request request = pod_request(&bindings[i]);
         int r = write_open(&writes[i], store, reply, &request);
 
         if (r == 0)
-            r = check(&writes[i], &bindings[i]);
+            r = check(&writes[i], &bindings[i], &roots[i]);
         if (r < 0)
             return r;
     }
     for (size_t i = 0; i < count; i++) {
-        int r = stage(&writes[i], &bindings[i]);
+        int r = stage(&writes[i], &bindings[i], roots[i]);
 
         if (r < 0)
             return r;
@@ -128,6 +130,7 @@ void store_bind(struct api *api,
 int bind_pod(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
+    struct json *pod = NULL;
     struct err err = {0};
 
     if (json_parse(write->arena, request->body, &root, &err) < 0)
@@ -139,8 +142,8 @@ int bind_pod(struct write *write, const struct api_request *request)
     const struct json *annotations = json_at(root, "metadata.annotations");
     if (annotations)
         binding.annotations = json_text(write->arena, annotations);
-    int r = check(write, &binding);
-    return r < 0 ? r : stage(write, &binding);
+    int r = check(write, &binding, &pod);
+    return r < 0 ? r : stage(write, &binding, pod);
 }
 
 int evict_pod(struct write *write, const struct api_request *request)

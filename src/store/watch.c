@@ -83,6 +83,8 @@ static void tell_initial(struct api_watch *watch)
 
 static void tell_item(struct api_watch *watch, const struct history_item *item)
 {
+    if (item->shelf != watch->shelf) /* most changes are of other kinds */
+        return;
     struct api_change change = {.event = item->event,
                                 .object = item->object,
                                 .previous = item->previous,
@@ -92,7 +94,7 @@ static void tell_item(struct api_watch *watch, const struct history_item *item)
                   (item->previous ? matches(watch, item->previous)
                                   : item->event == API_MODIFIED || matches(watch, item->object));
 
-    if (item->shelf != watch->shelf || (!now && !before))
+    if (!now && !before)
         return;
     if (item->event == API_MODIFIED && now != before)
         change.event = now ? API_ADDED : API_DELETED;
