@@ -196,6 +196,7 @@ static int set_up(struct operator* op, struct err *err)
     struct runner *before = op->runner;
     struct control_config config = {
         .scheduler_name = str_from(values->scheduler_name),
+        .other_schedulers = *values->scheduler_name,
         .cluster_domain = str_from(values->cluster_domain),
         .launcher_image = str_from(values->launcher_image),
     };

@@ -32,6 +32,7 @@ struct control_keys {
 
 struct control_config {
     struct str scheduler_name;  /* kai-scheduler */
+    bool other_schedulers;      /* pods that name another one are not ours to group */
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */
     struct str cluster_domain;  /* cluster.local */

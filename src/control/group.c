@@ -241,6 +241,9 @@ static void reconcile(const struct control_input *input,
     if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
         return;
     struct grouping_input in = input_of(&run, tree(&run, pod));
+    if (input->config->other_schedulers &&
+        !str_eq(json_str_at(in.pod, "spec.schedulerName"), input->config->scheduler_name))
+        return;
     int r = 0;
     if (pod->owner_count > 1)
         r = err_set(&err, -1, "Pod " STR_FMT " has %zu owners; a pod group needs one",

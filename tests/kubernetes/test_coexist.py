@@ -82,3 +82,44 @@ def test_kai_scheduler_keeps_its_pods_while_it_runs():
         check(not m.get("pod", "waits")["spec"].get("nodeName"), "nobody bound its pod")
         m.kubectl("delete", "pod", "scheduler-x", "--force", "--grace-period=0")
         wait_for(lambda: m.get("pod", "waits")["spec"].get("nodeName"), "the pod to be bound when KAI is gone", 90)
+
+
+def pod_of(scheduler, name, gpus, node=None):
+    return json.dumps({"apiVersion": "v1", "kind": "Pod",
+                       "metadata": {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": "default-queue"}},
+                       "spec": {"schedulerName": scheduler, "nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [
+                           {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}})
+
+
+def test_pods_of_other_schedulers_hold_room_and_are_not_touched():
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        m.apply(QUEUE)
+        m.apply(pod_of("default-scheduler", "theirs", 6, "hollow-0"))
+        m.apply(pod_of("default-scheduler", "waits-for-them", 1))
+        wait_for(lambda: m.get("pod", "theirs")["status"]["phase"] == "Running", "their pod to run")
+        m.apply(pod_of("kai-scheduler", "ours", 2))
+        wait_for(lambda: m.get("pod", "ours")["status"]["phase"] == "Running", "ours to run beside it")
+        m.apply(pod_of("kai-scheduler", "too-many", 1))
+        wait_for(lambda: any(c["type"] == "PodScheduled" and c["status"] == "False"
+                             for c in m.get("pod", "too-many")["status"].get("conditions", [])), "the next to say that it waits")
+        for name in ("theirs", "waits-for-them"):
+            check("pod-group-name" not in m.get("pod", name)["metadata"].get("annotations", {}), f"{name} is nobody's group's")
+        check(not m.get("pod", "waits-for-them")["spec"].get("nodeName"), "nobody bound their pod")
+        groups = {g["metadata"]["name"] for g in m.get("podgroups")}
+        check(len(groups) == 2 and not any("theirs" in g or "waits-for-them" in g for g in groups), f"groups of ours only: {groups}")
+        m.kubectl("delete", "pod", "theirs", "--force", "--grace-period=0")
+        wait_for(lambda: m.get("pod", "too-many")["status"]["phase"] == "Running", "their room to be given out")
+
+
+def test_pods_of_a_deployment_are_scheduled_with_the_shipped_rights():
+    """Their owner is a kind that the operator may not read."""
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        m.apply(json.dumps({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web", "kai.scheduler/queue": "default-queue"}},
+                "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]}}}}))
+        try:
+            wait_for(lambda: m.get("deployment", "web")["status"].get("readyReplicas") == 2, "both replicas to be ready")
+        finally:
+            m.kubectl("delete", "deployment", "web")
