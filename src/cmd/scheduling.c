@@ -49,5 +49,6 @@ int scheduling_config(const struct scheduling_values *values,
     *ret_sched = sched;
     ret_control->queue_label_key = str_from(values->queue_label_key);
     ret_control->default_queue = str_from(values->default_queue);
+    ret_control->default_parent = str_from(values->default_parent);
     return 0;
 }

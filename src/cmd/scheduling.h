@@ -14,6 +14,7 @@ struct err;
 struct scheduling_values {
     const char *queue_label_key;
     const char *default_queue;
+    const char *default_parent;
     int gpu_placement;
     int cpu_placement;
     int64_t stale_grace_ms;
@@ -42,7 +43,14 @@ extern const char *const scheduling_placements[];
          offsetof(type, member.default_queue),                                                      \
          .fallback = "default-queue",                                                               \
          .value = "NAME",                                                                           \
-         .help = "queue of what names none"},                                                       \
+         .help = "queue of what names none; made where it is missing"},                             \
+        {"default-parent-queue",                                                                    \
+         0,                                                                                         \
+         OPTION_STR,                                                                                \
+         offsetof(type, member.default_parent),                                                     \
+         .fallback = "default-parent-queue",                                                        \
+         .value = "NAME",                                                                           \
+         .help = "queue above it, made with it"},                                                   \
         {"gpu-placement",       0,                                                                  \
          OPTION_CHOICE,         offsetof(type, member.gpu_placement),                               \
          .fallback = "binpack", .choices = scheduling_placements,                                   \

@@ -35,6 +35,7 @@ struct control_config {
     bool other_schedulers;      /* pods that name another one are not ours to group */
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */
+    struct str default_parent;  /* default-parent-queue */
     struct str cluster_domain;  /* cluster.local */
     /* Where trainings tell their progress, https://HOST:PORT as pods see it, and the certificate of
      * who signed it; empty: nowhere (trainjob_progress.c). */

@@ -15,19 +15,6 @@
 
 static const struct {
     const char *name;
-    const char *parent; /* NULL: at the top */
-    int64_t quota;      /* -1: all there is */
-} queues[] = {
-    /* The parent of TorchrunQueues that name none. */
-    {"default", NULL, -1},
-    /* As KAI Scheduler installs them, so that applying its manifest changes nothing: no guarantee,
-     * no limit. */
-    {"default-parent-queue", NULL, 0},
-    {"default-queue", "default-parent-queue", 0},
-};
-
-static const struct {
-    const char *name;
     int64_t value;
     const char *description;
 } classes[] = {
@@ -52,15 +39,34 @@ static struct json *without_limit(struct arena *arena, int64_t quota)
     return resources;
 }
 
-static struct json *head(struct arena *arena, const struct kind *kind, const char *name)
+static struct json *head(struct arena *arena, const struct kind *kind, struct str name)
 {
     struct json *body = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
     json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
     json_add_c(arena, body, "kind", kind->name);
-    json_add_c(arena, json_add_object(arena, body, "metadata"), "name", name);
+    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
     return body;
+}
+
+/* quota -1: all there is. */
+static void make_queue(const struct control_input *input,
+                       struct actions *actions,
+                       struct str name,
+                       struct str parent,
+                       int64_t quota)
+{
+    struct arena *arena = actions->arena;
+
+    if (cache_get(input->cache, &kind_queue, STR(""), name))
+        return;
+    struct json *body = head(arena, &kind_queue, name);
+    struct json *spec = json_add_object(arena, body, "spec");
+    if (parent.len)
+        json_add_str(arena, spec, "parentQueue", parent);
+    json_set(spec, STR("resources"), without_limit(arena, quota));
+    action_create(actions, &kind_queue, body);
 }
 
 static void reconcile(const struct control_input *input,
@@ -70,20 +76,16 @@ static void reconcile(const struct control_input *input,
     struct arena *arena = actions->arena;
 
     (void)key;
-    for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
-        if (cache_get(input->cache, &kind_queue, STR(""), str_from(queues[i].name)))
-            continue;
-        struct json *body = head(arena, &kind_queue, queues[i].name);
-        struct json *spec = json_add_object(arena, body, "spec");
-        if (queues[i].parent)
-            json_add_c(arena, spec, "parentQueue", queues[i].parent);
-        json_set(spec, STR("resources"), without_limit(arena, queues[i].quota));
-        action_create(actions, &kind_queue, body);
-    }
+    /* The parent of TorchrunQueues that name none. */
+    make_queue(input, actions, STR("default"), STR_NONE, -1);
+    /* As KAI Scheduler installs them, so that applying its manifest changes nothing: no guarantee,
+     * no limit. */
+    make_queue(input, actions, input->config->default_parent, STR_NONE, 0);
+    make_queue(input, actions, input->config->default_queue, input->config->default_parent, 0);
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         if (cache_get(input->cache, &kind_priorityclass, STR(""), str_from(classes[i].name)))
             continue;
-        struct json *body = head(arena, &kind_priorityclass, classes[i].name);
+        struct json *body = head(arena, &kind_priorityclass, str_from(classes[i].name));
         json_add_i64(arena, body, "value", classes[i].value);
         json_add_c(arena, body, "description", classes[i].description);
         action_create(actions, &kind_priorityclass, body);

@@ -165,6 +165,7 @@ void scene_run(struct scene *scene, const struct controller *controller, const c
     static const struct control_config config = {.scheduler_name = STR("kai-scheduler"),
                                                  .queue_label_key = STR("kai.scheduler/queue"),
                                                  .default_queue = STR("default-queue"),
+                                                 .default_parent = STR("default-parent-queue"),
                                                  .cluster_domain = STR("cluster.local")};
     struct control_input input = {.cache = scene->cache,
                                   .config = &config,

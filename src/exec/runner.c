@@ -632,6 +632,8 @@ static void config_defaults(struct control_config *config)
         config->queue_label_key = STR("kai.scheduler/queue");
     if (!config->default_queue.len)
         config->default_queue = STR("default-queue");
+    if (!config->default_parent.len)
+        config->default_parent = STR("default-parent-queue");
     if (!config->cluster_domain.len)
         config->cluster_domain = STR("cluster.local");
 }

@@ -5,7 +5,8 @@
         m.kubectl("get", "pods")
 
 Nodes are hollow (`muster hollow-nodes`), so pods turn Running and end but nothing runs in them. One control plane
-serves all tests of a run; each Cluster begins and leaves it empty.
+serves all tests of a run; each Cluster begins and leaves it empty. The operator has exactly the shipped rights
+(deploy/rbac), and a test in which the server refused it something fails; a `kubeconfig` of a test's own is another's.
 """
 
 import json
@@ -24,17 +25,25 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 import harness  # noqa: E402
 from harness import Failure, Skip, binary, free_port, run, wait_for  # noqa: E402
-from controlplane import Process  # noqa: E402
+from controlplane import ACCOUNT, Process  # noqa: E402
 
 # What a test may leave behind, in the order of removal: owners first.
 LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainjobs.trainer.kubeflow.org",
                "jobsets.jobset.x-k8s.io", "pytorchtrainingjobs.batch.tensorstack.dev", "pytorchjobs.kubeflow.org",
                "mpijobs.kubeflow.org", "jobs.batch", "pods",
                "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "services", "persistentvolumeclaims",
-               "configmaps")
+               "configmaps", "schedulingshards.kai.scheduler")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
 FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
 FINDING_CHARACTERS = 4000
+RBAC = os.path.join(ROOT, "deploy", "rbac")
+
+
+def words(event):
+    """A refused request of the audit log."""
+    ref = event.get("objectRef", {})
+    sub = "/" + ref["subresource"] if ref.get("subresource") else ""
+    return f"{event['verb']} {ref.get('resource')}{sub}: {event['responseStatus'].get('message', '')}"
 
 
 class Operator(Process):
@@ -82,7 +91,8 @@ class Cluster(harness.Muster):
                  quiet=False):
         self.folder = tempfile.mkdtemp(prefix="muster-cluster-")
         self.kubeconfig = self.plane.kubeconfig
-        self.operator_kubeconfig = kubeconfig or self.plane.kubeconfig
+        self.operator_kubeconfig = kubeconfig or self.plane.user(ACCOUNT, ["system:serviceaccounts", "system:authenticated"])
+        self.audited = None  # where the audit log was when this began
         self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
         self.env.update(env or {})
         self.env["PATH"] = harness.BUILD + ":" + self.env["PATH"]
@@ -102,8 +112,10 @@ class Cluster(harness.Muster):
             raise
 
     def start(self):
-        self.kubectl("create", "namespace", "muster-system", ok=False)
+        self.kubectl("apply", "-f", RBAC)
         self.kubectl("delete", "lease", "--all", "-n", "muster-system")
+        if self.audited is None:
+            self.audited = self.plane.refusals()[1]
         self.start_nodes()
         for i in range(self.operator_count):
             self.start_operator(i)
@@ -165,6 +177,7 @@ class Cluster(harness.Muster):
         found = self.findings()
         if found:
             raise Failure(found)
+        self.refused_nothing()
         if unguarded and not self.quiet:
             raise Failure(f"{unguarded:.0f} writes named neither uid nor resourceVersion: see muster_api_unguarded_total")
 
@@ -177,6 +190,11 @@ class Cluster(harness.Muster):
             places = [i for i in map(text.find, FINDINGS) if i >= 0]
             said += [f"{name}: {text[min(places):][:FINDING_CHARACTERS]}"] if places else []
         return "\n".join(said)
+
+    def refused_nothing(self):
+        refused = [words(e) for e in self.plane.refusals(self.audited)[0]] if self.audited is not None else []
+        if refused and not self.quiet:
+            raise Failure("the shipped roles are not enough: " + "\n".join(refused[:5]))
 
     def _remove_all(self, resource):
         """Delete what is left of a resource, finalizers or not: nobody is left to act on them."""

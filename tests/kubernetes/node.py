@@ -1,4 +1,5 @@
-"""One real node for a ControlPlane: containerd and kubelet, in the network and mount namespaces of this process.
+"""One real node for a ControlPlane: containerd, kubelet, kube-proxy and a device plugin, in the network and mount
+namespaces of this process.
 
 Call own_namespaces() first: it makes them and runs the program again inside, so that nothing of the host's network is
 touched. Programs are looked for in $MUSTER_NODE_BIN, in the cache of binaries.sh (node/) and in PATH; Skip when
@@ -18,9 +19,14 @@ import tarfile
 import threading
 
 from controlplane import Process, binaries
-from harness import Failure, Skip, run, wait_for
+from harness import Skip, run, wait_for
 
 ADDRESS = "10.250.0.1"
+# Of the control plane: pods reach it as the Service "kubernetes".
+APISERVER_FLAGS = ["--bind-address=0.0.0.0", f"--advertise-address={ADDRESS}", "--endpoint-reconciler-type=lease"]
+GPU, GPUS = "nvidia.com/gpu", ("GPU-3f1a0001", "GPU-3f1a0002")
+KUBELET = "/var/lib/kubelet"  # where a kubelet and device plugins meet, whatever its own folder is
+PACKAGES = "containerd, runc, containernetworking-plugins, nftables, python3-grpcio"
 PODS = "10.244.0.0/24"
 PAUSE = "local/pause:1"
 HOST = "local/host:1"  # nothing but links into /usr, which a hostPath volume brings
@@ -45,12 +51,14 @@ def own_namespaces():
                                *sys.argv], env)
     run(["ip", "link", "set", "lo", "up"])
     run(["ip", "addr", "add", ADDRESS + "/32", "dev", "lo"])
+    # Where Services are: kube-proxy sends what this process and the API server ask of them on to their pods.
+    run(["ip", "route", "add", "10.96.0.0/16", "dev", "lo", "src", ADDRESS])
     with open("/proc/sys/net/ipv4/ip_forward", "w") as f:
         f.write("1")
 
 
 class Dns(threading.Thread):
-    """Answers A questions for services and pods with a hostname, from what kubectl says, on ADDRESS:53."""
+    """Answers A questions for services and pods with a hostname, from what the API server says, on ADDRESS:53."""
 
     def __init__(self, plane):
         super().__init__(daemon=True)
@@ -63,8 +71,8 @@ class Dns(threading.Thread):
         if labels[-3:] != ["svc", "cluster", "local"] or len(labels) not in (5, 6):
             return []
         host, service, ns = (labels[:-5] or [None])[0], labels[-5], labels[-4]
-        slices = json.loads(self.plane.kubectl("get", "endpointslices", "-n", ns, "-o", "json", "-l",
-                                               f"kubernetes.io/service-name={service}").stdout)["items"]
+        slices = json.loads(self.plane.request("GET", f"/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices?"
+                                               f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"))["items"]
         return [a for s in slices for e in s.get("endpoints") or [] for a in e["addresses"]
                 if host is None or e.get("hostname") == host]
 
@@ -78,7 +86,7 @@ class Dns(threading.Thread):
             kind = struct.unpack(">H", question[at + 1:at + 3])[0]
             try:
                 found = self.addresses(".".join(labels))
-            except (Failure, ValueError):
+            except (OSError, ValueError):
                 found = []
             records = found if kind == 1 else []
             head = question[:2] + struct.pack(">HHHHH", 0x8580 if found else 0x8583, 1, len(records), 0, 0)
@@ -119,22 +127,25 @@ class Node:
         self.plane = plane
         self.folder = os.path.join(plane.folder, "node")
         self.state = os.path.join("/run", "muster-" + os.path.basename(plane.folder))  # sockets want short paths
-        self.bin = binaries("kubelet")
+        self.bin = binaries("kubelet", "kube-proxy", "helm")
         extracted = os.path.join(os.path.dirname(self.bin), "node", "usr")
         self.search = [os.environ.get("MUSTER_NODE_BIN", ""), extracted + "/bin", extracted + "/sbin",
                        *os.environ["PATH"].split(":"), "/usr/sbin", "/sbin"]
         self.cni = next((d for d in (extracted + "/lib/cni", "/usr/lib/cni", "/opt/cni/bin")
-                         if os.path.exists(d + "/bridge")), None)
+                         if os.path.exists(d + "/ptp")), None)
         self.containerd_path, self.ctr_path = self.program("containerd"), self.program("ctr")
-        self.program("runc")
-        if not self.cni:
-            raise Skip("a real node needs the CNI plugins (Debian: containernetworking-plugins)")
-        self.containerd = self.kubelet = None
+        for name in ("runc", "nft"):
+            self.program(name)
+        self.grpc_python = next((p for p in (sys.executable, "/usr/bin/python3") if subprocess.run(
+            [p, "-c", "import grpc"], stderr=subprocess.DEVNULL).returncode == 0), None)
+        if not self.cni or not self.grpc_python:
+            raise Skip(f"a real node needs {'grpcio' if self.cni else 'the CNI plugins'} (Debian: {PACKAGES})")
+        self.containerd = self.kubelet = self.proxy = self.plugin = None
 
     def program(self, name):
         found = shutil.which(name, path=":".join(filter(None, self.search)))
         if not found:
-            raise Skip(f"a real node needs {name} (Debian: containerd, runc, containernetworking-plugins)")
+            raise Skip(f"a real node needs {name} (Debian: {PACKAGES})")
         return found
 
     def write(self, name, text):
@@ -149,9 +160,10 @@ class Node:
 
     def start_containerd(self):
         os.makedirs(self.state, exist_ok=True)
-        self.write("cni/10-bridge.conflist", json.dumps({
+        # Routed, not bridged: answers of a Service's pod to another pod of this node pass kube-proxy's rules.
+        self.write("cni/10-pods.conflist", json.dumps({
             "cniVersion": "1.0.0", "name": "pods", "plugins": [
-                {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipam": {
+                {"type": "ptp", "ipam": {
                     "type": "host-local", "dataDir": self.folder + "/cni-data", "ranges": [[{"subnet": PODS}]],
                     "routes": [{"dst": "0.0.0.0/0"}]}}]}))
         config = self.write("containerd.toml", f"""version = 2
@@ -190,8 +202,40 @@ state = "{self.state}/state"
         for archive in (self.folder + "/pause.tar", self.folder + "/host.tar", *archives):
             self.ctr("images", "import", archive)
 
+    def start_proxy(self):
+        c = self.plane.certs
+        c.sign("kube-proxy", "/CN=system:kube-proxy", "clientAuth")
+        self.plane.kubectl("create", "clusterrolebinding", "kube-proxy", "--clusterrole=system:node-proxier",
+                           "--user=system:kube-proxy")
+        config = self.write("kube-proxy.yaml", f"""apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+bindAddress: {ADDRESS}
+clientConnection: {{kubeconfig: {c.kubeconfig(c.path("kube-proxy.kubeconfig"), self.plane.server, "kube-proxy")}}}
+clusterCIDR: {PODS}
+mode: nftables
+hostnameOverride: {self.name}
+conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
+""")
+        self.proxy = Process("kube-proxy", [os.path.join(self.bin, "kube-proxy"), f"--config={config}"],
+                             os.path.join(self.plane.folder, "kube-proxy.log"),
+                             dict(os.environ, PATH=":".join(filter(None, self.search)))).start()
+
+    def start_plugin(self):
+        self.plugin = Process("device-plugin", [
+            self.grpc_python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_plugin.py"),
+            KUBELET + "/device-plugins", GPU, *GPUS], os.path.join(self.plane.folder, "device-plugin.log")).start()
+
+        def told():
+            self.plugin.check()
+            node = json.loads(self.plane.kubectl("get", "node", self.name, "-o", "json").stdout)
+            return node["status"]["allocatable"].get(GPU) == str(len(GPUS))
+        wait_for(told, "the kubelet to tell its GPUs", 60)
+
     def start_kubelet(self):
         c = self.plane.certs
+        for folder in (KUBELET, self.state + "/kubelet"):
+            os.makedirs(folder, exist_ok=True)
+        run(["mount", "--bind", self.state + "/kubelet", KUBELET])
         c.sign("kubelet", f"/O=system:nodes/CN=system:node:{self.name}", "clientAuth")
         c.sign("kubelet-server", f"/O=system:nodes/CN=system:node:{self.name}", "serverAuth",
                f"DNS:{self.name},IP:{ADDRESS}")
@@ -236,11 +280,14 @@ localStorageCapacityIsolation: false
         self.import_images(*archives)
         Dns(self.plane).start()
         self.start_kubelet()
+        self.start_proxy()
+        self.start_plugin()
 
     def stop(self):
         self.plane.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0", ok=False, limit=60)
-        if self.kubelet:
-            self.kubelet.stop()
+        for process in (self.plugin, self.proxy, self.kubelet):
+            if process:
+                process.stop()
         if self.containerd and self.containerd.alive():
             for task in self.ctr("tasks", "ls", "-q", ok=False).stdout.split():
                 self.ctr("tasks", "kill", "-s", "SIGKILL", task, ok=False)
@@ -248,7 +295,7 @@ localStorageCapacityIsolation: false
             self.containerd.stop()
         for line in reversed(open("/proc/mounts").read().splitlines()):
             where = line.split()[1]
-            if where.startswith((self.folder, self.state)):
+            if where.startswith((self.folder, self.state, KUBELET)):
                 subprocess.run(["umount", "-l", where], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.state, ignore_errors=True)
 

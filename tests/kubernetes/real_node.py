@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""real_node.py: a TorchrunJob on a real kubelet with containerd, trained by real torchrun. Run by test_node.py, alone."""
+"""real_node.py: Muster installed by its chart on a real kubelet with containerd, a TorchrunJob trained by real torchrun, a
+GPU shared by two pods. Run by test_node.py, alone.
+"""
 
 import json
 import os
@@ -9,12 +11,13 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from node import HOST, Node, own_namespaces  # noqa: E402
-from cluster import ROOT, Operator  # noqa: E402
+from node import APISERVER_FLAGS, GPUS, HOST, Node, own_namespaces  # noqa: E402
+from cluster import ROOT  # noqa: E402
 from controlplane import ControlPlane  # noqa: E402
 from harness import Skip, binary, check, run, wait_for  # noqa: E402
 
 IMAGE = "local/muster:1"
+CHART = os.path.join(ROOT, "deploy", "chart", "muster")
 QUEUE = f"""
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
@@ -42,6 +45,27 @@ apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
 provisioner: kubernetes.io/no-provisioner
+"""
+WRONG = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: wrong}
+spec: {parentQueue: wrong, resources: {}}
+"""
+# A pod with half a GPU; nothing in it but this machine's /usr.
+HALF = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: NAME, namespace: default, labels: {{kai.scheduler/queue: default-queue}}, annotations: {{gpu-fraction: "0.5"}}}}
+spec:
+  schedulerName: kai-scheduler
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: main
+      image: docker.io/{HOST}
+      command: [sleep, "3600"]
+      volumeMounts: [{{name: usr, mountPath: /usr, readOnly: true}}]
+  volumes: [{{name: usr, hostPath: {{path: /usr}}}}]
 """
 TRAIN = """
 import os, time, torch, torch.distributed as dist
@@ -75,14 +99,17 @@ spec:
 
 def main():
     own_namespaces()
-    with ControlPlane() as plane:
+    with ControlPlane(scheduler=True, apiserver_flags=APISERVER_FLAGS) as plane:
         node = Node(plane)
         try:
             image = os.path.join(plane.folder, "muster.tar")
             run([os.path.join(ROOT, "deploy", "image", "build.py"), "--build", os.environ.get("MUSTER_BUILD", ROOT + "/build"),
-                 "--out", image, "--tag", "docker.io/" + IMAGE])
+                 "--out", image, "--tag", "docker.io/" + IMAGE], limit=400)
             node.start(image)
+            install(plane)
             train(plane)
+            share(plane)
+            upgrade_and_remove(plane)
         except BaseException:
             dump(plane)
             raise
@@ -91,22 +118,42 @@ def main():
 
 
 def dump(plane):
-    for argv in (["get", "pods,torchrunjobs,pvc,pv", "-A", "-o", "wide"], ["describe", "pods"], ["get", "events", "-A"]):
+    for argv in (["get", "pods,torchrunjobs,pvc,pv,services", "-A", "-o", "wide"], ["describe", "pods"], ["get", "events", "-A"],
+                 ["logs", "deploy/muster-operator", "-n", "muster-system", "--all-pods", "--tail=60"]):
         print(plane.kubectl(*argv, ok=False).stdout[-6000:], file=sys.stderr)
     for pod in json.loads(plane.kubectl("get", "pods", "-o", "json", ok=False).stdout or '{"items":[]}')["items"]:
         name = pod["metadata"]["name"]
         print("---", name, plane.kubectl("logs", name, "--all-containers", ok=False).stdout[-1500:], file=sys.stderr)
 
 
+def apply(plane, text):
+    plane.kubectl("apply", "-f", "-", input=text)
+
+
+def helm(plane, *argv):
+    return run([os.path.join(plane.bin, "helm"), *argv, "--namespace", "muster-system"], limit=180,
+               env=dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder))
+
+
+def pods(plane, *where):
+    return json.loads(plane.kubectl("get", "pods", *where, "-o", "json").stdout)["items"]
+
+
+def install(plane):
+    """By the chart, as it is: two replicas with the shipped rights, as nobody, without a writable file."""
+    helm(plane, "install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "150s", "--set",
+         "global.registry=docker.io/local,global.tag=1,global.gpuSharing=true")
+    status = [s for p in pods(plane, "-n", "muster-system") for s in p["status"]["containerStatuses"]]
+    check(len(status) == 2 and all(s["ready"] and not s["restartCount"] for s in status), f"two replicas are ready: {status}")
+    wait_for(lambda: "its own parent" in plane.kubectl("create", "--dry-run=server", "-f", "-", input=WRONG, ok=False).stderr,
+             "the API server to ask the webhooks through their Service", 30)
+    print("installed by helm: two replicas ready, webhooks answer through their Service")
+
+
 def train(plane):
-    apply = lambda text: plane.kubectl("apply", "-f", "-", input=text)
-    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
-    plane.kubectl("create", "namespace", "muster-system")
-    apply(VOLUME)
-    apply("".join(volume(i, plane.folder) for i in range(3)))
-    operator = Operator("operator", plane.folder, plane.kubeconfig, [f"--launcher-image=docker.io/{IMAGE}"]).start()
-    wait_for(operator.leading, "the operator to lead")
-    apply(QUEUE)
+    apply(plane, VOLUME)
+    apply(plane, "".join(volume(i, plane.folder) for i in range(3)))
+    apply(plane, QUEUE)
     source = tempfile.mkdtemp(dir=plane.folder)
     with open(os.path.join(source, "train.py"), "w") as f:
         f.write(TRAIN.replace("WORD", "first"))
@@ -130,10 +177,49 @@ def train(plane):
         f.write(TRAIN.replace("WORD", "second"))
     torchrun("sync", "t", "--restart")
     wait_for(lambda: logs().count("word second") == 2, "the new code to run in the same pods", 120)
-    pods = json.loads(plane.kubectl("get", "pods", "-o", "json").stdout)["items"]
-    check(all(s["restartCount"] == 0 for p in pods for s in p["status"]["containerStatuses"]), "no container was restarted")
+    check(all(s["restartCount"] == 0 for p in pods(plane) for s in p["status"]["containerStatuses"]),
+          "no container was restarted")
     print("hot reload: new code, same containers")
-    operator.stop()
+
+
+def share(plane):
+    """Two halves on one of the node's two GPUs, which the kubelet gave to a reservation pod."""
+    def running(name):
+        wait_for(lambda: pods(plane, f"--field-selector=metadata.name={name}")[0]["status"]["phase"] == "Running",
+                 f"{name} to run", 90)
+        return plane.kubectl("exec", name, "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES $GPU_PORTION").stdout.split()
+
+    def reserved():
+        return {p["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"]
+                for p in pods(plane, "-n", "kai-resource-reservation")}
+    told = []
+    for name in ("half-a", "half-b", "half-c"):
+        apply(plane, HALF.replace("NAME", name))
+        told.append(running(name))
+    check(told[0] == told[1] and told[0][1] == "0.50", f"two halves see one device: {told}")
+    check({told[0][0], told[2][0]} == set(GPUS) == reserved(), f"the third has the other one: {told}, {reserved()}")
+    plane.kubectl("delete", "pods", "half-a", "half-b", "half-c")
+    wait_for(lambda: not pods(plane, "-n", "kai-resource-reservation"), "the GPUs to be given back", 60)
+    print("shares: reservation pods hold what the device plugin gave them, their pods see it, and it is given back")
+
+
+def upgrade_and_remove(plane):
+    def holder():
+        lease = json.loads(plane.kubectl("get", "lease", "muster-operator", "-n", "muster-system", "-o", "json").stdout)
+        return lease["spec"].get("holderIdentity", "")
+
+    def names():
+        return {p["metadata"]["name"] for p in pods(plane, "-n", "muster-system") if not p["metadata"].get("deletionTimestamp")}
+    old = names()
+    helm(plane, "upgrade", "muster", CHART, "--reuse-values", "--wait", "--timeout", "150s", "--set", "operator.logLevel=debug")
+    wait_for(lambda: not names() & old, "the old replicas to be gone", 60)
+    wait_for(lambda: any(n in holder() for n in names()), f"one of {names()} to lead", 30)
+    check(all(p["status"]["phase"] == "Running" for p in pods(plane)), "jobs ran on")
+    helm(plane, "uninstall", "muster", "--wait", "--timeout", "60s")
+    wait_for(lambda: not names(), "the operator to be gone", 60)
+    check(all(p["status"]["phase"] == "Running" for p in pods(plane)), "jobs run on without it")
+    check("torchrunjobs" in plane.kubectl("get", "crd", "-o", "name").stdout, "kinds and objects stay")
+    print("upgraded by helm, a new replica leads; removed, jobs run on")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ def test_pods_of_other_schedulers_hold_room_and_are_not_touched():
             check("pod-group-name" not in m.get("pod", name)["metadata"].get("annotations", {}), f"{name} is nobody's group's")
         check(not m.get("pod", "waits-for-them")["spec"].get("nodeName"), "nobody bound their pod")
         groups = {g["metadata"]["name"] for g in m.get("podgroups")}
-        check(len(groups) == 2 and not any("theirs" in g or "waits-for-them" in g for g in groups), f"groups of ours only: {groups}")
+        check(len(groups) == 2 and not any("theirs" in g or "waits-for-them" in g for g in groups),
+              f"groups of ours only: {groups}")
         m.kubectl("delete", "pod", "theirs", "--force", "--grace-period=0")
         wait_for(lambda: m.get("pod", "too-many")["status"]["phase"] == "Running", "their room to be given out")
 

@@ -1,11 +1,13 @@
 """What is shipped to be applied can be applied, by kubectl and by helm."""
 
+import json
 import os
-import subprocess
+import re
 
-from cluster import ROOT, Cluster
+from cluster import RBAC, ROOT, Cluster
 from controlplane import binaries
-from harness import check, run
+from harness import check, run, wait_for
+from test_rbac import shipped, stream
 
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
 
@@ -41,17 +43,114 @@ def test_the_chart_renders_to_what_the_server_accepts():
     check("kubeflow-training-operator" in done.stdout, "stand-in labels are there")
 
 
-def test_helm_installs_and_removes_it():
+def test_the_chart_grants_what_the_files_grant():
+    def granted(objects):
+        return {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]): json.dumps(o.get("rules", o.get("roleRef")))
+                for o in objects if o["apiVersion"].startswith("rbac.")}
     plane = Cluster.plane
-    helm = os.path.join(binaries("helm"), "helm")
+    files = granted(shipped(plane))
+    for flags, left_out in ((["--set", "global.gpuSharing=true"], ()), ([], ("muster-sharing", "muster-reservation")),
+                            (["--set", "admission.enabled=false"], ("muster-sharing", "muster-reservation", "muster-webhook"))):
+        text = render(*flags).stdout
+        chart = granted(stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout))
+        check(chart == {k: v for k, v in files.items() if k[2] not in left_out}, f"{flags}: {set(chart) ^ set(files)}")
+
+
+def test_helm_installs_upgrades_and_removes_it():
+    plane = Cluster.plane
     env = dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder)
-    plane.kubectl("delete", "-f", os.path.join(ROOT, "deploy", "rbac", "role.yaml"), "--ignore-not-found", limit=120)
-    run([helm, "install", "muster", CHART, "--namespace", "muster-helm", "--create-namespace"], env=env)
+
+    def helm(*argv):
+        return run([os.path.join(binaries("helm"), "helm"), *argv, "--namespace", "muster-helm"], env=env).stdout
+
+    def there(*what):
+        return plane.kubectl("get", *what, "-n", "muster-helm", "-o", "name", ok=False).stdout.split()
+
+    def deployment():
+        return json.loads(plane.kubectl("get", "deployment", "muster-operator", "-n", "muster-helm", "-o", "json").stdout)["spec"]
+    plane.kubectl("delete", "-f", RBAC, "--ignore-not-found", limit=120)
+    told = helm("install", "muster", CHART, "--create-namespace", "--set", "global.gpuSharing=true")
     try:
-        check("muster-operator" in plane.kubectl("get", "deployments", "-n", "muster-helm", "-o", "name").stdout,
-              "the deployment is there")
+        check("kubectl get queues" in told and "Shares of GPUs are on" in told, f"what to do next is said: {told}")
+        check(deployment()["replicas"] == 2 and there("clusterrole", "muster-sharing"), "two replicas, and sharing's role")
+        helm("upgrade", "muster", CHART, "--set", "operator.replicaCount=3,defaultQueue.childName=team-a")
+        check(deployment()["replicas"] == 3, "an upgrade changes it")
+        check("--default-queue=team-a" in deployment()["template"]["spec"]["containers"][0]["args"], "and its flags")
+        check(not there("clusterrole", "muster-sharing"), "what is not wanted any more is gone")
+        helm("upgrade", "muster", CHART, "--set", "admission.enabled=false")
+        helm("rollback", "muster", "2")
+        check(deployment()["replicas"] == 3 and there("mutatingwebhookconfiguration", "muster"), "a rollback brings it back")
     finally:
-        run([helm, "uninstall", "muster", "--namespace", "muster-helm"], env=env)
+        helm("uninstall", "muster")
+    left = there("deployment,service,poddisruptionbudget,role,rolebinding") + [
+        o for o in there("clusterrole,clusterrolebinding,mutatingwebhookconfiguration,validatingwebhookconfiguration")
+        if "/muster" in o]
+    check(not left, f"nothing is left of it: {left}")
+    check(there("namespace", "kai-resource-reservation"), "what holds shared GPUs stays while they are used")
+    check("customresourcedefinition.apiextensions.k8s.io/torchrunjobs.torchrun.ai" in there("crd"), "kinds and objects stay")
+
+
+def test_wrong_values_are_refused_by_their_names():
+    for value, words in (("global.gpusharing=true", "gpusharing"), ("operator.replicaCount=two", "operator.replicaCount"),
+                         ("operator.logLevel=loud", "operator.logLevel"),
+                         ("serviceMonitor.interval=soon", "serviceMonitor.interval"),
+                         ("global.imagePullSecrets[0]=s", "global.imagePullSecrets.0"), ("admision.enabled=false", "admision"),
+                         ("defaultQueue.childName=My Queue", "defaultQueue.childName"),
+                         ("global.nodeSelector=a", "global.nodeSelector"),
+                         ("scheduler.placementStrategy=spread", "scheduler")):
+        done = render("--set", value)
+        check(done.returncode != 0 and words in done.stderr, f"{value}: {done.stdout[:200]}{done.stderr[-300:]}")
+
+
+def template_of(plane, text):
+    """The pod template of the Deployment in a manifest."""
+    objects = stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout)
+    return next(o for o in objects if o["kind"] == "Deployment")["spec"]["template"]
+
+
+def test_values_reach_the_operator():
+    plane = Cluster.plane
+    sets = ("global.schedulerName=other", "podgrouper.queueLabelKey=team/queue", "defaultQueue.parentName=org",
+            "defaultQueue.childName=team-a", "operator.controllers[0]=-mpijob", "operator.qps=77", "clusterDomain=lab.local",
+            "global.tolerations[0].operator=Exists", "global.requireDefaultPodAntiAffinityTerm=true",
+            "serviceMonitor.enabled=true", "serviceMonitor.interval=7s", "global.namespaceLabelSelector.team=a",
+            "global.podLabelSelector.share=yes", "operator.resources.limits.memory=3Gi")
+    text = render(*(part for value in sets for part in ("--set", value))).stdout
+    for words in ("interval: 7s", 'matchLabels: {"team":"a"}', 'objectSelector: {matchLabels: {"share":"yes"}}', "memory: 3Gi",
+                  "object.spec.schedulerName == 'other'", "requiredDuringScheduling"):
+        check(words in text, f"{words} is rendered")
+    text = "---\n".join(d for d in text.split("---\n") if "monitoring.coreos.com" not in d)  # no such kind here
+    pod = template_of(plane, text)
+    flags = [a for a in pod["spec"]["containers"][0]["args"]
+             if not a.startswith(("operator", "--namespace", "--webhook", "--launch"))]
+    with Cluster(nodes=1, gpus_per_node=8, operator_flags=flags) as m:
+        wait_for(lambda: m.get("queue", "team-a")["spec"]["parentQueue"] == "org", "the default queue, by its name")
+        m.apply("""
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default, labels: {team/queue: team-a}}
+spec: {schedulerName: other, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}
+""")
+        wait_for(lambda: m.get("pod", "p")["status"]["phase"] == "Running", "a pod of the other scheduler's name to run")
+        check(m.get("podgroups")[0]["spec"]["queue"] == "team-a", "in the queue of the other label")
+
+
+def test_its_pods_pass_the_restricted_pod_security_standard():
+    plane = Cluster.plane
+    plane.kubectl("create", "namespace", "restricted", ok=False)
+    plane.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+    plane.kubectl("create", "serviceaccount", "muster-operator", "-n", "restricted", ok=False)
+    with open(os.path.join(ROOT, "deploy", "deployment.yaml")) as f:
+        plain = f.read()
+    for text in (plain, render("--set", "global.gpuSharing=true").stdout):
+        pod = {"apiVersion": "v1", "kind": "Pod", **template_of(plane, text)}
+        pod["metadata"] = {"name": "p", "namespace": "restricted"}
+        plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+        container = pod["spec"]["containers"][0]["securityContext"]
+        check(container["readOnlyRootFilesystem"] and container["capabilities"] == {"drop": ["ALL"]}, f"{container}")
+        del container["capabilities"]
+        done = plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod), ok=False)
+        check("restricted" in done.stderr, f"a pod that keeps capabilities is refused: {done.stderr}")
 
 
 def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
@@ -77,8 +176,6 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
 
 
 def test_dashboard_and_alerts_name_only_metrics_that_exist():
-    import json
-    import re
     with Cluster(nodes=1, gpus_per_node=8) as m:
         told = set(re.findall(r"^# TYPE (\S+)", m.leader().fetch("/metrics"), re.M))
     folder = os.path.join(ROOT, "deploy", "monitoring")

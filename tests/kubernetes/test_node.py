@@ -1,4 +1,4 @@
-"""A real node: kubelet and containerd in namespaces of their own, a TorchrunJob trained by real torchrun."""
+"""A real node: kubelet, containerd and kube-proxy in namespaces of their own, Muster in pods there."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from harness import PATIENCE, Failure, Skip
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def test_two_pods_train_with_real_torchrun_and_take_new_code():
+def test_installed_by_helm_it_trains_with_real_torchrun_and_shares_a_gpu():
     done = subprocess.run([sys.executable, os.path.join(HERE, "real_node.py")], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=900 * PATIENCE)
     if done.returncode == 3:

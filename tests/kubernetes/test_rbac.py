@@ -1,18 +1,31 @@
 """The shipped roles are enough, and none of their rules is idle.
 
-The operator runs as its own account; the API server's audit log says what it refused. One exercise touches everything the
-roles are for. With the shipped roles nothing is refused; with any one rule taken away something that rule allows is.
+The operator runs as its own account; the API server's audit log says what it refused. With the shipped roles nothing is
+refused (every Cluster sees to that, so in every test of this folder); with any one rule taken away something that rule
+allows is. Which test takes the rules of which role away, each rule in turn:
+
+    role.yaml     muster-leader, -jobs, -trainer, -kubeflow, -groups, -scheduler    each_rule_is_needed
+    webhook.yaml  muster-webhook (Role and ClusterRole)                             each_rule_of_the_webhooks_is_needed
+    sharing.yaml  muster-sharing (Role and ClusterRole)                             each_rule_of_sharing_is_needed
+    sharing.yaml  muster-reservation, which reservation pods have                   a_reservation_needs_its_rule
+
+The chart renders the same files (deploy.the_chart_grants_what_the_files_grant).
 """
 
 import copy
 import json
 import os
 
-from cluster import ROOT, Cluster, Operator
-from controlplane import ACCOUNT
-from harness import Failure, check, wait_for
+from cluster import RBAC, Cluster, Operator, words
+from controlplane import Process
+from harness import Failure, binary, check, wait_for
+from test_sharing import RESERVED, Shared
 
-ROLES = os.path.join(ROOT, "deploy", "rbac", "role.yaml")
+TAKEN_AWAY = {  # role: the test that takes its rules away
+    "muster-leader": "each_rule_is_needed", "muster-jobs": "each_rule_is_needed", "muster-trainer": "each_rule_is_needed",
+    "muster-kubeflow": "each_rule_is_needed", "muster-groups": "each_rule_is_needed", "muster-scheduler": "each_rule_is_needed",
+    "muster-webhook": "each_rule_of_the_webhooks_is_needed", "muster-sharing": "each_rule_of_sharing_is_needed",
+    "muster-reservation": "a_reservation_needs_its_rule"}
 REFUSED_WITHIN = 20  # seconds from the start of an operator that lacks a rule
 
 # What one exercise creates; NAME is new each time, so that nothing has to be cleaned up in between.
@@ -84,9 +97,16 @@ spec: {partitionLabelValue: NAME}
 """
 
 
-def shipped(plane):
-    """The objects of role.yaml as data."""
-    return stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", ROLES).stdout)
+def shipped(plane, *files):
+    """The objects of these files of deploy/rbac as data."""
+    return [o for file in files or sorted(os.listdir(RBAC)) for o in
+            stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", os.path.join(RBAC, file)).stdout)]
+
+
+def rules_of(objects, test):
+    """(object, index, rule) of every rule that a test takes away."""
+    return [(o, i, rule) for o in objects if o["kind"] in ("Role", "ClusterRole") and TAKEN_AWAY[o["metadata"]["name"]] == test
+            for i, rule in enumerate(o["rules"])]
 
 
 def stream(text):
@@ -98,14 +118,6 @@ def stream(text):
         while at < len(text) and text[at].isspace():
             at += 1
     return objects
-
-
-def apply_all(plane, objects):
-    plane.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-
-
-def account(plane):
-    return plane.user(ACCOUNT, ["system:serviceaccounts", "system:authenticated"])
 
 
 def plural(kind):
@@ -139,12 +151,11 @@ def read_exercise(m):
     m.exercise = [json.loads(json.dumps(i).replace("name-of-it", "NAME")) for i in stream(done.stdout)]
 
 
-def replace_roles(plane, objects, names):
+def replace_roles(plane, objects):
     for item in objects:
-        if item["kind"] in ("Role", "ClusterRole") and item["metadata"]["name"] in names:
-            ns = "/namespaces/muster-system" if item["kind"] == "Role" else ""
-            path = f"/apis/rbac.authorization.k8s.io/v1{ns}/{item['kind'].lower()}s/{item['metadata']['name']}"
-            plane.request("PUT", path, item)
+        meta = item["metadata"]
+        ns = f"/namespaces/{meta['namespace']}" if item["kind"] == "Role" else ""
+        plane.request("PUT", f"/apis/rbac.authorization.k8s.io/v1{ns}/{item['kind'].lower()}s/{meta['name']}", item)
 
 
 def finish(m, name):
@@ -163,22 +174,18 @@ def finish(m, name):
     wait_for(lambda: m.phase(f"{name}-plain") == "Suspended", "the TorchrunJob to be suspended")
 
 
-def words(event):
-    ref = event.get("objectRef", {})
-    sub = "/" + ref["subresource"] if ref.get("subresource") else ""
-    return f"{event['verb']} {ref.get('resource')}{sub}: {event['responseStatus'].get('message', '')}"
-
-
 def test_the_shipped_roles_are_enough():
-    plane = Cluster.plane
-    apply_all(plane, shipped(plane))
-    start = plane.refusals()[1]
-    with Cluster(nodes=4, gpus_per_node=8, kubeconfig=account(plane)) as m:
+    with Cluster(nodes=4, gpus_per_node=8) as m:
         read_exercise(m)
         exercise(m, "enough")
         finish(m, "enough")
-    refused = [words(e) for e in plane.refusals(start)[0]]
-    check(not refused, "the server refused: " + "\n".join(refused[:5]))
+
+
+def test_every_role_has_a_test_that_takes_its_rules_away():
+    names = {o["metadata"]["name"] for o in shipped(Cluster.plane) if o["kind"] in ("Role", "ClusterRole")}
+    check(names == set(TAKEN_AWAY), f"roles of deploy/rbac and of the table differ: {names ^ set(TAKEN_AWAY)}")
+    missing = [t for t in TAKEN_AWAY.values() if "test_" + t not in globals()]
+    check(not missing, f"no such tests: {missing}")
 
 
 def allows(rule):
@@ -187,75 +194,147 @@ def allows(rule):
 
 
 def without(objects, role, index):
-    """The objects with what the rule allows taken away, wherever it is allowed: parts share some of their rights."""
-    changed = copy.deepcopy(objects)
-    roles = [o for o in changed if o["kind"] in ("Role", "ClusterRole")]
-    gone = next(o for o in roles if o["metadata"]["name"] == role)["rules"][index]
-    for item in roles:
+    """The roles with what the rule allows taken away, wherever it is allowed: parts share some of their rights."""
+    changed = copy.deepcopy([o for o in objects if o["kind"] in ("Role", "ClusterRole")])
+    gone = role["rules"][index]
+    for item in changed:
         rules = []
         for rule in item["rules"]:
-            if rule == gone and item["metadata"]["name"] == role:
-                continue
             shared = allows(rule) & allows(gone)
-            if not shared or rule.get("resourceNames") != gone.get("resourceNames"):
+            if not shared or rule.get("resourceNames", gone.get("resourceNames")) != gone.get("resourceNames"):
                 rules.append(rule)
                 continue
-            rules += [{"apiGroups": [g], "resources": [r], "verbs": [v]} for g, r, v in sorted(allows(rule) - shared)]
+            names = {"resourceNames": rule["resourceNames"]} if rule.get("resourceNames") else {}
+            rules += [{"apiGroups": [g], "resources": [r], "verbs": [v], **names} for g, r, v in sorted(allows(rule) - shared)]
         item["rules"] = rules
-    return changed, gone
+    return changed
 
 
-def belongs(event, rule):
+def belongs(event, role, rule):
     """Was this refused because the rule is missing?"""
     ref, message = event.get("objectRef", {}), event["responseStatus"].get("message", "")
     resource = ref.get("resource", "") + ("/" + ref["subresource"] if ref.get("subresource") else "")
-    if (ref.get("apiGroup", ""), resource, event["verb"]) in allows(rule):
+    if (ref.get("apiGroup", ""), resource, event["verb"]) in allows(rule) and \
+            role["metadata"].get("namespace", ref.get("namespace")) == ref.get("namespace"):
         return True
     # Rights that others' requests are checked for: of an owner's finalizers, and of what a Role grants.
     return ("blockOwnerDeletion" in message and any(r.endswith("/finalizers") for r in rule["resources"])) or \
            ("attempting to grant" in message and "pods/exec" in rule["resources"])
 
 
-def missed(m, number, objects, role, index):
-    """What the server refuses an operator that lacks the rule; None: nothing within REFUSED_WITHIN."""
-    plane, name = m.plane, f"r{number}"
-    changed, rule = without(objects, role, index)
-    differ = {a["metadata"]["name"] for a, b in zip(objects, changed) if a != b}
-    replace_roles(plane, changed, differ)
+def missed(m, objects, role, index, act):
+    """What the server refuses an operator that lacks the rule; None: nothing within REFUSED_WITHIN. `act` starts it and
+    gives it something to do; what it returns ends both."""
+    plane = m.plane
+    changed = without(objects, role, index)
+    before = [a for a in objects if any(a["kind"] == b["kind"] and a["metadata"] == b["metadata"] and a != b for b in changed)]
+    replace_roles(plane, [b for b in changed if any(a["kind"] == b["kind"] and a["metadata"] == b["metadata"] for a in before)])
     plane.request("DELETE", "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases")
-    start = plane.refusals()[1]
-    operator = Operator(name, m.folder, m.account).start()
+    start, end = plane.refusals()[1], lambda: None
     try:
-        exercise(m, name)
-        if allows(rule) == {("", "pods", "delete")}:
-            suspend(m, "first")  # its pods have to be deleted
-        return wait_for(lambda: next((words(e) for e in plane.refusals(start)[0] if belongs(e, rule)), None),
-                        f"rule {index} of {role} to be missed", REFUSED_WITHIN)
+        end = act()
+        return wait_for(lambda: next((words(e) for e in plane.refusals(start)[0] if belongs(e, role, role["rules"][index])),
+                                     None), "the rule to be missed", REFUSED_WITHIN)
     except Failure:
         return None
     finally:
-        operator.kill()
-        replace_roles(plane, objects, differ)
-        remove(m, name)
+        replace_roles(plane, before)
+        end()
+        m.audited = plane.refusals()[1]  # these were wanted
+
+
+def each_is_missed(m, objects, test, act):
+    """Takes each rule of a test away; act(name, role, rule) as in missed()."""
+    idle = []
+    for number, (role, index, rule) in enumerate(rules_of(objects, test)):
+        which = f"rule {index} of {role['kind']} {role['metadata']['name']}"
+        refused = missed(m, objects, role, index, lambda: act(f"r{number}", rule))
+        print(f"without {which}: {(refused or 'NOTHING')[:150]}", flush=True)
+        if not refused:
+            idle.append(f"{which} ({rule['resources']}: {rule['verbs']})")
+    check(not idle, "nobody missed " + "; ".join(idle))
 
 
 def test_each_rule_is_needed():
-    plane = Cluster.plane
-    objects = shipped(plane)
-    apply_all(plane, objects)
-    idle, number = [], 0
+    objects = shipped(Cluster.plane, "role.yaml")
     with Cluster(nodes=64, gpus_per_node=8, operators=0) as m:
-        m.account = account(plane)
+        for others in ("webhook.yaml", "sharing.yaml"):
+            m.kubectl("delete", "-f", os.path.join(RBAC, others))
         read_exercise(m)
-        operator = Operator("operator-0", m.folder, m.account).start()
+        operator = Operator("operator-0", m.folder, m.operator_kubeconfig).start()
         exercise(m, "first")
         wait_for(lambda: m.phase("first-plain") == "Running", "the first job to run")
         operator.stop()
-        for item in [o for o in objects if o["kind"] in ("Role", "ClusterRole")]:
-            for index, rule in enumerate(item["rules"]):
-                role, number = item["metadata"]["name"], number + 1
-                refused = missed(m, number, objects, role, index)
-                print(f"without rule {index} of {role}: {(refused or 'NOTHING')[:150]}", flush=True)
-                if not refused:
-                    idle.append(f"rule {index} of {role} ({rule['resources']}: {rule['verbs']})")
-    check(not idle, "nobody missed " + "; ".join(idle))
+
+        def act(name, rule):
+            operator = Operator(name, m.folder, m.operator_kubeconfig).start()
+            exercise(m, name)
+            if allows(rule) == {("", "pods", "delete")}:
+                suspend(m, "first")  # its pods have to be deleted
+
+            def end():
+                operator.kill()
+                remove(m, name)
+            return end
+        each_is_missed(m, objects, "each_rule_is_needed", act)
+
+
+def test_each_rule_of_the_webhooks_is_needed():
+    with Shared() as m:
+        m.operators.pop().stop()
+
+        def act(name, rule):
+            """From the beginning: neither certificates nor somebody who knows their authority."""
+            m.kubectl("delete", "secret", "muster-webhook", "-n", "muster-system", "--ignore-not-found")
+            m.kubectl("apply", "-f", "-", input=m.manifest())
+            if "patch" in rule["verbs"] and "secrets" in rule["resources"]:
+                m.kubectl("create", "secret", "generic", "muster-webhook", "-n", "muster-system")
+            return m.start_operator().kill
+        each_is_missed(m, shipped(m.plane), "each_rule_of_the_webhooks_is_needed", act)
+        m.operators.clear()
+
+
+def test_each_rule_of_sharing_is_needed():
+    with Shared(nodes=4) as m:
+        m.operators.pop().stop()
+
+        def act(name, rule):
+            operator = m.start_operator()
+            wait_for(operator.ready, "the operator to answer webhooks", 30)
+            m.share(name)
+            return operator.kill
+        each_is_missed(m, shipped(m.plane), "each_rule_of_sharing_is_needed", act)
+        m.operators.clear()
+
+
+def test_a_reservation_needs_its_rule():
+    with Shared() as m:
+        m.apply(f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: holder, namespace: {RESERVED}}}
+spec: {{nodeName: nowhere, containers: [{{name: c, image: i}}]}}
+""")
+        token = m.kubectl("create", "token", "muster-reservation", "-n", RESERVED).stdout.strip()
+        account = m.plane.certs.kubeconfig(os.path.join(m.folder, "reservation.kubeconfig"), m.plane.server, token=token)
+        role = next(o for o in shipped(m.plane, "sharing.yaml") if o["metadata"]["name"] == "muster-reservation" and
+                    o["kind"] == "Role")
+
+        def hold(device):
+            return Process(f"reserve-{device}", [
+                binary("muster"), "reserve-gpu", "--kubeconfig", account, "--namespace", RESERVED, "--pod", "holder"],
+                os.path.join(m.folder, f"reserve-{device}.log"), dict(m.env, NVIDIA_VISIBLE_DEVICES=device)).start()
+
+        def device():
+            return json.loads(m.kubectl("get", "pod", "holder", "-n", RESERVED, "-o", "json").stdout)["metadata"].get(
+                "annotations", {}).get("run.ai/reserve_for_gpu_index")
+        replace_roles(m.plane, [dict(role, rules=[])])
+        holder = hold("GPU-a")
+        try:
+            wait_for(lambda: "cannot patch" in holder.tail() or "forbidden" in holder.tail(), "the server to refuse it")
+            check(not device(), "nothing is told without the rule")
+            replace_roles(m.plane, [role])
+            wait_for(lambda: device() == "GPU-a", "the device to be told once the rule is there")
+        finally:
+            replace_roles(m.plane, [role])
+            holder.stop()
