@@ -4,7 +4,6 @@
 #include "region.h"
 #include "settings.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,22 +16,29 @@ typedef int ctx_get_current_fn(void **context);
 typedef int device_get_uuid_fn(struct region_uuid *uuid, int device);
 typedef int nvml_get_uuid_fn(void *device, char *uuid, unsigned length);
 
-static struct {
-    ctx_get_device_fn *get_device;
-    ctx_get_current_fn *get_current;
-    device_get_uuid_fn *get_uuid;
-} driver;
+enum question {
+    GET_DEVICE,
+    GET_CURRENT,
+    GET_UUID,
+    QUESTIONS
+};
 
-static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+static void *_Atomic answers[QUESTIONS];
 static _Atomic int known[NUMBERS_MAX]; /* device + 1 */
 
-static void find_driver(void)
+/* A function of the driver; NULL: it has none. */
+static void *driver(enum question question)
 {
-    driver.get_device = (ctx_get_device_fn *)hook_driver("cuCtxGetDevice");
-    driver.get_current = (ctx_get_current_fn *)hook_driver("cuCtxGetCurrent");
-    driver.get_uuid = (device_get_uuid_fn *)hook_driver("cuDeviceGetUuid_v2"); /* tells MIG apart */
-    if (!driver.get_uuid)
-        driver.get_uuid = (device_get_uuid_fn *)hook_driver("cuDeviceGetUuid");
+    static const char *const names[] = {"cuCtxGetDevice", "cuCtxGetCurrent", "cuDeviceGetUuid_v2"};
+    void *found = atomic_load_explicit(&answers[question], memory_order_relaxed);
+
+    if (!found) {
+        found = hook_driver(names[question]);
+        if (!found && question == GET_UUID)
+            found = hook_driver("cuDeviceGetUuid"); /* older, and does not tell parts (MIG) apart */
+        atomic_store_explicit(&answers[question], found, memory_order_relaxed);
+    }
+    return found;
 }
 
 int device_by_number(int number)
@@ -44,8 +50,8 @@ int device_by_number(int number)
     int device = atomic_load_explicit(&known[number], memory_order_relaxed) - 1;
     if (device >= 0)
         return device;
-    (void)pthread_once(&driver_once, find_driver);
-    if (!driver.get_uuid || driver.get_uuid(&uuid, number) != CUDA_SUCCESS)
+    device_get_uuid_fn *get_uuid = (device_get_uuid_fn *)driver(GET_UUID);
+    if (!get_uuid || get_uuid(&uuid, number) != CUDA_SUCCESS)
         return -1;
     device = region_device(&uuid);
     atomic_store_explicit(&known[number], device + 1, memory_order_relaxed);
@@ -54,15 +60,16 @@ int device_by_number(int number)
 
 struct place device_current(void)
 {
+    ctx_get_device_fn *get_device = (ctx_get_device_fn *)driver(GET_DEVICE);
+    ctx_get_current_fn *get_current = (ctx_get_current_fn *)driver(GET_CURRENT);
     struct place place = {.device = -1};
     int number = -1;
 
-    (void)pthread_once(&driver_once, find_driver);
-    if (!driver.get_device || driver.get_device(&number) != CUDA_SUCCESS)
+    if (!get_device || get_device(&number) != CUDA_SUCCESS)
         return place;
     place.device = device_by_number(number);
-    if (driver.get_current)
-        (void)driver.get_current(&place.context);
+    if (get_current)
+        (void)get_current(&place.context);
     return place;
 }
 

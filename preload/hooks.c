@@ -6,6 +6,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* The library is loaded into whatever an image has, and that may be older than the glibc it was
+ * made with: these get their first version, which every glibc has. */
+#if defined(__x86_64__)
+#    define SYMBOLS_OF "GLIBC_2.2.5"
+#else
+#    define SYMBOLS_OF "GLIBC_2.17"
+#endif
+__asm__(".symver dlopen, dlopen@" SYMBOLS_OF);
+__asm__(".symver dlvsym, dlvsym@" SYMBOLS_OF);
+
 /* glibc gives dlsym one of these versions, by its age and the machine. */
 static const char *const dlsym_versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 

@@ -68,7 +68,6 @@ static struct region *map_file(void)
 {
     struct region *found = NULL;
     uint64_t magic = 0;
-    struct stat st;
     int fd = settings.region[0]
                  ? open(settings.region, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)
                  : -1;
@@ -76,9 +75,8 @@ static struct region *map_file(void)
     if (fd < 0)
         return NULL;
     (void)fchmod(fd, 0666); /* another user's processes count here too; only its owner may say so */
-    /* Only ever made larger: nobody's mapping loses its pages. */
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (st.st_size >= (off_t)sizeof(*found) || ftruncate(fd, sizeof(*found)) == 0)) {
+    /* Only ever made larger: nobody's mapping loses its pages. What is no file cannot be. */
+    if (lseek(fd, 0, SEEK_END) >= (off_t)sizeof(*found) || ftruncate(fd, sizeof(*found)) == 0) {
         void *memory = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
         found = memory == MAP_FAILED ? NULL : memory;

@@ -161,8 +161,10 @@ def check_package(scratch, deb):
         yield f"systemd finds nothing wrong with the unit {wrong}", not wrong
     for name in ("usr/share/man/man1/muster.1.gz", "usr/share/man/man1/kubectl-torchrun.1.gz",
                  "usr/share/bash-completion/completions/muster", "usr/share/zsh/vendor-completions/_muster",
-                 "usr/share/fish/vendor_completions.d/muster.fish", "usr/bin/muster-shim", "usr/bin/muster-launch"):
+                 "usr/share/fish/vendor_completions.d/muster.fish", "usr/bin/muster-shim", "usr/bin/muster-launch",
+                 "usr/lib/muster/libmuster-gpu.so"):
         yield f"it has {name}", os.path.exists(scratch.path(name))
+    yield "muster finds the library of GPU shares", "memory is limited by" in scratch.inside("muster", "doctor", check=False)
     yield "kubectl finds the plugin", "torchrun" in scratch.inside("kubectl-torchrun", "version")
     service_lives(scratch)
     yield "the service starts, runs a pod as user muster, and stops", True

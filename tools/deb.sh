@@ -40,9 +40,10 @@ depends() {
 }
 
 rm -rf "$root"
-mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" "$root/usr/share/zsh/vendor-completions" \
+mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/lib" "$root/usr/share/man/man1" "$root/usr/share/zsh/vendor-completions" \
     "$root/usr/share/doc/muster" "$root/lib/systemd/system" "$root/etc/default"
 cp "$from"/bin/* "$root/usr/bin/"
+cp -R "$from/lib/muster" "$root/usr/lib/"
 cp -R "$from/share/bash-completion" "$from/share/fish" "$root/usr/share/"
 cp "$from"/share/zsh/site-functions/_* "$root/usr/share/zsh/vendor-completions/"
 for page in "$from"/share/man/man1/*.1; do

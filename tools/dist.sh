@@ -19,6 +19,7 @@ sysroot=$work/sysroot
 version=$(sed -n "s/^project('muster', 'c', version : '\([^']*\)'.*/\1/p" meson.build)
 name=muster-$version-linux-$arch
 programs='muster kubectl-torchrun muster-shim muster-launch'
+library=libmuster-gpu.so # preloaded into containers with a share of a GPU; muster finds it in ../lib/muster
 glibc_max=2.36 # what the oldest supported distribution has
 
 # The libraries, for that architecture, as apt would install them on an empty machine.
@@ -87,7 +88,7 @@ bundle() {
 }
 
 check_glibc() {
-    newest=$("$triplet-readelf" -V "$root"/bin/* "$root"/lib/* | grep -o 'GLIBC_2\.[0-9]*' |
+    newest=$("$triplet-readelf" -V "$root"/bin/* "$root"/lib/*.so* | grep -o 'GLIBC_2\.[0-9]*' |
         sed 's/GLIBC_//' | sort -Vu | tail -n 1)
     [ "$(printf '%s\n' "$newest" $glibc_max | sort -V | tail -n 1)" = $glibc_max ] ||
         echo "dist.sh: needs glibc $newest, newer than $glibc_max: make it on Debian 12 for that" >&2
@@ -96,7 +97,7 @@ check_glibc() {
 [ -e "$work/unpacked" ] || { unpack_libraries && touch "$work/unpacked"; }
 [ -e "$work/build/build.ninja" ] || configure
 # shellcheck disable=SC2086
-ninja -C "$work/build" --quiet $programs
+ninja -C "$work/build" --quiet $programs $library
 [ -z "$programs_only" ] || exit 0
 root=$work/$name
 rm -rf "$root"
@@ -106,6 +107,8 @@ for program in $programs; do
 done
 bundle "$root/bin/muster" "$root/bin/kubectl-torchrun"
 "$triplet-strip" --strip-unneeded "$root"/lib/*
+mkdir "$root/lib/muster"
+"$triplet-strip" --strip-unneeded -o "$root/lib/muster/$library" "$work/build/$library"
 check_glibc
 cp -R LICENSE README.md docs examples deploy "$root/share/doc/muster/"
 for folder in "$sysroot"/usr/share/doc/*/; do

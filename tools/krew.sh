@@ -38,7 +38,7 @@ for arch in amd64 arm64; do
       files:
         - from: $name/bin/kubectl-torchrun
           to: bin
-        - from: $name/lib/*
+        - from: $name/lib/*.so*
           to: lib
         - from: $name/share/doc/muster/LICENSE
           to: .

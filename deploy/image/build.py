@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """build.py [--build DIR] [--out FILE.tar] [--tag NAME:TAG] [--add ARCH=BUILD:SYSROOT]: an OCI archive without a daemon.
 
-The image holds muster, muster-launch, kubectl-torchrun, the shared libraries they need, certificate authorities and a
-user, and nothing else: no shell, no package manager. The same inputs give the same bytes: entries are sorted,
+The image holds muster, muster-launch, kubectl-torchrun, libmuster-gpu.so, the shared libraries they need, certificate authorities
+and a user, and nothing else: no shell, no package manager. The same inputs give the same bytes: entries are sorted,
 owned by root, dated SOURCE_DATE_EPOCH (default 0), and the compressor writes no time. Which packages the libraries
 come from, with versions and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
 
@@ -28,6 +28,7 @@ EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 PROGRAMS = ("muster", "muster-launch", "kubectl-torchrun")
+PRELOADED = "libmuster-gpu.so"  # copied from here into containers with a share of a GPU (src/api/limit.c)
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"
 USER = 65532
 BYTES_MAX = 60 << 20  # of the whole archive, one platform
@@ -62,6 +63,10 @@ class Platform:
                 self.add_program(path, "usr/bin/" + program)
         if "usr/bin/muster" not in self.files:
             sys.exit(f"build.py: {build}/muster does not exist: build first")
+        preloaded = os.path.join(build, PRELOADED)
+        if os.path.exists(preloaded):
+            with open(preloaded, "rb") as f:
+                self.files["usr/lib/muster/" + PRELOADED] = f.read()
         for name in LOADED_LATER:
             if self.find(name):
                 self.add_library(name)

@@ -4,7 +4,7 @@ import os
 import shutil
 
 from harness import Failure, Muster, binary, check, needs, run, wait_for
-from pods import apply, container, pod
+from pods import apply, container, logs, pod, wait_phase
 
 LIBRARY = "/.muster-gpu/libmuster-gpu.so"
 REGION = "/.muster-gpu-region/region"
@@ -98,3 +98,17 @@ def test_without_a_library_shares_are_counted_only_and_a_wrong_name_is_said():
         check(done.returncode != 0 and "--gpu-share-library: /nowhere.so" in done.stderr, done.stderr)
         check("GPU shares" in run([binary("muster"), "doctor", "--data-dir", m.data], env=m.env, ok=False).stdout,
               "doctor has a line about it")
+
+
+@needs("the node agent of muster up, which preloads the library")
+def test_what_a_container_allocates_above_its_share_is_refused():
+    """With a driver of our own (tests/preload): the pods' processes are what NVIDIA's would be asked by."""
+    checks, driver = binary("tests/preload/preload-checks"), [{"name": "LD_LIBRARY_PATH", "value": binary("tests/preload")}]
+    held = {"gpu-memory": "100"}  # LIMIT_MIB of checks.c
+    free = {**held, "torchrun.ai/gpu-memory-enforced": "false"}
+    with Muster(gpus_per_node=1) as m:
+        for name, annotations in (("limit", held), ("fork", held), ("killed", held), ("nvml", held), ("inert", free)):
+            apply(m, share(name, annotations, container([checks, name], env=driver)))
+        for name in ("limit", "fork", "killed", "nvml", "inert"):
+            ended = wait_phase(m, name, "Succeeded", "Failed", limit=60)
+            check(ended == "Succeeded", f"{name}: {logs(m, name)}")

@@ -49,6 +49,18 @@ print("devices", torch.cuda.device_count(), "portion", os.environ.get("GPU_PORTI
 time.sleep(600)
 """
 
+HELD = """
+import torch
+free, total = torch.cuda.mem_get_info()
+print("a card of", total >> 20, "MiB")
+try:
+    x = torch.empty(6 << 30, dtype=torch.uint8, device="cuda")
+except torch.cuda.OutOfMemoryError as e:
+    print("refused:", str(e).splitlines()[0][:100])
+x = torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
+print("3 GiB fit", flush=True)
+"""
+
 
 class Cluster:
     def __init__(self):
@@ -153,6 +165,14 @@ def test_two_pods_share_the_card(c):
     for name in ("half-a", "half-b"):
         print(name, c.get(name)["status"]["phase"], c.logs(name).strip())
         assert c.get(name)["status"]["phase"] == "Running"
+
+
+def test_a_pod_is_held_to_its_share(c):
+    c.pod("held", [sys.executable, "-c", HELD], annotations={"gpu-memory": "4096"})
+    c.wait(lambda: c.get("held")["status"]["phase"] in ("Succeeded", "Failed"), "the pod to end")
+    said = c.logs("held")
+    print(said.strip())
+    assert "a card of 4096 MiB" in said and "refused: CUDA out of memory" in said and "3 GiB fit" in said
 
 
 def test_a_pod_without_gpus_sees_none(c):

@@ -4,6 +4,7 @@ CHECKS and into ordinary programs. Ends with `N passed, N failed`; --bench: prin
 """
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -103,7 +104,10 @@ def test_it_needs_nothing_but_libc(case):
         return
     text = subprocess.run(["readelf", "-d", LIBRARY], text=True, stdout=subprocess.PIPE, check=True).stdout
     needed = [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
-    assert set(needed) <= {"libc.so.6", "ld-linux-aarch64.so.1"}, needed
+    assert set(needed) <= {"libc.so.6", "libdl.so.2", "ld-linux-aarch64.so.1"}, needed
+    text = subprocess.run(["readelf", "-V", "-W", LIBRARY], text=True, stdout=subprocess.PIPE, check=True).stdout
+    newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text))
+    assert newest <= (2, 17), f"needs glibc {newest}: images with an older one would not start a program"
 
 
 TESTS = {
