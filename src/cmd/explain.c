@@ -31,6 +31,7 @@ struct subject {
     const struct json *job;
     const struct json *pod;
     const struct json *group;
+    int64_t waiting;          /* groups that wait in its queue now */
     const struct json *owner; /* reference of the group to what it was made for, of any kind */
 };
 
@@ -65,7 +66,8 @@ static int find_group(struct subject *subject, struct err *err)
     return group.len ? try_one(subject, &kind_podgroup, group, &subject->group, err) : 0;
 }
 
-/* A PyTorchJob, a JobSet, a Deployment: whatever its kind, its pods' group refers to it. */
+/* A PyTorchJob, a JobSet, a Deployment: whatever its kind, its pods' group refers to it. Of
+ * several, as a Job has, one that says why it waits. */
 static int find_owned_group(struct subject *subject, struct err *err)
 {
     struct look_list groups = {0};
@@ -73,7 +75,8 @@ static int find_owned_group(struct subject *subject, struct err *err)
 
     for (size_t i = 0; r == 0 && i < groups.count; i++)
         JSON_FOREACH(json_at(groups.items[i], "metadata.ownerReferences"), owner)
-            if (str_eq(json_str(json_get(owner, "name")), subject->name)) {
+            if (str_eq(json_str(json_get(owner, "name")), subject->name) &&
+                (!subject->group || json_str_at(groups.items[i], "status.message").len)) {
                 subject->group = groups.items[i];
                 subject->owner = owner;
             }
@@ -109,17 +112,15 @@ static void explain_queue(struct subject *subject, struct str name)
              str_printf(arena, STR_FMT " does not exist; see: muster queues", STR_ARG(name)));
         return;
     }
-    const struct json *status = json_get(queue, "status");
-    line("Queue",
-         str_printf(arena,
-                    STR_FMT ": holds " STR_FMT " GPUs, asks for " STR_FMT ", fair share " STR_FMT
-                            ", quota " STR_FMT ", limit " STR_FMT,
-                    STR_ARG(name),
-                    STR_ARG(json_str(json_get(json_get(status, "allocated"), "nvidia.com/gpu"))),
-                    STR_ARG(json_str(json_get(json_get(status, "requested"), "nvidia.com/gpu"))),
-                    STR_ARG(json_str(json_get(json_get(status, "fairShare"), "nvidia.com/gpu"))),
-                    STR_ARG(look_queue_share(arena, queue, "quota")),
-                    STR_ARG(look_queue_share(arena, queue, "limit"))));
+    line("Queue", str_printf(arena,
+                             STR_FMT ", in GPUs: holds " STR_FMT ", asks for " STR_FMT
+                                     ", fair share " STR_FMT ", quota " STR_FMT ", limit " STR_FMT,
+                             STR_ARG(name), STR_ARG(look_queue_amount(arena, queue, "allocated")),
+                             STR_ARG(look_queue_amount(arena, queue, "requested")),
+                             STR_ARG(look_queue_amount(arena, queue, "fairShare")),
+                             STR_ARG(look_queue_share(arena, queue, "quota")),
+                             STR_ARG(look_queue_share(arena, queue, "limit"))));
+    subject->waiting = json_i64_or(json_at(queue, "status.pendingGroups"), 0);
 }
 
 /* What the scheduler recorded beside its sentence: how nodes turn the pods away, what would help,
@@ -135,14 +136,84 @@ static void explain_record(struct subject *subject, const struct json *record)
                            STR_ARG(json_key(member)));
     line("Nodes", nodes);
     line("Would help", json_str(json_get(record, "change")));
-    if (json_get(record, "place"))
+    /* The record is written when its words change, not whenever somebody joins the line. */
+    if (json_i64_or(json_get(record, "line"), 0) == subject->waiting)
         line("In line", str_printf(arena, STR_FMT " of " STR_FMT " that wait in its queue",
                                    STR_ARG(json_number_text(json_get(record, "place"))),
                                    STR_ARG(json_number_text(json_get(record, "line")))));
+    else if (json_get(record, "place") && subject->waiting)
+        line("In line", str_printf(arena,
+                                   "was number " STR_FMT " when this was written; %lld wait in its "
+                                   "queue now",
+                                   STR_ARG(json_number_text(json_get(record, "place"))),
+                                   (long long)subject->waiting));
     if (json_get(record, "roomKeptSince"))
         line("Room", str_printf(arena, "is kept for it since " STR_FMT,
                                 STR_ARG(json_str(json_get(record, "roomKeptSince")))));
     line("Starts by", json_str(json_get(record, "startsBy")));
+}
+
+/* What a pod that has a node still waits for there: an image, a volume. */
+static struct str held_up(struct arena *arena, const struct json *pod)
+{
+    static const char *const lists[] = {"status.initContainerStatuses", "status.containerStatuses"};
+
+    if (!json_str_at(pod, "spec.nodeName").len ||
+        !str_is(json_str_at(pod, "status.phase"), "Pending"))
+        return STR_NONE;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        JSON_FOREACH(json_at(pod, lists[i]), container) {
+            struct str reason = json_str_at(container, "state.waiting.reason");
+            struct str message = json_str_at(container, "state.waiting.message");
+
+            if (reason.len)
+                return str_printf(arena, STR_FMT " on node " STR_FMT ": " STR_FMT "%s" STR_FMT,
+                                  STR_ARG(json_str_at(pod, "metadata.name")),
+                                  STR_ARG(json_str_at(pod, "spec.nodeName")), STR_ARG(reason),
+                                  message.len ? ": " : "", STR_ARG(message));
+        }
+    return STR_NONE;
+}
+
+/* The first pod of the group that has a node and does not run there. */
+static void tell_held_up(struct subject *subject)
+{
+    struct arena *arena = subject->look->arena;
+    struct look_list pods = {0};
+
+    if (subject->pod) {
+        line("Starting", held_up(arena, subject->pod));
+        return;
+    }
+    if (!str_is(json_str_at(subject->group, "status.phase"), "Scheduled") ||
+        look_all(subject->look, &kind_pod, subject->ns, &pods, NULL) < 0)
+        return;
+    for (size_t i = 0; i < pods.count; i++) {
+        const struct json *notes = json_at(pods.items[i], "metadata.annotations");
+        struct str text = held_up(arena, pods.items[i]);
+
+        if (!text.len || !str_eq(json_str(json_get(notes, GROUP_ANNOTATION)),
+                                 json_str_at(subject->group, "metadata.name")))
+            continue;
+        line("Starting", text);
+        return;
+    }
+}
+
+static void tell_group(struct subject *subject)
+{
+    const struct json *group = subject->group;
+    long long least = (long long)group_minimum(json_get(group, "spec"));
+    struct str start =
+        least == 1 ? STR("one pod is enough to start")
+                   : str_printf(subject->look->arena, "starts with %lld pods or not at all", least);
+
+    line("Group", str_printf(subject->look->arena, STR_FMT "; %lld run, %lld wait", STR_ARG(start),
+                             (long long)json_i64_or(json_at(group, "status.running"), 0),
+                             (long long)json_i64_or(json_at(group, "status.pending"), 0)));
+    JSON_FOREACH(json_at(group, "status.conditions"), condition)
+        if (str_is(json_str(json_get(condition, "status")), "True"))
+            line("Warning", json_str(json_get(condition, "message")));
 }
 
 static void tell(struct subject *subject)
@@ -166,10 +237,8 @@ static void tell(struct subject *subject)
         line("Group", STR("none yet"));
         return;
     }
-    line("Group", str_printf(arena, "starts with %lld pods or not at all; %lld run, %lld wait",
-                             (long long)json_i64_or(json_at(subject->group, "spec.minMember"), 1),
-                             (long long)json_i64_or(json_at(subject->group, "status.running"), 0),
-                             (long long)json_i64_or(json_at(subject->group, "status.pending"), 0)));
+    tell_group(subject);
+    tell_held_up(subject);
     struct str why = json_str_at(subject->group, "status.message");
     if (!str_eq(why, json_str_at(what, "status.message")))
         line("Waits", why);
@@ -212,6 +281,12 @@ static int explain_run(struct invocation *invocation)
     struct look look;
     struct err err = {0};
 
+    if (!slash || slash + 1 == whole.len || !whole.len) {
+        (void)fprintf(stderr,
+                      "muster explain: \"%s\" is not NAMESPACE/NAME, nor a NAME in default\n",
+                      invocation->args[0]);
+        return EXIT_USAGE;
+    }
     int r = look_open(&look, invocation->arena, values, &err);
     if (r == 0) {
         struct subject subject = {

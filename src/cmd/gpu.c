@@ -136,7 +136,10 @@ static int gpu_run(struct invocation *invocation)
         for (int64_t device = 0; device < gpus; device++)
             add_device(&view, json_str_at(node, "metadata.name"), device);
     }
-    look_print(values, &view.table, view.list);
+    if (values->output == LOOK_TEXT && !json_count(view.list))
+        printf("no node has a GPU\n");
+    else
+        look_print(values, &view.table, view.list);
     return EXIT_SUCCESS;
 }
 

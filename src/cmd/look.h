@@ -4,6 +4,7 @@
 #include "base/vec.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct api;
@@ -78,6 +79,13 @@ int look_one(struct look *look,
              struct str name,
              const struct json **ret,
              struct err *err);
+/* GPUs of a queue's status in `field` (allocated, requested, fairShare) in hundredths; -1:
+ * unlimited. */
+int64_t look_queue_hundredths(const struct json *queue, const char *field);
+/* The same in words: "2", "0.50", "unlimited". */
+struct str look_queue_amount(struct arena *arena, const struct json *queue, const char *field);
+/* NAMESPACE/NAME of what a group was made for, or of the group itself where nothing owns it. */
+struct str look_group_subject(struct arena *arena, const struct json *group);
 /* What a queue's spec says of its GPUs in `field` (quota, limit): "-" when nothing, "unlimited"
  * for -1. */
 struct str look_queue_share(struct arena *arena, const struct json *queue, const char *field);

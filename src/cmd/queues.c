@@ -1,5 +1,4 @@
 #include "api/kind.h"
-#include "api/quantity.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -18,7 +17,6 @@
 /* muster queues: the tree of queues: what each may have, is entitled to, holds and asks for, and
  * who waits in it. */
 
-#define GPU       "nvidia.com/gpu"
 #define DEPTH_MAX 64
 #define BAR_WIDTH 20
 
@@ -41,33 +39,11 @@ static struct str name_of(const struct json *object)
     return json_str_at(object, "metadata.name");
 }
 
-/* In hundredths of a GPU; -1: unlimited. */
-static int64_t hundredths(const struct json *queue, const char *field)
-{
-    struct quantity quantity = {0};
-
-    if (quantity_parse(json_str(json_get(json_get(json_get(queue, "status"), field), GPU)),
-                       &quantity, NULL) < 0)
-        return 0;
-    return quantity.nano < 0 ? -1 : (int64_t)(quantity.nano / 10000000);
-}
-
-static struct str amount(struct arena *arena, const struct json *queue, const char *field)
-{
-    int64_t value = hundredths(queue, field);
-
-    if (value < 0)
-        return STR("unlimited");
-    return value % 100
-               ? str_printf(arena, "%lld.%02lld", (long long)value / 100, (long long)value % 100)
-               : str_printf(arena, "%lld", (long long)value / 100);
-}
-
 /* How much of its fair share a queue holds: ####...... and + for what is above it. */
 static struct str bar(struct arena *arena, const struct json *queue)
 {
-    int64_t held = hundredths(queue, "allocated");
-    int64_t fair = hundredths(queue, "fairShare");
+    int64_t held = look_queue_hundredths(queue, "allocated");
+    int64_t fair = look_queue_hundredths(queue, "fairShare");
     int64_t most = held > fair ? held : fair;
     char text[BAR_WIDTH + 1];
 
@@ -94,9 +70,7 @@ static struct str waiting(struct view *view, struct str queue)
             !str_is(json_str_at(group, "status.phase"), "Pending"))
             continue;
         if (count++ == 0)
-            text = str_printf(view->arena, STR_FMT "/" STR_FMT,
-                              STR_ARG(json_str_at(group, "metadata.namespace")),
-                              STR_ARG(json_str_at(group, "metadata.ownerReferences.0.name")));
+            text = look_group_subject(view->arena, group);
     }
     return count > 1 ? str_printf(view->arena, STR_FMT " and %zu more", STR_ARG(text), count - 1)
                      : text;
@@ -147,9 +121,9 @@ static void add_rows(struct view *view, struct str parent, size_t depth)
                   str_printf(view->arena, "%.*s" STR_FMT, indent, blanks, STR_ARG(name_of(queue))));
         table_add(&view->table, look_queue_share(view->arena, queue, "quota"));
         table_add(&view->table, look_queue_share(view->arena, queue, "limit"));
-        table_add(&view->table, amount(view->arena, queue, "fairShare"));
-        table_add(&view->table, amount(view->arena, queue, "allocated"));
-        table_add(&view->table, amount(view->arena, queue, "requested"));
+        table_add(&view->table, look_queue_amount(view->arena, queue, "fairShare"));
+        table_add(&view->table, look_queue_amount(view->arena, queue, "allocated"));
+        table_add(&view->table, look_queue_amount(view->arena, queue, "requested"));
         table_add(&view->table, bar(view->arena, queue));
         table_add(&view->table, waiting(view, name_of(queue)));
         add_json(view, queue);

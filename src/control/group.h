@@ -2,6 +2,8 @@
 
 #include "base/str.h"
 
+#include <stdint.h>
+
 struct arena;
 struct control_input;
 struct json;
@@ -21,6 +23,10 @@ struct object;
 
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);
+
+/* Pods that have to start together, by the spec of a pod group: minMember, or what its subgroups
+ * ask for together. */
+int64_t group_minimum(const struct json *spec);
 
 /* Names the group on a pod that is about to be created, uid and all, so that the pod grouper need
  * not write it afterwards. Where the pod names one, or its owners are not known yet, nothing is

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "control/control.h"
+#include "control/group.h"
 #include "control/grouping.h"
 #include "test.h"
 
@@ -236,5 +237,33 @@ TEST(the_queue_of_a_pod_is_found_on_its_owner_then_on_itself)
                                           cases[i].pod));
         EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
         EXPECT(str_is(group.queue, cases[i].queue));
+    }
+}
+
+TEST(the_minimum_of_a_group_is_what_its_subgroups_need_together)
+{
+    static const struct {
+        const char *spec;
+        int64_t minimum;
+    } sizes[] = {
+        {"{}", 1},
+        {"{\"minMember\":4}", 4},
+        {"{\"minMember\":9,\"subGroups\":[{\"name\":\"a\",\"minMember\":2},{\"name\":\"b\"}]}", 3},
+        {"{\"subGroups\":[{\"name\":\"top\"},{\"name\":\"a\",\"parent\":\"top\",\"minMember\":2},"
+         "{\"name\":\"b\",\"parent\":\"top\",\"minMember\":3}]}",
+         5},
+        {"{\"minSubGroup\":2,\"subGroups\":[{\"name\":\"a\",\"minMember\":8},"
+         "{\"name\":\"b\",\"minMember\":2},{\"name\":\"c\",\"minMember\":3}]}",
+         5},
+        {"{\"subGroups\":[{\"name\":\"a\",\"parent\":\"b\"},{\"name\":\"b\",\"parent\":\"a\"}]}",
+         1},
+    };
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *spec = NULL;
+
+        EXPECT(json_parse(&arena, str_from(sizes[i].spec), &spec, NULL) == 0);
+        EXPECT(group_minimum(spec) == sizes[i].minimum);
     }
 }

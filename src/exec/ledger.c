@@ -170,6 +170,29 @@ static void ask_prometheus(struct ledger *ledger, int64_t now_ms)
     prometheus_ask(ledger->prometheus, ledger->usage.half_life_ms, ledger->usage.window_ms, now_ms);
 }
 
+/* Shares that nobody works out any more are not left standing; the books may be taken up again. */
+static void usage_clear(const struct ledger *ledger)
+{
+    const struct object *queue;
+    size_t cursor = 0;
+
+    while ((queue = next_of(ledger, &kind_queue, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        if (!json_at(object_json(queue, &arena), "status.usage"))
+            continue;
+        api_call(ledger->options.api,
+                 &(struct api_request){.verb = API_PATCH,
+                                       .kind = &kind_queue,
+                                       .name = queue->name,
+                                       .subresource = STR("status"),
+                                       .patch = API_PATCH_MERGE,
+                                       .uid = queue->uid,
+                                       .body = STR("{\"status\":{\"usage\":null}}")},
+                 api_ignore, NULL);
+    }
+}
+
 static void books_clear(struct ledger *ledger)
 {
     MAP_FOREACH(&ledger->books, entry)
@@ -207,6 +230,7 @@ void ledger_use(struct ledger *ledger, const struct shard_usage *usage, int64_t 
     ledger->usage.prometheus = url;
     if (!usage->on) {
         ledger->next_ms = 0;
+        usage_clear(ledger);
         sched_forget_usage(ledger->options.core, ledger->options.pool);
     } else if (!ledger->next_ms) {
         ledger->counted_ms = now_ms;

@@ -189,6 +189,7 @@ static void pool_leave(struct shards *shards, struct pool *pool)
     sched_set_policy(shards->options.core, name, name.len ? NULL : &shards->base);
     log_info(shards->options.log, "scheduler.shard", LOG_C("name", "(none)"),
              LOG_STR("pool", name));
+    ledger_use(pool->ledger, &(struct shard_usage){0}, shards->options.now(shards->options.user));
     map_remove(&shards->pools, name);
     pool_free(pool);
 }

@@ -128,6 +128,8 @@ def test_use_over_time_is_kept_over_a_restart_and_moves_the_fair_share():
         # Both ask for everything: without the past they would share; with it team-b has the right to all.
         create(m, "b", "team-b", 2)
         wait_for(lambda: node_of(m, "b"), "team-b to get its turn", 60)
+        m.kubectl("delete", "schedulingshard", "default")
+        wait_for(lambda: "usage" not in m.get("queue", "team-a")["status"], "shares that nobody works out to go")
 
 
 class Prometheus(http.server.BaseHTTPRequestHandler):
