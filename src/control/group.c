@@ -225,6 +225,12 @@ static void write_pod(struct run *run, const struct object *pod, const struct gr
     run->actions->list.items[run->actions->list.count - 1].beside = true;
 }
 
+static bool is_ours(const struct control_input *input, const struct json *pod)
+{
+    return !input->config->other_schedulers ||
+           str_eq(json_str_at(pod, "spec.schedulerName"), input->config->scheduler_name);
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -234,16 +240,14 @@ static void reconcile(const struct control_input *input,
     struct grouping grouping = {0};
     struct err err = {0};
 
-    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
+    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len ||
+        !is_ours(input, tree(&run, pod)))
         return;
     /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
     struct str named = object_annotation(pod, GROUP_ANNOTATION);
     if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
         return;
     struct grouping_input in = input_of(&run, tree(&run, pod));
-    if (input->config->other_schedulers &&
-        !str_eq(json_str_at(in.pod, "spec.schedulerName"), input->config->scheduler_name))
-        return;
     int r = 0;
     if (pod->owner_count > 1)
         r = err_set(&err, -1, "Pod " STR_FMT " has %zu owners; a pod group needs one",
@@ -278,7 +282,7 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
     struct grouping grouping = {0};
 
     if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
-        json_count(owners) > 1)
+        json_count(owners) > 1 || !is_ours(input, pod))
         return;
     if (first) {
         const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),

@@ -49,6 +49,11 @@ static void add_container(struct arena *arena, struct json *spec, struct str ima
               json_new_str(arena, STR("ALL")));
 }
 
+struct str sharing_reservation_name(struct arena *arena, struct str node, struct str group)
+{
+    return str_printf(arena, "gpu-reservation-" STR_FMT "-" STR_FMT, STR_ARG(node), STR_ARG(group));
+}
+
 struct json *sharing_reservation(struct arena *arena,
                                  const struct sharing_settings *settings,
                                  struct str node,
@@ -61,9 +66,7 @@ struct json *sharing_reservation(struct arena *arena,
 
     json_add_c(arena, pod, "apiVersion", "v1");
     json_add_c(arena, pod, "kind", "Pod");
-    json_add_str(
-        arena, meta, "name",
-        str_printf(arena, "gpu-reservation-" STR_FMT "-" STR_FMT, STR_ARG(node), STR_ARG(group)));
+    json_add_str(arena, meta, "name", sharing_reservation_name(arena, node, group));
     json_add_str(arena, meta, "namespace", settings->ns);
     labels = json_add_object(arena, meta, "labels");
     json_add_c(arena, labels, "app", SHARING_APP);

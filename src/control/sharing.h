@@ -38,6 +38,7 @@ struct sharing_settings {
 
 /* ---- objects ---- */
 
+struct str sharing_reservation_name(struct arena *arena, struct str node, struct str group);
 struct json *sharing_reservation(struct arena *arena,
                                  const struct sharing_settings *settings,
                                  struct str node,

@@ -42,6 +42,7 @@ struct holding {
     bool deleting;
     bool dirty;
     int counted; /* what the core was told: devices it holds; -1: nothing yet */
+    bool ahead;  /* the core counts a reservation pod that nobody has seen yet */
     char key[KEY_BYTES];
 };
 
@@ -157,6 +158,27 @@ static void tell_core(struct reservations *reservations, struct holding *holding
     sched_put_pod(reservations->options.core, &spec);
 }
 
+/* Whoever asked for a reservation pod gave up, but it will come and take a device: until it is seen
+ * and released, the core must not give that device away. */
+static void count_ahead(struct reservations *reservations, struct holding *holding)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    bool coming = holding->creating && !holding->pod && !holding->users && !holding->claims;
+    struct str ns = reservations->options.settings.ns;
+    struct str name = sharing_reservation_name(&arena, holding->node, holding->group);
+
+    if (coming == holding->ahead)
+        return;
+    holding->ahead = coming;
+    if (coming)
+        sched_put_pod(
+            reservations->options.core,
+            &(struct sched_pod){
+                .ns = ns, .name = name, .phase = SCHED_BOUND, .node = holding->node, .gpus = 1});
+    else if (!holding->pod)
+        sched_drop_pod(reservations->options.core, ns, name);
+}
+
 /* Nobody knows it any more. */
 static void holding_release(struct reservations *reservations, struct holding *holding)
 {
@@ -197,6 +219,7 @@ static void observe_reservation(struct reservations *reservations,
         holding->pod = object_ref(pod);
         holding->over = is_over(tree);
         holding->creating = false;
+        holding->ahead = false; /* what is told now takes its place */
         tell_core(reservations, holding, true);
     }
     holding_touch(reservations, holding);
@@ -219,6 +242,7 @@ static void user_drop(struct reservations *reservations, struct user *user)
         else
             holding->users--;
         tell_core(reservations, holding, false);
+        count_ahead(reservations, holding);
         holding_touch(reservations, holding);
     }
     map_remove(&reservations->users, user->key);
@@ -252,6 +276,7 @@ static void user_add(struct reservations *reservations, const struct place *plac
         else
             holding->users++;
         tell_core(reservations, holding, false);
+        count_ahead(reservations, holding);
         holding_touch(reservations, holding);
     }
     map_set(&reservations->users, user->key, user);
@@ -343,6 +368,7 @@ static void on_written(void *user, const struct api_result *result)
         /* Made, or there already: its change says so. */
         if (result->code && status != 409) {
             holding->creating = false;
+            count_ahead(reservations, holding);
             log_warn(reservations->options.log, "reservation.create", LOG_ERR(result->err));
             gangs_fail(reservations, holding, result->code, result->err);
         } else if (status == 409 && holding->pod) {
@@ -401,12 +427,18 @@ static void release(struct reservations *reservations, struct holding *holding)
              on_written, call_new(reservations, holding, false));
 }
 
-static void ignore(void *user, const struct api_result *result)
+/* That it goes is seen in its changes; one that could not be asked is asked again. */
+static void on_user_deleted(void *user, const struct api_result *result)
 {
-    struct reservations *reservations = user;
+    struct call *call = user;
+    struct reservations *reservations = call->owner;
+    struct holding *holding =
+        reservations->stopped ? NULL : map_get(&reservations->holdings, str_from(call->key));
 
-    (void)result;
     reservations->calls--;
+    if (holding && result->code && result->err->http_status != 404)
+        holding_touch(reservations, holding);
+    mem_free(call);
     unref(reservations);
 }
 
@@ -432,7 +464,6 @@ static void evict(struct reservations *reservations, const struct holding *holdi
             continue;
         log_warn(reservations->options.log, "reservation.lost", LOG_STR("namespace", ns),
                  LOG_STR("pod", name), LOG_STR("group", holding->group));
-        reservations->calls++;
         api_call(reservations->options.api,
                  &(struct api_request){.verb = API_DELETE,
                                        .kind = &kind_pod,
@@ -440,7 +471,7 @@ static void evict(struct reservations *reservations, const struct holding *holdi
                                        .name = name,
                                        .uid = user->uid,
                                        .body = STR("{}")},
-                 ignore, reservations);
+                 on_user_deleted, call_new(reservations, holding, false));
     }
 }
 

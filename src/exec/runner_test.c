@@ -385,3 +385,33 @@ TEST(runner_looks_at_nothing_before_it_has_seen_its_own_writes)
     EXPECT(strcmp(harness_text(&bench.h, "status.succeeded"), "1") == 0);
     close_bench(&bench);
 }
+
+/* A pod group would make a pod of kube-scheduler's look like one of ours, a reservation pod too. */
+TEST(on_a_cluster_pods_of_other_schedulers_are_not_grouped)
+{
+    static const char *const names[] = {"kai-scheduler", "default-scheduler"};
+    struct bench bench = {.now_ms = 1000000};
+
+    harness_open(&bench.h, NULL);
+    EXPECT(runner_start(NULL, bench.h.api,
+                        &(struct runner_options){.config = {.scheduler_name = STR("kai-scheduler"),
+                                                            .other_schedulers = true},
+                                                 .now = now,
+                                                 .now_user = &bench,
+                                                 .seed = 1},
+                        &bench.runner, NULL) == 0);
+    settle(&bench);
+    for (size_t i = 0; i < 2; i++) {
+        char body[256];
+
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"p%zu\"},\"spec\":{\"schedulerName\":\"%s\","
+                       "\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
+                       i, names[i]);
+        EXPECT(harness_create(&bench.h, &kind_pod, "default", body) == 0);
+    }
+    settle(&bench);
+    EXPECT(harness_list(&bench.h, &kind_podgroup, "default") == 0 && bench.h.item_count == 1);
+    EXPECT(strncmp(bench.h.names, "pg-p0-", 6) == 0);
+    close_bench(&bench);
+}

@@ -30,6 +30,7 @@ struct applier {
     struct applier_options options;
     struct call *calls;         /* under way, newest first */
     VEC(struct call *) held;    /* binds that wait for evictions */
+    struct map forming;         /* "namespace/group": the bind that makes a gang of it */
     size_t evictions;           /* under way */
     struct event_budget events; /* about single pods: a crowd is told by its groups */
     struct map nominated;       /* pods that may have a nominated node: struct nomination */
@@ -59,6 +60,8 @@ struct call {
     struct api_binding *bindings;    /* of a bind */
     struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
     bool first_start;                /* of its gang */
+    struct str forms;                /* its key in applier.forming; empty: none */
+    VEC(struct call *) followers; /* further binds of the group: what they add to must be there */
 };
 
 /* ---- writes under way ---- */
@@ -88,7 +91,12 @@ static void call_add(struct call *call, const struct sched_pod_ref *pod, struct 
 
 static void call_free(struct call *call)
 {
+    for (size_t i = 0; i < call->followers.count; i++)
+        call_free(call->followers.items[i]);
+    VEC_DONE(&call->followers);
     if (call->applier) {
+        if (call->forms.len)
+            (void)map_remove(&call->applier->forming, call->forms);
         if (call->previous)
             call->previous->next = call->next;
         else
@@ -146,6 +154,8 @@ static void annotate_group(struct applier *applier,
                            const char *key,
                            int64_t moment);
 
+static void launch_bind(struct call *call);
+
 static void call_done(struct call *call, int code)
 {
     const struct applier_options *options = &call->applier->options;
@@ -157,6 +167,27 @@ static void call_done(struct call *call, int code)
                                                            .ns = call->ns,
                                                            .group = call->group,
                                                            .planned_ms = call->now_ms});
+}
+
+/* The group's gang is there now, or it is not: then nothing can be added to it. */
+static void call_followers(struct call *call, int code)
+{
+    struct applier *applier = call->applier;
+
+    if (call->forms.len)
+        (void)map_remove(&applier->forming, call->forms);
+    call->forms = STR_NONE;
+    for (size_t i = 0; i < call->followers.count; i++) {
+        struct call *follower = call->followers.items[i];
+
+        if (!code) {
+            launch_bind(follower);
+            continue;
+        }
+        call_done(follower, -EAGAIN);
+        call_free(follower);
+    }
+    call->followers.count = 0;
 }
 
 static void on_bound(void *user, const struct api_result *result)
@@ -173,6 +204,7 @@ static void on_bound(void *user, const struct api_result *result)
         if (call->shares)
             reservations_bound(call->applier->options.reservations, call->pods, call->pod_count,
                                result->code);
+        call_followers(call, result->code);
     }
     call_free(call);
 }
@@ -291,17 +323,40 @@ static void send_bind(struct call *call)
         api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
 }
 
+/* Sends it, or puts it behind what it has to wait for: evictions, and the bind of several pods at
+ * once that makes a gang of its group. */
+static void launch_bind(struct call *call)
+{
+    struct applier *applier = call->applier;
+    struct str key = STR_NONE;
+    struct call *forming = NULL;
+
+    if (call->pod_count > 1 || applier->forming.count)
+        key =
+            str_printf(&call->arena, STR_FMT "/" STR_FMT, STR_ARG(call->ns), STR_ARG(call->group));
+    if (key.len)
+        forming = map_get(&applier->forming, key);
+    if (forming) {
+        VEC_PUSH(NULL, &forming->followers, call);
+        return;
+    }
+    if (call->pod_count > 1) {
+        call->forms = key;
+        map_set(&applier->forming, key, call);
+    }
+    if (applier->evictions)
+        VEC_PUSH(NULL, &applier->held, call);
+    else
+        send_bind(call);
+}
+
 static void apply_binds(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
 {
     for (size_t start = 0, end; start < plan->bind_count; start = end) {
         end = start + 1;
         while (end < plan->bind_count && plan->binds[end].batch == plan->binds[start].batch)
             end++;
-        struct call *call = bind_call(applier, &plan->binds[start], end - start, now_ms);
-        if (applier->evictions)
-            VEC_PUSH(NULL, &applier->held, call);
-        else
-            send_bind(call);
+        launch_bind(bind_call(applier, &plan->binds[start], end - start, now_ms));
     }
 }
 
@@ -318,6 +373,7 @@ static void release_held(struct applier *applier)
             continue;
         }
         call_done(call, -EAGAIN);
+        call_followers(call, -EAGAIN);
         call_free(call);
     }
     applier->held.count = 0;
@@ -581,5 +637,6 @@ void applier_free(struct applier *applier)
     MAP_FOREACH(&applier->nominated, entry)
         mem_free(entry->value);
     map_done(&applier->nominated);
+    map_done(&applier->forming);
     mem_free(applier);
 }

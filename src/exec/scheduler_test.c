@@ -20,6 +20,9 @@ struct bench {
     struct harness h;
     const char *bad; /* pod that cannot be bound; NULL: none */
     int tried;       /* how often */
+    bool late;       /* that it cannot is told by tell_bad() */
+    api_done_fn *done;
+    void *user;
     struct scheduler *scheduler;
     int64_t now_ms;
 };
@@ -42,7 +45,15 @@ static void bind_unless_bad(struct api *api,
         return;
     }
     bench->tried++;
-    done(user, &(struct api_result){.code = -EIO});
+    bench->done = done;
+    bench->user = user;
+    if (!bench->late)
+        done(user, &(struct api_result){.code = -EIO});
+}
+
+static void tell_bad(struct bench *bench)
+{
+    bench->done(bench->user, &(struct api_result){.code = -EIO});
 }
 
 static struct api_watch *watch(struct api *api,
@@ -228,5 +239,30 @@ TEST(scheduler_goes_on_with_others_when_a_bind_fails)
     EXPECT(is_bound(&bench, "bad"));
     EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "sick") == 0);
     EXPECT(!harness_text(&bench.h, "status.message")[0]);
+    close_bench(&bench);
+}
+
+/* Bound by itself it would be a part of a gang. */
+TEST(scheduler_binds_nothing_beyond_the_minimum_of_a_gang_that_could_not_be_bound)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    bench.bad = "a";
+    bench.late = true;
+    add_group(&bench, "g", 2);
+    add_pod(&bench, "a", "g");
+    add_pod(&bench, "b", "g");
+    settle(&bench);
+    EXPECT(bench.tried == 1);
+    add_pod(&bench, "c", "g");
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "c"));
+    tell_bad(&bench);
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "a") && !is_bound(&bench, "b") && !is_bound(&bench, "c"));
+    bench.bad = NULL;
+    later(&bench, SCHED_RETRY_MAX_MS);
+    EXPECT(is_bound(&bench, "a") && is_bound(&bench, "b") && is_bound(&bench, "c"));
     close_bench(&bench);
 }

@@ -195,7 +195,8 @@ static void take_devices(struct decode *decode, struct sched_pod *pod)
         VEC_PUSH(decode->arena, &numbers, (uint32_t)number);
         VEC_PUSH(decode->arena, &names, part);
     }
-    for (size_t i = 0; shared && !names.count && i < decode->object->label_count; i++) {
+    bool labelled = shared && !names.count;
+    for (size_t i = 0; labelled && i < decode->object->label_count; i++) {
         struct str key = decode->object->labels[i].key;
         if (str_is(key, GPU_LABEL_GROUP) || str_starts(key, STR(GPU_LABEL_GROUP_PREFIX)))
             VEC_PUSH(decode->arena, &names, decode->object->labels[i].value);

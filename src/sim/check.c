@@ -15,6 +15,8 @@
 #include "cache/cache.h"
 #include "sim/check_jobs.h"
 #include "sim/check_report.h"
+#include "sim/check_shares.h"
+#include "sim/process.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +47,7 @@ struct fact {
     int64_t wants[RESOURCES];
     uint64_t devices; /* bits */
     int64_t portion;  /* of each device, in millionths; 0: whole */
+    bool shares;
     bool ended;
     bool succeeded;
     size_t len;
@@ -75,6 +78,7 @@ struct check {
     struct map gangs; /* "ns/group" */
     bool dirty;
     struct check_jobs *jobs;
+    struct check_shares *shares;
     struct check_report report;
 };
 
@@ -136,7 +140,12 @@ static void read_wants(struct fact *fact, const struct json *root)
     fact->wants[PODS] = 1;
     fact->portion = micro_of(object_annotation(fact->object, GPU_ANNOTATION_PORTION));
     fact->devices = device_bits(object_annotation(fact->object, GPU_ANNOTATION_DEVICES));
-    fact->wants[GPU] += micro_of(object_annotation(fact->object, GPU_ANNOTATION_FRACTION));
+    fact->shares = object_annotation(fact->object, GPU_ANNOTATION_FRACTION).len ||
+                   object_annotation(fact->object, GPU_ANNOTATION_FRACTION_MEMORY).len;
+    int64_t devices = 1;
+    (void)str_to_i64(object_annotation(fact->object, GPU_ANNOTATION_FRACTION_DEVICES), &devices);
+    if (fact->shares)
+        fact->wants[GPU] += fact->portion * devices;
 }
 
 static void fact_drop(struct check *check, struct fact *fact)
@@ -229,21 +238,23 @@ static void on_change(void *user, const struct api_change *change)
 
 /* ---- processes ---- */
 
-void check_started(struct check *check, struct str ns, struct str name, struct str uid)
+void check_started(struct check *check, const struct sim_process *process)
 {
     char key[1024];
-    size_t len = key_of(key, sizeof(key), ns, name);
+    size_t len = key_of(key, sizeof(key), process->ns, process->name);
     struct live *live = map_get(&check->lives, (struct str){key, len});
 
     if (live) {
         check_fail(&check->report, "pod %.*s runs twice: uid %s and uid " STR_FMT, (int)len, key,
-                   live->uid, STR_ARG(uid));
+                   live->uid, STR_ARG(process->uid));
         return;
     }
+    if (check->options.reserved)
+        check_shares_started(check->shares, process);
     live = mem_alloc(sizeof(*live) + len + 1);
     live->len = len;
     memcpy(live->text, key, len);
-    (void)snprintf(live->uid, sizeof(live->uid), STR_FMT, STR_ARG(uid));
+    (void)snprintf(live->uid, sizeof(live->uid), STR_FMT, STR_ARG(process->uid));
     map_set(&check->lives, (struct str){live->text, live->len}, live);
 }
 
@@ -255,8 +266,15 @@ void check_ended(struct check *check, struct str ns, struct str name, struct str
 
     if (!live || !str_is(uid, live->uid))
         return;
+    check_shares_ended(check->shares, uid);
     map_remove(&check->lives, (struct str){live->text, live->len});
     mem_free(live);
+}
+
+void check_refused(struct check *check, const struct sim_process *process)
+{
+    check_fail(&check->report, "node " STR_FMT " has too few GPUs left for pod " STR_FMT,
+               STR_ARG(process->node), STR_ARG(process->name));
 }
 
 /* ---- nodes ---- */
@@ -273,8 +291,9 @@ static void load_add(struct check *check, struct load *load, const struct fact *
     for (size_t r = 0; r < RESOURCES; r++)
         if (r != GPU)
             load->used[r] += fact->wants[r];
-    if (!fact->devices) {
-        load->used[GPU] += fact->wants[GPU];
+    if (check->options.reserved || !fact->devices) {
+        /* A reservation pod stands for those who share its device. */
+        load->used[GPU] += fact->shares ? 0 : fact->wants[GPU];
         return;
     }
     for (size_t d = 0; d < DEVICES_MAX; d++) {
@@ -464,6 +483,8 @@ const char *check_now(struct check *check, int64_t now_ms)
     cursor = 0;
     while ((object = cache_next(check->cache, &kind_podgroup, STR(""), &cursor)))
         check_gang(check, object, now_ms);
+    if (check->options.reserved)
+        check_shares_now(check->shares);
     return check->report.failed ? check->report.text : NULL;
 }
 
@@ -486,6 +507,7 @@ const char *check_at_rest(struct check *check)
             check_fail(&check->report, "pod %s waits and does not say why", fact->text);
     }
     check_jobs_at_rest(check->jobs);
+    check_shares_at_rest(check->shares);
     return check->report.failed ? check->report.text : NULL;
 }
 
@@ -504,6 +526,7 @@ const char *check_clean(struct check *check)
     while ((object = cache_next(check->cache, &kind_podgroup, STR(PEOPLE), &cursor)))
         check_fail(&check->report, "PodGroup " STR_FMT " is still there", STR_ARG(object->name));
     check_jobs_clean(check->jobs, STR(PEOPLE));
+    check_shares_clean(check->shares);
     MAP_FOREACH(&check->lives, entry) {
         const struct live *live = entry->value;
 
@@ -541,6 +564,7 @@ struct check *check_new(const struct check_options *options)
     check->options = *options;
     check->cache = cache_new(MAP_SEED);
     check->jobs = check_jobs_new(options->api, &check->report);
+    check->shares = check_shares_new(options->api, &check->report);
     check->facts.seed = check->lives.seed = check->gangs.seed = MAP_SEED;
     for (size_t i = 0; i < WATCHED; i++)
         VEC_PUSH(NULL, &check->watches,
@@ -557,6 +581,7 @@ void check_free(struct check *check)
         api_watch_stop(check->options.api, check->watches.items[i]);
     VEC_DONE(&check->watches);
     check_jobs_free(check->jobs);
+    check_shares_free(check->shares);
     MAP_FOREACH(&check->facts, entry)
         fact_drop(check, entry->value);
     MAP_FOREACH(&check->lives, entry)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct api;
+struct sim_process;
 
 /* check: what must always hold, looked at after every step of the simulator.
  *
@@ -19,7 +20,7 @@ struct api;
  *   - no queue passes its limit, and what cannot be preempted stays within quotas, at every level;
  *     pods on their way out do not count;
  *   - no pod runs twice under one name, and none after it has ended;
- *   - what check_jobs.h says of jobs. */
+ *   - what check_jobs.h says of jobs, and check_shares.h of GPUs that reservation pods hold. */
 #define CHECK_STALE_MS \
     150000 /* the grace of 60 s, and time to notice, to stop and to be restarted */
 
@@ -27,6 +28,7 @@ struct check;
 
 struct check_options {
     struct api *api;
+    bool reserved; /* shared GPUs are held by reservation pods, and machines hand out whole ones */
     bool whole_gangs; /* no watcher may ever see a part of a gang appear */
 };
 
@@ -34,7 +36,9 @@ struct check *check_new(const struct check_options *options);
 /* NULL is fine. */
 void check_free(struct check *check);
 
-void check_started(struct check *check, struct str ns, struct str name, struct str uid);
+void check_started(struct check *check, const struct sim_process *process);
+/* A machine had fewer GPUs left than a pod that was bound to it wants. */
+void check_refused(struct check *check, const struct sim_process *process);
 void check_ended(struct check *check, struct str ns, struct str name, struct str uid);
 
 /* NULL, or what does not hold. Cheap when nothing changed. */

@@ -290,29 +290,6 @@ static void pod_in(struct hollow_pod *pod, int64_t wait_ms)
     uv_timer_start(pod->timer, on_pod_timer, (uint64_t)wait_ms, 0);
 }
 
-/* Whole GPUs, as a device plugin hands them out: the lowest free ones; false: there are too few. */
-static bool pod_take_devices(struct hollow_pod *pod)
-{
-    struct arena arena = {0};
-    int64_t wanted = 0;
-
-    JSON_FOREACH(json_at(object_json(pod->object, &arena), "spec.containers"), container) {
-        int64_t count = 0;
-        const struct json *amount = json_get(json_at(container, "resources.limits"), GPU_RESOURCE);
-
-        if (str_to_i64(json_str(amount), &count) || json_i64(amount, &count))
-            wanted += count;
-    }
-    arena_done(&arena);
-    for (int64_t i = 0; wanted > 0 && i < pod->hollow->options.gpus && i < 64; i++)
-        if (!(pod->node->devices >> i & 1)) {
-            pod->node->devices |= UINT64_C(1) << i;
-            pod->devices |= UINT64_C(1) << i;
-            wanted--;
-        }
-    return wanted <= 0;
-}
-
 static void pod_give_devices(struct hollow_pod *pod)
 {
     pod->node->devices &= ~pod->devices;
@@ -495,7 +472,8 @@ static void pod_appeared(struct hollow *hollow, const struct object *object)
         bool over = str_is(phase, "Succeeded") || str_is(phase, "Failed");
 
         pod = pod_new(hollow, object, node);
-        pod->refused = !over && !pod_take_devices(pod);
+        pod->refused = !over && !hollow_take_gpus(&node->devices, hollow->options.gpus,
+                                                  hollow_gpus(object), &pod->devices);
         if (object->deleted_ms) {
             pod->state = POD_STOPPING;
             pod_in(pod, hollow->options.stop_ms);

@@ -1,10 +1,15 @@
 #include "sim/hollow_body.h"
 
+#include "api/gpu.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/time.h"
 #include "sim/hollow.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #define KUBELET_VERSION "v1.33.0-hollow"
 
@@ -194,6 +199,37 @@ static void add_containers(struct arena *arena,
 
         add_container(arena, list, container, sidecar ? moment : &over, started_ms);
     }
+}
+
+int64_t hollow_gpus(const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t wanted = 0;
+
+    JSON_FOREACH(json_at(object_json(pod, &arena), "spec.containers"), container) {
+        int64_t count = 0;
+        const struct json *amount = json_get(json_at(container, "resources.limits"), GPU_RESOURCE);
+
+        if (str_to_i64(json_str(amount), &count) || json_i64(amount, &count))
+            wanted += count;
+    }
+    return wanted;
+}
+
+bool hollow_take_gpus(uint64_t *used, int64_t gpus, int64_t wanted, uint64_t *ret)
+{
+    uint64_t taken = 0;
+
+    for (int64_t i = 0; wanted > 0 && i < gpus && i < 64; i++)
+        if (!(*used >> i & 1)) {
+            taken |= UINT64_C(1) << i;
+            wanted--;
+        }
+    if (wanted > 0)
+        return false;
+    *used |= taken;
+    *ret = taken;
+    return true;
 }
 
 struct json *hollow_pod_status(struct arena *arena,

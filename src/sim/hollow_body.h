@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,11 @@ struct json *hollow_node_status(struct arena *arena,
                                 size_t index,
                                 int64_t now_ms);
 struct json *hollow_lease(struct arena *arena, struct str node, int64_t now_ms);
+/* Whole GPUs that the pod's containers ask for. */
+int64_t hollow_gpus(const struct object *pod);
+/* Hands out so many of a node's GPUs as a device plugin does: the lowest that are not in *used.
+ * False: there are too few, and nothing is taken. */
+bool hollow_take_gpus(uint64_t *used, int64_t gpus, int64_t wanted, uint64_t *ret);
 struct json *hollow_pod_status(struct arena *arena,
                                const struct object *pod,
                                const struct hollow_moment *moment);

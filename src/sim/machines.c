@@ -1,6 +1,7 @@
 #include "sim/machines.h"
 
 #include "api/api.h"
+#include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -10,8 +11,10 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "control/sharing.h"
 #include "sim/hollow.h"
 #include "sim/hollow_body.h"
+#include "sim/process.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -23,6 +26,7 @@
 #define RUN_MS      40000 /* the longest that a process runs by itself */
 #define FAIL_OF_100 12    /* of processes that end by themselves */
 #define KILLED      137
+#define TROUBLE_OF  20 /* reservation pods: one of them fails, one does not tell its device */
 #define FOREVER     ((int64_t)1 << 50)
 #define MAP_SEED    11
 #define NAME_BYTES  32
@@ -39,6 +43,7 @@ struct machine {
     bool registered;
     bool calling;
     int64_t due_ms;
+    uint64_t devices; /* that processes have, a bit each */
 };
 
 struct process {
@@ -50,6 +55,9 @@ struct process {
     int64_t due_ms;   /* of what it does next by itself */
     int64_t retry_ms; /* no call before this */
     int64_t code;
+    uint64_t devices; /* whole GPUs that it has, a bit each */
+    bool reserves;    /* one of them for others */
+    bool device_told; /* the API knows which */
     bool calling;
     bool released; /* the API knows that the machine needs the pod no longer */
     bool gone;     /* the API has no such pod any more */
@@ -80,6 +88,8 @@ static void process_end(struct process *process, int64_t code)
 
     process->phase = PHASE_ENDED;
     process->due_ms = FOREVER;
+    process->machine->devices &= ~process->devices;
+    process->devices = 0;
     process->code = code;
     if (ran)
         options->ended(options->user, process->pod->ns, process->pod->name, process->uid);
@@ -107,6 +117,8 @@ static void appeared(struct machines *machines, const struct object *pod)
     struct process *process = mem_alloc(sizeof(*process));
     *process = (struct process){.machines = machines, .machine = machine, .pod = object_ref(pod)};
     process->uid = process->pod->uid;
+    process->reserves =
+        str_is(pod->ns, SHARING_NAMESPACE) && str_is(object_label(pod, "app"), SHARING_APP);
     process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, START_MS);
     map_set(&machines->processes, process->uid, process);
 }
@@ -168,8 +180,8 @@ static int64_t run_ms(struct machines *machines, const struct object *pod)
     int64_t longest = machines->hurry ? RUN_MS / 10 : RUN_MS;
     int64_t otherwise = rng_between(machines->options.rng, 100, longest);
 
-    /* A job's helper runs until the job needs it no longer. */
-    if (str_ends(pod->name, STR("-sync-0")))
+    /* A job's helper runs until the job needs it no longer, a reservation as long as its users. */
+    if (str_ends(pod->name, STR("-sync-0")) || str_is(pod->ns, SHARING_NAMESPACE))
         otherwise = FOREVER / 2;
     return number_of(pod, HOLLOW_RUN_MS, otherwise);
 }
@@ -183,15 +195,50 @@ static int64_t exit_code(struct machines *machines, const struct object *pod)
     return number_of(pod, HOLLOW_EXIT_CODE, unlucky && !machines->hurry ? 1 : 0);
 }
 
-static void do_next(struct process *process)
+/* A reservation pod that the node cannot start, or that never finds out which device it has. */
+static bool has_trouble(struct process *process)
+{
+    uint64_t dice =
+        process->reserves ? rng_below(process->machines->options.rng, TROUBLE_OF) : TROUBLE_OF;
+
+    if (process->machines->hurry)
+        return false;
+    if (dice == 1)
+        process->device_told = true;
+    return dice == 0;
+}
+
+static void start(struct process *process)
 {
     struct machines *machines = process->machines;
     const struct machines_options *options = &machines->options;
+    struct sim_process about = {.ns = process->pod->ns,
+                                .name = process->pod->name,
+                                .uid = process->uid,
+                                .node = str_from(process->machine->name)};
+
+    if (options->device_plugin && !hollow_take_gpus(&process->machine->devices, options->gpus,
+                                                    hollow_gpus(process->pod), &process->devices)) {
+        options->refused(options->user, &about);
+        process_end(process, 1);
+        return;
+    }
+    if (options->device_plugin && has_trouble(process)) {
+        process_end(process, 1);
+        return;
+    }
+    about.devices = process->devices;
+    process->phase = PHASE_RUNNING;
+    process->due_ms = machines->now_ms + run_ms(machines, process->pod);
+    options->started(options->user, &about);
+}
+
+static void do_next(struct process *process)
+{
+    struct machines *machines = process->machines;
 
     if (process->phase == PHASE_WAITING) {
-        process->phase = PHASE_RUNNING;
-        process->due_ms = machines->now_ms + run_ms(machines, process->pod);
-        options->started(options->user, process->pod->ns, process->pod->name, process->uid);
+        start(process);
     } else if (process->phase == PHASE_RUNNING) {
         process_end(process, exit_code(machines, process->pod));
     }
@@ -232,6 +279,33 @@ static void on_status_told(void *user, const struct api_result *result)
     on_told(user, result);
 }
 
+static void on_device_told(void *user, const struct api_result *result)
+{
+    struct process *process = user;
+
+    process->device_told = !result->code;
+    on_told(user, result);
+}
+
+static bool must_tell_device(const struct process *process)
+{
+    return process->reserves && process->devices && !process->device_told &&
+           process->phase == PHASE_RUNNING && process->told == PHASE_RUNNING;
+}
+
+/* What `muster reserve-gpu` does in a reservation pod. */
+static void tell_device(struct process *process, struct api_request *request)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    request->verb = API_PATCH;
+    request->patch = API_PATCH_MERGE;
+    request->body = str_printf(&arena, "{\"metadata\":{\"annotations\":{\"%s\":\"GPU-%s-%d\"}}}",
+                               GPU_ANNOTATION_RESERVED, process->machine->name,
+                               __builtin_ctzll(process->devices));
+    api_call(process->machines->options.api, request, on_device_told, process);
+}
+
 static void tell(struct process *process)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -248,6 +322,10 @@ static void tell(struct process *process)
         api_call(process->machines->options.api, &request, on_released, process);
         return;
     }
+    if (must_tell_device(process)) {
+        tell_device(process, &request);
+        return;
+    }
     struct json *root = json_new_object(&arena);
     json_set(root, STR("status"), hollow_pod_status(&arena, pod, &moment));
     request.verb = API_PATCH;
@@ -259,7 +337,7 @@ static void tell(struct process *process)
 
 static bool has_news(const struct process *process)
 {
-    return process->told < process->phase ||
+    return process->told < process->phase || must_tell_device(process) ||
            (process->phase == PHASE_ENDED && process->pod->deleted_ms && !process->released);
 }
 

@@ -8,6 +8,7 @@
 
 struct api;
 struct rng;
+struct sim_process;
 
 /* machines: the nodes of the simulator, on virtual time.
  *
@@ -23,8 +24,13 @@ struct machines_options {
     struct rng *rng;
     size_t count;
     int64_t gpus; /* of each */
+    /* A device plugin hands out whole GPUs, and reservation pods (control/sharing.h) tell theirs or
+     * fail. Otherwise the plan says who has which. */
+    bool device_plugin;
     /* A process starts and ends: the truth, whatever the API says. */
-    void (*started)(void *user, struct str ns, struct str name, struct str uid);
+    void (*started)(void *user, const struct sim_process *process);
+    /* There were fewer GPUs left than the pod wants: it failed. */
+    void (*refused)(void *user, const struct sim_process *process);
     void (*ended)(void *user, struct str ns, struct str name, struct str uid);
     void *user;
 };

@@ -1,15 +1,20 @@
 #include "sim/sim.h"
 
 #include "api/api.h"
+#include "api/share.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "control/sharing.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "sched/sched.h"
+#include "sched/spec.h"
 #include "sim/check.h"
 #include "sim/link.h"
 #include "sim/machines.h"
+#include "sim/process.h"
 #include "sim/work.h"
 #include "store/store.h"
 
@@ -37,6 +42,7 @@
 #define MACHINES_MAX   6
 #define TEXT_BYTES     600
 #define STORY_EVERY_MS 20000
+#define SCHEDULER_NAME "kai-scheduler"
 
 struct sim {
     const struct sim_options *options;
@@ -58,6 +64,7 @@ struct sim {
     int64_t back_ms[MACHINES_MAX]; /* when the power returns; 0: it is on */
     int64_t away_ms[MACHINES_MAX]; /* when others notice that it is off; 0: they have */
     size_t story_step;
+    uint64_t admitted; /* pods with shares */
     bool faults;
 };
 
@@ -103,27 +110,56 @@ static void settle(void *user)
 
 /* ---- the control plane lives and dies ---- */
 
+/* What the webhook of a cluster makes of a pod with shares, and what the store makes of any. */
+static void admit_pod(void *user, struct json *pod, struct arena *arena)
+{
+    struct sim *sim = user;
+
+    if (sim->options->one_by_one && share_wanted(pod)) {
+        share_mutate(arena, pod, sim->admitted++);
+        /* An API server adds its defaults behind webhooks, the store before this. */
+        JSON_FOREACH(json_at(pod, "spec.volumes"), volume)
+            if (json_get(volume, "configMap") && !json_at(volume, "configMap.defaultMode"))
+                json_add_i64(arena, json_get(volume, "configMap"), "defaultMode", 0644);
+    }
+    runner_admit_pod(sim->runner, pod, arena);
+}
+
 static void plane_start(struct sim *sim)
 {
+    static const struct sharing_settings sharing = {
+        .ns = STR(SHARING_NAMESPACE), .image = STR("muster"), .service_account = STR("default")};
     struct err err = {0};
     struct sched_config config;
 
     sched_config_default(&config);
     config.seed = sim->options->seed;
+    if (sim->options->one_by_one) {
+        config.scheduler_name = STR(SCHEDULER_NAME);
+        config.devices = SCHED_DEVICES_RESERVED;
+        config.quirks |= SCHED_QUIRK(TWO_POD_SLOTS);
+    }
     int r = runner_start(
         NULL, link_api(sim->plane),
-        &(struct runner_options){
-            .embedded = true, .seed = sim->options->seed, .now = virtual_now, .now_user = sim},
+        &(struct runner_options){.config = {.scheduler_name = STR(SCHEDULER_NAME),
+                                            .other_schedulers = sim->options->one_by_one},
+                                 .embedded = true,
+                                 .seed = sim->options->seed,
+                                 .now = virtual_now,
+                                 .now_user = sim},
         &sim->runner, &err);
     if (r == 0)
         r = scheduler_start(
             NULL, link_api(sim->plane),
-            &(struct scheduler_options){
-                .config = &config, .seed = sim->options->seed, .now = virtual_now, .now_user = sim},
+            &(struct scheduler_options){.config = &config,
+                                        .sharing = sim->options->one_by_one ? &sharing : NULL,
+                                        .seed = sim->options->seed,
+                                        .now = virtual_now,
+                                        .now_user = sim},
             &sim->scheduler, &err);
     if (r < 0)
         fail(sim, "the control plane does not start: %s", err.text);
-    store_set_admit_pod(sim->store, runner_admit_pod, sim->runner);
+    store_set_admit_pod(sim->store, admit_pod, sim);
     settle(sim);
 }
 
@@ -149,15 +185,22 @@ static void crash(void *user)
 
 /* ---- machines ---- */
 
-static void on_started(void *user, struct str ns, struct str name, struct str uid)
+static void on_started(void *user, const struct sim_process *process)
 {
     struct sim *sim = user;
     char text[TEXT_BYTES];
 
     sim->result->pods++;
-    (void)snprintf(text, sizeof(text), "process of " STR_FMT " starts", STR_ARG(name));
+    (void)snprintf(text, sizeof(text), "process of " STR_FMT " starts", STR_ARG(process->name));
     trace(sim, text);
-    check_started(sim->check, ns, name, uid);
+    check_started(sim->check, process);
+}
+
+static void on_refused(void *user, const struct sim_process *process)
+{
+    struct sim *sim = user;
+
+    check_refused(sim->check, process);
 }
 
 static void on_ended(void *user, struct str ns, struct str name, struct str uid)
@@ -339,7 +382,8 @@ static int open_all(struct sim *sim, struct err *err)
                                 .user = sim};
     sim->plane = link_new(&link);
     sim->fields = link_new(&link);
-    sim->check = check_new(&(struct check_options){.api = api, .whole_gangs = whole});
+    sim->check =
+        check_new(&(struct check_options){.api = api, .reserved = !whole, .whole_gangs = whole});
     sim->work = work_new(&(struct work_options){.api = api,
                                                 .rng = &sim->rng,
                                                 .machines = sim->machine_count,
@@ -350,7 +394,9 @@ static int open_all(struct sim *sim, struct err *err)
                                                             .rng = &sim->rng,
                                                             .count = sim->machine_count,
                                                             .gpus = sim->gpus,
+                                                            .device_plugin = options->one_by_one,
                                                             .started = on_started,
+                                                            .refused = on_refused,
                                                             .ended = on_ended,
                                                             .user = sim},
                                  sim->now_ms);

@@ -34,7 +34,7 @@ struct sim_options {
     /* The control plane dies once, at this write of its own. */
     uint64_t crash_at;
     enum sim_crash crash_when;
-    bool one_by_one; /* gangs are bound pod by pod, as on a cluster */
+    bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
     /* Every step in words; may be NULL. */
     void (*trace)(void *user, const char *line);
     void *user;

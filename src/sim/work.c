@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/sharing.h"
 #include "sim/jobs.h"
 
 #include <assert.h>
@@ -101,7 +102,7 @@ static struct thing *thing_new(struct work *work, const struct kind *kind, const
 
 /* ---- what they bring ---- */
 
-/* One pod. `share` in hundredths of a GPU, else whole ones. */
+/* One pod: `share` in hundredths of a GPU, or memory of one, or whole ones. */
 struct pod_wish {
     const char *name;
     const char *queue;
@@ -109,7 +110,9 @@ struct pod_wish {
     const char *group; /* annotation, or NULL */
     int64_t gpus;
     int64_t share;
-    int64_t run_ms; /* -1: as the machine likes */
+    int64_t memory_mib; /* of a GPU, instead of a share */
+    int64_t devices;    /* that have the share; 0: one */
+    int64_t run_ms;     /* -1: as the machine likes */
 };
 
 static void create_pod(struct work *work, const struct pod_wish *wish)
@@ -123,6 +126,12 @@ static void create_pod(struct work *work, const struct pod_wish *wish)
     if (wish->share)
         notes = str_printf(&arena, STR_FMT ",\"gpu-fraction\":\"0.%02" PRId64 "\"", STR_ARG(notes),
                            wish->share);
+    if (wish->memory_mib)
+        notes = str_printf(&arena, STR_FMT ",\"gpu-memory\":\"%" PRId64 "\"", STR_ARG(notes),
+                           wish->memory_mib);
+    if (wish->devices)
+        notes = str_printf(&arena, STR_FMT ",\"gpu-fraction-num-devices\":\"%" PRId64 "\"",
+                           STR_ARG(notes), wish->devices);
     if (wish->run_ms >= 0)
         notes = str_printf(&arena, STR_FMT ",\"hollow.muster.dev/run-ms\":\"%" PRId64 "\"",
                            STR_ARG(notes), wish->run_ms);
@@ -163,11 +172,15 @@ static void bring_pod(struct work *work)
 static void bring_share(struct work *work)
 {
     struct thing *thing = thing_new(work, &kind_pod, "share");
-    struct pod_wish wish = {.name = thing->name,
-                            .queue = some_queue(work),
-                            .class = "train",
-                            .share = 10 + (int64_t)below(work, 80),
-                            .run_ms = -1};
+    struct pod_wish wish = {
+        .name = thing->name, .queue = some_queue(work), .class = "train", .run_ms = -1};
+
+    if (below(work, 3))
+        wish.share = 10 + (int64_t)below(work, 80);
+    else
+        wish.memory_mib = 1000 + (int64_t)below(work, 14000);
+    if (below(work, 3) == 0)
+        wish.devices = 1 + (int64_t)below(work, 2);
 
     create_pod(work, &wish);
 }
@@ -313,6 +326,9 @@ static void queue(struct work *work, const char *name, const char *parent, const
 
 void work_queues(struct work *work)
 {
+    create(work, &kind_namespace,
+           "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%s\"}}",
+           SHARING_NAMESPACE);
     queue(work, "red", "", "\"quota\":4,\"limit\":6,\"overQuotaWeight\":1");
     queue(work, "red-a", "red", "\"quota\":2,\"limit\":-1,\"overQuotaWeight\":2");
     queue(work, "red-b", "red", "\"quota\":1,\"limit\":3,\"overQuotaWeight\":1");
