@@ -299,8 +299,9 @@ static void observe_user(struct reservations *reservations,
                           NULL,    0};
     bool bound = change == SCHED_PUT && place.node.len && !is_over(tree);
 
-    /* We know more than the pod shows: it is about to be bound. */
-    if (user && user->claimed && change == SCHED_PUT && !place.node.len &&
+    /* We know more than the pod shows: it is about to be bound. Unless it goes: for the core it is
+     * gone, and its device free, so the reservation pod must count from now on. */
+    if (user && user->claimed && change == SCHED_PUT && !place.node.len && !pod->deleted_ms &&
         str_eq(user->uid, pod->uid))
         return;
     place.groups = sharing_groups(&arena, pod, &place.count);

@@ -5,6 +5,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -50,6 +51,8 @@ struct fact {
     bool shares;
     bool ended;
     bool succeeded;
+    bool running;
+    bool evicted; /* while it ran */
     size_t len;
     char text[]; /* "ns/name" */
 };
@@ -65,13 +68,15 @@ struct live {
 struct gang {
     int64_t active;
     int64_t partial_since_ms; /* 0: whole, or nothing */
+    int64_t lost; /* lately, perhaps unseen: pods may be added to a gang that looked whole */
+    int64_t lost_ms;
     size_t len;
     char text[];
 };
 
 struct check {
     struct check_options options;
-    struct cache *cache; /* groups, queues, nodes, priority classes */
+    struct cache *cache; /* groups, queues, nodes, priority classes, budgets */
     VEC(struct api_watch *) watches;
     struct map facts;
     struct map lives;
@@ -82,8 +87,8 @@ struct check {
     struct check_report report;
 };
 
-static const struct kind *const watched[] = {&kind_pod, &kind_podgroup, &kind_queue, &kind_node,
-                                             &kind_priorityclass};
+static const struct kind *const watched[] = {&kind_pod,  &kind_podgroup,      &kind_queue,
+                                             &kind_node, &kind_priorityclass, &kind_pdb};
 #define WATCHED (sizeof(watched) / sizeof(watched[0]))
 
 void check_fail(struct check_report *report, const char *fmt, ...)
@@ -186,6 +191,8 @@ static void put_pod(struct check *check, const struct object *pod)
     fact->node = json_str_at(root, "spec.nodeName");
     fact->group = object_annotation(pod, "pod-group-name");
     fact->succeeded = str_is(phase, "Succeeded");
+    fact->running = str_is(phase, "Running");
+    fact->evicted = before && before->evicted && str_eq(before->object->uid, pod->uid);
     fact->ended = fact->succeeded || str_is(phase, "Failed");
     read_wants(fact, root);
     if (before && before->ended && !fact->ended && str_eq(before->object->uid, pod->uid))
@@ -320,6 +327,23 @@ static void load_add(struct check *check, struct load *load, const struct fact *
     }
 }
 
+/* Who has some of it, for whoever looks for the reason. */
+static struct str holders_of(const struct check *check,
+                             struct str node,
+                             enum resource resource,
+                             struct arena *arena)
+{
+    struct str text = STR("");
+
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+
+        if (!fact->ended && str_eq(fact->node, node) && fact->wants[resource])
+            text = str_printf(arena, STR_FMT " %s", STR_ARG(text), fact->text);
+    }
+    return text;
+}
+
 static void check_node(struct check *check, const struct object *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -340,9 +364,10 @@ static void check_node(struct check *check, const struct object *node)
     }
     for (size_t r = 0; r < RESOURCES; r++)
         if (load.used[r] > total[r])
-            check_fail(&check->report, "node " STR_FMT " has %lld %s and promised %lld",
+            check_fail(&check->report, "node " STR_FMT " has %lld %s and promised %lld:" STR_FMT,
                        STR_ARG(node->name), (long long)total[r], resource_words[r],
-                       (long long)load.used[r]);
+                       (long long)load.used[r],
+                       STR_ARG(holders_of(check, node->name, (enum resource)r, &arena)));
 }
 
 /* ---- queues ---- */
@@ -430,6 +455,53 @@ static void check_queue(struct check *check, const struct object *queue)
     }
 }
 
+/* ---- budgets ---- */
+
+/* Only budgets that name maxUnavailable: people of the simulator bring no others. */
+static void check_budget(struct check *check, const struct object *budget)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *spec = json_get(object_json(budget, &arena), "spec");
+    struct selector selector = {0};
+    int64_t allowed = 0;
+    int64_t leaving = 0;
+
+    if (!json_i64(json_get(spec, "maxUnavailable"), &allowed) ||
+        selector_from_json(&arena, json_get(spec, "selector"), &selector, NULL) < 0)
+        return;
+    MAP_FOREACH(&check->facts, entry) {
+        const struct fact *fact = entry->value;
+
+        leaving += fact->evicted && !fact->ended && str_eq(fact->object->ns, budget->ns) &&
+                   selector_matches(&selector, fact->object->labels, fact->object->label_count);
+    }
+    if (leaving > allowed)
+        check_fail(&check->report, "budget " STR_FMT " allows %lld evictions and there are %lld",
+                   STR_ARG(budget->name), (long long)allowed, (long long)leaving);
+}
+
+void check_evicted(struct check *check, struct str ns, struct str name)
+{
+    char key[1024];
+    struct fact *fact =
+        map_get(&check->facts, (struct str){key, key_of(key, sizeof(key), ns, name)});
+    const struct object *budget;
+    size_t cursor = 0;
+
+    if (!fact || !fact->running)
+        return;
+    fact->evicted = true;
+    while ((budget = cache_next(check->cache, &kind_pdb, ns, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct selector selector = {0};
+
+        if (selector_from_json(&arena, json_at(object_json(budget, &arena), "spec.selector"),
+                               &selector, NULL) == 0 &&
+            selector_matches(&selector, fact->object->labels, fact->object->label_count))
+            check_budget(check, budget);
+    }
+}
+
 /* ---- gangs ---- */
 
 static void check_gang(struct check *check, const struct object *group, int64_t now_ms)
@@ -439,8 +511,6 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     int64_t min = json_i64_or(json_get(spec, "minMember"), 1);
     struct gang *gang = gang_make(check, group->ns, group->name);
     int64_t active = 0;
-    int64_t ended =
-        0; /* perhaps unseen: the scheduler may have added a pod to a gang it saw whole */
     bool succeeded = false;
 
     MAP_FOREACH(&check->facts, entry) {
@@ -449,11 +519,16 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
         if (!str_eq(fact->group, group->name) || !str_eq(fact->object->ns, group->ns))
             continue;
         active += fact->node.len && !fact->ended && !fact->object->deleted_ms;
-        ended += fact->node.len && fact->ended;
         succeeded = succeeded || fact->succeeded;
     }
     bool partial = active > 0 && active < min && !succeeded;
-    if (check->options.whole_gangs && partial && active > gang->active && active + ended < min)
+    if (now_ms - gang->lost_ms > CHECK_UNSEEN_MS)
+        gang->lost = 0;
+    if (active < gang->active) {
+        gang->lost += gang->active - active;
+        gang->lost_ms = now_ms;
+    }
+    if (check->options.whole_gangs && partial && active > gang->active && active + gang->lost < min)
         check_fail(&check->report, "gang %s: %lld of %lld pods were bound, not all at once",
                    gang->text, (long long)active, (long long)min);
     if (!partial)

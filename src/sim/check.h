@@ -20,9 +20,14 @@ struct sim_process;
  *   - no queue passes its limit, and what cannot be preempted stays within quotas, at every level;
  *     pods on their way out do not count;
  *   - no pod runs twice under one name, and none after it has ended;
+ *   - of the pods of a PodDisruptionBudget, no more are on their way out by eviction at once than
+ * it allows;
  *   - what check_jobs.h says of jobs, and check_shares.h of GPUs that reservation pods hold. */
 #define CHECK_STALE_MS \
     150000 /* the grace of 60 s, and time to notice, to stop and to be restarted */
+
+/* The longest that the scheduler may not have heard that a pod has ended. */
+#define CHECK_UNSEEN_MS 5000
 
 struct check;
 
@@ -40,6 +45,8 @@ void check_started(struct check *check, const struct sim_process *process);
 /* A machine had fewer GPUs left than a pod that was bound to it wants. */
 void check_refused(struct check *check, const struct sim_process *process);
 void check_ended(struct check *check, struct str ns, struct str name, struct str uid);
+
+void check_evicted(struct check *check, struct str ns, struct str name);
 
 /* NULL, or what does not hold. Cheap when nothing changed. */
 const char *check_now(struct check *check, int64_t now_ms);

@@ -524,6 +524,9 @@ static void carry_out(struct link *link, struct parcel *parcel)
         over = bind_one(parcel);
     else
         send_whole(parcel);
+    if (link->options.evicted && !parcel->result.code &&
+        str_is(parcel->request.subresource, "eviction"))
+        link->options.evicted(link->options.user, parcel->request.ns, parcel->request.name);
     if (is_write(parcel) && is_crash(link, LINK_CRASH_AFTER))
         return;
     if (!over)

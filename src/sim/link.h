@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +45,8 @@ struct link_options {
     void (*trace)(void *user, const char *text);
     /* The write that was asked for has come: the client is to be stopped and link_cut() called. */
     void (*crash)(void *user);
+    /* A pod was evicted; may be NULL. */
+    void (*evicted)(void *user, struct str ns, struct str name);
     /* Let the store finish what it was given. */
     void (*settle)(void *user);
     void *user;

@@ -196,6 +196,13 @@ static void on_started(void *user, const struct sim_process *process)
     check_started(sim->check, process);
 }
 
+static void on_evicted(void *user, struct str ns, struct str name)
+{
+    struct sim *sim = user;
+
+    check_evicted(sim->check, ns, name);
+}
+
 static void on_refused(void *user, const struct sim_process *process)
 {
     struct sim *sim = user;
@@ -378,6 +385,7 @@ static int open_all(struct sim *sim, struct err *err)
                                 .whole_gangs = whole,
                                 .trace = trace,
                                 .crash = crash,
+                                .evicted = on_evicted,
                                 .settle = settle,
                                 .user = sim};
     sim->plane = link_new(&link);
