@@ -78,9 +78,11 @@ static void create_pod(const struct crowd *crowd, struct connection *connection,
              pod);
     if (crowd->size > 1)
         buf_addf(&body, "\"pod-group-name\":\"g-%zu\"", pod / crowd->size);
-    buf_addf(&body, "}},\"spec\":{\"schedulerName\":\"kai-scheduler\",\"containers\":[{"
-                    "\"name\":\"main\",\"image\":\"x\",\"resources\":{\"limits\":{\"cpu\":\"1\","
-                    "\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"}}}]}}");
+    buf_addf(&body,
+             "}},\"spec\":{\"schedulerName\":\"kai-scheduler\",\"containers\":[{"
+             "\"name\":\"main\",\"image\":\"x\",\"resources\":{\"limits\":{\"cpu\":\"1\","
+             "\"memory\":\"1Gi\"%s}}}]}}",
+             crowd->no_gpus ? "" : ",\"nvidia.com/gpu\":\"1\"");
     connection->pod = pod;
     connection->created = connection->group = false;
     crowd->began_s[pod] = bench_now_s();
@@ -109,7 +111,7 @@ static void bind_pod(const struct crowd *crowd, struct connection *connection)
     buf_addf(&body,
              "{\"apiVersion\":\"v1\",\"kind\":\"Binding\",\"metadata\":{\"name\":\"p-%zu\"},"
              "\"target\":{\"kind\":\"Node\",\"name\":\"node-%05zu\"}}",
-             connection->pod, connection->pod / 8);
+             connection->pod, connection->pod / 8 % crowd->nodes);
     connection->created = true;
     post(crowd, connection, path, buf_str(&body));
 }

@@ -166,8 +166,11 @@ static struct json *changed_object(const struct fields *f,
 
         if (left_out(at, name))
             continue;
-        struct json *inner =
-            fields_changed(f, member, json_get_str(other, name), below(f, at, name));
+        /* Most writes change little: what is as it was needs no paths and no keys. */
+        const struct json *was = json_get_str(other, name);
+        if (was && json_equal(member, was))
+            continue;
+        struct json *inner = fields_changed(f, member, was, below(f, at, name));
         if (!inner)
             continue;
         if (!set)
