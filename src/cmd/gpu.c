@@ -18,9 +18,10 @@
 #include <stdlib.h>
 
 /* muster gpu: every device of every node, how much of it is taken and by whom. A node's allocatable
- * does not change with shares, so this is where free shares can be seen. */
+ * does not change with shares, so this is where free shares can be seen. On a cluster, where a
+ * device plugin hands out devices, their numbers here mean nothing: a shared one has a UUID, in
+ * JSON. */
 
-#define GPU          "nvidia.com/gpu"
 #define PORTION_FULL 1000000 /* a whole device, in millionths */
 
 static const struct option gpu_options[] = {
@@ -29,12 +30,26 @@ static const struct option gpu_options[] = {
     {0},
 };
 
+/* One device as far as the pods tell. */
+struct slot {
+    struct str group; /* of a shared one that a reservation pod holds; empty: none */
+    struct str uuid;  /* where such a pod tells it */
+    struct str users;
+    struct json *pods;
+    int64_t used; /* in millionths */
+};
+
 struct view {
     struct arena *arena;
     struct look_list nodes;
     struct look_list pods;
     struct table table;
     struct json *list; /* -o json: one object a row */
+    /* of the node that is looked at */
+    struct str node;
+    struct slot *slots;
+    int64_t count;
+    int64_t memory_mib; /* of each device; 0: not known */
 };
 
 static struct str annotation(const struct json *pod, const char *key)
@@ -50,61 +65,161 @@ static bool is_on(const struct json *pod, struct str node)
            !str_is(phase, "Failed");
 }
 
-static bool holds(const struct json *pod, int64_t device)
+static int64_t portion_of(const struct view *view, const struct json *pod)
 {
-    struct str rest = annotation(pod, GPU_ANNOTATION_DEVICES);
+    struct quantity portion = {0};
+    struct str told = annotation(pod, GPU_ANNOTATION_PORTION);
+    int64_t mib = 0;
+
+    if (quantity_parse(told.len ? told : annotation(pod, GPU_ANNOTATION_FRACTION), &portion,
+                       NULL) == 0)
+        return (int64_t)(portion.nano / 1000);
+    if (str_to_i64(annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY), &mib) && view->memory_mib)
+        return mib * PORTION_FULL / view->memory_mib;
+    return PORTION_FULL;
+}
+
+static void use(const struct view *view, struct slot *slot, const struct json *pod, int64_t portion)
+{
+    struct str name = str_printf(view->arena, STR_FMT "/" STR_FMT,
+                                 STR_ARG(json_str_at(pod, "metadata.namespace")),
+                                 STR_ARG(json_str_at(pod, "metadata.name")));
+
+    slot->used += portion;
+    slot->users = str_printf(view->arena, STR_FMT "%s" STR_FMT, STR_ARG(slot->users),
+                             slot->users.len ? ", " : "", STR_ARG(name));
+    json_push(slot->pods, json_new_str(view->arena, name));
+}
+
+/* The first device that nobody has; NULL: the pods have more than the node. */
+static struct slot *find_free(const struct view *view)
+{
+    for (int64_t i = 0; i < view->count; i++)
+        if (!view->slots[i].used && !view->slots[i].group.len)
+            return &view->slots[i];
+    return NULL;
+}
+
+static struct slot *find_group(const struct view *view, struct str group)
+{
+    struct slot *slot = NULL;
+
+    for (int64_t i = 0; i < view->count; i++)
+        if (str_eq(view->slots[i].group, group))
+            return &view->slots[i];
+    slot = find_free(view);
+    if (slot)
+        slot->group = group;
+    return slot;
+}
+
+/* Where the scheduler numbers devices the pod says which it has. */
+static void add_numbered(const struct view *view, const struct json *pod, struct str devices)
+{
     struct str part;
     int64_t number = 0;
 
-    while (rest.len && str_cut(&rest, ',', &part))
-        if (str_to_i64(part, &number) && number == device)
-            return true;
-    return false;
+    while (devices.len && str_cut(&devices, ',', &part))
+        if (str_to_i64(part, &number) && number >= 0 && number < view->count)
+            use(view, &view->slots[number], pod, portion_of(view, pod));
 }
 
-static int64_t portion_of(const struct json *pod)
+/* On a cluster: shared devices have a group; a reservation pod has one too, and holds the device
+ * for the others. False: it shares none. */
+static bool add_shares(const struct view *view, const struct json *pod)
 {
-    struct quantity portion = {0};
+    struct str told = annotation(pod, GPU_ANNOTATION_RESERVED);
+    bool wants = annotation(pod, GPU_ANNOTATION_FRACTION).len ||
+                 annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY).len;
+    bool found = false;
 
-    if (quantity_parse(annotation(pod, GPU_ANNOTATION_PORTION), &portion, NULL) < 0)
-        return PORTION_FULL;
-    return (int64_t)(portion.nano / 1000);
-}
+    JSON_FOREACH(json_at(pod, "metadata.labels"), label) {
+        struct slot *slot = NULL;
 
-static void add_device(struct view *view, struct str node, int64_t device)
-{
-    struct str users = STR_NONE;
-    struct json *row = json_push(view->list, json_new_object(view->arena));
-    struct json *pods = json_new_array(view->arena);
-    int64_t used = 0;
-
-    for (size_t i = 0; i < view->pods.count; i++) {
-        const struct json *pod = view->pods.items[i];
-
-        if (!is_on(pod, node) || !holds(pod, device))
+        if (!str_is(json_key(label), GPU_LABEL_GROUP) &&
+            !str_starts(json_key(label), STR(GPU_LABEL_GROUP_PREFIX)))
             continue;
-        used += portion_of(pod);
-        json_push(pods, json_new_str(view->arena,
-                                     str_printf(view->arena, STR_FMT "/" STR_FMT,
-                                                STR_ARG(json_str_at(pod, "metadata.namespace")),
-                                                STR_ARG(json_str_at(pod, "metadata.name")))));
-        users = str_printf(view->arena, STR_FMT "%s" STR_FMT "/" STR_FMT, STR_ARG(users),
-                           users.len ? ", " : "", STR_ARG(json_str_at(pod, "metadata.namespace")),
-                           STR_ARG(json_str_at(pod, "metadata.name")));
+        found = true;
+        slot = find_group(view, json_str(label));
+        if (slot && wants)
+            use(view, slot, pod, portion_of(view, pod));
+        else if (slot)
+            slot->uuid = told;
     }
-    table_add(&view->table, node);
+    return found;
+}
+
+/* Which whole devices a pod has only the device plugin knows: any that are free. */
+static void add_whole(const struct view *view, const struct json *pod)
+{
+    int64_t gpus = 0;
+
+    JSON_FOREACH(json_at(pod, "spec.containers"), container) {
+        int64_t wanted = 0;
+
+        (void)quantity_whole_json(json_get(json_at(container, "resources.limits"), GPU_RESOURCE),
+                                  &wanted, NULL);
+        gpus += wanted;
+    }
+    for (struct slot *slot; gpus > 0 && (slot = find_free(view)); gpus--)
+        use(view, slot, pod, PORTION_FULL);
+}
+
+static void fill(const struct view *view)
+{
+    /* Those whose devices are known first: the others have what is left. */
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < view->pods.count; i++) {
+            const struct json *pod = view->pods.items[i];
+            struct str devices = annotation(pod, GPU_ANNOTATION_DEVICES);
+
+            if (!is_on(pod, view->node))
+                continue;
+            if (devices.len && round == 0)
+                add_numbered(view, pod, devices);
+            else if (!devices.len && round == 1 && !add_shares(view, pod))
+                add_whole(view, pod);
+        }
+}
+
+static void print_slot(struct view *view, int64_t device)
+{
+    const struct slot *slot = &view->slots[device];
+    struct json *row = json_push(view->list, json_new_object(view->arena));
+    int64_t used = slot->used / 10000;
+    int64_t left = used < 100 ? 100 - used : 0;
+
+    table_add(&view->table, view->node);
     table_add(&view->table, str_printf(view->arena, "%lld", (long long)device));
-    table_add(&view->table, str_printf(view->arena, "%lld%%", (long long)used / 10000));
-    table_add(&view->table,
-              str_printf(view->arena, "%lld%%",
-                         (long long)(used < PORTION_FULL ? (PORTION_FULL - used) / 10000 : 0)));
-    table_add(&view->table, users);
-    json_add_str(view->arena, row, "node", node);
+    table_add(&view->table, str_printf(view->arena, "%lld%%", (long long)used));
+    table_add(&view->table, str_printf(view->arena, "%lld%%", (long long)left));
+    table_add(&view->table, slot->users);
+    json_add_str(view->arena, row, "node", view->node);
     json_add_i64(view->arena, row, "device", device);
-    json_add_i64(view->arena, row, "usedPercent", used / 10000);
-    json_add_i64(view->arena, row, "freePercent",
-                 used < PORTION_FULL ? (PORTION_FULL - used) / 10000 : 0);
-    json_set(row, STR("pods"), pods);
+    if (slot->uuid.len)
+        json_add_str(view->arena, row, "uuid", slot->uuid);
+    json_add_i64(view->arena, row, "usedPercent", used);
+    json_add_i64(view->arena, row, "freePercent", left);
+    json_set(row, STR("pods"), slot->pods);
+}
+
+static void add_node(struct view *view, const struct json *node)
+{
+    view->node = json_str_at(node, "metadata.name");
+    view->count = 0;
+    (void)quantity_whole_json(json_get(json_at(node, "status.allocatable"), GPU_RESOURCE),
+                              &view->count, NULL);
+    view->memory_mib = 0;
+    (void)str_to_i64(json_str(json_get(json_at(node, "metadata.labels"), "nvidia.com/gpu.memory")),
+                     &view->memory_mib);
+    if (view->count <= 0)
+        return;
+    view->slots = ARENA_ARRAY(view->arena, struct slot, (size_t)view->count);
+    for (int64_t i = 0; i < view->count; i++)
+        view->slots[i].pods = json_new_array(view->arena);
+    fill(view);
+    for (int64_t i = 0; i < view->count; i++)
+        print_slot(view, i);
 }
 
 static int gpu_run(struct invocation *invocation)
@@ -128,14 +243,8 @@ static int gpu_run(struct invocation *invocation)
     }
     view.list = json_new_array(invocation->arena);
     table_init(&view.table, invocation->arena, headers);
-    for (size_t i = 0; i < view.nodes.count; i++) {
-        const struct json *node = view.nodes.items[i];
-        int64_t gpus = 0;
-
-        (void)quantity_whole_json(json_get(json_at(node, "status.allocatable"), GPU), &gpus, NULL);
-        for (int64_t device = 0; device < gpus; device++)
-            add_device(&view, json_str_at(node, "metadata.name"), device);
-    }
+    for (size_t i = 0; i < view.nodes.count; i++)
+        add_node(&view, view.nodes.items[i]);
     if (values->output == LOOK_TEXT && !json_count(view.list))
         printf("no node has a GPU\n");
     else

@@ -157,6 +157,14 @@ def bound_of(m):
     return {p["metadata"]["name"]: p for p in m.get("pods") if p["spec"].get("nodeName")}
 
 
+def devices_of(pod):
+    """What it has of its node: numbers, or on a cluster, where whole devices have no names, the group of a shared one."""
+    notes, labels = pod["metadata"]["annotations"], pod["metadata"].get("labels", {})
+    if "torchrun.ai/gpu-devices" in notes:
+        return notes["torchrun.ai/gpu-devices"].split(",")
+    return [labels["runai-gpu-group"]] if "gpu-fraction" in notes else []
+
+
 def test_killed_while_a_gang_is_bound_it_is_whole_or_waits_and_no_share_is_given_twice():
     """kill -9 at moments all over the way from the first create to the last start."""
     with Muster(nodes=2, gpus_per_node=3) as m:
@@ -175,10 +183,9 @@ def test_killed_while_a_gang_is_bound_it_is_whole_or_waits_and_no_share_is_given
                 wait_for(lambda: running(m, name), f"moment {moment}: {name} to run")
             used = {}
             for name, pod in bound_of(m).items():
-                notes = pod["metadata"]["annotations"]
-                for device in notes["torchrun.ai/gpu-devices"].split(","):
+                for device in devices_of(pod):
                     key = (pod["spec"]["nodeName"], device)
-                    used[key] = used.get(key, 0) + float(notes.get("torchrun.ai/gpu-portion", "1"))
+                    used[key] = used.get(key, 0) + float(pod["metadata"]["annotations"].get("gpu-fraction", "1"))
             check(all(v <= 1 for v in used.values()), f"moment {moment}: {used}")
             m.kubectl("delete", "pods,podgroups", "--all", "--wait=true", "--grace-period=0", "--force")
             wait_for(lambda: not m.get("pods") and not m.get("podgroups"), "everything to be gone")

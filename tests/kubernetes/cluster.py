@@ -31,8 +31,8 @@ from controlplane import ACCOUNT, Process  # noqa: E402
 LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainjobs.trainer.kubeflow.org",
                "jobsets.jobset.x-k8s.io", "pytorchtrainingjobs.batch.tensorstack.dev", "pytorchjobs.kubeflow.org",
                "mpijobs.kubeflow.org", "jobs.batch", "pods",
-               "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "services", "persistentvolumeclaims",
-               "configmaps", "schedulingshards.kai.scheduler")
+               "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "schedulingshards.kai.scheduler",
+               "configs.kai.scheduler", "topologies.kai.scheduler", "services", "persistentvolumeclaims", "configmaps")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
 FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
 FINDING_CHARACTERS = 4000
@@ -90,7 +90,8 @@ class Cluster(harness.Muster):
                  node_flags=(), operators=1, operator_flags=(), start_limit=30,
                  quiet=False):
         self.folder = tempfile.mkdtemp(prefix="muster-cluster-")
-        self.kubeconfig = self.plane.kubeconfig
+        # A copy: what a test changes in it (the namespace of the context) is over with the test.
+        self.kubeconfig = shutil.copy(self.plane.kubeconfig, os.path.join(self.folder, "kubeconfig"))
         self.operator_kubeconfig = kubeconfig or self.plane.user(ACCOUNT, ["system:serviceaccounts", "system:authenticated"])
         self.audited = None  # where the audit log was when this began
         self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
