@@ -124,6 +124,7 @@ struct kind_crd {
       false, true)                                                                                 \
     X(schedulingshard, "kai.scheduler", "v1", "SchedulingShard", "schedulingshards",               \
       "schedulingshard", "", "", false, true, true)                                                \
+    X(kaiconfig, "kai.scheduler", "v1", "Config", "configs", "config", "", "", false, true, true)  \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)

@@ -191,7 +191,7 @@ def test_what_cannot_work_is_refused():
         ("torchrunConfig: {enabled: true}\n  elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}",
          "spec.elastic.maxReplicas"),
         ("torchrunConfig: {enabled: true, procPerNode: many}", "spec.torchrunConfig.procPerNode"),
-        ("runMode: {debug: {enabled: true, replicaSpecs: [{type: other}]}}", "spec.runMode.debug.replicaSpecs[0].type"),
+        ("runMode: {debug: {enabled: true, replicaSpecs: [{type: other}]}}", "spec.runMode.debug.replicaSpecs"),
     ]
     with Muster() as m:
         for spec, field in cases:
