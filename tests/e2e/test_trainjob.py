@@ -259,7 +259,6 @@ def test_what_cannot_work_is_refused():
         def refused(spec, field, name="x", runtime="plain"):
             done = m.kubectl("create", "-f", "-", ok=False, input=JOB % {"name": name, "runtime": runtime, "spec": spec})
             check(done.returncode != 0 and field in done.stderr, f"{spec}: {done.stderr}")
-        refused("suspend: false", "spec.runtimeRef", runtime="nothing")
         refused("suspend: false", "metadata.name", name="1st")
         refused("trainer: {env: [{name: PET_NNODES, value: x}]}", "spec.trainer.env[0].name")
         refused("trainer: {env: [{name: A}, {name: A}]}", "spec.trainer.env")
@@ -275,13 +274,24 @@ def test_what_cannot_work_is_refused():
         done = m.kubectl("patch", "trainjob", "x", "--type=merge", "-p",
                          '{"spec":{"podTemplateOverrides":[{"targetJobs":[{"name":"node"}]}]}}', ok=False)
         check("only while the TrainJob is suspended" in done.stderr, done.stderr)
-        m.apply(RUNTIME.replace("trainer.kubeflow.org/framework: torch", "trainer.kubeflow.org/support: deprecated"))
-        done = m.kubectl("create", "--dry-run=server", "-f", "-", input=JOB % {
-            "name": "old", "runtime": "staged, kind: TrainingRuntime", "spec": "suspend: true"})
-        check("TrainingRuntime staged is deprecated" in done.stderr, f"no warning: {done.stderr}")
         create(m, "z", "true", "podTemplateOverrides: [{targetJobs: [{name: nobody}]}]")
         wait_for(lambda: "nobody" in (holds(m, "z", "Pending") or {}).get("message", ""), "a word about the wrong target")
         bad = RUNTIME.replace("name: node, image", "name: main, image")
         check("a container named node" in m.kubectl("apply", "-f", "-", input=bad, ok=False).stderr, "a runtime without node")
         both = RUNTIME.replace("numNodes: 1, torch", "numNodes: 1, jax: {}, torch")
         check("spec.mlPolicy" in m.kubectl("apply", "-f", "-", input=both, ok=False).stderr, "two policies")
+
+
+def test_a_runtime_that_is_not_there_or_old_is_told():
+    """At once where admission sees other objects; a cluster's webhook sees the job alone, and the status tells."""
+    with Muster() as m:
+        done = m.kubectl("create", "-f", "-", ok=False, input=JOB % {"name": "x", "runtime": "nothing", "spec": "suspend: false"})
+        if done.returncode == 0:
+            wait_for(lambda: "spec.runtimeRef: there is no" in (holds(m, "x", "Pending") or {}).get("message", ""),
+                     "a word about the runtime")
+            return
+        check("spec.runtimeRef" in done.stderr, done.stderr)
+        m.apply(RUNTIME.replace("trainer.kubeflow.org/framework: torch", "trainer.kubeflow.org/support: deprecated"))
+        done = m.kubectl("create", "--dry-run=server", "-f", "-", input=JOB % {
+            "name": "old", "runtime": "staged, kind: TrainingRuntime", "spec": "suspend: true"})
+        check("TrainingRuntime staged is deprecated" in done.stderr, f"no warning: {done.stderr}")

@@ -286,14 +286,14 @@ rules:
             "--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
             "--leader-elect=false", "--controllers=*,-nodeipam,-node-route-controller")
 
-    def start_scheduler(self):
-        kubeconfig = self.certs.path("scheduler.kubeconfig")
+    def start_scheduler(self, kubeconfig=None, per_second=5000):
+        kubeconfig = kubeconfig or self.certs.path("scheduler.kubeconfig")
         config = os.path.join(self.folder, "scheduler.yaml")
         with open(config, "w") as f:
             f.write(f"""apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
-clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
+clientConnection: {{kubeconfig: {kubeconfig}, qps: {per_second}, burst: {per_second}}}
 """)
         self.kube_scheduler = self._process(
             "kube-scheduler", f"--config={config}", f"--authentication-kubeconfig={kubeconfig}",
