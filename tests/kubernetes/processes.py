@@ -12,7 +12,6 @@ import re
 import socket
 
 import harness
-from cluster import ROOT
 from controlplane import Process
 from harness import Failure, Skip, binary, wait_for
 from webhooks import WebhookCluster
@@ -60,10 +59,6 @@ class ProcessCluster(WebhookCluster):
     def manifest(self):
         """Every pod is the operator's, so every pod is asked about."""
         return super().manifest().replace("object.spec.schedulerName == 'kai-scheduler'", "true")
-
-    def start(self):
-        self.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "rbac", "sharing.yaml"))
-        super().start()
 
     def add_entrypoint(self):
         """What the image of a pod that holds a shared GPU would run: here images are this machine."""
