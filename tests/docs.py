@@ -2,8 +2,8 @@
 """docs.py: what the pages say about the tree is so. Ends with `N passed, N failed`.
 
 links      A link between pages leads to a file, and behind # to a heading of it.
-features   Every row of README's feature table (the table with a column "Muster") names the tests that show it, in an
-           HTML comment anywhere in the row, which readers do not see:
+features   Every row of README's feature table, and of the manifests in docs/migrating.md (tables with a column "Muster"),
+           names the tests that show it, in an HTML comment anywhere in the row, which readers do not see:
 
                | gangs start whole or not at all | yes <!-- test: e2e.scheduling.a_gang_waits, unit.a_gang --> | ...
 
@@ -14,6 +14,7 @@ features   Every row of README's feature table (the table with a column "Muster"
            suite.NAME        a test of meson.build: suite.conformance
 
            A row in which Muster's column says "no" needs none.
+examples   Every manifest of examples/scheduling is on the page that KAI's users look at, docs/migrating.md.
 blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py.
 """
 
@@ -23,6 +24,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TABLES = ("README.md", "docs/migrating.md")  # pages with such a table
 LANGUAGES = {"", "sh", "sh runnable", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
 
 
@@ -121,7 +123,12 @@ def feature_rows(text):
                 yield number, cells, re.sub(r"<!--.*?-->", "", cells[column]).strip(), line
 
 
-def check_features(pages, readme="README.md"):
+def check_features(pages):
+    for page in TABLES:
+        yield from table_problems(page)
+
+
+def table_problems(readme):
     known = known_tests(tracked())
     rows = list(feature_rows(read(readme)))
     if not rows:
@@ -133,6 +140,13 @@ def check_features(pages, readme="README.md"):
         for name in named:
             if name not in known:
                 yield f"{readme}:{number}: \"{cells[0]}\": there is no test {name}"
+
+
+def check_examples(pages):
+    page = read("docs/migrating.md")
+    for file in tracked():
+        if file.startswith("examples/scheduling/") and f"(../{file})" not in page:
+            yield f"docs/migrating.md: {file} is not there"
 
 
 def check_blocks(pages):

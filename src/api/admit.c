@@ -294,6 +294,8 @@ void admit_validate(struct admit *admit)
         admit_queue_validate(admit);
     } else if (admit->kind == &kind_podgroup) {
         admit_podgroup_validate(admit);
+    } else if (admit->kind == &kind_topology) {
+        admit_topology_validate(admit);
     } else if (strcmp(admit->kind->group, "kubeflow.org") == 0) {
         admit_kubeflow(admit);
     }

@@ -73,5 +73,6 @@ void admit_runtime_validate(struct admit *admit);
 /* admit_scheduling.c */
 void admit_queue_validate(struct admit *admit);
 void admit_podgroup_validate(struct admit *admit);
+void admit_topology_validate(struct admit *admit);
 /* admit_kubeflow.c: kinds of kubeflow.org; nothing for others of that group. */
 void admit_kubeflow(struct admit *admit);

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Queues and pod groups: what could never be honoured is refused when it is written, with the
- * field. What other queues there are is not looked at: a parent may come later. */
+/* Queues, pod groups and topologies: what could never be honoured is refused when it is written,
+ * with the field. What other queues there are is not looked at: a parent may come later. */
 
 /* ---- queues ---- */
 
@@ -108,6 +108,34 @@ void admit_podgroup_validate(struct admit *admit)
             admit_invalid(admit, parent_path, parent, "there is no subgroup of that name");
         else if (is_below_itself(list, item))
             admit_invalid(admit, parent_path, parent, "the subgroup would be below itself");
+        index++;
+    }
+}
+
+/* ---- topologies ---- */
+
+/* What the rules of the CRD say on a cluster. */
+void admit_topology_validate(struct admit *admit)
+{
+    const struct json *levels = json_at(admit->object, "spec.levels");
+    size_t index = 0;
+
+    if (admit->old && !json_equal(json_at(admit->old, "spec.levels"), levels))
+        admit_invalid(admit, STR("spec.levels"), levels,
+                      "the levels of a Topology cannot be changed; make another one");
+    JSON_FOREACH(levels, level) {
+        const struct json *label = json_get(level, "nodeLabel");
+        struct str path = str_printf(admit->arena, "spec.levels[%zu].nodeLabel", index);
+        size_t before = 0;
+
+        JSON_FOREACH(levels, other) {
+            if (before++ == index)
+                break;
+            if (str_eq(json_str(json_get(other, "nodeLabel")), json_str(label)))
+                admit_duplicate(admit, path, label);
+        }
+        if (str_is(json_str(label), "kubernetes.io/hostname") && index + 1 < json_count(levels))
+            admit_invalid(admit, path, label, "can only be the last level");
         index++;
     }
 }

@@ -664,3 +664,48 @@ TEST(the_check_of_schemas_finds_each_difference)
                                : problems.count == 0);
     }
 }
+
+static void expect_described(const char *crd,
+                             const struct json *schema,
+                             struct str path,
+                             struct arena *arena)
+{
+    JSON_FOREACH(json_get(schema, "properties"), field) {
+        struct str name =
+            str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(json_key(field)));
+        bool own =
+            path.len || !(str_is(json_key(field), "apiVersion") ||
+                          str_is(json_key(field), "kind") || str_is(json_key(field), "metadata"));
+
+        if (own && !json_str(json_get(field, "description")).len)
+            (void)fprintf(stderr, "%s: " STR_FMT " has no description\n", crd, STR_ARG(name));
+        EXPECT(!own || json_str(json_get(field, "description")).len);
+        expect_described(crd, field, name, arena);
+    }
+    if (json_get(schema, "items"))
+        expect_described(crd, json_get(schema, "items"), path, arena);
+    if (json_get(schema, "additionalProperties"))
+        expect_described(crd, json_get(schema, "additionalProperties"), path, arena);
+}
+
+TEST(every_field_of_the_kinds_of_scheduling_says_what_it_means)
+{
+    size_t seen = 0;
+
+    for (size_t i = 0; i < crd_builtin_count; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct crd_builtin *builtin = &crd_builtins[i];
+        struct str name = str_from(builtin->name);
+        struct json *root = NULL;
+
+        if (!str_ends(name, STR("scheduling.run.ai")) && !str_ends(name, STR("kai.scheduler")))
+            continue;
+        seen++;
+        EXPECT(json_parse(&arena, (struct str){builtin->text, builtin->text_len}, &root, NULL) ==
+               0);
+        JSON_FOREACH(json_at(root, "spec.versions"), version)
+            expect_described(builtin->name, json_at(version, "schema.openAPIV3Schema"), STR(""),
+                             &arena);
+    }
+    EXPECT(seen == 6);
+}

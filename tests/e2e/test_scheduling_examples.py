@@ -193,6 +193,39 @@ def test_objects_every_cluster_starts_with_may_be_applied_again():
         check("prometheus" in m.get("configmap", "muster-datasource")["data"]["muster.yaml"], "no data source")
 
 
+def test_pytorchjobs_are_gangs_of_their_roles():
+    kubeflow = os.path.join(EXAMPLES, "kubeflow")
+    with Muster(gpus_per_node=1) as m:
+        for name in ("queues", "pytorch-dist-gpu", "pytorch-elastic"):
+            m.kubectl("apply", "-f", os.path.join(kubeflow, name + ".yaml"))
+
+        def shape(job):
+            spec = next((g["spec"] for g in m.get("podgroups") if g["metadata"]["name"].startswith(f"pg-{job}-")), None)
+            return spec and (spec["minMember"], {s["name"]: s["minMember"] for s in spec["subGroups"]})
+        for job, expected in (("pytorch-dist-mnist-nccl", (3, {"master": 1, "worker": 2})), ("elastic-echo", (1, {"worker": 1}))):
+            found = wait_for(lambda: shape(job), f"the group of {job}")
+            check(found == expected, f"{job}: {found}")
+
+
+def test_kubectl_shows_what_a_kind_is_about():
+    with Muster(gpus_per_node=2) as m:
+        for name in ("topology.yaml", "gpu-shard.yaml", "shard-overrides.yaml", "gpu-pod.yaml"):
+            m.kubectl("create", "-f", example(name))
+        wait_for(lambda: running(m, "gpu-pod"), "gpu-pod to run")
+        wait_for(lambda: applied(m) and applied(m, "gpu-shard"), "the shards to be answered")
+        for kind, words in (("topologies", ("WIDEST", "NARROWEST", "topology.example/block", "kubernetes.io/hostname")),
+                            ("schedulingshards", ("POOL", "GPU", "CPU", "APPLIED", "gpu-nodes", "spread", "False")),
+                            ("podgroups", ("QUEUE", "MIN", "RUNNING", "PENDING", "PHASE", "default-queue")),
+                            ("queues", ("QUOTA", "LIMIT", "ALLOCATED", "FAIR-SHARE", "PENDING"))):
+            out = m.kubectl("get", kind).stdout
+            check(all(w in out for w in words), f"not all of {words} in\n{out}")
+        out = m.kubectl("explain", "schedulingshard.spec.usageDBConfig.usageParams.halfLifePeriod").stdout
+        check("counts half" in out, out)
+        for change, word in ((("topology.example/block", "topology.example/hall"), "cannot be changed"),):
+            done = m.kubectl("apply", "-f", "-", input=text("topology.yaml").replace(*change), ok=False)
+            check(done.returncode != 0 and word in done.stderr, done.stderr)
+
+
 def test_every_example_is_valid_to_the_letter():
     with Muster(nodes=1, gpus_per_node=1) as m:
         files = glob.glob(os.path.join(EXAMPLES, "**", "*.yaml"), recursive=True)

@@ -31,7 +31,7 @@ from controlplane import ControlPlane, binaries, die_with_parent  # noqa: E402
 from processes import ProcessCluster, free_network  # noqa: E402
 
 # Suites of ../e2e that are about what a Kubernetes API server serves.
-SHARED = ("scheduling", "scheduling_manifests", "shards", "explain", "batch_job", "skeleton",
+SHARED = ("scheduling", "scheduling_examples", "scheduling_manifests", "shards", "explain", "batch_job", "skeleton",
           "torchrun_examples", "torchrun_jobs", "torchrun_promise", "torchrun_survival", "torchrun_trouble",
           "plugin_commands", "plugin_network", "plugin_source", "plugin_storage", "plugin_sync", "plugin_terminal",
           "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack", "kind_examples")
