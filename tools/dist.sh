@@ -19,7 +19,7 @@ sysroot=$work/sysroot
 version=$(sed -n "s/^project('muster', 'c', version : '\([^']*\)'.*/\1/p" meson.build)
 name=muster-$version-linux-$arch
 programs='muster kubectl-torchrun muster-shim muster-launch'
-library=libmuster-gpu.so # preloaded into containers with a share of a GPU; muster finds it in ../lib/muster
+preloaded=libmuster-gpu.so # preloaded into containers with a share of a GPU; muster finds it in ../lib/muster
 glibc_max=2.36 # what the oldest supported distribution has
 
 # The libraries, for that architecture, as apt would install them on an empty machine.
@@ -97,7 +97,7 @@ check_glibc() {
 [ -e "$work/unpacked" ] || { unpack_libraries && touch "$work/unpacked"; }
 [ -e "$work/build/build.ninja" ] || configure
 # shellcheck disable=SC2086
-ninja -C "$work/build" --quiet $programs $library
+ninja -C "$work/build" --quiet $programs $preloaded
 [ -z "$programs_only" ] || exit 0
 root=$work/$name
 rm -rf "$root"
@@ -108,7 +108,7 @@ done
 bundle "$root/bin/muster" "$root/bin/kubectl-torchrun"
 "$triplet-strip" --strip-unneeded "$root"/lib/*
 mkdir "$root/lib/muster"
-"$triplet-strip" --strip-unneeded -o "$root/lib/muster/$library" "$work/build/$library"
+"$triplet-strip" --strip-unneeded -o "$root/lib/muster/$preloaded" "$work/build/$preloaded"
 check_glibc
 cp -R LICENSE README.md docs examples deploy "$root/share/doc/muster/"
 for folder in "$sysroot"/usr/share/doc/*/; do
