@@ -5,6 +5,7 @@ import shutil
 
 from harness import Failure, Muster, binary, check, needs, run, wait_for
 from pods import apply, container, logs, pod, wait_phase
+from test_agent_plain import Plain
 
 LIBRARY = "/.muster-gpu/libmuster-gpu.so"
 REGION = "/.muster-gpu-region/region"
@@ -112,3 +113,12 @@ def test_what_a_container_allocates_above_its_share_is_refused():
         for name in ("limit", "fork", "killed", "nvml", "inert"):
             ended = wait_phase(m, name, "Succeeded", "Failed", limit=60)
             check(ended == "Succeeded", f"{name}: {logs(m, name)}")
+
+
+@needs("the node agent of muster up, which preloads the library")
+def test_a_plain_process_is_held_to_its_share_where_nothing_can_be_mounted():
+    with Plain(gpus_per_node=1) as m:
+        apply(m, share("limit", {"gpu-memory": "100"}, container([binary("tests/preload/preload-checks"), "limit"],
+                       env=[{"name": "LD_LIBRARY_PATH", "value": binary("tests/preload")}])))
+        ended = wait_phase(m, "limit", "Succeeded", "Failed", limit=60)
+        check(ended == "Succeeded", logs(m, "limit"))
