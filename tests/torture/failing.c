@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +19,9 @@
  * TORTURE_KIND=files counts calls on regular files and folders (open, read, write, fsync, rename,
  * ...), TORTURE_KIND=sockets those on sockets. TORTURE_AT=N: which one fails, 0 none;
  * TORTURE_STAY=1: and all behind it, as with a broken disk. TORTURE_ERRNO: with what. TORTURE_COUNT
- * names a file that gets the number of calls when the program ends. The program's own pipes and
+ * names a file that gets the number of calls when the program ends. TORTURE_KILL=1: the program
+ * dies there instead, as of kill -9. TORTURE_WHEN names a file: only from when it exists on are
+ * calls counted, and programs that this one starts are left alone. The program's own pipes and
  * events are left alone: no machine fails there, and libuv aborts by design. */
 #define EXPORT __attribute__((visibility("default")))
 
@@ -27,6 +30,9 @@ static bool sockets;
 static bool stay;
 static long fail_at;
 static int fail_errno = EIO;
+static bool kills;
+static const char *when;
+static atomic_bool begun;
 
 static long number(const char *name)
 {
@@ -45,6 +51,10 @@ __attribute__((constructor)) static void start(void)
     sockets = kind && strcmp(kind, "sockets") == 0;
     stay = number("TORTURE_STAY") != 0;
     fail_at = number("TORTURE_AT");
+    kills = number("TORTURE_KILL") != 0;
+    when = getenv("TORTURE_WHEN");
+    if (when)
+        (void)unsetenv("LD_PRELOAD");
     if (number("TORTURE_ERRNO"))
         fail_errno = (int)number("TORTURE_ERRNO");
 }
@@ -61,13 +71,27 @@ __attribute__((destructor)) static void finish(void)
     }
 }
 
+static bool has_begun(void)
+{
+    int saved = errno;
+
+    if (when && !atomic_load(&begun) && access(when, F_OK) == 0)
+        atomic_store(&begun, true);
+    errno = saved;
+    return !when || atomic_load(&begun);
+}
+
 /* Count one call; true when it is to fail. */
 static bool fails(void)
 {
+    if (!has_begun())
+        return false;
     long n = atomic_fetch_add(&calls, 1) + 1;
 
     if (!fail_at || n < fail_at || (n > fail_at && !stay))
         return false;
+    if (kills)
+        (void)kill(getpid(), SIGKILL);
     errno = fail_errno;
     return true;
 }
