@@ -263,8 +263,7 @@ void admit_validate(struct admit *admit)
         admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
         if (admit->old)
             admit_pod_update(admit);
-        else
-            share_check(admit);
+        share_check(admit);
     } else if (admit->kind == &kind_crd) {
         crd_validate(admit);
     } else if (admit->kind == &kind_service) {

@@ -102,11 +102,34 @@ static void check_wish(struct admit *admit)
                "there is no container or init container of that name");
 }
 
+/* The first annotation of the wish that an update changes; NULL: it leaves the wish alone. */
+static const char *changed_wish(const struct admit *admit)
+{
+    static const char *const keys[] = {GPU_ANNOTATION_FRACTION, GPU_ANNOTATION_FRACTION_MEMORY,
+                                       GPU_ANNOTATION_FRACTION_DEVICES,
+                                       GPU_ANNOTATION_FRACTION_CONTAINER, GPU_ANNOTATION_MPS};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!str_eq(json_str(annotation(admit->old, keys[i])),
+                    json_str(annotation(admit->object, keys[i]))))
+            return keys[i];
+    return NULL;
+}
+
 void share_check(struct admit *admit)
 {
     const struct json *devices = annotation(admit->object, GPU_ANNOTATION_FRACTION_DEVICES);
     bool wanted = share_wanted(admit->object);
+    const char *changed = admit->old ? changed_wish(admit) : NULL;
 
+    if (admit->old && !changed)
+        return;
+    if (admit->old && json_str_at(admit->old, "spec.nodeName").len) {
+        admit_forbidden(admit, field_of(admit, changed),
+                        "the pod is on its node, and others have the rest of the device: delete it "
+                        "and make one that asks for another share");
+        return;
+    }
     if (devices && !is_number(devices, 1, GPU_SHARE_DEVICES_MAX))
         refuse(admit, GPU_ANNOTATION_FRACTION_DEVICES, "must be a number from 1 to 16");
     if (devices && !wanted)

@@ -28,8 +28,8 @@ struct json;
 
 /* Asks for a share of a device, well or badly. */
 bool share_wanted(const struct json *pod);
-/* The rules of such a wish; nothing for other pods. A field is an annotation:
- * metadata.annotations[gpu-fraction]. */
+/* The rules of such a wish; nothing for other pods. What a pod wished for cannot change any more
+ * once it is on a node. A field is an annotation: metadata.annotations[gpu-fraction]. */
 void share_check(struct admit *admit);
 /* "0.25" in millionths; -1 when it is no number of that kind. */
 int64_t share_micro(struct str text);

@@ -88,6 +88,44 @@ TEST(wishes_for_shares_that_make_no_sense_are_refused_with_the_annotation)
     }
 }
 
+TEST(the_share_of_a_pod_on_a_node_cannot_be_changed)
+{
+    static const struct {
+        const char *why;
+        const char *before;
+        const char *after;
+        const char *spec;
+        const char *field; /* NULL: fine */
+    } rows[] = {
+        {"more", "'gpu-fraction':'0.5'", "'gpu-fraction':'0.9'", "'nodeName':'n'," PLAIN,
+         "gpu-fraction"},
+        {"none any more", "'gpu-memory':'2000'", "", "'nodeName':'n'," PLAIN, "gpu-memory"},
+        {"a first one", "", "'gpu-fraction':'0.5'", "'nodeName':'n'," PLAIN, "gpu-fraction"},
+        {"devices", "'gpu-fraction':'0.5'", "'gpu-fraction':'0.5','gpu-fraction-num-devices':'2'",
+         "'nodeName':'n'," PLAIN, "gpu-fraction-num-devices"},
+        {"something else", "'gpu-fraction':'0.5'", "'gpu-fraction':'0.5','x':'y'",
+         "'nodeName':'n'," PLAIN, NULL},
+        {"while it waits", "'gpu-fraction':'0.5'", "'gpu-fraction':'0.9'", PLAIN, NULL},
+        {"while it waits, wrongly", "'gpu-fraction':'0.5'", "'gpu-fraction':'2'", PLAIN,
+         "gpu-fraction"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct admit admit = {.arena = &arena,
+                              .kind = &kind_pod,
+                              .object = pod_with(&arena, rows[i].after, rows[i].spec),
+                              .old = pod_with(&arena, rows[i].before, rows[i].spec)};
+
+        test_case(rows[i].why);
+        share_check(&admit);
+        EXPECT(admit.causes.count == (rows[i].field ? 1 : 0));
+        if (rows[i].field && admit.causes.count)
+            EXPECT(str_eq(admit.causes.items[0].field,
+                          str_printf(&arena, "metadata.annotations[%s]", rows[i].field)));
+    }
+}
+
 TEST(the_container_of_a_share_reads_its_configmaps)
 {
     static const struct {

@@ -417,7 +417,9 @@ void machines_power(struct machines *machines, size_t index, bool on, int64_t no
     MAP_FOREACH(&machines->processes, entry) {
         struct process *process = entry->value;
 
-        if (process->machine == machine && process->phase != PHASE_ENDED)
+        /* A reservation pod is started again with the device it had: a kubelet keeps book of them.
+         */
+        if (process->machine == machine && process->phase != PHASE_ENDED && !process->reserves)
             process_end(process, KILLED);
     }
 }
