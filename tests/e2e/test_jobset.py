@@ -36,8 +36,8 @@ def pods(m, name):
     return [p for p in m.get("pods") if p["metadata"]["labels"].get("jobset.sigs.k8s.io/jobset-name") == name]
 
 
-def counts(m, name, part, *keys):
-    for entry in status(m, name).get("replicatedJobsStatus", []):
+def counts(m, name, part, *keys, seen=None):
+    for entry in (seen or status(m, name)).get("replicatedJobsStatus", []):
         if entry["name"] == part:
             return tuple(entry[k] for k in keys)
     return None
@@ -109,8 +109,12 @@ def test_suspend_resume_order_and_time_to_live():
 
         parts = [part("first", "sleep 2"), part("second", "true", more="dependsOn: [{name: first, status: Complete}],")]
         create(m, "order", parts, "ttlSecondsAfterFinished: 1")
-        wait_for(lambda: counts(m, "order", "first", "active") == (1,), "the first part to run")
-        check(counts(m, "order", "second", "active", "succeeded") == (0, 0), "the second did not wait")
+
+        def first_runs():
+            seen = status(m, "order")
+            return counts(m, "order", "first", "active", seen=seen) == (1,) and seen
+        seen = wait_for(first_runs, "the first part to run")
+        check(counts(m, "order", "second", "active", "succeeded", seen=seen) == (0, 0), "the second did not wait")
         wait_for(lambda: m.get("jobset", "order") is None, "the finished set to be removed", 60)
 
         create(m, "inorder", [part("first", "sleep 600"), part("second", "sleep 600")],
