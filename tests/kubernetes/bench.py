@@ -43,6 +43,11 @@ class Bench:
                         os.path.join(self.plane.folder, "hollow.log")).start()
         wait_for(lambda: nodes.check() and "hollow.ready" in nodes.tail(), "the nodes", 120)
         nodes.stop()
+        # Once installed: without its queues the first cycle would tell every pod that there are none.
+        operator = self.operator()
+        wait_for(lambda: operator.check() and self.plane.kubectl("get", "queue", "default-queue", ok=False).returncode == 0,
+                 "the default queues", 60)
+        operator.stop()
 
     def watcher(self, count):
         return subprocess.Popen([binary("tests/kubernetes/load"), self.plane.kubeconfig, "watch", str(count)],
