@@ -110,6 +110,8 @@ def python_with(*modules, where="True"):
 
 
 class Muster:
+    runs_batch_jobs = True  # and no kube-controller-manager does
+
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
         self.folder = tempfile.mkdtemp(prefix="muster-test-")
         self.data = os.path.join(self.folder, "data")

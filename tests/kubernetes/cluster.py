@@ -85,6 +85,7 @@ class Operator(Process):
 
 class Cluster(harness.Muster):
     plane = None  # set by run.py: the control plane of this run
+    runs_batch_jobs = False
 
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, kubeconfig=None,
                  node_flags=(), operators=1, operator_flags=(), start_limit=30,
