@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "cache/cache.h"
 #include "control/action.h"
 #include "control/control.h"
@@ -17,6 +18,8 @@
 
 /* The status of PodDisruptionBudgets: how many of their pods may be evicted now. Evictions read it
  * and count it down. */
+
+#define DISRUPTED_MS 120000 /* as long as Kubernetes waits for an evicted pod to go */
 
 /* A number, or a percentage of `whole` rounded up. */
 static int64_t amount(const struct json *value, int64_t whole)
@@ -46,6 +49,25 @@ static bool is_over(const struct object *pod)
     return str_is(phase, "Succeeded") || str_is(phase, "Failed");
 }
 
+/* Evicted, says the budget, and the pod does not show it yet: it is as good as gone. One that stays
+ * for longer has been kept by somebody and counts again. Those that still count are kept in `ret`.
+ */
+static bool is_disrupted(struct actions *actions,
+                         const struct json *disrupted,
+                         const struct object *pod,
+                         int64_t now_ms,
+                         struct json *ret)
+{
+    struct str at = json_str(json_get_str(disrupted, pod->name));
+    int64_t since_ms = 0;
+
+    if (pod->deleted_ms || !time_parse(at, &since_ms) || now_ms >= since_ms + DISRUPTED_MS)
+        return false;
+    json_set(ret, pod->name, json_new_str(actions->arena, at));
+    action_look_again(actions, since_ms + DISRUPTED_MS);
+    return true;
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -65,11 +87,13 @@ static void reconcile(const struct control_input *input,
     if (!json_get(spec, "selector") ||
         selector_from_json(arena, json_get(spec, "selector"), &selector, NULL) < 0)
         return;
+    const struct json *disrupted = json_at(root, "status.disruptedPods");
+    struct json *still = json_new_object(arena);
     while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
         if (!selector_matches(&selector, pod->labels, pod->label_count) || is_over(pod))
             continue;
         expected++;
-        healthy += is_ready(pod) ? 1 : 0;
+        healthy += !is_disrupted(actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
     }
     int64_t desired = json_is_null(json_get(spec, "maxUnavailable"))
                           ? amount(json_get(spec, "minAvailable"), expected)
@@ -80,6 +104,10 @@ static void reconcile(const struct control_input *input,
 
     struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
                                                    : json_new_object(arena);
+    if (disrupted && json_count(still))
+        json_set(status, STR("disruptedPods"), still);
+    else
+        json_remove(status, STR("disruptedPods"));
     json_add_i64(arena, status, "expectedPods", expected);
     json_add_i64(arena, status, "currentHealthy", healthy);
     json_add_i64(arena, status, "desiredHealthy", desired);
@@ -99,6 +127,8 @@ static void reconcile(const struct control_input *input,
     struct json *body = json_new_object(arena);
     json_set(body, STR("status"), patch);
     action_patch_status(actions, budget, body);
+    /* An eviction meanwhile has counted it down: that must not be undone. */
+    actions->list.items[actions->list.count - 1].revision = budget->revision;
 }
 
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)

@@ -209,6 +209,13 @@ TEST(a_budget_says_how_many_pods_may_go)
         {"\"maxUnavailable\":1", "\"disruptionsAllowed\":0"},
         {"\"maxUnavailable\":\"100%\"", "\"disruptionsAllowed\":3"},
         {"\"minAvailable\":9", "\"disruptionsAllowed\":0"},
+        /* One was evicted, but does not show it yet; long ago it would count again. */
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"p0\":\"1970-01-01T00:00:00Z\"}",
+         "\"disruptionsAllowed\":1"},
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"p0\":\"1969-12-31T23:00:00Z\"}",
+         "\"disruptionsAllowed\":2"},
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"gone\":\"1970-01-01T00:00:00Z\"}",
+         "\"disruptionsAllowed\":2"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         _cleanup_(stage_close) struct stage stage;

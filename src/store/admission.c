@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "store/internal.h"
 
 #include <stdbool.h>
@@ -234,11 +235,16 @@ static bool covers(const struct write *write, const struct object *budget)
            selector_matches(&selector, write->old->labels, write->old->label_count);
 }
 
+/* One fewer may go; who goes is written down, so that whoever counts anew before the pod shows that
+ * it goes does not take it for healthy. */
 static void count_down(struct json *root, const void *what)
 {
-    struct arena *arena = (struct arena *)(uintptr_t)what;
+    const struct write *write = what;
+    struct arena *arena = write->arena;
     struct json *status = json_make_path(arena, root, "status");
 
+    json_set(json_make_path(arena, status, "disruptedPods"), write->old->name,
+             json_new_str(arena, time_text(arena, store_now(write->store))));
     json_add_i64(arena, status, "disruptionsAllowed",
                  json_i64_or(json_get(status, "disruptionsAllowed"), 0) - 1);
 }
@@ -277,6 +283,6 @@ int admission_evict(struct write *write)
                           (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
                           (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
     if (!write->dry_run)
-        collect_edit_status(write->store, found, count_down, write->arena);
+        collect_edit_status(write->store, found, count_down, write);
     return 0;
 }
