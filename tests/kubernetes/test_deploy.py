@@ -40,7 +40,13 @@ def test_the_chart_renders_to_what_the_server_accepts():
     check(done.returncode == 0, done.stderr)
     plane.kubectl("create", "namespace", "muster-system", ok=False)
     applied(plane, done.stdout)
-    check("kubeflow-training-operator" in done.stdout, "stand-in labels are there")
+    try:
+        plane.kubectl("apply", "-f", "-", input=done.stdout)
+        labelled = plane.kubectl("get", "deployment", "muster-operator", "-n", "muster-system", "-o",
+                                 "jsonpath={.spec.template.metadata.labels}").stdout
+        check("kubeflow-training-operator" in labelled, f"stand-in labels are there: {labelled}")
+    finally:
+        plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=done.stdout)
 
 
 def test_the_chart_grants_what_the_files_grant():
