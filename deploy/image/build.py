@@ -7,8 +7,8 @@ owned by root, dated SOURCE_DATE_EPOCH (default 0), and the compressor writes no
 come from, with versions and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
 
 --add puts another platform into the same index, whose libraries are looked up under the sysroot; for example
-arm64=build-dist-arm64/build:build-dist-arm64/sysroot, which `tools/dist.sh --programs arm64` makes. Needs readelf (binutils);
-dpkg-query where the libraries are Debian's.
+arm64=build-dist-arm64/build:build-dist-arm64/sysroot, which `tools/dist.sh --programs arm64` makes. Needs
+readelf and strip (binutils); dpkg-query where the libraries are Debian's.
 """
 
 import argparse
@@ -19,9 +19,11 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
@@ -49,6 +51,16 @@ def needed(path):
     return loader and loader.group(1), re.findall(r"\(NEEDED\).*\[([^\]]+)\]", text)
 
 
+def stripped(path, architecture):
+    """One of our files without its debug data, which names the folders it was built in, and without the hash over that."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "stripped")
+        subprocess.run([shutil.which(TRIPLETS[architecture] + "-strip") or "strip", "--strip-unneeded",
+                        "--remove-section=.note.gnu.build-id", "-o", out, path], check=True)
+        with open(out, "rb") as f:
+            return f.read()
+
+
 class Platform:
     """The files of one platform's image: path in the image -> bytes, or a link's target as str."""
 
@@ -65,8 +77,7 @@ class Platform:
             sys.exit(f"build.py: {build}/muster does not exist: build first")
         preloaded = os.path.join(build, PRELOADED)
         if os.path.exists(preloaded):
-            with open(preloaded, "rb") as f:
-                self.files["usr/lib/muster/" + PRELOADED] = f.read()
+            self.files["usr/lib/muster/" + PRELOADED] = stripped(preloaded, architecture)
         for name in LOADED_LATER:
             if self.find(name):
                 self.add_library(name)
@@ -80,8 +91,7 @@ class Platform:
         return None
 
     def add_program(self, path, where):
-        with open(path, "rb") as f:
-            self.files[where] = f.read()
+        self.files[where] = stripped(path, self.architecture)
         loader, libraries = needed(path)
         if loader:
             real = self.find(os.path.basename(loader))
