@@ -414,10 +414,13 @@ static void close_all(struct operator* op)
 static int operator_run(struct invocation *invocation)
 {
     struct operator_values *values = invocation->values;
+    struct log_repeats repeats = {0};
     struct operator op = {
         .arena = invocation->arena,
         .values = values,
-        .log = {.fd = STDERR_FILENO, .level = (enum log_level)values->log_level},
+        .log = {.fd = STDERR_FILENO,
+                .level = (enum log_level)values->log_level,
+                .repeats = &repeats},
     };
     struct err err = {0};
     int r;

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #define WATCHMAN_MS        1000
+#define AWAY_MS            1000  /* a server that failed no longer than that was not away */
 #define RETRY_AFTER_MS     1000  /* a 429 that names no moment */
 #define RETRY_AFTER_MAX_MS 30000 /* a server's wish is honoured up to this */
 
@@ -47,6 +48,7 @@ struct client {
     uv_timer_t *pump_timer;
     uv_timer_t *watchman;
     struct client_call *probe;
+    int64_t away_since_ms; /* nothing but failures since; 0: the server answers */
     struct client_stats stats;
     const struct log *log;
 };
@@ -106,8 +108,25 @@ static void wait_again(struct client_call *call)
     queue_append(&call->client->waiting[call->request.class], call);
 }
 
+/* Whoever reads that the server was away wants to read that it is back. */
+static void note_answer(struct client *client, const struct transport_reply *reply)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (reply->code || reply->status >= 500) {
+        if (!client->away_since_ms)
+            client->away_since_ms = now_ms;
+        return;
+    }
+    if (client->away_since_ms && now_ms - client->away_since_ms >= AWAY_MS)
+        log_info(client->log, "api.answers", LOG_C("server", auth_server(client->auth)),
+                 LOG_I64("after_ms", now_ms - client->away_since_ms));
+    client->away_since_ms = 0;
+}
+
 static void count(struct client *client, const struct transport_reply *reply)
 {
+    note_answer(client, reply);
     client->stats.requests++;
     if (reply->code) {
         client->stats.failures++;

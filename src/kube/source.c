@@ -21,6 +21,8 @@
 
 #define FOLLOW_MIN_S    300 /* the server is asked to end a watch after 5 to 10 minutes */
 #define FOLLOW_SPREAD_S 300
+/* One that has not ended so much later is held open by something between us and the server. */
+#define FOLLOW_GRACE_S  30
 #define FOLLOW_SHORT_MS 1000 /* a stream that ended earlier is a failure, not a time-out */
 /* A kind whose objects we know is believed to be gone only when the server says so for this long:
  * an API server that is starting may not serve its custom resources yet. */
@@ -222,7 +224,6 @@ static void list_done(struct source *source)
             return;
     }
     source->phase = PHASE_FOLLOW;
-    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
     kube_settles(source->kube);
     tell_synced(source);
 }
@@ -436,13 +437,17 @@ static void on_stream(void *user, struct str bytes)
     int r = 0;
 
     source->busy++;
-    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
     source->missing_since_ms = 0;
     if (source->phase == PHASE_INITIAL)
         uv_timer_start(source->timer, on_initial_late, INITIAL_MS, 0);
-    while (!source->stopped && (r = feed_stream_next(&source->stream, &bytes, &message, &err)) > 0)
+    while (!source->stopped &&
+           (r = feed_stream_next(&source->stream, &bytes, &message, &err)) > 0) {
         if ((r = take_message(source, message, &err)) < 0)
             break;
+        /* What it followed makes sense; that a list came in does not say that much. */
+        if (source->phase == PHASE_FOLLOW)
+            source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    }
     if (r < 0 && !source->stopped)
         follow_failed(source, r, &err);
     source->busy--;
@@ -460,6 +465,8 @@ static void on_follow_end(void *user, const struct transport_reply *reply)
     source->call = NULL;
     source->busy++;
     uv_timer_stop(source->timer);
+    if (reply->status == 200 && clock_monotonic_ms() - source->started_ms >= FOLLOW_SHORT_MS)
+        source->backoff_ms = KUBE_BACKOFF_MIN_MS; /* it stood for a while */
     if (refuses_initial(source, reply)) {
         without_initial(source);
     } else if (reply->status == 404 && source->phase == PHASE_INITIAL) {
@@ -479,7 +486,6 @@ static void on_follow_end(void *user, const struct transport_reply *reply)
         back_off(source);
     } else {
         feed_stream_reset(&source->stream);
-        source->backoff_ms = KUBE_BACKOFF_MIN_MS;
         again_in(source, 0);
     }
     arena_done(&arena);
@@ -514,6 +520,7 @@ static void send_follow(struct source *source)
                                    .method = "GET",
                                    .path = buf_str(&path),
                                    .accept = feed_accept(source->kind, source->kube->whole),
+                                   .timeout_ms = (int64_t)(seconds + FOLLOW_GRACE_S) * 1000,
                                    .data = on_stream,
                                    .done = on_follow_end,
                                    .user = source,

@@ -62,16 +62,55 @@ void log_format(struct buf *buf,
     buf_addc(buf, '\n');
 }
 
+bool log_repeats_pass(struct log_repeats *repeats,
+                      uint64_t hash,
+                      int64_t now_ms,
+                      int64_t *ret_dropped)
+{
+    size_t i = hash % LOG_REPEATS;
+    bool known = repeats->slots[i].hash == hash && repeats->slots[i].written_ms;
+
+    if (known && now_ms - repeats->slots[i].written_ms < LOG_REPEAT_MS) {
+        repeats->slots[i].dropped++;
+        return false;
+    }
+    *ret_dropped = known ? repeats->slots[i].dropped : 0;
+    repeats->slots[i].hash = hash;
+    repeats->slots[i].written_ms = now_ms;
+    repeats->slots[i].dropped = 0;
+    return true;
+}
+
+/* What makes two lines the same trouble: the event, and the words of its error. */
+static uint64_t trouble_hash(const char *event, const struct log_field *fields)
+{
+    uint64_t hash = str_hash(str_from(event), 0);
+
+    for (const struct log_field *field = fields; field && field->key; field++)
+        if (str_is(str_from(field->key), "error"))
+            hash = str_hash(field->text, hash);
+    return hash;
+}
+
 void log_write(const struct log *log,
                enum log_level level,
                const char *event,
                const struct log_field *fields)
 {
     _cleanup_(buf_done) struct buf buf = {0};
+    int64_t dropped = 0;
 
     if (!log || level > log->level)
         return;
+    if (log->repeats && level <= LEVEL_WARN && log->level < LEVEL_DEBUG &&
+        !log_repeats_pass(log->repeats, trouble_hash(event, fields), clock_monotonic_ms(),
+                          &dropped))
+        return;
     log_format(&buf, clock_now_ms(), level, event, fields);
+    if (dropped > 0) {
+        buf.len--; /* its newline */
+        buf_addf(&buf, " repeated=%lld\n", (long long)dropped);
+    }
 
     /* A log that cannot be written has nowhere to complain. */
     for (size_t at = 0; at < buf.len;) {

@@ -16,8 +16,15 @@ struct buf;
  * The name of an event is a literal, `area.happened`, and never contains data: people search for
  * it. What varies are fields. Only src/cmd and loop callbacks log; code below returns an err. A log
  * is passed to whoever needs it; a NULL log drops everything. Each line is one write(2), so lines
- * of several processes do not mix. Values longer than LOG_VALUE_BYTES_MAX are cut. */
+ * of several processes do not mix. Values longer than LOG_VALUE_BYTES_MAX are cut.
+ *
+ * Troubles come in crowds: one server that is away is the failure of every watch, again and again.
+ * With `repeats` a warning or an error whose event and error= were written less than LOG_REPEAT_MS
+ * ago is only counted, whatever its other fields are; the next one that is written says how many
+ * were not (repeated=). At level debug everything is written. */
 #define LOG_VALUE_BYTES_MAX 4096
+#define LOG_REPEAT_MS       30000
+#define LOG_REPEATS         64 /* kinds of trouble that are remembered; of two in one place the later */
 
 enum log_level {
     LEVEL_ERROR, /* something the user asked for was not done */
@@ -26,9 +33,19 @@ enum log_level {
     LEVEL_DEBUG, /* what happens once a request */
 };
 
+/* Zeroed is ready. */
+struct log_repeats {
+    struct {
+        uint64_t hash;
+        int64_t written_ms;
+        int64_t dropped;
+    } slots[LOG_REPEATS];
+};
+
 struct log {
     int fd;
-    enum log_level level; /* what is less important is dropped */
+    enum log_level level;        /* what is less important is dropped */
+    struct log_repeats *repeats; /* NULL: every line is written */
 };
 
 struct log_field {
@@ -37,10 +54,16 @@ struct log_field {
     int64_t number;
 };
 
-#define LOG_STR(key, s)      ((struct log_field){(key), (s), 0})
+#define LOG_STR(key, s)      ((struct log_field){(key), log_text(s), 0})
 #define LOG_C(key, c)        ((struct log_field){(key), str_from(c), 0})
 #define LOG_I64(key, number) ((struct log_field){(key), STR_NONE, (number)})
 #define LOG_ERR(err)         ((struct log_field){"error", str_from((err)->text), 0})
+
+/* A text that is not set is an empty one, and no number. */
+static inline struct str log_text(struct str text)
+{
+    return str_is_set(text) ? text : STR("");
+}
 
 #define log_error(log, event, ...) LOG_AT(log, LEVEL_ERROR, event, __VA_ARGS__)
 #define log_warn(log, event, ...)  LOG_AT(log, LEVEL_WARN, event, __VA_ARGS__)
@@ -60,5 +83,10 @@ void log_format(struct buf *buf,
                 enum log_level level,
                 const char *event,
                 const struct log_field *fields);
+/* Whether a trouble is to be written at this moment; *ret_dropped: how many like it were not. */
+bool log_repeats_pass(struct log_repeats *repeats,
+                      uint64_t hash,
+                      int64_t now_ms,
+                      int64_t *ret_dropped);
 /* "error", "warn", "info", "debug": false and *ret untouched for anything else. */
 bool log_level_parse(struct str text, enum log_level *ret);

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "test.h"
 #include "tool/log.h"
@@ -68,4 +69,43 @@ TEST(log_levels_have_names)
 
     EXPECT(log_level_parse(STR("debug"), &level) && level == LEVEL_DEBUG);
     EXPECT(!log_level_parse(STR("loud"), &level) && level == LEVEL_DEBUG);
+}
+
+TEST(log_counts_the_same_trouble_instead_of_writing_it_again)
+{
+    struct log_repeats repeats = {0};
+    int64_t dropped = -1;
+
+    EXPECT(log_repeats_pass(&repeats, 7, 1000, &dropped) && dropped == 0);
+    EXPECT(!log_repeats_pass(&repeats, 7, 1001, &dropped));
+    EXPECT(!log_repeats_pass(&repeats, 7, 1000 + LOG_REPEAT_MS - 1, &dropped));
+    EXPECT(log_repeats_pass(&repeats, 8, 1002, &dropped) && dropped == 0); /* another one */
+    EXPECT(log_repeats_pass(&repeats, 7, 1000 + LOG_REPEAT_MS, &dropped) && dropped == 2);
+    EXPECT(log_repeats_pass(&repeats, 7, 1000 + LOG_REPEAT_MS * 2, &dropped) && dropped == 0);
+}
+
+TEST(log_takes_lines_with_one_error_for_one_trouble_unless_everything_is_wanted)
+{
+    struct err err = {.text = "no answer"};
+    struct err other = {.text = "another"};
+    struct log_repeats repeats = {0};
+    int ends[2];
+    char text[2048] = {0};
+
+    EXPECT(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    struct log log = {.fd = ends[1], .level = LEVEL_INFO, .repeats = &repeats};
+    log_warn(&log, "watch.failed", LOG_C("resource", "pods"), LOG_ERR(&err));
+    log_warn(&log, "watch.failed", LOG_C("resource", "nodes"), LOG_ERR(&err));
+    log_warn(&log, "watch.failed", LOG_C("resource", "queues"), LOG_ERR(&other));
+    log_info(&log, "pod.started", LOG_STR("pod", STR_NONE));
+    log_info(&log, "pod.started", LOG_STR("pod", STR_NONE));
+    log.level = LEVEL_DEBUG;
+    log_warn(&log, "watch.failed", LOG_C("resource", "secrets"), LOG_ERR(&err));
+    EXPECT(read(ends[0], text, sizeof(text) - 1) > 0);
+    EXPECT(strstr(text, "resource=pods") && strstr(text, "resource=queues"));
+    EXPECT(!strstr(text, "resource=nodes") && strstr(text, "resource=secrets"));
+    const char *first = strstr(text, "pod.started pod=\"\"\n");
+    EXPECT(first && strstr(first + 1, "pod.started"));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }

@@ -1,6 +1,9 @@
 """The operator while the API server, or the way to it, fails."""
 
+import http.client
 import json
+import ssl
+import threading
 import time
 import urllib.request
 
@@ -23,17 +26,73 @@ def workers(m, name, count):
     return wait_for(there, f"{count} pods of {name}", 90)
 
 
+class Lives:
+    """Every pod there ever was, by a watch of its own at the API server: {name: {uid}}, and who was bound."""
+
+    def __init__(self, plane):
+        self.plane, self.uids, self.bound, self.over = plane, {}, set(), False
+        self.context = ssl.create_default_context(cafile=plane.certs.path("ca.crt"))
+        self.context.load_cert_chain(plane.certs.path("admin.crt"), plane.certs.path("admin.key"))
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+
+    def _follow(self):
+        while not self.over:
+            try:
+                self._stream()
+            except (OSError, ValueError, http.client.HTTPException):
+                time.sleep(0.05)  # the server is away: what happens meanwhile is in what it begins with
+
+    def _stream(self):
+        url = f"{self.plane.server}/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=300"
+        with urllib.request.urlopen(url, context=self.context, timeout=20) as answer:
+            for line in answer:
+                pod = json.loads(line)["object"]
+                if pod.get("kind") != "Pod":
+                    return
+                self.uids.setdefault(pod["metadata"]["name"], set()).add(pod["metadata"]["uid"])
+                if pod["spec"].get("nodeName"):
+                    self.bound.add(pod["metadata"]["uid"])
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self.over = True
+
+    def check_once(self, names):
+        """These pods, each made once and bound: nothing was lost, nothing ran twice, no gang is there in part."""
+        wait_for(lambda: {u for uids in self.uids.values() for u in uids} == self.bound, "every pod to be bound", 60)
+        twice = {name: uids for name, uids in self.uids.items() if len(uids) != 1}
+        check(set(self.uids) == set(names) and not twice, f"each pod once: {sorted(self.uids)}, twice: {twice}")
+
+
+def resumed(operator):
+    """Every watch follows again."""
+    wait_for(operator.ready, "the operator to be ready", 60)
+    wait_for(lambda: operator.metric("muster_watches") == operator.metric("muster_watches_synced"),
+             "every watch to have resumed", 60)
+
+
 def test_resumes_after_the_api_server_was_killed_and_restarted():
-    with Cluster(nodes=1, gpus_per_node=8) as m:
+    with Cluster(nodes=4, gpus_per_node=8) as m, Lives(m.plane) as lives:
         m.apply(QUEUE)
+        m.apply(job("before", 16))
+        workers(m, "before", 2)
+        wait_for(lambda: len(bound(m)) == 2, "both of them to be bound", 60)
         operator = m.leader()
         m.plane.apiserver.kill()
         m.plane.start_apiserver()
         wait_for(lambda: m.leader() or not operator.alive(), "the operator to lead again, or to have ended", 30)
         if not operator.alive():  # it could not renew in time: its pod would be started again
             m.start_operator(1)
-        m.apply(job("after", 8))
-        workers(m, "after", 1)
+        m.apply(job("after", 16))
+        workers(m, "after", 2)
+        lives.check_once([f"{name}-worker-{i}" for name in ("before", "after") for i in range(2)])
+        resumed(m.leader())
+        said = operator.tail(1000)
+        check(said.count("event=watch.failed") < 12, f"a server that is away is not the story of every watch:\n{said}")
+        check("event=api.answers" in said or not operator.alive(), f"and that it is back is said:\n{said}")
 
 
 def test_relists_after_compaction_without_missing_what_vanished():
@@ -58,17 +117,21 @@ def test_relists_after_compaction_without_missing_what_vanished():
 
 
 def partition_of(seconds):
-    with Proxy(Cluster.plane) as proxy, Cluster(nodes=1, gpus_per_node=8, kubeconfig=proxy.kubeconfig,
-                                                operator_flags=["--leader-elect=false"]) as m:
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=4, gpus_per_node=8, kubeconfig=proxy.kubeconfig, operator_flags=[
+            "--leader-elect=false"]) as m, Lives(m.plane) as lives:
         m.apply(QUEUE)
+        m.apply(job("before", 16))
+        workers(m, "before", 2)
+        wait_for(lambda: len(bound(m)) == 2, "both of them to be bound", 60)
         proxy.partition()
-        m.apply(job("meanwhile", 8))
+        m.apply(job("meanwhile", 16))
         time.sleep(seconds)  # the length of the partition is what is tested
         proxy.heal()
-        workers(m, "meanwhile", 1)
+        workers(m, "meanwhile", 2)
         operator = m.operators[0]
         check(operator.alive(), "the operator lives")
-        wait_for(lambda: operator.ready(), "every watch to have resumed", 60)
+        lives.check_once([f"{name}-worker-{i}" for name in ("before", "meanwhile") for i in range(2)])
+        resumed(operator)
 
 
 def test_partition_of_1_second_heals():
@@ -97,18 +160,36 @@ def test_a_leader_cut_off_ends_before_another_leads():
 
 
 def test_one_request_in_ten_failing_loses_no_job():
-    with Proxy(Cluster.plane) as proxy, Cluster(nodes=2, gpus_per_node=8, kubeconfig=proxy.kubeconfig,
-                                                operator_flags=["--leader-elect=false"]) as m:
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=20, gpus_per_node=8, kubeconfig=proxy.kubeconfig, operator_flags=[
+            "--leader-elect=false"]) as m, Lives(m.plane) as lives:
         m.apply(QUEUE)
-        proxy.faults(percent=10, seed=int(time.time()) % 1000)
-        print(f"seed {int(time.time()) % 1000}")
+        seed = int(time.time()) % 1000
+        print(f"seed {seed}")
+        proxy.faults(percent=10, seed=seed)
         for i in range(10):
             m.apply(job(f"job-{i}", 16))
         for i in range(10):
             workers(m, f"job-{i}", 2)
+        lives.check_once([f"job-{i}-worker-{k}" for i in range(10) for k in range(2)])
+        print(f"injected {proxy.injected}")
         check(sum(proxy.injected.values()) > 0, "faults were injected")
-        names = [p["metadata"]["name"] for p in m.get("pods")]
-        check(len(names) == len(set(names)) == 20, f"each pod once: {sorted(names)}")
+        proxy.clear()
+        resumed(m.operators[0])
+
+
+def test_watches_that_one_time_in_five_fail_tell_everything_in_the_end():
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=10, gpus_per_node=8, kubeconfig=proxy.kubeconfig, operator_flags=[
+            "--leader-elect=false"]) as m, Lives(m.plane) as lives:
+        m.apply(QUEUE)
+        proxy.faults(percent=20, seed=7, kinds=("429", "500", "reset-before"), only=lambda method, path: method == "GET")
+        for i in range(5):
+            proxy.drop()
+            m.apply(job(f"job-{i}", 16))
+        for i in range(5):
+            workers(m, f"job-{i}", 2)
+        lives.check_once([f"job-{i}-worker-{k}" for i in range(5) for k in range(2)])
+        proxy.clear()
+        resumed(m.operators[0])
 
 
 def bound(m):

@@ -82,3 +82,27 @@ def test_second_replica_follows_a_killed_one_within_ten_seconds():
         check(took < 10, f"followed {took:.1f} s after SIGKILL")
         m.apply(job("after", 8))
         wait_for(lambda: m.get("pods"), "the new leader to make pods")
+
+
+CONFIG = """
+apiVersion: kai.scheduler/v1
+kind: Config
+metadata: {name: kai-config}
+spec: {namespace: elsewhere, global: {queueLabelKey: team}}
+"""
+
+
+def test_kais_config_is_followed_and_told_what_took_effect():
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        wait_for(lambda: m.get("queues"), "the default queues")
+        m.apply(CONFIG)
+
+        def said():
+            conditions = (m.get("config.kai.scheduler", "kai-config") or {}).get("status", {}).get("conditions", [])
+            return next((c for c in conditions if c["type"] == "Applied"), {})
+        wait_for(lambda: said().get("reason") == "PartlyIgnored", "the Config to be answered")
+        check("namespace" in said()["message"] and "queueLabelKey" not in said()["message"], said()["message"])
+        m.apply(json.dumps({"apiVersion": "v1", "kind": "Pod",
+                            "metadata": {"name": "labelled", "namespace": "default", "labels": {"team": "default"}},
+                            "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]}}))
+        wait_for(lambda: [g["spec"]["queue"] for g in m.get("podgroups")] == ["default"], "a group in the queue of the label")
