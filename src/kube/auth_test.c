@@ -8,6 +8,7 @@
 #include "tool/file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -335,10 +336,21 @@ TEST(auth_ends_a_plugin_that_still_runs_when_it_is_freed)
 {
     struct bench bench;
     struct str token = STR_NONE;
+    struct str text = STR_NONE;
+    int64_t child = 0;
 
     bench_init(&bench);
-    open_plugin(&bench, "#!/bin/sh\nsleep 1000 & wait\n");
+    const char *path = file_named(&bench, "child");
+    open_plugin(&bench, "#!/bin/sh\n"
+                        "sleep 1000 2> /dev/null &\n"
+                        "echo $! > \"${0%/*}/new\" && mv \"${0%/*}/new\" \"${0%/*}/child\"\n"
+                        "wait\n");
     EXPECT(auth_token(bench.auth, &token, &bench.err) == -EAGAIN);
+    uv_timer_start(&bench.limit, on_late, TURN_LIMIT_MS, 0);
+    while (file_read(&bench.arena, path, &text, NULL) < 0 && !bench.late)
+        uv_run(&bench.loop, UV_RUN_NOWAIT);
+    EXPECT(str_to_i64(str_trim(text), &child));
     bench_done(&bench); /* returns, though the child of the plugin holds its output open */
+    EXPECT(child > 0 && kill((pid_t)child, SIGKILL) == 0);
     EXPECT(bench.changes == 0);
 }
