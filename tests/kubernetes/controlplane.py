@@ -145,6 +145,15 @@ current-context: test
         return path
 
 
+def lacks_right(event):
+    """Refused for that, not as a pod is whose service account or quota is not there yet."""
+    status = event.get("responseStatus", {})
+    message = status.get("message", "")
+    return status.get("code") == 403 and (
+        event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid" or
+        "blockOwnerDeletion" in message or "attempting to grant" in message)
+
+
 class ControlPlane:
     """`network`: X of 10.X.0.0/16, the pod network of nodes whose pods are processes of this machine (src/cmd/hollow.h);
     Services then have their addresses from it, and the nodes' own certificates are taken for what they are."""
@@ -232,11 +241,7 @@ rules:
             data = f.read()
         whole = data[:data.rfind(b"\n") + 1]
         events = [json.loads(line) for line in whole.splitlines()]
-
-        def lacks_a_right(status):
-            """A pod that is created a moment after its ServiceAccount is refused with 403 too, until admission knows that."""
-            return status.get("code") == 403 and "error looking up service account" not in status.get("message", "")
-        return [e for e in events if lacks_a_right(e.get("responseStatus", {}))], since + len(whole)
+        return [e for e in events if lacks_right(e)], since + len(whole)
 
     def start_apiserver(self):
         p = self.certs.path
