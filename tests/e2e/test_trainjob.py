@@ -260,7 +260,7 @@ def test_what_cannot_work_is_refused():
             done = m.kubectl("create", "-f", "-", ok=False, input=JOB % {"name": name, "runtime": runtime, "spec": spec})
             check(done.returncode != 0 and field in done.stderr, f"{spec}: {done.stderr}")
         refused("suspend: false", "metadata.name", name="1st")
-        refused("trainer: {env: [{name: PET_NNODES, value: x}]}", "spec.trainer.env[0].name")
+        refused("trainer: {env: [{name: PET_NNODES, value: x}]}", "spec.trainer.env")
         refused("trainer: {env: [{name: A}, {name: A}]}", "spec.trainer.env")
         refused("trainer: {numNodes: -1}", "spec.trainer.numNodes")
         refused("trainer: {numProcPerNode: many}", "spec.trainer.numProcPerNode")
