@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """limits.py [LIBRARY]: on a machine with an NVIDIA GPU, show that libmuster-gpu.so holds real PyTorch to a share.
 
-Needs the library (default: build/libmuster-gpu.so) and a Python that can import torch; neither muster nor root. Says what it
-did and saw; ends with `N passed, N failed`.
+Needs the library (default: in MUSTER_BUILD, which is build/ unless told, or in ../lib/muster from there) and a Python
+that can import torch; neither muster nor root. Says what it did and saw; ends with `N passed, N failed`.
 """
 
 import os
@@ -15,7 +15,8 @@ import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", os.path.join(ROOT, "build")))
-LIBRARY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(BUILD, "libmuster-gpu.so"))
+PLACES = [os.path.join(BUILD, "libmuster-gpu.so"), os.path.join(BUILD, "../lib/muster/libmuster-gpu.so")]
+LIBRARY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else next(filter(os.path.exists, PLACES), PLACES[0]))
 LIMIT_MIB = 8192
 LIMIT_S = 240
 
@@ -222,6 +223,9 @@ def test_what_it_costs():
 
 def main():
     failed = passed = 0
+    if not os.path.exists(LIBRARY):
+        print(f"{LIBRARY} is not there: build it, or name it")
+        return 2
     for name, test in [(n, t) for n, t in globals().items() if n.startswith("test_")]:
         print("==", name[5:].replace("_", " "), flush=True)
         try:
