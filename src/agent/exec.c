@@ -14,7 +14,8 @@
  * the bytes never pass through the shim. attach is
  * the same with the container's own input and a copy of its output. */
 #define READ_BYTES 32768
-#define INPUT_MAX  ((size_t)4 << 20) /* unread stdin; a client that sends more is cut off */
+#define INPUT_FULL ((size_t)1 << 20) /* unread stdin, from which on the client is to wait */
+#define INPUT_ROOM (INPUT_FULL / 2)  /* and from which on no longer */
 
 struct exec;
 
@@ -43,6 +44,7 @@ struct exec {
     struct buf early; /* came before there was anything to write it to */
     bool input_wanted;
     bool input_over;
+    bool input_full; /* as the reader was told */
     struct err err;
     struct str container;
     struct exec_pipe pipes[3]; /* stdin, stdout, stderr; a terminal uses 1 for both ways */
@@ -156,15 +158,27 @@ struct input {
     char bytes[];
 };
 
+static void tell_level(struct exec *exec)
+{
+    size_t bytes = exec->input_bytes + exec->early.len;
+    bool full = bytes > (exec->input_full ? INPUT_ROOM : INPUT_FULL);
+
+    if (full == exec->input_full || exec->closed || exec->ended || !exec->stream.reader.full)
+        return;
+    exec->input_full = full;
+    exec->stream.reader.full(exec->stream.reader.user, full);
+}
+
 static void on_written(uv_write_t *write, int status)
 {
     (void)status;
     struct input *input = write->data;
-    input->exec->input_bytes -= input->len;
-    bool over = input->exec->input_over && !input->exec->input_bytes;
-    if (over && !input->exec->tty)
-        pipe_close(&input->exec->pipes[0]);
+    struct exec *exec = input->exec;
+    exec->input_bytes -= input->len;
     mem_free(input);
+    if (exec->input_over && !exec->input_bytes && !exec->tty)
+        pipe_close(&exec->pipes[0]);
+    tell_level(exec);
 }
 
 static struct exec_pipe *input_pipe(struct exec *exec)
@@ -175,7 +189,7 @@ static struct exec_pipe *input_pipe(struct exec *exec)
 static void write_input(struct exec *exec, struct str bytes)
 {
     struct exec_pipe *pipe = input_pipe(exec);
-    if (!bytes.len || exec->input_bytes + bytes.len > INPUT_MAX)
+    if (!bytes.len)
         return;
     struct input *input = mem_alloc(sizeof(*input) + bytes.len);
     *input = (struct input){.exec = exec, .len = bytes.len};
@@ -196,6 +210,7 @@ static void input_ready(struct exec *exec)
     buf_done(&exec->early);
     if (exec->input_over && !exec->input_bytes && !exec->tty)
         pipe_close(input_pipe(exec));
+    tell_level(exec);
 }
 
 static void exec_write(struct podio_stream *stream, struct str bytes)
@@ -208,8 +223,9 @@ static void exec_write(struct podio_stream *stream, struct str bytes)
         write_input(exec, bytes);
     else if (pipe->open && !exec->input_bytes && !exec->tty)
         pipe_close(pipe);
-    else if (!pipe->open && exec->input_wanted && exec->early.len + bytes.len <= INPUT_MAX)
+    else if (!pipe->open && exec->input_wanted)
         buf_add(&exec->early, bytes);
+    tell_level(exec);
 }
 
 static void exec_resize(struct podio_stream *stream, uint16_t columns, uint16_t rows)

@@ -41,10 +41,13 @@ struct podio_exec_request {
 };
 
 /* What the stream tells its reader, from the loop. `data` takes all it is given; a reader that
- * cannot keep up calls podio_pause() and podio_resume(). `end` comes exactly once and last: err
- * NULL and the exit code (exec), or why the stream failed. No call comes after podio_close(). */
+ * cannot keep up calls ops->pause(). `full` is the same the other way: the process reads its stdin
+ * too slowly (true), or there is room again (false); what is written meanwhile is kept all the
+ * same, so a reader that does not listen can fill the memory. `end` comes exactly once and last:
+ * err NULL and the exit code (exec), or why the stream failed. No call comes after ops->close(). */
 struct podio_reader {
     void (*data)(void *user, int channel, struct str bytes); /* 1 stdout (and logs), 2 stderr */
+    void (*full)(void *user, bool full);                     /* NULL: writes no stdin */
     void (*end)(void *user, int exit_code, const struct err *err);
     void *user;
 };

@@ -96,6 +96,7 @@ static void finish(struct exec *exec, struct str status)
         http_write(exec->x, buf_str(&out));
     }
     release(exec);
+    http_pause(exec->x, false); /* what nobody will read is not in the way of the end */
     http_end(exec->x);
 }
 
@@ -109,6 +110,14 @@ static void on_data(void *user, int channel, struct str bytes)
         exec->paused = true;
         exec->request->server->podio->ops->pause(exec->podio, true);
     }
+}
+
+/* The client's input is left in the connection, so that it waits too. */
+static void on_full(void *user, bool full)
+{
+    struct exec *exec = user;
+
+    http_pause(exec->x, full);
 }
 
 static void on_end(void *user, int exit_code, const struct err *err)
@@ -145,7 +154,8 @@ static void start(struct exec *exec)
 
     exec->started = true;
     exec->podio = podio->ops->exec(
-        podio, &exec->wanted, &(struct podio_reader){.data = on_data, .end = on_end, .user = exec});
+        podio, &exec->wanted,
+        &(struct podio_reader){.data = on_data, .full = on_full, .end = on_end, .user = exec});
 }
 
 /* ---- from the client ---- */

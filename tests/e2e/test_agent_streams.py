@@ -44,8 +44,12 @@ def test_exec_runs_inside_and_returns_the_exit_code():
         check(m.kubectl("exec", "-i", "a", "--", "cat", input="through\n").stdout == "through\n", "stdin")
         missing = m.kubectl("exec", "a", "--", "no-such-program", ok=False)
         check(missing.returncode != 0 and "no-such-program" in missing.stderr, missing.stderr)
-        big = "x" * 5_000_000
-        check(m.kubectl("exec", "-i", "a", "--", "wc", "-c", input=big).stdout.strip() == "5000000", "much of it")
+        big = "x" * 50_000_000
+        check(m.kubectl("exec", "-i", "a", "--", "wc", "-c", input=big).stdout.strip() == "50000000", "much of it")
+        late = m.kubectl("exec", "-i", "a", "--", "sh", "-c", "sleep 1; wc -c", input=big).stdout.strip()
+        check(late == "50000000", f"to a program that begins to read late: {late}")
+        few = m.kubectl("exec", "-i", "a", "--", "sh", "-c", "head -c 3; exit 7", input=big, ok=False)
+        check(few.stdout == "xxx" and few.returncode == 7, f"to a program that ends before it has read all: {few}")
 
 
 def test_exec_with_a_terminal():
