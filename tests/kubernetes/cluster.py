@@ -32,7 +32,8 @@ LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainj
                "jobsets.jobset.x-k8s.io", "pytorchtrainingjobs.batch.tensorstack.dev", "pytorchjobs.kubeflow.org",
                "mpijobs.kubeflow.org", "jobs.batch", "pods",
                "podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "schedulingshards.kai.scheduler",
-               "configs.kai.scheduler", "topologies.kai.scheduler", "services", "persistentvolumeclaims", "configmaps")
+               "configs.kai.scheduler", "topologies.kai.scheduler", "services", "persistentvolumeclaims", "storageclasses",
+               "configmaps")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
 FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
 FINDING_CHARACTERS = 4000
