@@ -1,6 +1,5 @@
 #include "exec/ledger.h"
 
-#include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -11,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/cache.h"
+#include "exec/scheduler_queues.h"
 #include "exec/shard.h"
 #include "exec/usage.h"
 #include "exec/usage_prometheus.h"
@@ -114,15 +114,7 @@ static void write_usage(struct ledger *ledger,
                  json_new_number(&arena, str_printf(&arena, "%.4f", shares[r])));
     if (history.len)
         json_add_str(&arena, json_get(body, "status"), "usageHistory", history);
-    api_call(ledger->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_queue,
-                                   .name = queue->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = queue->uid,
-                                   .body = json_text(&arena, body)},
-             api_ignore, NULL);
+    scheduler_queue_patch(ledger->options.api, queue, json_text(&arena, body));
 }
 
 static void keep_books(struct ledger *ledger, int64_t now_ms)
@@ -179,17 +171,8 @@ static void usage_clear(const struct ledger *ledger)
     while ((queue = next_of(ledger, &kind_queue, &cursor))) {
         _cleanup_(arena_done) struct arena arena = {0};
 
-        if (!json_at(object_json(queue, &arena), "status.usage"))
-            continue;
-        api_call(ledger->options.api,
-                 &(struct api_request){.verb = API_PATCH,
-                                       .kind = &kind_queue,
-                                       .name = queue->name,
-                                       .subresource = STR("status"),
-                                       .patch = API_PATCH_MERGE,
-                                       .uid = queue->uid,
-                                       .body = STR("{\"status\":{\"usage\":null}}")},
-                 api_ignore, NULL);
+        if (json_at(object_json(queue, &arena), "status.usage"))
+            scheduler_queue_patch(ledger->options.api, queue, STR("{\"status\":{\"usage\":null}}"));
     }
 }
 

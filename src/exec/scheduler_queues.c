@@ -49,6 +49,19 @@ void scheduler_amounts(struct arena *arena,
         json_add_str(arena, list, names[i], amount(arena, (enum sched_resource)i, values[i]));
 }
 
+void scheduler_queue_patch(struct api *api, const struct object *queue, struct str body)
+{
+    api_call(api,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_queue,
+                                   .name = queue->name,
+                                   .subresource = STR("status"),
+                                   .patch = API_PATCH_MERGE,
+                                   .uid = queue->uid,
+                                   .body = body},
+             api_ignore, NULL);
+}
+
 /* A queue while it is reported. */
 struct entry {
     const struct object *queue;
@@ -78,15 +91,7 @@ static void report(struct api *api, const struct sched *core, const struct entry
         return;
     struct json *body = json_new_object(&arena);
     json_set(body, STR("status"), patch);
-    api_call(api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_queue,
-                                   .name = queue->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = queue->uid,
-                                   .body = json_text(&arena, body)},
-             api_ignore, NULL);
+    scheduler_queue_patch(api, queue, json_text(&arena, body));
 }
 
 /* The queue that a group waits in, and what is above it. */

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/str.h"
 #include "sched/spec.h"
 
 #include <stddef.h>
@@ -9,6 +10,7 @@ struct api;
 struct arena;
 struct cache;
 struct json;
+struct object;
 struct sched;
 struct sched_plan;
 
@@ -27,3 +29,7 @@ void scheduler_amounts(struct arena *arena,
                        struct json *to,
                        const char *key,
                        const double values[static SCHED_RESOURCES]);
+
+/* Merges `body` into the object of that queue by its status subresource; nobody waits for the
+ * answer. */
+void scheduler_queue_patch(struct api *api, const struct object *queue, struct str body);
