@@ -298,10 +298,11 @@ static void count_jobs(struct session *session,
     }
 }
 
-static void queues_table(struct session *session,
-                         const struct object **queues,
-                         size_t count,
-                         struct buf *text)
+static int queues_table(struct session *session,
+                        const struct object **queues,
+                        size_t count,
+                        struct buf *text,
+                        struct err *err)
 {
     static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
                                           "GPUS USED", "WAITING",   "AGE",       NULL};
@@ -310,8 +311,10 @@ static void queues_table(struct session *session,
     size_t job_count = 0;
     struct table table;
 
-    (void)session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &job_count,
-                       NULL);
+    int r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &job_count,
+                         err);
+    if (r < 0)
+        return r;
     table_init(&table, arena, headers);
     for (size_t i = 0; i < count; i++) {
         struct json *tree = object_json(queues[i], arena);
@@ -330,6 +333,7 @@ static void queues_table(struct session *session,
         table_add(&table, time_age(arena, clock_now_ms() - queues[i]->created_ms));
     }
     table_write(text, &table, true);
+    return 0;
 }
 
 static int queues_run(struct invocation *invocation)
@@ -345,16 +349,16 @@ static int queues_run(struct invocation *invocation)
     if (r == 0)
         r = session_list(&session, &kind_torchrunqueue, session.config.ns, NULL, &queues, &count,
                          &err);
-    if (r < 0) {
+    if (r == 0 && count && v->output <= OUTPUT_WIDE)
+        r = queues_table(&session, queues, count, &text, &err);
+    if (r < 0)
         r = session_fail(&session, &err);
-    } else if (v->output > OUTPUT_WIDE) {
+    else if (v->output > OUTPUT_WIDE)
         print_objects(&session, v->output, queues, count);
-    } else if (count == 0) {
+    else if (count == 0)
         session_say(&session, "no queues in namespace %s", session.config.ns);
-    } else {
-        queues_table(&session, queues, count, &text);
+    else
         term_write(&session.out, buf_str(&text));
-    }
     session_close(&session);
     return r;
 }

@@ -23,6 +23,7 @@
 struct execution {
     struct executor_call call;
     const struct actions *actions; /* NULL once forgotten */
+    struct api_request *requests;  /* of each action, in the actions' arena */
     size_t next;                   /* index of the first action not sent */
     size_t under_way;
     int code;
@@ -102,8 +103,10 @@ static void on_answer(void *user, const struct api_result *result)
 
 static struct api_request request_for(struct arena *arena, const struct action *action)
 {
-    struct api_request request = {
-        .kind = action->kind, .ns = action->ns, .name = action->name, .uid = action->uid};
+    struct api_request request = {.kind = action->kind,
+                                  .ns = str_dup(arena, action->ns),
+                                  .name = action->name,
+                                  .uid = action->uid};
 
     switch (action->type) {
     case ACTION_CREATE:
@@ -134,30 +137,36 @@ static struct api_request request_for(struct arena *arena, const struct action *
         break;
     case ACTION_EVENT:
     case ACTION_WATCH:
-    case ACTION_LOOK_AGAIN: assert(false && "not a request"); break;
+    case ACTION_LOOK_AGAIN: break; /* no request */
     }
     return request;
 }
 
-static void send_action(struct execution *execution, const struct action *action)
+/* Everything is written down before the first action is sent: bodies may point into objects of the
+ * cache, which are gone once an earlier action of the list has changed them. */
+static int write_down(struct execution *execution, struct err *err)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct step *step = NULL;
+    const struct actions *actions = execution->actions;
 
-    if (action->ssh_keys) {
-        int r = ssh_keys_fill(execution->actions->arena, action->body, &execution->err);
+    execution->requests = ARENA_ARRAY(actions->arena, struct api_request, actions->list.count);
+    for (size_t i = 0; i < actions->list.count; i++) {
+        const struct action *action = &actions->list.items[i];
+        int r = action->ssh_keys ? ssh_keys_fill(actions->arena, action->body, err) : 0;
 
-        if (r < 0) {
-            execution->code = r;
-            return;
-        }
+        if (r < 0)
+            return r;
+        execution->requests[i] = request_for(actions->arena, action);
     }
-    step = MEM_NEW(struct step);
+    return 0;
+}
 
-    *step = (struct step){execution, action->type};
+static void send_action(struct execution *execution, size_t index)
+{
+    struct step *step = MEM_NEW(struct step);
+
+    *step = (struct step){execution, execution->actions->list.items[index].type};
     execution->under_way++;
-    struct api_request request = request_for(&arena, action);
-    api_call(execution->call.api, &request, on_answer, step);
+    api_call(execution->call.api, &execution->requests[index], on_answer, step);
 }
 
 static void tell(const struct execution *execution, const struct action *action)
@@ -193,7 +202,7 @@ static void send_wave(struct execution *execution)
         if (execution->under_way && (!together || execution->under_way >= EXECUTOR_WAVE_MAX))
             return;
         type = action->type;
-        send_action(execution, action);
+        send_action(execution, execution->next);
     }
 }
 
@@ -215,17 +224,22 @@ static void advance(struct execution *execution)
     execution_free(execution);
 }
 
-struct execution *executor_run(const struct executor_call *call, const struct actions *actions)
+int executor_run(const struct executor_call *call,
+                 const struct actions *actions,
+                 struct execution **ret,
+                 struct err *err)
 {
     struct execution *execution = MEM_NEW(struct execution);
 
     execution->call = *call;
     execution->actions = actions;
-    send_wave(execution);
-    if (execution->under_way)
-        return execution;
-    execution_free(execution);
-    return NULL;
+    int r = write_down(execution, err);
+    if (r == 0)
+        send_wave(execution);
+    *ret = execution->under_way ? execution : NULL;
+    if (!execution->under_way)
+        execution_free(execution);
+    return r;
 }
 
 void execution_forget(struct execution *execution)

@@ -44,8 +44,12 @@ struct executor_call {
     void *user;
 };
 
-/* `actions` and its arena must live until `done`. Returns NULL, and never calls done, when there is
- * nothing to wait for. */
-struct execution *executor_run(const struct executor_call *call, const struct actions *actions);
+/* `actions` and its arena must live until `done`; what its bodies point to, only until this returns.
+ * *ret is NULL, and done never called, when there is nothing to wait for or nothing could be sent:
+ * -EIO and why. */
+int executor_run(const struct executor_call *call,
+                 const struct actions *actions,
+                 struct execution **ret,
+                 struct err *err);
 /* Nothing more is sent and done is not called: the actions may be freed at once. */
 void execution_forget(struct execution *execution);

@@ -479,6 +479,7 @@ static void reconcile(struct work *work, int64_t now_ms)
                                   .user = work->unit,
                                   .refusal = work->refusal,
                                   .without = runner->without};
+    struct err err = {0};
 
     work->dirty = false;
     work->due_ms = 0;
@@ -494,18 +495,21 @@ static void reconcile(struct work *work, int64_t now_ms)
         else if (action->type == ACTION_WATCH)
             watch_for(work, action->kind);
     }
-    work->execution = executor_run(&(struct executor_call){.api = runner->api,
-                                                           .component = "muster",
-                                                           .now_ms = now_ms,
-                                                           .done = on_done,
-                                                           .user = work},
-                                   &work->actions);
+    int r = executor_run(&(struct executor_call){.api = runner->api,
+                                                 .component = "muster",
+                                                 .now_ms = now_ms,
+                                                 .done = on_done,
+                                                 .user = work},
+                         &work->actions, &work->execution, &err);
     if (work->execution) {
         runner->under_way++;
         return;
     }
     arena_done(&work->arena);
-    work->failures = 0;
+    if (r < 0)
+        back_off(work, &(struct executor_result){.code = r, .err = &err});
+    else
+        work->failures = 0;
     if (work->dirty)
         enqueue(work);
     else

@@ -58,7 +58,8 @@ def test_every_command_about_a_job():
         check("name: job" in m.torchrun("status", "job", "-o", "yaml").stdout, "-o yaml")
         status = m.torchrun("status", "job").stdout
         check(re.search(r"Phase: +Running", status) and "job-worker-1" in status, status)
-        check(re.search(r"demo +demo +2 +1 +4 +0", m.torchrun("queues").stdout), "queues")
+        queues = m.torchrun("queues").stdout
+        check(re.search(r"demo +demo +2 +1 +4 +0", queues), f"queues: {queues}")
         check("Running" in m.torchrun("explain", "job").stdout, "explain")
         top = m.torchrun("top", "--once").stdout
         check("node-0" in top and "of 4 GPUs" in top and "job" in top, top)

@@ -1,0 +1,63 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/action.h"
+#include "exec/executor.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static void on_done(void *user, const struct executor_result *result)
+{
+    *(int *)user = result->code;
+}
+
+static struct json *config_map(struct arena *arena, const char *name)
+{
+    struct json *body = json_new_object(arena);
+    struct json *meta = json_add_object(arena, body, "metadata");
+
+    json_add_c(arena, meta, "name", name);
+    json_add_c(arena, meta, "namespace", "default");
+    return body;
+}
+
+/* A later action is sent when the objects it was decided on may be gone from the cache. */
+TEST(executor_needs_what_bodies_point_to_no_longer_than_its_own_call)
+{
+    struct harness h;
+    struct arena arena = {0};
+    struct actions actions = {.arena = &arena};
+    struct execution *execution = NULL;
+    char cached[] = "default pvc-1234";
+    int code = 1;
+
+    harness_open(&h, NULL);
+    action_create(&actions, &kind_configmap, config_map(&arena, "first"));
+    EXPECT(harness_create(&h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"c\"}}") == 0);
+    struct json *patch = json_new_object(&arena);
+    json_add_str(&arena, json_add_object(&arena, patch, "data"), "volume",
+                 (struct str){cached + 8, 8});
+    action_patch(&actions, h.object, patch);
+    struct json *last = config_map(&arena, "last");
+    json_set(json_get(last, "metadata"), STR("namespace"),
+             json_new_str(&arena, (struct str){cached, 7}));
+    action_create(&actions, &kind_configmap, last);
+    EXPECT(executor_run(&(struct executor_call){.api = h.api, .done = on_done, .user = &code},
+                        &actions, &execution, NULL) == 0);
+    EXPECT(execution != NULL);
+    memset(cached, 'x', sizeof(cached));
+    harness_settle(&h);
+    EXPECT(code == 0);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c") == 0);
+    EXPECT(strcmp(harness_text(&h, "data.volume"), "pvc-1234") == 0);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "last") == 0);
+    harness_close(&h);
+    arena_done(&arena);
+}
