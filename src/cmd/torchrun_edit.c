@@ -39,7 +39,6 @@ static int for_each_job(struct invocation *invocation, change_fn *change, const 
 /* A job that is over never runs again: changing it would look like success and do nothing. */
 static int check_active(struct session *session, const char *job, struct err *err)
 {
-    static const char *const final[] = {"Succeeded", "Failed", "TimedOut"};
     _cleanup_(object_unrefp) struct object *object = NULL;
     struct str phase;
     int r = session_get(session, &kind_torchrunjob, job, &object, err);
@@ -47,11 +46,10 @@ static int check_active(struct session *session, const char *job, struct err *er
     if (r < 0)
         return r;
     phase = json_str_at(object_json(object, &session->arena), "status.phase");
-    for (size_t i = 0; i < sizeof(final) / sizeof(final[0]); i++)
-        if (str_is(phase, final[i]))
-            return err_set(err, -EINVAL,
-                           "job %s is over (%s) and never runs again; submit another one", job,
-                           final[i]);
+    if (job_is_over(phase))
+        return err_set(err, -EINVAL,
+                       "job %s is over (" STR_FMT ") and never runs again; submit another one", job,
+                       STR_ARG(phase));
     return 0;
 }
 

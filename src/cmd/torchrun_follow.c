@@ -311,8 +311,7 @@ static bool logs_step(struct follow *follow)
 
 static bool phase_is_final(struct str phase)
 {
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut") ||
-           str_is(phase, "Deleted");
+    return job_is_over(phase) || str_is(phase, "Deleted");
 }
 
 static void count_workers(const struct follow *follow, size_t *ret_placed, size_t *ret_running)

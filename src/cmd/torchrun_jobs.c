@@ -78,6 +78,11 @@ static void list_table(struct session *session,
     term_write(&session->out, buf_str(&text));
 }
 
+bool job_is_over(struct str phase)
+{
+    return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
+}
+
 void print_objects(struct session *session, int output, const struct object **objects, size_t count)
 {
     _cleanup_(buf_done) struct buf text = {0};

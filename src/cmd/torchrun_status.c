@@ -291,8 +291,7 @@ static void count_jobs(struct session *session,
         if (str_is(phase, "Running")) {
             ret[0]++;
             ret[1] += gpus;
-        } else if (str_is(phase, "Queued") || str_is(phase, "Pending") ||
-                   str_is(phase, "Syncing") || !phase.len) {
+        } else if (!str_is(phase, "Suspended") && !job_is_over(phase)) {
             ret[2]++;
         }
     }
@@ -311,8 +310,8 @@ static int queues_table(struct session *session,
     size_t job_count = 0;
     struct table table;
 
-    int r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &job_count,
-                         err);
+    int r =
+        session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &job_count, err);
     if (r < 0)
         return r;
     table_init(&table, arena, headers);

@@ -217,7 +217,7 @@ static int look_at_job(struct session *session,
     tree = object_json(object, &session->arena);
     message = str_sub(json_str_at(tree, "status.message"), 0, 250);
     phase = json_str_at(tree, "status.phase");
-    if (str_is(phase, "Failed") || str_is(phase, "TimedOut") || str_is(phase, "Succeeded"))
+    if (job_is_over(phase))
         return err_set(err, -ECANCELED, "job %s is over (" STR_FMT "): " STR_FMT, job,
                        STR_ARG(phase), STR_ARG(message));
     if (message.len && !str_is(message, said)) {

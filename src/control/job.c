@@ -313,8 +313,12 @@ static void step(struct job_run *run)
     if (step_deadline(run) || !job_provision(run))
         return;
     job_gang(run);
-    if (job_phase_is_final(state->phase))
+    if (job_phase_is_final(state->phase)) {
+        state->problem = (struct job_problem){0};
         step_finished(run);
+    } else if (state->problem.condition && state->phase <= JOB_RUNNING) {
+        state->message = state->problem.message;
+    }
 }
 
 /* An event for each pod that is not as it should be, once for each thing that is wrong with it. */
@@ -356,11 +360,17 @@ static void hear_refusal(struct job_run *run, const struct job_state *before)
                     run->model.tell_objects ? "FailedCreatePod" : "Refused", run->state.message);
 }
 
+/* Says what is wrong, and not what became of its pods. */
+static bool is_held_up(const struct job_state *state)
+{
+    return state->problem.condition && str_eq(state->message, state->problem.message);
+}
+
 static const char *event_reason(const struct job_run *run,
                                 const struct job_kind *kind,
                                 const struct job_state *before)
 {
-    if (run->state.problem.condition)
+    if (is_held_up(&run->state))
         return run->state.problem.reason;
     if (kind->reason)
         return str_c(run->arena, kind->reason(&run->model, before, &run->state, run->arena));
@@ -376,13 +386,13 @@ static void tell(struct job_run *run,
     const struct job_state *now = &run->state;
     const char *reason = event_reason(run, kind, before);
     bool moved = before->phase != now->phase || before->generation != now->generation;
-    bool wrong = now->problem.condition && !str_eq(before->message, now->message);
+    bool wrong = is_held_up(now) && !str_eq(before->message, now->message);
 
     if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
         action_warn(actions, run->model.object, "Ignored", run->model.warning);
     if ((!moved && !wrong) || !reason[0])
         return;
-    if (now->problem.condition || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||
+    if (is_held_up(now) || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||
         now->phase == JOB_RESTARTING)
         action_warn(actions, run->model.object, reason, now->message);
     else

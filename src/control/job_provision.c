@@ -218,7 +218,13 @@ bool job_provision(struct job_run *run)
     enum job_phase phase = state->phase;
     struct str message = state->message;
 
-    if (!provision_claims(run) || !know_extras(run))
+    if (!provision_claims(run)) {
+        if (!run->members.count)
+            return false;
+        /* Pods that are there run on with what they have, and their end counts. */
+        job_say(run, phase, message);
+    }
+    if (!know_extras(run))
         return false;
     provision_service(run);
     provision_extras(run);

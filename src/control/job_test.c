@@ -190,6 +190,14 @@ static const struct row rows[] = {
     {"a storage class that does not exist", "\"numGPUs\":4", "", "", "upload svc pvcX",
      "Provisioning", "StorageClass nope of claim j-workspace (workspace) does not exist", 0, 0, 0,
      "warn+1"},
+    {"a claim that is lost: nothing new is started", "\"numGPUs\":4", "", "", "uploaded svc pvcL",
+     "Provisioning", "j-workspace (workspace) has lost its volume", 0, 0, 0, "warn+1"},
+    {"a claim that is lost: running pods are left alone", "\"numGPUs\":4", "RUN", "0R 1R",
+     "uploaded svc pvcL syncR", "Running", "has lost its volume", 0, 0, 0, "warn+1"},
+    {"a claim that is lost: what is done is done", "\"numGPUs\":4", "RUN", "0D 1D",
+     "uploaded svc pvcL syncR", "Succeeded", "all ranks", 0, 0, 0, "pod-1"},
+    {"a claim that is lost: a failure is counted", "\"numGPUs\":4", "RUN", "0R 1F7",
+     "uploaded svc pvcL syncR", "Restarting", "exit status 7; restart 1 of 3", 1, 1, 0, "pod-2"},
     {"elastic: runs with the minimum", "\"numGPUs\":2,\"elastic\":{\"minNodes\":2,\"maxNodes\":4}",
      "", "0R 1R 2P 3P", "svc syncR", "Running", "2 of 4 pods run", 0, 0, 0, ""},
     {"elastic: the store of the rendezvous lives in the sync pod, which comes first",
@@ -326,6 +334,10 @@ static const char *extra(struct world *world, const char *words)
             put(world, &kind_pvc,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"j-workspace\"},\"spec\":{"
                 "\"storageClassName\":\"nope\"},\"status\":{\"phase\":\"Pending\"}}");
+        else if (str_is(word, "pvcL"))
+            put(world, &kind_pvc,
+                "{\"metadata\":{\"namespace\":\"default\",\"name\":\"j-workspace\"},\"spec\":{},"
+                "\"status\":{\"phase\":\"Lost\"}}");
         else if (str_is(word, "syncP"))
             put_sync(world, "Pending");
         else if (str_is(word, "syncR"))
@@ -428,6 +440,7 @@ static struct str summary(struct arena *arena, const struct actions *actions)
             (str_is(actions->list.items[i].reason, "QueueNotFound") ||
              str_is(actions->list.items[i].reason, "InvalidTemplate") ||
              str_is(actions->list.items[i].reason, "NoCommand") ||
+             str_is(actions->list.items[i].reason, "ClaimLost") ||
              str_is(actions->list.items[i].reason, "StorageClassNotFound")))
             text = str_printf(arena, STR_FMT "%swarn+1", STR_ARG(text), text.len ? " " : "");
     return text;

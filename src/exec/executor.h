@@ -44,9 +44,9 @@ struct executor_call {
     void *user;
 };
 
-/* `actions` and its arena must live until `done`; what its bodies point to, only until this returns.
- * *ret is NULL, and done never called, when there is nothing to wait for or nothing could be sent:
- * -EIO and why. */
+/* `actions` and its arena must live until `done`; what its bodies point to, only until this
+ * returns. *ret is NULL, and done never called, when there is nothing to wait for or nothing could
+ * be sent: -EIO and why. */
 int executor_run(const struct executor_call *call,
                  const struct actions *actions,
                  struct execution **ret,
