@@ -26,6 +26,7 @@ struct hollow_values {
     const char *context;
     const char *prefix;
     int64_t gpus;
+    int64_t broken_gpus;
     int64_t gpu_memory;
     int64_t cpus;
     int64_t memory;
@@ -62,6 +63,9 @@ static const struct option hollow_options[] = {
      .value = "NAME", .help = "nodes are called NAME-0, NAME-1, ..."},
     {"gpus-per-node", 0, OPTION_I64, offsetof(struct hollow_values, gpus), .fallback = "8",
      .min = 0, .max = 1024, .value = "N", .help = "nvidia.com/gpu of each node"},
+    {"broken-gpus", 0, OPTION_I64, offsetof(struct hollow_values, broken_gpus), .fallback = "0",
+     .min = 0, .max = HOLLOW_NODES_MAX, .value = "N",
+     .help = "the first N nodes fail every pod that asks for GPUs"},
     {"gpu-memory", 0, OPTION_I64, offsetof(struct hollow_values, gpu_memory), .fallback = "81920",
      .min = 0, .max = 1 << 24, .value = "MIB", .help = "memory of one GPU"},
     {"cpus-per-node", 0, OPTION_I64, offsetof(struct hollow_values, cpus), .fallback = "96",
@@ -210,6 +214,7 @@ static int hollow_run(struct invocation *invocation)
                                            .nodes = (size_t)count,
                                            .prefix = values->prefix,
                                            .gpus = values->gpus,
+                                           .broken_gpus = values->broken_gpus,
                                            .gpu_memory_mib = values->gpu_memory,
                                            .cpus = values->cpus,
                                            .memory_gib = values->memory,

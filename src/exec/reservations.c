@@ -41,6 +41,7 @@ struct holding {
     bool creating;
     bool deleting;
     bool dirty;
+    bool served; /* the node gave its device, and the core knows */
     int counted; /* what the core was told: devices it holds; -1: nothing yet */
     bool ahead;  /* the core counts a reservation pod that nobody has seen yet */
     char key[KEY_BYTES];
@@ -555,10 +556,29 @@ struct member {
     size_t index;
 };
 
-static void gang_step(struct reservations *reservations, struct gang *gang, int64_t now_ms)
+static void gang_is_late(struct reservations *reservations, struct gang *gang, int64_t now_ms)
 {
     struct err err = {0};
 
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct reservations_pod *pod = &gang->pods[i];
+        struct str devices;
+
+        if (gang->ready[i])
+            continue;
+        if (!devices_of(reservations, pod, &gang->arena, &devices))
+            sched_share_opened(reservations->options.core, pod->node, true, now_ms);
+        gang_fail(gang,
+                  err_set(&err, -ETIMEDOUT,
+                          "node " STR_FMT ": the reservation pod of a shared GPU has not told its "
+                          "device in time: see the pods of namespace " STR_FMT,
+                          STR_ARG(pod->node), STR_ARG(reservations->options.settings.ns)),
+                  &err);
+    }
+}
+
+static void gang_step(struct reservations *reservations, struct gang *gang, int64_t now_ms)
+{
     for (size_t i = 0; i < gang->count && !gang->code; i++) {
         const struct reservations_pod *pod = &gang->pods[i];
         struct sharing_portion portion = {.fraction_micro = pod->fraction_micro,
@@ -583,12 +603,7 @@ static void gang_step(struct reservations *reservations, struct gang *gang, int6
                                                               .user = member});
     }
     if (!gang->code && now_ms >= gang->until_ms)
-        gang_fail(gang,
-                  err_set(&err, -ETIMEDOUT,
-                          "node " STR_FMT ": the reservation pod of a shared GPU has not told its "
-                          "device in time: see the pods of namespace " STR_FMT,
-                          STR_ARG(gang->pods[0].node), STR_ARG(reservations->options.settings.ns)),
-                  &err);
+        gang_is_late(reservations, gang, now_ms);
 }
 
 static void on_member(void *user, int code, const struct err *err)
@@ -671,7 +686,7 @@ void reservations_bound(struct reservations *reservations,
 
 /* ---- turns ---- */
 
-static void holding_step(struct reservations *reservations, struct holding *holding)
+static void holding_step(struct reservations *reservations, struct holding *holding, int64_t now_ms)
 {
     struct sharing_facts facts = facts_of(holding);
     struct err err = {0};
@@ -684,10 +699,15 @@ static void holding_step(struct reservations *reservations, struct holding *hold
         (void)err_set(&err, -EBUSY,
                       "node " STR_FMT " could not give a whole GPU to reservation pod " STR_FMT,
                       STR_ARG(holding->node), STR_ARG(holding->pod->name));
+        sched_share_opened(reservations->options.core, holding->node, true, now_ms);
         gangs_fail(reservations, holding, err.code, &err);
         break;
-    case SHARING_NOTHING:
-    case SHARING_READY: break;
+    case SHARING_READY:
+        if (!holding->served)
+            sched_share_opened(reservations->options.core, holding->node, false, now_ms);
+        holding->served = true;
+        break;
+    case SHARING_NOTHING: break;
     }
 }
 
@@ -703,7 +723,7 @@ int64_t reservations_turn(struct reservations *reservations, int64_t now_ms)
         if (!holding->dirty)
             continue;
         holding->dirty = false;
-        holding_step(reservations, holding);
+        holding_step(reservations, holding, now_ms);
         holding_release(reservations, holding);
     }
     for (struct gang *gang = reservations->gangs; gang; gang = following) {

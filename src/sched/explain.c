@@ -249,6 +249,8 @@ static enum sched_reason no_node_reason(struct matter *matter)
     bool some = nodes[SCHED_FILTER_COUNT] > 0;
     if (!some && nodes[SCHED_FILTER_RESERVED])
         return SCHED_REASON_RESERVED;
+    if (!some && nodes[SCHED_FILTER_SHUT])
+        return SCHED_REASON_NO_NODE;
     if (!some &&
         (nodes[SCHED_FILTER_AFFINITY] || nodes[SCHED_FILTER_SPREAD] || nodes[SCHED_FILTER_PORT]))
         return SCHED_REASON_AFFINITY;

@@ -51,6 +51,8 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
     if (why->reason == SCHED_REASON_NO_NODE) {
         enum sched_filter most = most_common(why);
 
+        if (why->nodes[SCHED_FILTER_SHUT])
+            return STR("see why reservation pods fail on that node; it is tried again in minutes");
         return most == SCHED_FILTER_TAINT ? STR("tolerate the taint, or add a node without it")
                : most == SCHED_FILTER_UNREADY
                    ? STR("bring a node back: none is ready and uncordoned")

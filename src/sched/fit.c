@@ -1,3 +1,4 @@
+#include "sched/cycle.h"
 #include "sched/place.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -105,17 +106,26 @@ static bool better(enum sched_strategy strategy, const struct choice *a, const s
     return a->used > b->used;
 }
 
-static size_t collect(const struct pod *pod,
+/* Whole devices that could be opened for sharing. */
+static int64_t unopened(const struct sched *sched, const struct node *node)
+{
+    if (sched->now_ms < node->shut_ms)
+        return 0;
+    if (node->releasing[RES_GPU] < 0)
+        return i64_max(0, node->idle[RES_GPU] + node->releasing[RES_GPU]);
+    return i64_max(0, node->idle[RES_GPU]) + node->releasing[RES_GPU];
+}
+
+static size_t collect(const struct sched *sched,
+                      const struct pod *pod,
                       const struct node *node,
                       struct choice *choices,
                       size_t choice_max)
 {
     int64_t memory = share_memory(pod, node);
-    int64_t whole = i64_max(0, node->idle[RES_GPU]) + i64_max(0, node->releasing[RES_GPU]);
+    int64_t whole = unopened(sched, node);
     size_t count = 0;
 
-    if (node->releasing[RES_GPU] < 0)
-        whole = i64_max(0, node->idle[RES_GPU] + node->releasing[RES_GPU]);
     for (uint32_t i = 0; i < node->share_count && count < choice_max; i++) {
         const struct share *share = &node->shares[i];
 
@@ -131,10 +141,16 @@ static size_t collect(const struct pod *pod,
     return count;
 }
 
-bool fit_shares(const struct pod *pod, struct node *node, struct placement *ret)
+bool fit_shares(struct sched *sched,
+                const struct pod *pod,
+                struct node *node,
+                struct placement *ret)
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
-    size_t count = collect(pod, node, choices, sizeof(choices) / sizeof(*choices));
+    size_t count = collect(sched, pod, node, choices, sizeof(choices) / sizeof(*choices));
+
+    if (sched->now_ms < node->shut_ms)
+        sched_wake(sched, node->shut_ms);
 
     if (share_memory(pod, node) > node->gpu_memory || pod->shape->devices > SHARE_DEVICES_MAX ||
         (int64_t)count < pod->shape->devices)

@@ -28,8 +28,8 @@ static enum place_filter try_node(struct sched *sched,
     ret->fit = fit_resources(sched, pod, node, &why);
     if (ret->fit == FIT_NO)
         return why;
-    if (pod->shape->shared && !fit_shares(pod, node, ret))
-        return PLACE_GPU;
+    if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
+        return sched->now_ms < node->shut_ms && node->idle[RES_GPU] > 0 ? PLACE_SHUT : PLACE_GPU;
     if (affinity) {
         enum fit fit = affinity_fit(affinity, node, &why);
         if (fit == FIT_NO)

@@ -67,7 +67,10 @@ enum fit fit_resources(const struct sched *sched,
                        const struct pod *pod,
                        struct node *node,
                        enum place_filter *ret_short);
-bool fit_shares(const struct pod *pod, struct node *node, struct placement *ret);
+bool fit_shares(struct sched *sched,
+                const struct pod *pod,
+                struct node *node,
+                struct placement *ret);
 bool fit_share_open(const struct pod *pod, const struct node *node);
 
 /* affinity.c */

@@ -243,6 +243,12 @@ void sched_written(struct sched *sched,
                    struct str group,
                    bool failed,
                    int64_t now_ms);
+/* A node gave a device that is to be shared, or failed to. Where it failed no other one is opened
+ * from SCHED_SHUT_MIN_MS on, twice as long each time; devices that are shared there already are
+ * used as ever. */
+#define SCHED_SHUT_MIN_MS 5000
+#define SCHED_SHUT_MAX_MS 320000
+void sched_share_opened(struct sched *sched, struct str node, bool failed, int64_t now_ms);
 
 /* ---- the cycle ---- */
 struct sched_pod_ref {
@@ -334,7 +340,8 @@ const char *sched_reason_word(enum sched_reason reason);
     X(SPREAD, "topologySpread", "ruled out by a topology spread constraint") \
     X(CLAIM, "resourceClaim", "not able to serve its resource claim")        \
     X(QUEUE, "queueLimit", "where its queue would pass a limit")             \
-    X(RESERVED, "reserved", "with room that is reserved")
+    X(RESERVED, "reserved", "with room that is reserved")                    \
+    X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately")
 
 enum sched_filter {
 #define SCHED_FILTER_ENUM(name, ...) SCHED_FILTER_##name,

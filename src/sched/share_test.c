@@ -54,3 +54,66 @@ TEST(every_group_of_a_pod_with_shares_of_several_devices_is_known_again)
     EXPECT(cluster_bound(&c, "first") && cluster_bound(&c, "second"));
     cluster_close(&c);
 }
+
+static bool bound_to(const struct cluster *cluster, const char *pod, const char *node)
+{
+    for (size_t i = 0; i < cluster->plan.bind_count; i++)
+        if (str_is(cluster->plan.binds[i].pod.name, pod))
+            return str_is(cluster->plan.binds[i].node, node);
+    return false;
+}
+
+static void put_half(struct cluster *cluster, const char *name)
+{
+    observe_share(cluster, name, "\"gpu-fraction\":\"0.5\"", "", "");
+}
+
+/* The reservation pod of a shared device failed on the node. */
+static void fail_on(struct cluster *cluster, const char *pod, const char *node)
+{
+    sched_share_opened(cluster->sched, str_from(node), true, cluster->now);
+    sched_bind_failed(cluster->sched, STR("ns"), str_from(pod));
+    sched_written(cluster->sched, STR("ns"), STR("g"), true, cluster->now);
+}
+
+TEST(a_device_that_a_node_fails_to_give_for_sharing_is_sought_elsewhere)
+{
+    struct sched_config config;
+    struct cluster c;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_RESERVED;
+    cluster_open_as(&c, &config);
+    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_node(&c, "a", 1); /* the smaller one is filled first */
+    cluster_node(&c, "b", 2);
+    cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
+    cluster_put(&c, &(struct job){.name = "whole", .pods = 1, .gpus = 1, .priority = 50});
+    cluster_drop(&c, "whole-0");
+    put_half(&c, "first");
+    cluster_decide(&c, 1000);
+    EXPECT(bound_to(&c, "first", "a"));
+    fail_on(&c, "first", "a");
+    cluster_decide(&c, SCHED_RETRY_MIN_MS);
+    EXPECT(bound_to(&c, "first", "b"));
+    fail_on(&c, "first", "b");
+    cluster_decide(&c, 2 * SCHED_RETRY_MIN_MS);
+    EXPECT(!c.plan.bind_count);
+    EXPECT(cluster_waiting(&c, "g") && cluster_waiting(&c, "g")->reason == SCHED_REASON_NO_NODE);
+    EXPECT(c.plan.next_wake_ms && c.plan.next_wake_ms < c.now + SCHED_SHUT_MIN_MS);
+    int64_t open_ms = c.plan.next_wake_ms;
+    cluster_put(&c, &(struct job){.name = "whole", .pods = 1, .gpus = 1, .priority = 50});
+    cluster_decide(&c, open_ms - 1 - c.now);
+    EXPECT(c.plan.bind_count == 1 && bound_to(&c, "whole-0", "a")); /* other work goes there */
+    cluster_decide(&c, SCHED_SHUT_MIN_MS);
+    EXPECT(bound_to(&c, "first", "b"));
+    /* The second time it is shut for longer; what is shared there already is used. */
+    sched_share_opened(c.sched, STR("b"), true, c.now);
+    put_half(&c, "second");
+    put_half(&c, "third");
+    cluster_decide(&c, 2 * SCHED_SHUT_MIN_MS - 1);
+    EXPECT(bound_to(&c, "second", "b") && !cluster_bound(&c, "third"));
+    cluster_decide(&c, 2);
+    EXPECT(bound_to(&c, "third", "b"));
+    cluster_close(&c);
+}

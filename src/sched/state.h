@@ -118,6 +118,8 @@ struct node {
     struct sched_node spec;
     struct share *shares;
     uint32_t share_count; /* slots, live or not */
+    uint8_t shut_count;   /* times in a row that it failed to give a device for sharing */
+    int64_t shut_ms;      /* no device is opened for sharing until then; 0: it may be */
     int64_t gpu_memory;   /* MiB of one device as the rules count it */
     uint64_t devices_used[DEVICES_MAX / 64];
     uint32_t legacy_mig; /* pods here that use legacy MIG */

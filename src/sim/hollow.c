@@ -533,6 +533,8 @@ int hollow_start(const struct hollow_options *options, struct hollow **ret, stru
 
         node->hollow = hollow;
         node->index = i;
+        if ((int64_t)i < options->broken_gpus)
+            node->devices = UINT64_MAX; /* nobody gets one */
         (void)snprintf(node->name, sizeof(node->name), "%s-%zu", options->prefix, i);
         node->heartbeat = timer_new(hollow, node);
         map_set(&hollow->by_name, str_from(node->name), node);

@@ -34,6 +34,7 @@ struct hollow_options {
     size_t nodes;
     const char *prefix;     /* node names: PREFIX-0, PREFIX-1, ... */
     int64_t gpus;           /* of each node */
+    int64_t broken_gpus;    /* so many nodes, the first ones, advertise GPUs and give none */
     int64_t gpu_memory_mib; /* label nvidia.com/gpu.memory; 0: none */
     int64_t cpus;
     int64_t memory_gib;

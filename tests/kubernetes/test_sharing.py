@@ -161,6 +161,22 @@ def test_a_lost_reservation_removes_its_users():
         wait_for(lambda: not m.get("pods", "a"), "the user of the lost device to be removed", 30)
 
 
+def test_a_device_that_one_node_fails_to_give_is_sought_on_another():
+    """The first node's device plugin is broken: without a word of it in the node's status."""
+    with Shared(nodes=2, node_flags=["--broken-gpus", "1"]) as m:
+        m.share("a", nodeSelector={"kubernetes.io/hostname": "hollow-0"})
+        wait_for(lambda: "that failed to give a GPU for sharing lately" in
+                 m.kubectl("get", "pod", "a", "-o", "json").stdout, "a, which can go nowhere else, to say why it waits")
+        m.share("b", 'gpu-fraction: "0.6"')
+        m.share("c", 'gpu-fraction: "0.6"')
+        m.running("b", "c", limit=10)
+        check({m.pod(name)["spec"]["nodeName"] for name in "bc"} == {"hollow-1"}, "b and c run on the other node")
+        events = m.kubectl("get", "events", "-o", "json").stdout
+        check("could not be bound to node hollow-0" in events, events)
+        m.kubectl("delete", "pods", "--all", "--wait=false")
+        wait_for(lambda: not m.reservations(), "no reservation to be left")
+
+
 def test_a_pod_that_slipped_past_admission_says_what_to_do():
     with Shared() as m:
         m.kubectl("delete", "mutatingwebhookconfiguration", "muster")

@@ -548,7 +548,10 @@ static bool play(struct world *world, const struct sched_plan *plan)
             failed = below(20) == 0;
         if (failed) {
             world->pods[p].life = WAITING;
+            bool shut = plan->binds[i].gpu_group_count && p % 4 == 0;
             for (int s = 0; s < 2; s++) {
+                if (shut) /* its node did not give a device for sharing */
+                    sched_share_opened(world->sched[s], plan->binds[i].node, true, world->now);
                 sched_bind_failed(world->sched[s], STR("ns"), plan->binds[i].pod.name);
                 sched_written(world->sched[s], STR("ns"), plan->binds[i].group, true, world->now);
             }
