@@ -5,6 +5,7 @@
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
+# make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
@@ -31,7 +32,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all reference demo test asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
-	asan-kubernetes bench-kubernetes
+	asan-e2e asan-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
 	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
@@ -97,6 +98,12 @@ image: all
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@tests/kubernetes/run.py
+
+asan-e2e:
+	@tools/deps.sh test
+	@$(ASAN)
+	@ninja -C build-asan --quiet
+	@MUSTER_BUILD=build-asan MUSTER_TEST_PATIENCE=4 UBSAN_OPTIONS=print_stacktrace=1 tests/e2e/run.py --jobs 2 $(TESTS)
 
 asan-kubernetes:
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test

@@ -348,6 +348,7 @@ static int up_run(struct invocation *invocation)
     else
         (void)uv_run(&up.loop, UV_RUN_DEFAULT);
     stop(&up);
+    (void)uv_loop_close(&up.loop);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

@@ -46,14 +46,19 @@ struct proxy {
     struct buf in;
 };
 
+static void drop_bytes(struct proxy *proxy)
+{
+    buf_done(&proxy->out);
+    buf_done(&proxy->in);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct proxy *proxy = handle->data;
     struct http_exchange *x = proxy->x;
 
     (void)close(proxy->fd);
-    buf_done(&proxy->out);
-    buf_done(&proxy->in);
+    drop_bytes(proxy);
     http_unref(x);
 }
 
@@ -62,8 +67,10 @@ static void proxy_close(struct proxy *proxy)
     if (proxy->closing)
         return;
     proxy->closing = true;
-    if (proxy->fd < 0)
+    if (proxy->fd < 0) {
+        drop_bytes(proxy);
         return;
+    }
     (void)uv_poll_stop(&proxy->poll);
     uv_close((uv_handle_t *)&proxy->poll, on_closed);
 }
@@ -271,7 +278,7 @@ static void dial(struct proxy *proxy, struct str pod, uint16_t port)
 
     if (fd < 0) {
         int code = err.http_status ? err.http_status : 503;
-        proxy->closing = true;
+        proxy_close(proxy);
         request_fail(request, code, status_reason(code), "pod " STR_FMT "/" STR_FMT ":%u: %s",
                      STR_ARG(request->route.ns), STR_ARG(pod), (unsigned)port, err.text);
         return;
@@ -331,11 +338,11 @@ static void on_endpoints(void *user, const struct api_result *result)
 
     if (!proxy->closing && http_is_open(proxy->x)) {
         if (result->code < 0) {
-            proxy->closing = true;
+            proxy_close(proxy);
             request_fail_result(proxy->request, result);
         } else if (!find_endpoint(object_json(result->object, request_arena(proxy->request)),
                                   lookup->port, &pod, &port)) {
-            proxy->closing = true;
+            proxy_close(proxy);
             request_fail(proxy->request, 503, "ServiceUnavailable",
                          "no endpoints available for service \"" STR_FMT "\"",
                          STR_ARG(proxy->request->route.name));

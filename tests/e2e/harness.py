@@ -27,6 +27,9 @@ PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
 # Every kind that makes pods.
 JOBS = ("torchrunjobs,pytorchjobs,tfjobs,mpijobs,xgboostjobs,jaxjobs,paddlejobs,"
         "pytorchtrainingjobs,tensorboards,trainjobs,jobsets,jobs")
+# What sanitizers say in the logs of the programs under test, and how much of it is shown.
+FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
+FINDING_CHARACTERS = 4000
 
 
 class Skip(Exception):
@@ -195,6 +198,18 @@ class Muster:
                 self.process.wait()
                 raise Failure("muster up did not end within 20 s of SIGTERM")
         self.process = None
+        self.found_nothing()
+
+    def found_nothing(self):
+        """What sanitizers said in the logs of this test, leaks at the end included; nothing in a build without them."""
+        said = []
+        for name in sorted(n for n in os.listdir(self.folder) if n.endswith(".log")):
+            with open(os.path.join(self.folder, name), errors="replace") as f:
+                text = f.read()
+            places = [i for i in map(text.find, FINDINGS) if i >= 0]
+            said += [f"{name}: {text[min(places):][:FINDING_CHARACTERS]}"] if places else []
+        if said:
+            raise Failure("\n".join(said))
 
     def kubectl(self, *argv, ok=True, input=None, limit=60, kubectl="kubectl"):
         return run([kubectl, *argv], env=self.env, ok=ok, input=input, limit=limit)

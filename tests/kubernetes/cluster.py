@@ -35,8 +35,6 @@ LEFT_BEHIND = ("torchrunjobs.torchrun.ai", "torchrunqueues.torchrun.ai", "trainj
                "configs.kai.scheduler", "topologies.kai.scheduler", "services", "persistentvolumeclaims", "storageclasses",
                "configmaps")
 KEPT = {"kubernetes", "kube-root-ca.crt"}
-FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
-FINDING_CHARACTERS = 4000
 RBAC = os.path.join(ROOT, "deploy", "rbac")
 
 
@@ -177,22 +175,10 @@ class Cluster(harness.Muster):
             self.hollow.stop()
         self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
         self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
-        found = self.findings()
-        if found:
-            raise Failure(found)
+        self.found_nothing()
         self.refused_nothing()
         if unguarded and not self.quiet:
             raise Failure(f"{unguarded:.0f} writes named neither uid nor resourceVersion: see muster_api_unguarded_total")
-
-    def findings(self):
-        """What sanitizers said in the logs of this test, leaks at the end included; nothing in a build without them."""
-        said = []
-        for name in sorted(n for n in os.listdir(self.folder) if n.endswith(".log")):
-            with open(os.path.join(self.folder, name), errors="replace") as f:
-                text = f.read()
-            places = [i for i in map(text.find, FINDINGS) if i >= 0]
-            said += [f"{name}: {text[min(places):][:FINDING_CHARACTERS]}"] if places else []
-        return "\n".join(said)
 
     def refused_nothing(self):
         refused = [words(e) for e in self.plane.refusals(self.audited)[0]] if self.audited is not None else []
