@@ -120,7 +120,10 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_RESERVED:
         return STR("none: it comes after the gang that the room is kept for");
     case SCHED_REASON_INVALID: return STR("correct the pod");
-    case SCHED_REASON_HELD: return STR("move the group to another node pool");
+    case SCHED_REASON_HELD:
+        return str_contains(from->message, STR("schedulingBackoff"))
+                   ? STR("move the group to another node pool")
+                   : STR("none: it is tried again in a moment");
     case SCHED_REASON_GATED:
         return str_printf(arena, "remove the scheduling gates of %lld pod%s",
                           (long long)why->missing, why->missing == 1 ? "" : "s");
