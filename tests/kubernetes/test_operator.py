@@ -106,3 +106,23 @@ def test_kais_config_is_followed_and_told_what_took_effect():
                             "metadata": {"name": "labelled", "namespace": "default", "labels": {"team": "default"}},
                             "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]}}))
         wait_for(lambda: [g["spec"]["queue"] for g in m.get("podgroups")] == ["default"], "a group in the queue of the label")
+
+
+def pod_of(scheduler, name):
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+                       "spec": {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}]}})
+
+
+def test_another_scheduler_name_is_gone_by_everywhere():
+    """Pods of that name are placed, those of jobs carry it, and the usual name is somebody else's."""
+    with Cluster(nodes=1, gpus_per_node=8, operator_flags=["--scheduler-name", "ours"]) as m:
+        m.apply(pod_of("kai-scheduler", "theirs"))
+        m.apply(pod_of("ours", "placed"))
+        wait_for(lambda: m.get("pod", "placed")["status"]["phase"] == "Running", "the pod of that name to run")
+        m.apply(QUEUE)
+        m.apply(job("one", 8))
+        wait_for(lambda: m.phase("one") == "Running", "the job to run")
+        check(m.get("pod", "one-worker-0")["spec"]["schedulerName"] == "ours", "its pod carries the name")
+        theirs = m.get("pod", "theirs")
+        check(not theirs["spec"].get("nodeName") and "pod-group-name" not in theirs["metadata"].get("annotations", {}),
+              "a pod of the usual name is left alone")
