@@ -12,6 +12,7 @@
 
 #define WATCHMAN_MS        1000
 #define AWAY_MS            1000  /* a server that failed no longer than that was not away */
+#define SETTLE_MS          5000  /* for one that is back to learn who may do what */
 #define RETRY_AFTER_MS     1000  /* a 429 that names no moment */
 #define RETRY_AFTER_MAX_MS 30000 /* a server's wish is honoured up to this */
 
@@ -49,6 +50,7 @@ struct client {
     uv_timer_t *watchman;
     struct client_call *probe;
     int64_t away_since_ms; /* nothing but failures since; 0: the server answers */
+    int64_t back_ms;       /* when it was back after it had been away; 0: it never was */
     struct client_stats stats;
     const struct log *log;
 };
@@ -118,9 +120,11 @@ static void note_answer(struct client *client, const struct transport_reply *rep
             client->away_since_ms = now_ms;
         return;
     }
-    if (client->away_since_ms && now_ms - client->away_since_ms >= AWAY_MS)
+    if (client->away_since_ms && now_ms - client->away_since_ms >= AWAY_MS) {
+        client->back_ms = now_ms;
         log_info(client->log, "api.answers", LOG_C("server", auth_server(client->auth)),
                  LOG_I64("after_ms", now_ms - client->away_since_ms));
+    }
     client->away_since_ms = 0;
 }
 
@@ -383,4 +387,9 @@ void client_stats(const struct client *client, struct client_stats *ret)
     for (size_t class = 0; class < LIMITER_CLASSES; class ++)
         ret->waiting += client->waiting[class].count;
     ret->under_way = client->limiter.under_way;
+}
+
+bool client_is_settling(const struct client *client)
+{
+    return client->back_ms && clock_monotonic_ms() - client->back_ms < SETTLE_MS;
 }

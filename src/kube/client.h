@@ -5,6 +5,7 @@
 #include "kube/limiter.h"
 #include "kube/transport.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct log;
@@ -69,3 +70,5 @@ struct client_call *client_send(struct client *client, const struct client_reque
 /* NULL is fine. Nothing is called any more; a write may have taken effect all the same. */
 void client_cancel(struct client_call *call);
 void client_stats(const struct client *client, struct client_stats *ret);
+/* The server is back after it was away: for a moment it refuses what it will allow. */
+bool client_is_settling(const struct client *client);

@@ -25,6 +25,7 @@ struct kube {
     struct kube_stats stats;
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */
+    bool settling_said;     /* what a server that has just come back refuses: said once */
     bool whole;             /* objects are told whole */
     bool closing;
     uv_timer_t *trim; /* see kube_settles() */

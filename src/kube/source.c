@@ -194,8 +194,15 @@ static void close_with(struct source *source, const struct err *err)
     source->closed = true;
 }
 
+/* Once for all watches while a server that was away finds its rules again; what lasts is tried
+ * again soon, and said then. */
 static void log_failure(struct source *source, const struct err *err)
 {
+    bool settling = client_is_settling(source->kube->client);
+
+    if (settling && source->kube->settling_said)
+        return;
+    source->kube->settling_said = settling;
     log_warn(source->kube->log, "watch.failed", LOG_C("resource", source->kind->plural),
              LOG_C("group", source->kind->group), LOG_I64("status", err->http_status),
              LOG_ERR(err));
