@@ -314,13 +314,33 @@ static void on_prepared(void *user, int code, const struct err *err)
         on_bound(call, &(struct api_result){.code = code, .err = err});
 }
 
+/* The pod that is gone, or going, since the bind was decided; NULL: all are there. */
+static const struct sched_pod_ref *gone_pod(const struct call *call)
+{
+    for (size_t i = 0; i < call->pod_count; i++) {
+        const struct object *pod = cache_get(call->applier->options.cache, &kind_pod,
+                                             call->pods[i].ns, call->pods[i].name);
+
+        if (!pod || pod->deleted_ms || !str_eq(pod->uid, call->pods[i].uid))
+            return &call->pods[i];
+    }
+    return NULL;
+}
+
 static void send_bind(struct call *call)
 {
-    if (call->shares)
+    const struct sched_pod_ref *gone = call->shares ? gone_pod(call) : NULL;
+    struct err err = {0};
+
+    if (gone) { /* its room is somebody else's by now: nothing may be reserved there */
+        (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
+        on_bound(call, &(struct api_result){.code = -ENOENT, .err = &err});
+    } else if (call->shares) {
         reservations_prepare(call->applier->options.reservations, call->shares, call->pod_count,
                              on_prepared, call);
-    else
+    } else {
         api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+    }
 }
 
 /* Sends it, or puts it behind what it has to wait for: evictions, and the bind of several pods at
