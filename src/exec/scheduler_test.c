@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "base/str.h"
+#include "control/sharing.h"
 #include "exec/scheduler.h"
 #include "exec/scheduler_report.h"
 #include "sched/sched.h"
@@ -56,6 +57,11 @@ static void tell_bad(struct bench *bench)
     bench->done(bench->user, &(struct api_result){.code = -EIO});
 }
 
+static void tell_good(struct bench *bench)
+{
+    bench->done(bench->user, &(struct api_result){0});
+}
+
 static struct api_watch *watch(struct api *api,
                                const struct api_watch_request *request,
                                api_watch_fn *fn,
@@ -95,7 +101,8 @@ static void add_node(struct bench *bench, const char *name)
 
     (void)snprintf(body, sizeof(body),
                    "{\"metadata\":{\"name\":\"%s\"},\"status\":{\"allocatable\":{\"cpu\":\"8\","
-                   "\"memory\":\"64Gi\",\"pods\":\"110\"},\"conditions\":[{\"type\":\"Ready\","
+                   "\"memory\":\"64Gi\",\"pods\":\"110\",\"nvidia.com/"
+                   "gpu\":\"1\"},\"conditions\":[{\"type\":\"Ready\","
                    "\"status\":\"True\"}]}}",
                    name);
     EXPECT(harness_create(&bench->h, &kind_node, "", body) == 0);
@@ -123,7 +130,19 @@ static void add_pod(struct bench *bench, const char *name, const char *group)
     EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
 }
 
-static void open_bench(struct bench *bench)
+static void add_half(struct bench *bench, const char *name, const char *group)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\","
+                   "\"gpu-fraction\":\"0.5\",\"runai/shared-gpu-configmap\":\"c\"}},"
+                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
+                   name, group);
+    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+}
+
+static void open_bench_as(struct bench *bench, const struct scheduler_options *options)
 {
     static const struct api_ops ops = {call, bind_unless_bad, watch, watch_stop};
 
@@ -134,10 +153,13 @@ static void open_bench(struct bench *bench)
     EXPECT(harness_create(&bench->h, &kind_queue, "",
                           "{\"metadata\":{\"name\":\"q\"},\"spec\":{}}") == 0);
     add_node(bench, "n");
-    EXPECT(scheduler_start(NULL, &bench->api,
-                           &(struct scheduler_options){.now = now, .now_user = bench, .seed = 1},
-                           &bench->scheduler, NULL) == 0);
+    EXPECT(scheduler_start(NULL, &bench->api, options, &bench->scheduler, NULL) == 0);
     settle(bench);
+}
+
+static void open_bench(struct bench *bench)
+{
+    open_bench_as(bench, &(struct scheduler_options){.now = now, .now_user = bench, .seed = 1});
 }
 
 static void close_bench(struct bench *bench)
@@ -265,4 +287,47 @@ TEST(scheduler_binds_nothing_beyond_the_minimum_of_a_gang_that_could_not_be_boun
     later(&bench, SCHED_RETRY_MAX_MS);
     EXPECT(is_bound(&bench, "a") && is_bound(&bench, "b") && is_bound(&bench, "c"));
     close_bench(&bench);
+}
+
+static size_t reservations_in(struct bench *bench)
+{
+    EXPECT(harness_list(&bench->h, &kind_pod, "reserved") == 0);
+    return bench->h.item_count;
+}
+
+/* Its room is somebody else's then. */
+TEST(scheduler_reserves_nothing_for_a_pod_that_went_while_its_gang_was_bound)
+{
+    const struct sharing_settings sharing = {.ns = STR("reserved"), .image = STR("i")};
+    struct sched_config config;
+    struct bench bench;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_RESERVED;
+    config.scheduler_name = STR_NONE;
+    for (int goes = 0; goes < 2; goes++) {
+        open_bench_as(
+            &bench,
+            &(struct scheduler_options){
+                .config = &config, .sharing = &sharing, .now = now, .now_user = &bench, .seed = 1});
+        EXPECT(harness_create(&bench.h, &kind_namespace, "",
+                              "{\"metadata\":{\"name\":\"reserved\"}}") == 0);
+        bench.bad = "a";
+        bench.late = true;
+        add_group(&bench, "g", 2);
+        add_pod(&bench, "a", "g");
+        add_pod(&bench, "b", "g");
+        settle(&bench);
+        add_half(&bench, "c", "g");
+        settle(&bench);
+        EXPECT(bench.tried == 1 && !reservations_in(&bench));
+        if (goes)
+            EXPECT(harness_delete(&bench.h, &kind_pod, "default", "c",
+                                  "{\"gracePeriodSeconds\":0}") == 0);
+        settle(&bench);
+        tell_good(&bench);
+        settle(&bench);
+        EXPECT(reservations_in(&bench) == (goes ? 0 : 1));
+        close_bench(&bench);
+    }
 }
