@@ -211,6 +211,10 @@ enum sharing_todo sharing_decide(const struct sharing_facts *facts)
         return facts->users ? SHARING_EVICT : facts->claims ? SHARING_FAIL : SHARING_RELEASE;
     if (!facts->users && !facts->claims)
         return SHARING_RELEASE;
+    /* Not its claims one by one as their own time is up: others would come meanwhile, and one that
+     * never tells would never be given up. */
+    if (facts->late && !facts->told && !facts->users)
+        return SHARING_FAIL;
     return facts->told && facts->claims ? SHARING_READY : SHARING_NOTHING;
 }
 

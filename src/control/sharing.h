@@ -73,6 +73,7 @@ struct sharing_facts {
     bool ending;   /* and is being deleted */
     bool over;     /* and has ended or failed */
     bool told;     /* and has told its device */
+    bool late;     /* and should have, long ago */
     size_t users;  /* bound pods of the group */
     size_t claims; /* pods of the group that are about to be bound */
     bool deleting; /* we have asked for its deletion */

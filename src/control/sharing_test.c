@@ -39,6 +39,12 @@ TEST(a_reservation_lives_from_before_the_first_user_until_after_the_last)
         {"gone, with users old and new", {.users = 1, .claims = 1}, SHARING_EVICT, false},
         {"failed, with users", {.there = true, .over = true, .users = 1}, SHARING_EVICT, false},
         {"failed at once", {.there = true, .over = true, .claims = 1}, SHARING_FAIL, false},
+        {"late", {.there = true, .late = true, .claims = 2}, SHARING_FAIL, false},
+        {"late, and nobody left", {.there = true, .late = true}, SHARING_RELEASE, true},
+        {"late, but told after all",
+         {.there = true, .late = true, .told = true, .claims = 1},
+         SHARING_READY,
+         false},
         {"failed, and nobody left", {.there = true, .over = true}, SHARING_RELEASE, false},
     };
 

@@ -35,6 +35,8 @@ struct holding {
     struct str node; /* both inside the key */
     struct str group;
     const struct object *pod; /* the reservation; NULL: none */
+    int64_t due_ms;           /* when it should have told its device */
+    bool late;                /* that moment has passed */
     bool over;                /* it has ended */
     size_t users;
     size_t claims;
@@ -93,6 +95,7 @@ static struct sharing_facts facts_of(const struct holding *holding)
         .ending = pod && pod->deleted_ms,
         .over = pod && holding->over,
         .told = pod && object_annotation(pod, GPU_ANNOTATION_RESERVED).len > 0,
+        .late = pod && holding->late,
         .users = holding->users,
         .claims = holding->claims,
         .deleting = holding->deleting,
@@ -124,6 +127,15 @@ static struct holding *holding_get(struct reservations *reservations,
     holding->counted = -1;
     map_set(&reservations->holdings, key, holding);
     return holding;
+}
+
+/* For what begins now. */
+static int64_t time_is_up(const struct reservations *reservations)
+{
+    const struct reservations_options *options = &reservations->options;
+
+    return options->now(options->user) +
+           (options->timeout_ms ? options->timeout_ms : SHARING_TIMEOUT_MS);
 }
 
 static void want_turn(struct reservations *reservations)
@@ -216,6 +228,10 @@ static void observe_reservation(struct reservations *reservations,
             holding->counted = -1;
         }
     } else {
+        if (!holding->pod || !str_eq(holding->pod->uid, pod->uid)) {
+            holding->due_ms = time_is_up(reservations);
+            holding->late = false;
+        }
         object_unref(holding->pod);
         holding->pod = object_ref(pod);
         holding->over = is_over(tree);
@@ -556,18 +572,15 @@ struct member {
     size_t index;
 };
 
-static void gang_is_late(struct reservations *reservations, struct gang *gang, int64_t now_ms)
+static void gang_is_late(const struct reservations *reservations, struct gang *gang)
 {
     struct err err = {0};
 
     for (size_t i = 0; i < gang->count; i++) {
         const struct reservations_pod *pod = &gang->pods[i];
-        struct str devices;
 
         if (gang->ready[i])
             continue;
-        if (!devices_of(reservations, pod, &gang->arena, &devices))
-            sched_share_opened(reservations->options.core, pod->node, true, now_ms);
         gang_fail(gang,
                   err_set(&err, -ETIMEDOUT,
                           "node " STR_FMT ": the reservation pod of a shared GPU has not told its "
@@ -603,7 +616,7 @@ static void gang_step(struct reservations *reservations, struct gang *gang, int6
                                                               .user = member});
     }
     if (!gang->code && now_ms >= gang->until_ms)
-        gang_is_late(reservations, gang, now_ms);
+        gang_is_late(reservations, gang);
 }
 
 static void on_member(void *user, int code, const struct err *err)
@@ -633,15 +646,13 @@ void reservations_prepare(struct reservations *reservations,
                           void *user)
 {
     struct gang *gang = MEM_NEW(struct gang);
-    int64_t timeout_ms =
-        reservations->options.timeout_ms ? reservations->options.timeout_ms : SHARING_TIMEOUT_MS;
 
     gang->owner = reservations;
     gang->pods = ARENA_ARRAY(&gang->arena, struct reservations_pod, count);
     gang->writes = ARENA_ARRAY(&gang->arena, struct member_write *, count);
     gang->ready = ARENA_ARRAY(&gang->arena, bool, count);
     gang->count = count;
-    gang->until_ms = reservations->options.now(reservations->options.user) + timeout_ms;
+    gang->until_ms = time_is_up(reservations);
     gang->done = done;
     gang->user = user;
     for (size_t i = 0; i < count; i++) {
@@ -696,9 +707,10 @@ static void holding_step(struct reservations *reservations, struct holding *hold
     case SHARING_RELEASE: release(reservations, holding); break;
     case SHARING_EVICT: evict(reservations, holding); break;
     case SHARING_FAIL:
-        (void)err_set(&err, -EBUSY,
-                      "node " STR_FMT " could not give a whole GPU to reservation pod " STR_FMT,
-                      STR_ARG(holding->node), STR_ARG(holding->pod->name));
+        (void)err_set(
+            &err, -EBUSY,
+            "node " STR_FMT " could not give a whole GPU to reservation pod " STR_FMT "%s",
+            STR_ARG(holding->node), STR_ARG(holding->pod->name), holding->over ? "" : " in time");
         sched_share_opened(reservations->options.core, holding->node, true, now_ms);
         gangs_fail(reservations, holding, err.code, &err);
         break;
@@ -711,6 +723,15 @@ static void holding_step(struct reservations *reservations, struct holding *hold
     }
 }
 
+/* It has still to tell its device, and may. */
+static bool is_waited_for(const struct holding *holding)
+{
+    struct sharing_facts facts = facts_of(holding);
+
+    return facts.there && facts.claims && !facts.told && !facts.late && !facts.over &&
+           !facts.ending;
+}
+
 int64_t reservations_turn(struct reservations *reservations, int64_t now_ms)
 {
     int64_t next = INT64_MAX;
@@ -720,6 +741,10 @@ int64_t reservations_turn(struct reservations *reservations, int64_t now_ms)
     MAP_FOREACH(&reservations->holdings, entry) {
         struct holding *holding = entry->value;
 
+        if (is_waited_for(holding) && now_ms < holding->due_ms)
+            next = holding->due_ms < next ? holding->due_ms : next;
+        else if (is_waited_for(holding))
+            holding->late = holding->dirty = true;
         if (!holding->dirty)
             continue;
         holding->dirty = false;
