@@ -295,23 +295,29 @@ static size_t reservations_in(struct bench *bench)
     return bench->h.item_count;
 }
 
-/* Its room is somebody else's then. */
-TEST(scheduler_reserves_nothing_for_a_pod_that_went_while_its_gang_was_bound)
+static void open_sharing(struct bench *bench)
 {
-    const struct sharing_settings sharing = {.ns = STR("reserved"), .image = STR("i")};
+    static const struct sharing_settings sharing = {.ns = STR("reserved"), .image = STR("i")};
     struct sched_config config;
-    struct bench bench;
 
     sched_config_default(&config);
     config.devices = SCHED_DEVICES_RESERVED;
     config.scheduler_name = STR_NONE;
+    open_bench_as(
+        bench,
+        &(struct scheduler_options){
+            .config = &config, .sharing = &sharing, .now = now, .now_user = bench, .seed = 1});
+    EXPECT(harness_create(&bench->h, &kind_namespace, "",
+                          "{\"metadata\":{\"name\":\"reserved\"}}") == 0);
+}
+
+/* Its room is somebody else's then. */
+TEST(scheduler_reserves_nothing_for_a_pod_that_went_while_its_gang_was_bound)
+{
+    struct bench bench;
+
     for (int goes = 0; goes < 2; goes++) {
-        open_bench_as(
-            &bench,
-            &(struct scheduler_options){
-                .config = &config, .sharing = &sharing, .now = now, .now_user = &bench, .seed = 1});
-        EXPECT(harness_create(&bench.h, &kind_namespace, "",
-                              "{\"metadata\":{\"name\":\"reserved\"}}") == 0);
+        open_sharing(&bench);
         bench.bad = "a";
         bench.late = true;
         add_group(&bench, "g", 2);
@@ -330,4 +336,26 @@ TEST(scheduler_reserves_nothing_for_a_pod_that_went_while_its_gang_was_bound)
         EXPECT(reservations_in(&bench) == (goes ? 0 : 1));
         close_bench(&bench);
     }
+}
+
+/* Whoever joined it meanwhile has waited for less than that. */
+TEST(scheduler_gives_up_a_reservation_that_does_not_tell_its_device_in_time)
+{
+    struct bench bench;
+
+    open_sharing(&bench);
+    add_group(&bench, "g", 1);
+    add_half(&bench, "first", "g");
+    settle(&bench);
+    EXPECT(reservations_in(&bench) == 1);
+    later(&bench, SHARING_TIMEOUT_MS / 2);
+    add_group(&bench, "h", 1);
+    add_half(&bench, "second", "h");
+    later(&bench, SHARING_TIMEOUT_MS / 2 - 1);
+    EXPECT(reservations_in(&bench) == 1);
+    later(&bench, 1);
+    EXPECT(reservations_in(&bench) == 0);
+    later(&bench, SCHED_SHUT_MIN_MS); /* then the node is tried again */
+    EXPECT(reservations_in(&bench) == 1);
+    close_bench(&bench);
 }
