@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/cache.h"
-#include "exec/scheduler_queues.h"
+#include "exec/queue_writer.h"
 #include "exec/shard.h"
 #include "exec/usage.h"
 #include "exec/usage_prometheus.h"
@@ -114,7 +114,7 @@ static void write_usage(struct ledger *ledger,
                  json_new_number(&arena, str_printf(&arena, "%.4f", shares[r])));
     if (history.len)
         json_add_str(&arena, json_get(body, "status"), "usageHistory", history);
-    scheduler_queue_patch(ledger->options.api, queue, json_text(&arena, body));
+    queue_writer_patch(ledger->options.writer, queue, json_text(&arena, body));
 }
 
 static void keep_books(struct ledger *ledger, int64_t now_ms)
@@ -162,20 +162,6 @@ static void ask_prometheus(struct ledger *ledger, int64_t now_ms)
     prometheus_ask(ledger->prometheus, ledger->usage.half_life_ms, ledger->usage.window_ms, now_ms);
 }
 
-/* Shares that nobody works out any more are not left standing; the books may be taken up again. */
-static void usage_clear(const struct ledger *ledger)
-{
-    const struct object *queue;
-    size_t cursor = 0;
-
-    while ((queue = next_of(ledger, &kind_queue, &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-
-        if (json_at(object_json(queue, &arena), "status.usage"))
-            scheduler_queue_patch(ledger->options.api, queue, STR("{\"status\":{\"usage\":null}}"));
-    }
-}
-
 static void books_clear(struct ledger *ledger)
 {
     MAP_FOREACH(&ledger->books, entry)
@@ -213,12 +199,16 @@ void ledger_use(struct ledger *ledger, const struct shard_usage *usage, int64_t 
     ledger->usage.prometheus = url;
     if (!usage->on) {
         ledger->next_ms = 0;
-        usage_clear(ledger);
         sched_forget_usage(ledger->options.core, ledger->options.pool);
     } else if (!ledger->next_ms) {
         ledger->counted_ms = now_ms;
         ledger->next_ms = now_ms + usage->every_ms;
     }
+}
+
+bool ledger_is_kept(const struct ledger *ledger)
+{
+    return ledger->next_ms != 0;
 }
 
 int64_t ledger_turn(struct ledger *ledger, int64_t now_ms)

@@ -2,12 +2,13 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
-struct api;
 struct cache;
 struct log;
+struct queue_writer;
 struct sched;
 struct scheduler_stats;
 struct shard_usage;
@@ -19,9 +20,9 @@ struct shard_usage;
 struct ledger;
 
 struct ledger_options {
-    uv_loop_t *loop; /* NULL: nothing is asked of Prometheus */
-    struct api *api;
-    const struct cache *cache; /* queues and nodes */
+    uv_loop_t *loop;             /* NULL: nothing is asked of Prometheus */
+    struct queue_writer *writer; /* outlives the ledger */
+    const struct cache *cache;   /* queues and nodes */
     struct sched *core;
     struct str pool; /* outlives the ledger */
     const struct log *log;
@@ -33,5 +34,6 @@ struct ledger *ledger_new(const struct ledger_options *options);
 void ledger_free(struct ledger *ledger);
 /* From now on like this. Books of the same window go on. */
 void ledger_use(struct ledger *ledger, const struct shard_usage *usage, int64_t now_ms);
+bool ledger_is_kept(const struct ledger *ledger);
 /* What is due; returns when next, INT64_MAX for never. */
 int64_t ledger_turn(struct ledger *ledger, int64_t now_ms);

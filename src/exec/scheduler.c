@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "exec/kai_config.h"
+#include "exec/queue_writer.h"
 #include "exec/reservations.h"
 #include "exec/scheduler_apply.h"
 #include "exec/scheduler_config.h"
@@ -35,6 +36,7 @@ static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &
                                              &kind_node,  &kind_podgroup,      &kind_pod};
 #define QUEUE_DEPTH_MAX 64
 #define LIMIT_TOLERANCE 1e-6 /* shares of devices are sums of decimals */
+#define REPORT_RETRY_MS 1000 /* after a write of a queue's status failed */
 #define WATCHES         (sizeof(watched) / sizeof(watched[0]))
 
 struct watch {
@@ -49,6 +51,7 @@ struct scheduler {
     struct applier *applier;
     struct reservations *reservations; /* NULL: devices are not reserved */
     struct reporter *reporter;
+    struct queue_writer *writer;
     struct shards *shards;
     struct config_watcher *config;
     struct scheduler_options options;
@@ -220,7 +223,7 @@ static void report_queues(struct scheduler *scheduler,
     }
     scheduler->report_due = false;
     scheduler->report_ms = now_ms;
-    scheduler_queues_report(scheduler->api, scheduler->cache, scheduler->core, plan);
+    scheduler_queues_report(scheduler->writer, scheduler->cache, scheduler->core, plan);
 }
 
 /* The moment at which a turn is due without any event. */
@@ -245,6 +248,16 @@ static int64_t arm_for_later(struct scheduler *scheduler)
 static void on_again(void *user)
 {
     (void)arm_for_later(user);
+}
+
+static void on_queue_again(void *user, bool failed)
+{
+    struct scheduler *scheduler = user;
+
+    scheduler->report_due = true;
+    if (failed)
+        scheduler->report_ms = clock_of(scheduler) + REPORT_RETRY_MS;
+    (void)arm_for_later(scheduler);
 }
 
 static void on_shards(void *user)
@@ -377,7 +390,13 @@ static void start_reservations(struct scheduler *scheduler, const struct schedul
 static void start_settings(struct scheduler *scheduler)
 {
     scheduler->shards_ms = INT64_MAX;
+    scheduler->writer =
+        queue_writer_new(&(struct queue_writer_options){.api = scheduler->api,
+                                                        .again = on_queue_again,
+                                                        .user = scheduler,
+                                                        .seed = scheduler->options.seed});
     scheduler->shards = shards_new(&(struct shards_options){.loop = scheduler->loop,
+                                                            .writer = scheduler->writer,
                                                             .api = scheduler->api,
                                                             .cache = scheduler->cache,
                                                             .core = scheduler->core,
@@ -484,6 +503,7 @@ void scheduler_stop(struct scheduler *scheduler)
     reporter_free(scheduler->reporter);
     config_watcher_free(scheduler->config);
     shards_free(scheduler->shards);
+    queue_writer_free(scheduler->writer);
     arena_done(&scheduler->base_arena);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);

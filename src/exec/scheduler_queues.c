@@ -1,6 +1,5 @@
 #include "exec/scheduler_queues.h"
 
-#include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -11,6 +10,7 @@
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/status.h"
+#include "exec/queue_writer.h"
 #include "sched/sched.h"
 
 #include <stdbool.h>
@@ -49,19 +49,6 @@ void scheduler_amounts(struct arena *arena,
         json_add_str(arena, list, names[i], amount(arena, (enum sched_resource)i, values[i]));
 }
 
-void scheduler_queue_patch(struct api *api, const struct object *queue, struct str body)
-{
-    api_call(api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_queue,
-                                   .name = queue->name,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_MERGE,
-                                   .uid = queue->uid,
-                                   .body = body},
-             api_ignore, NULL);
-}
-
 /* A queue while it is reported. */
 struct entry {
     const struct object *queue;
@@ -70,7 +57,7 @@ struct entry {
     struct json *children;
 };
 
-static void report(struct api *api, const struct sched *core, const struct entry *entry)
+static void report(struct queue_writer *writer, const struct sched *core, const struct entry *entry)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct object *queue = entry->queue;
@@ -91,7 +78,7 @@ static void report(struct api *api, const struct sched *core, const struct entry
         return;
     struct json *body = json_new_object(&arena);
     json_set(body, STR("status"), patch);
-    scheduler_queue_patch(api, queue, json_text(&arena, body));
+    queue_writer_patch(writer, queue, json_text(&arena, body));
 }
 
 /* The queue that a group waits in, and what is above it. */
@@ -107,7 +94,7 @@ static void count_waiting(const struct map *entries, struct str queue)
     }
 }
 
-void scheduler_queues_report(struct api *api,
+void scheduler_queues_report(struct queue_writer *writer,
                              const struct cache *cache,
                              const struct sched *core,
                              const struct sched_plan *plan)
@@ -136,6 +123,6 @@ void scheduler_queues_report(struct api *api,
     for (size_t i = 0; i < plan->waiting_count; i++)
         count_waiting(&entries, plan->waiting[i].queue);
     MAP_FOREACH(&entries, each)
-        report(api, core, each->value);
+        report(writer, core, each->value);
     map_done(&entries);
 }

@@ -6,11 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct api;
 struct arena;
 struct cache;
 struct json;
-struct object;
+struct queue_writer;
 struct sched;
 struct sched_plan;
 
@@ -19,7 +18,7 @@ struct sched_plan;
  * has changed is written. */
 #define SCHEDULER_QUEUES_MS 250 /* at most this often */
 
-void scheduler_queues_report(struct api *api,
+void scheduler_queues_report(struct queue_writer *writer,
                              const struct cache *cache,
                              const struct sched *core,
                              const struct sched_plan *plan);
@@ -29,7 +28,3 @@ void scheduler_amounts(struct arena *arena,
                        struct json *to,
                        const char *key,
                        const double values[static SCHED_RESOURCES]);
-
-/* Merges `body` into the object of that queue by its status subresource; nobody waits for the
- * answer. */
-void scheduler_queue_patch(struct api *api, const struct object *queue, struct str body);

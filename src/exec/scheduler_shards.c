@@ -13,6 +13,7 @@
 #include "cache/cache.h"
 #include "exec/applied.h"
 #include "exec/ledger.h"
+#include "exec/queue_writer.h"
 #include "exec/shard.h"
 #include "sched/sched.h"
 #include "tool/log.h"
@@ -27,6 +28,8 @@
 
 #define KIND_AGAIN_MS    200
 #define KIND_PATIENCE_MS 30000
+#define CLEAR_EVERY_MS   1000
+#define CLEAR_TIMES      15
 
 /* A node pool that a shard names. */
 struct pool {
@@ -48,6 +51,8 @@ struct shards {
     struct map pools;      /* by name: struct pool */
     struct buf prometheus; /* of shards that name none */
     int64_t born_ms;
+    int64_t clear_ms; /* when shares that nobody works out are looked for next */
+    int clear_left;   /* so many times more */
 };
 
 /* ---- what a shard is told ---- */
@@ -167,7 +172,7 @@ static void pool_run(struct shards *shards, struct pool *pool)
     sched_set_policy(options->core, name, &shard.policy);
     if (!pool->ledger)
         pool->ledger = ledger_new(&(struct ledger_options){.loop = options->loop,
-                                                           .api = options->api,
+                                                           .writer = options->writer,
                                                            .cache = options->cache,
                                                            .core = options->core,
                                                            .pool = name,
@@ -194,9 +199,50 @@ static void pool_leave(struct shards *shards, struct pool *pool)
     pool_free(pool);
 }
 
+static bool keeps_books(const struct shards *shards, const struct object *queue)
+{
+    struct str label = sched_config(shards->options.core)->pool_label;
+    struct str name = STR("");
+
+    for (size_t i = 0; i < queue->label_count; i++)
+        if (str_eq(queue->labels[i].key, label))
+            name = queue->labels[i].value;
+    const struct pool *pool = map_get(&shards->pools, name);
+    return pool && pool->ledger && ledger_is_kept(pool->ledger);
+}
+
+/* Shares that nobody works out any more are not left standing; the books may be taken up again. */
+static void clear_usage(const struct shards *shards)
+{
+    const struct object *queue;
+    size_t cursor = 0;
+
+    while ((queue = cache_next(shards->options.cache, &kind_queue, STR(""), &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        /* Few have one: looking for the word costs less than parsing them all. */
+        if (str_contains(queue->raw, STR("\"usage\"")) && !keeps_books(shards, queue) &&
+            json_at(object_json(queue, &arena), "status.usage"))
+            queue_writer_patch(shards->options.writer, queue, STR("{\"status\":{\"usage\":null}}"));
+    }
+}
+
+/* More than once: the last write of a share may be under way, and not be seen yet. */
+static int64_t clear_turn(struct shards *shards, int64_t now_ms)
+{
+    if (shards->clear_left && now_ms >= shards->clear_ms) {
+        clear_usage(shards);
+        shards->clear_left--;
+        shards->clear_ms = now_ms + CLEAR_EVERY_MS;
+    }
+    return shards->clear_left ? shards->clear_ms : INT64_MAX;
+}
+
 static void configure(struct shards *shards)
 {
     choose(shards);
+    shards->clear_ms = shards->options.now(shards->options.user) + CLEAR_EVERY_MS;
+    shards->clear_left = CLEAR_TIMES;
     for (struct pool *gone = NULL;; gone = NULL) {
         MAP_FOREACH(&shards->pools, entry)
             if (!((struct pool *)entry->value)->shard)
@@ -263,7 +309,7 @@ void shards_set_prometheus(struct shards *shards, struct str url)
 
 int64_t shards_turn(struct shards *shards, int64_t now_ms)
 {
-    int64_t next = INT64_MAX;
+    int64_t next = clear_turn(shards, now_ms);
 
     if (!is_watching(shards) && now_ms < shards->born_ms + KIND_PATIENCE_MS)
         return now_ms + KIND_AGAIN_MS;

@@ -22,7 +22,8 @@ struct shards;
 struct shards_options {
     uv_loop_t *loop; /* NULL: nothing is asked of Prometheus */
     struct api *api;
-    const struct cache *cache; /* queues and nodes */
+    struct queue_writer *writer; /* outlives the shards */
+    const struct cache *cache;   /* queues and nodes */
     struct sched *core;
     const struct sched_config *base; /* what holds where no shard says otherwise; copied */
     const struct log *log;
