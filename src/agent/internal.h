@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "exec/event.h"
 
 #include <limits.h>
@@ -122,6 +123,11 @@ enum pod_stage {
     POD_GONE,    /* to be freed */
 };
 
+struct pod_token {
+    struct str audience; /* empty: the API */
+    struct str token;
+};
+
 struct pod {
     struct agent *agent;
     struct object *object; /* newest version */
@@ -142,7 +148,7 @@ struct pod {
     struct str waiting_message;
     struct str stop_reason; /* DeadlineExceeded, Evicted, ...: goes to status.reason */
     struct str stop_message;
-    struct str token; /* asked for; empty: not there yet */
+    VEC(struct pod_token) tokens; /* of another API server, one an audience */
     bool token_under_way;
     int64_t started_ms;
     int64_t retry_ms; /* try again then */

@@ -55,19 +55,23 @@ static const struct kind kind_tokenrequest = {.group = "",
 
 struct asking {
     struct agent *agent;
-    char uid[64]; /* of the pod, which may be gone when the answer comes */
+    struct arena arena;
+    struct str uid; /* of the pod, which may be gone when the answer comes */
+    struct str audience;
 };
 
 static void on_token(void *user, const struct api_result *result)
 {
     struct asking *asking = user;
-    struct pod *pod = map_get(&asking->agent->pods, str_from(asking->uid));
+    struct pod *pod = map_get(&asking->agent->pods, asking->uid);
     _cleanup_(arena_done) struct arena arena = {0};
     if (pod) {
         pod->token_under_way = false;
         if (result->code == 0 && result->object) {
             const struct json *root = object_json(result->object, &arena);
-            pod->token = str_dup(&pod->arena, json_str_at(root, "status.token"));
+            VEC_PUSH(&pod->arena, &pod->tokens,
+                     (struct pod_token){str_dup(&pod->arena, asking->audience),
+                                        str_dup(&pod->arena, json_str_at(root, "status.token"))});
             pod->retry_ms = 0;
             pod_mark(pod);
         } else if (result->err) {
@@ -75,23 +79,32 @@ static void on_token(void *user, const struct api_result *result)
                      LOG_ERR(result->err));
         }
     }
+    arena_done(&asking->arena);
     mem_free(asking);
 }
 
 /* Kept for the pod's life: the server makes it last an hour at least, and what it is bound to is
- * the pod. */
-static bool token_ask(struct pod *pod, const struct object *account, struct buf *ret)
+ * the pod. One at a time is asked for: the pod is not started before it has all. */
+static bool token_ask(struct pod *pod,
+                      const struct object *account,
+                      struct str audience,
+                      struct buf *ret)
 {
-    if (pod->token.len || pod->token_under_way) {
-        buf_add(ret, pod->token);
-        return pod->token.len > 0;
-    }
+    for (size_t i = 0; i < pod->tokens.count; i++)
+        if (str_eq(pod->tokens.items[i].audience, audience)) {
+            buf_add(ret, pod->tokens.items[i].token);
+            return true;
+        }
+    if (pod->token_under_way)
+        return false;
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *body = json_new_object(&arena);
     json_add_c(&arena, body, "apiVersion", "authentication.k8s.io/v1");
     json_add_c(&arena, body, "kind", "TokenRequest");
     struct json *spec = json_add_object(&arena, body, "spec");
     json_add_i64(&arena, spec, "expirationSeconds", TOKEN_ASKED_S);
+    if (audience.len)
+        json_push(json_add_array(&arena, spec, "audiences"), json_new_str(&arena, audience));
     struct json *pod_ref = json_add_object(&arena, spec, "boundObjectRef");
     json_add_c(&arena, pod_ref, "apiVersion", "v1");
     json_add_c(&arena, pod_ref, "kind", "Pod");
@@ -105,7 +118,8 @@ static bool token_ask(struct pod *pod, const struct object *account, struct buf 
                                   .body = json_text(&arena, body)};
     struct asking *asking = MEM_NEW(struct asking);
     asking->agent = pod->agent;
-    (void)snprintf(asking->uid, sizeof(asking->uid), STR_FMT, STR_ARG(pod->uid));
+    asking->uid = str_dup(&asking->arena, pod->uid);
+    asking->audience = str_dup(&asking->arena, audience);
     pod->token_under_way = true;
     agent_call(pod->agent, &request, on_token, asking);
     return false;
@@ -115,7 +129,7 @@ bool token_sign(struct pod *pod, struct str audience, struct buf *ret)
 {
     const struct object *account = account_of(pod);
     if (account && pod->agent->options.token_requests)
-        return token_ask(pod, account, ret);
+        return token_ask(pod, account, audience, ret);
     if (!account || !pod->agent->options.token_key.len)
         return false;
     int64_t now_ms = agent_now_ms();
