@@ -54,6 +54,7 @@ struct operator_values {
     const char *webhook_service;
     const char *webhook_configuration;
     int64_t webhook_lifetime_ms;
+    const char *progress_url;
     bool gpu_sharing;
     bool gpu_memory_limits;
     const char *gpu_pod_runtime_class;
@@ -122,6 +123,10 @@ static const struct option operator_options[] = {
      offsetof(struct operator_values, webhook_lifetime_ms), .fallback = "2160h", .min = 10000,
      .max = 10 * 365 * SCHEDULING_DAY_MS, .value = "TIME",
      .help = "how long a certificate holds; replaced when two thirds are over"},
+    {"progress-url", 0, OPTION_STR, offsetof(struct operator_values, progress_url), .value = "URL",
+     .help =
+         "where TrainJobs tell their progress: the webhooks' server, as pods reach it (default: "
+         "https://SERVICE.NAMESPACE.svc, if there are webhooks)"},
     {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
      .fallback = "false",
      .help = "give out shares of GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
@@ -216,6 +221,7 @@ static int set_up(struct operator* op, struct err *err)
     if (r < 0)
         return r;
     runner_stop(before);
+    operator_webhook_tell(op);
     if (op->scheduler) { /* the names of KAI's Config, where it has any */
         const struct sched_config *names = sched_config(scheduler_core(op->scheduler));
 
@@ -365,6 +371,7 @@ static int start(struct operator* op, struct err *err)
                 .service = values->webhook_service,
                 .configuration = values->webhook_configuration,
                 .lifetime_ms = values->webhook_lifetime_ms,
+                .progress_url = values->progress_url,
                 .scheduler_name = values->scheduler_name,
                 .shares = values->gpu_sharing,
                 .limit_image = values->gpu_memory_limits ? values->launcher_image : NULL,

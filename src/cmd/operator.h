@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exec/runner.h"
+#include "server/progress_elsewhere.h"
 #include "tool/log.h"
 
 #include <stdbool.h>
@@ -36,6 +37,7 @@ struct operator
     struct http_server *http;
     struct http_server *debug;
     struct operator_webhook *webhook; /* NULL: none */
+    struct progress_elsewhere progress;
     uint64_t seed;
     bool leading;
     bool stopping;
@@ -52,13 +54,15 @@ void operator_http_stop(struct operator* op);
  * everything about everybody's pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
 
-/* The admission webhooks (server/webhook.h) and their certificates (exec/certificates.h). */
+/* The admission webhooks (server/webhook.h) and their certificates (exec/certificates.h); the same
+ * server takes what trainings tell of themselves (server/progress_elsewhere.h). */
 struct operator_webhook_options {
     const char *listen; /* empty: none */
     const char *ns;
     const char *service; /* in front of them; the Secret of the certificates has the same name */
     const char *configuration;
-    int64_t lifetime_ms; /* of a certificate */
+    int64_t lifetime_ms;      /* of a certificate */
+    const char *progress_url; /* of this server, as trainings see it; empty: by the Service */
     const char *scheduler_name;
     bool shares;
     const char *limit_image; /* empty or NULL: shares are no limits */
@@ -68,6 +72,8 @@ int operator_webhook_start(struct operator* op,
                            const struct operator_webhook_options *options,
                            struct err *err);
 void operator_webhook_lead(struct operator* op);
+/* Tells op->runner where trainings tell their progress, as soon as that is known. */
+void operator_webhook_tell(struct operator* op);
 /* It answers, or there is none. */
 bool operator_webhook_is_ready(const struct operator* op);
 uint64_t operator_webhook_reviews(const struct operator* op);

@@ -157,6 +157,24 @@ static void refresh_set(struct train *t, const struct trainjob_build *build)
     action_patch(t->actions, t->set, patch);
 }
 
+/* Authorities are replaced: pods that run are to know the next one before it signs anything. */
+static void refresh_certificate(struct train *t, const struct trainjob_build *build)
+{
+    struct str name = json_str_at(build->certificate, "metadata.name");
+    const struct object *map =
+        build->certificate ? cache_get(t->input->cache, &kind_configmap, t->object->ns, name)
+                           : NULL;
+
+    if (!map || !object_controller(map) || !str_eq(object_controller(map)->uid, t->object->uid))
+        return;
+    const struct json *wanted = json_get(build->certificate, "data");
+    if (json_equal(json_get(object_json(map, t->arena), "data"), wanted))
+        return;
+    struct json *patch = json_new_object(t->arena);
+    json_set(patch, STR("data"), json_clone(t->arena, wanted));
+    action_patch(t->actions, map, patch);
+}
+
 /* What the job and its runtime ask for cannot be made. */
 static void say_refused(struct train *t, struct str words)
 {
@@ -181,6 +199,7 @@ static void keep_set(struct train *t, const struct json *runtime)
         return;
     }
     if (t->set) {
+        refresh_certificate(t, &build);
         refresh_set(t, &build);
         return;
     }

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "control/control.h"
 #include "control/owner.h"
+#include "control/progress.h"
 #include "control/trainjob.h"
 
 #include <stddef.h>
@@ -23,10 +24,7 @@ static struct str config_name(const struct trainjob_build *build)
 
 static struct str path_of(const struct trainjob_build *build)
 {
-    return str_printf(build->arena,
-                      "trainer.kubeflow.org/v1alpha1/namespaces/" STR_FMT "/trainjobs/" STR_FMT
-                      "/status",
-                      STR_ARG(build->object->ns), STR_ARG(build->object->name));
+    return progress_path(build->arena, build->object->ns, build->object->name);
 }
 
 static struct json *list_of(struct arena *arena, struct json *object, const char *key)

@@ -138,6 +138,16 @@ static struct certificates_span span_of(struct str pem)
                : (struct certificates_span){0};
 }
 
+static bool has_names(const struct certificates *certificates,
+                      struct arena *arena,
+                      struct str certificate)
+{
+    const char *alias = certificates->options.alias;
+
+    return certificate_is_for(certificate, host_of(certificates, arena).p) &&
+           (!alias || certificate_is_for(certificate, alias));
+}
+
 static struct certificates_facts facts_of(const struct certificates *certificates,
                                           struct arena *arena,
                                           const struct content *content)
@@ -147,7 +157,7 @@ static struct certificates_facts facts_of(const struct certificates *certificate
         .authority = span_of(content->ca),
         .certificate = span_of(content->certificate),
         .fits = certificate_is_signed_by(content->certificate, content->ca) &&
-                certificate_is_for(content->certificate, host_of(certificates, arena).p),
+                has_names(certificates, arena, content->certificate),
         .told = names_ca(arena, certificates->watched[WATCHED_MUTATING].object, content->ca) &&
                 names_ca(arena, certificates->watched[WATCHED_VALIDATING].object, content->ca),
     };
@@ -255,7 +265,8 @@ static void sign(struct certificates *certificates,
     struct json *data = json_new_object(arena);
     struct str host = host_of(certificates, arena);
     /* Loopback: for whoever forwards the port. */
-    const char *names[] = {host.p, "localhost", "127.0.0.1", "::1", NULL};
+    const char *names[] = {host.p, "localhost", "127.0.0.1", "::1", certificates->options.alias,
+                           NULL};
     struct err err = {0};
 
     if (certificate_sign(&(struct certificate_wish){.ca = content->ca,
@@ -313,7 +324,10 @@ static void serve(struct certificates *certificates)
         !content.key.len)
         return;
     certificates->served = secret->revision;
-    certificates->options.serve(certificates->options.user, content.certificate, content.key);
+    certificates->options.serve(certificates->options.user,
+                                &(struct certificates_served){.certificate = content.certificate,
+                                                              .key = content.key,
+                                                              .authorities = content.ca});
 }
 
 static void step(struct certificates *certificates)

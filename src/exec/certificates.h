@@ -18,6 +18,12 @@ struct uv_loop_s;
  *
  * The leader also writes ca.crt into the webhook configurations of that name, where they exist.
  * Every write is guarded by the resourceVersion it was decided on. */
+struct certificates_served {
+    struct str certificate;
+    struct str key;
+    struct str authorities; /* one of them signed it; those of before and after it too */
+};
+
 struct certificates_options {
     struct uv_loop_s *loop;
     struct api *api;
@@ -26,8 +32,9 @@ struct certificates_options {
     const char *service;       /* name of the Service in front of the webhooks */
     const char *configuration; /* name of the Mutating- and ValidatingWebhookConfiguration */
     int64_t lifetime_ms;       /* of a certificate; 0: CERTIFICATES_LIFETIME_MS */
+    const char *alias;         /* a name that the certificate is for besides; NULL: none */
     /* From the loop: serve with this from now on. PEM; copied if kept. */
-    void (*serve)(void *user, struct str certificate, struct str key);
+    void (*serve)(void *user, const struct certificates_served *served);
     void *user;
     const struct log *log;
 };

@@ -86,6 +86,7 @@ struct runner {
     struct control_config config;
     struct control_config started_config; /* what it was to begin with */
     struct arena names;
+    struct arena trainer; /* strings of runner_set_trainer() */
     struct cache *cache;
     const struct log *log;
     int64_t (*now)(void *user);
@@ -550,6 +551,22 @@ void runner_rename(struct runner *runner, struct str scheduler_name, struct str 
     arena_done(&old);
 }
 
+void runner_set_trainer(struct runner *runner, struct str url, struct str ca)
+{
+    struct arena old = runner->trainer;
+    const struct object *job = NULL;
+    size_t cursor = 0;
+
+    runner->trainer = (struct arena){0};
+    runner->config.trainer_url = str_dup(&runner->trainer, url);
+    runner->config.trainer_ca = str_dup(&runner->trainer, ca);
+    runner->started_config.trainer_url = runner->config.trainer_url;
+    runner->started_config.trainer_ca = runner->config.trainer_ca;
+    arena_done(&old);
+    while ((job = cache_next(runner->cache, &kind_trainjob, STR(""), &cursor)))
+        mark(runner, &kind_trainjob, job);
+}
+
 static bool is_cached(const void *user, const struct kind *kind)
 {
     const struct watch *watch = watch_of(user, kind);
@@ -739,6 +756,7 @@ void runner_stop(struct runner *runner)
     VEC_DONE(&runner->lingering);
     cache_free(runner->cache);
     arena_done(&runner->names);
+    arena_done(&runner->trainer);
     job_counts_done(&runner->job_counts);
     if (runner->timer)
         uv_close((uv_handle_t *)runner->timer, timer_closed);

@@ -64,6 +64,9 @@ int64_t runner_turn(struct runner *runner);
 /* Other names from now on, for what is made from now on; empty: those it was started with. Copied.
  */
 void runner_rename(struct runner *runner, struct str scheduler_name, struct str queue_label_key);
+/* Where trainings tell their progress from now on, and by whose certificates they know it
+ * (control_config.trainer_url); what trainings of before were told of these follows. Copied. */
+void runner_set_trainer(struct runner *runner, struct str url, struct str ca);
 /* What the controllers know of a pod that is about to be created: its group (control/group.h). In
  * the shape store_set_admit_pod() wants; `runner` is a struct runner. */
 void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);

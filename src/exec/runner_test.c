@@ -415,3 +415,41 @@ TEST(on_a_cluster_pods_of_other_schedulers_are_not_grouped)
     EXPECT(strncmp(bench.h.names, "pg-p0-", 6) == 0);
     close_bench(&bench);
 }
+
+static void train(struct bench *bench, const char *name)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"runtimeRef\":{\"name\":\"plain\"},"
+                   "\"trainer\":{\"command\":[\"true\"]}}}",
+                   name);
+    EXPECT(harness_create(&bench->h, &kind_trainjob, "default", body) == 0);
+    settle(bench);
+}
+
+static bool knows(struct bench *bench, const char *name, const char *ca)
+{
+    return harness_get(&bench->h, &kind_configmap, "default", name) == 0 &&
+           strstr(harness_text(&bench->h, "data"), ca) != NULL;
+}
+
+TEST(trainings_learn_of_a_new_authority_while_they_run)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    train(&bench, "before");
+    runner_set_trainer(bench.runner, STR("https://here"), STR("one"));
+    train(&bench, "told");
+    EXPECT(knows(&bench, "told-tls-config", "one"));
+    runner_rename(bench.runner, STR("other"), STR(""));
+    runner_set_trainer(bench.runner, STR("https://here"), STR("two"));
+    settle(&bench);
+    EXPECT(knows(&bench, "told-tls-config", "two"));
+    EXPECT(harness_get(&bench.h, &kind_configmap, "default", "before-tls-config") < 0);
+    runner_rename(bench.runner, STR(""), STR(""));
+    train(&bench, "later");
+    EXPECT(knows(&bench, "later-tls-config", "two"));
+    close_bench(&bench);
+}

@@ -98,21 +98,29 @@ static void impersonate(struct request *request)
             add_group(&request->user, head->headers[i].value);
 }
 
-bool identify(struct request *request)
+struct str identify_bearer(const struct request *request)
 {
     struct str header = http_head_get(&request->x->head, "Authorization");
     struct str scheme = str_sub(header, 0, sizeof("Bearer ") - 1);
+
+    return http_equal_nocase(scheme, STR("Bearer "))
+               ? str_trim(str_sub(header, scheme.len, header.len))
+               : STR_NONE;
+}
+
+bool identify(struct request *request)
+{
+    struct str token = identify_bearer(request);
     bool known = false;
 
     request->user = (struct user){.name = STR("system:anonymous"),
                                   .groups = {STR("system:unauthenticated")},
                                   .group_count = 1};
-    if (http_equal_nocase(scheme, STR("Bearer ")))
-        known = identify_token(request->server, request_arena(request),
-                               str_trim(str_sub(header, scheme.len, header.len)),
+    if (token.len)
+        known = identify_token(request->server, request_arena(request), token,
                                progress_is(request) ? progress_audience(request) : STR_NONE,
                                &request->user);
-    else if (!header.len)
+    else if (!http_head_get(&request->x->head, "Authorization").len)
         known = auth_certificate(request);
     if (known)
         impersonate(request);

@@ -135,6 +135,8 @@ void view_write(struct request *request, struct buf *buf, const struct object *o
 
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);
+/* The token of an Authorization header; empty: it has none. */
+struct str identify_bearer(const struct request *request);
 /* A token that is good for `audience`; empty: for the API. */
 bool identify_token(struct server *server,
                     struct arena *arena,
@@ -142,7 +144,8 @@ bool identify_token(struct server *server,
                     struct str audience,
                     struct user *ret);
 
-/* progress.c: what a training tells of itself. */
+/* progress.c: what a training tells of itself. A body is at most PROGRESS_BYTES_MAX (body_max). */
 bool progress_is(const struct request *request);
 struct str progress_audience(const struct request *request);
-void progress_handle(struct request *request);
+/* Its token is known to be good. Uses nothing of request->server. */
+void progress_handle(struct request *request, struct api *api);

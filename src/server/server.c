@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "control/progress.h"
 #include "http/server.h"
 #include "server/authz.h"
 #include "server/kubelet.h"
@@ -49,6 +50,7 @@ static void begin(void *user, struct http_exchange *x)
     }
     bool known = identify(request);
     if (progress_is(request)) { /* its token says all: nobody else's is good here */
+        x->body_max = PROGRESS_BYTES_MAX;
         if (!known)
             request_fail(request, 403, "Forbidden", "the token is not for this TrainJob");
         return;
@@ -106,7 +108,7 @@ static void handle(void *user, struct http_exchange *x)
     switch (request->route.type) {
     case ROUTE_RESOURCE:
         if (progress_is(request))
-            progress_handle(request);
+            progress_handle(request, request->server->api);
         else
             resource_handle(request);
         break;

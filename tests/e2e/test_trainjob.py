@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import EXAMPLES, Muster, Skip, check, needs, run, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, run, torch_pythons, wait_for
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -221,7 +221,6 @@ tell(url.split("/apis/")[0] + "/api/v1/namespaces/default/configmaps", b"{}", to
 """
 
 
-@needs("an endpoint for progress, which the operator does not serve")
 def test_a_training_tells_its_progress_and_nothing_else():
     with Muster() as m:
         job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "told"}, "spec": {
@@ -229,7 +228,8 @@ def test_a_training_tells_its_progress_and_nothing_else():
         m.kubectl("create", "-f", "-", input=json.dumps(job))
         m.kubectl("wait", "trainjob/told", "--for=condition=Complete", "--timeout=60s", limit=90)
         codes = m.kubectl("logs", "-l", "jobset.sigs.k8s.io/jobset-name=told", "--tail=-1").stdout.split()
-        check(codes == ["200", "422", "422", "413", "403", "403", "401"], str(codes))
+        # The last is another path: known to an API server, not to an operator.
+        check(codes[:-1] == ["200", "422", "422", "413", "403", "403"] and codes[-1] in ("401", "404"), str(codes))
         told = m.get("trainjob", "told")["status"]["trainerStatus"]
         check(told.pop("lastUpdatedTime") and told == {"progressPercentage": 42, "estimatedRemainingSeconds": 7, "metrics": [
             {"name": "loss", "value": "0.5"}]}, str(told))

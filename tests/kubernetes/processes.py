@@ -60,6 +60,10 @@ class ProcessCluster(WebhookCluster):
         """Every pod is the operator's, so every pod is asked about."""
         return super().manifest().replace("object.spec.schedulerName == 'kai-scheduler'", "true")
 
+    def webhook_flags(self, port):
+        """Where pods reach it too, without a service network: at the address of their node."""
+        return [f"--webhook-listen=0.0.0.0:{port}", f"--progress-url=https://10.{self.plane.network}.0.1:{port}"]
+
     def add_entrypoint(self):
         """What the image of a pod that holds a shared GPU would run: here images are this machine."""
         folder = os.path.join(self.folder, "bin")

@@ -19,7 +19,9 @@ import os
 from cluster import RBAC, Cluster, Operator, words
 from controlplane import Process
 from harness import Failure, binary, check, wait_for
+from test_progress import tell
 from test_sharing import RESERVED, Shared
+from test_webhook import secret_data
 
 TAKEN_AWAY = {  # role: the test that takes its rules away
     "muster-leader": "each_rule_is_needed", "muster-jobs": "each_rule_is_needed", "muster-trainer": "each_rule_is_needed",
@@ -289,7 +291,11 @@ def test_each_rule_of_the_webhooks_is_needed():
             m.kubectl("apply", "-f", "-", input=m.manifest())
             if "patch" in rule["verbs"] and "secrets" in rule["resources"]:
                 m.kubectl("create", "secret", "generic", "muster-webhook", "-n", "muster-system")
-            return m.start_operator().kill
+            operator = m.start_operator()
+            if "tokenreviews" in rule["resources"]:
+                wait_for(operator.ready, "the operator to serve trainings", 30)
+                tell(operator.webhook_port, secret_data(m)["ca.crt"], "anybody's")
+            return operator.kill
         each_is_missed(m, shipped(m.plane), "each_rule_of_the_webhooks_is_needed", act)
         m.operators.clear()
 

@@ -99,10 +99,13 @@ spec: {parentQueue: asked, resources: {}}
 """)
         return "its own parent" in done.stderr
 
+    def webhook_flags(self, port):
+        return [f"--webhook-listen=127.0.0.1:{port}"]
+
     def start_operator(self, index=0):
         port = free_port()
         operator = Operator(f"operator-{len(self.operators)}", self.folder, self.operator_kubeconfig,
-                            [*self.operator_flags, f"--webhook-listen=127.0.0.1:{port}"])
+                            [*self.operator_flags, *self.webhook_flags(port)])
         operator.webhook_port = port
         self.splitter.targets.append(port)
         self.operators.append(operator.start())

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct api;
+struct http_exchange;
+struct log;
+
+/* progress elsewhere: what a training tells of itself (control/progress.h), on a server beside a
+ * Kubernetes API server: that one is asked whose the token is, and is told.
+ *
+ * 200: told. 401: no token. 403: the token is not for this TrainJob, or of another namespace.
+ * 413, 400, 422: what is wrong with the body. 404: no such TrainJob. 429: too many at once. 503:
+ * the token could not be checked. */
+
+/* Requests whose tokens are being checked. Anybody can send one, and each waits its turn among what
+ * the controllers write: so many, and no more, can be in front of those. */
+#define PROGRESS_UNKNOWN_MAX 32
+
+struct progress_elsewhere {
+    struct api *api;       /* outlives its calls: they come back even if the HTTP server is gone */
+    const struct log *log; /* may be NULL */
+    size_t unknown;        /* requests whose tokens are being checked */
+};
+
+/* As begin of an HTTP server: marks the exchange (x->user) if it is about a training's progress. */
+void progress_elsewhere_begin(struct http_exchange *x);
+/* As its handle, for exchanges that are marked. */
+void progress_elsewhere_handle(struct progress_elsewhere *elsewhere, struct http_exchange *x);
