@@ -89,6 +89,16 @@ uint8_t share_open(struct node *node, struct name *name)
     return (uint8_t)slot;
 }
 
+/* A pod may remember the name of a device that was given another slot since, by those who stayed
+ * on it. */
+static bool is_free(const struct node *node, const struct name *name)
+{
+    for (uint32_t i = 0; i < node->share_count; i++)
+        if (node->shares[i].live && node->shares[i].name == name)
+            return false;
+    return true;
+}
+
 static void shares_change(struct pod *pod,
                           struct node *node,
                           enum status status,
@@ -102,7 +112,7 @@ static void shares_change(struct pod *pod,
 
         share->live = true;
         if (!share->name && pod->sharing->names && pod->sharing->named_node == node &&
-            pod->sharing->named_shares[i] == slots[i])
+            pod->sharing->named_shares[i] == slots[i] && is_free(node, pod->sharing->names[i]))
             share_name(share, pod->sharing->names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)

@@ -128,3 +128,46 @@ TEST(a_device_that_a_node_fails_to_give_for_sharing_is_sought_elsewhere)
     EXPECT(bound_to(&c, "third", "b"));
     cluster_close(&c);
 }
+
+/* The name of the device that the plan gives a pod. */
+static struct str group_of(const struct cluster *cluster, const char *pod)
+{
+    for (size_t i = 0; i < cluster->plan.bind_count; i++)
+        if (str_is(cluster->plan.binds[i].pod.name, pod))
+            return cluster->plan.binds[i].gpu_groups[0];
+    return STR_NONE;
+}
+
+TEST(a_device_that_a_pod_was_to_have_keeps_its_name_for_those_who_got_it)
+{
+    static const char *const pods[] = {"p", "q", "r"};
+    struct sched_config config;
+    struct cluster c;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_RESERVED;
+    cluster_open_as(&c, &config);
+    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_node(&c, "a", 2);
+    cluster_put(&c, &(struct job){.name = "g", .pods = 3, .priority = 50});
+    for (size_t i = 0; i < 3; i++)
+        put_half(&c, pods[i]);
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.bind_count >= 3);
+    struct str second = str_eq(group_of(&c, "p"), group_of(&c, "q"))   ? group_of(&c, "r")
+                        : str_eq(group_of(&c, "p"), group_of(&c, "r")) ? group_of(&c, "q")
+                                                                       : group_of(&c, "p");
+    const char *label = str_c(
+        &c.arena, str_printf(&c.arena, "\"runai-gpu-group\":\"" STR_FMT "\"", STR_ARG(second)));
+    /* Another pod is on the second device; the gang could not be bound. */
+    observe_share(&c, "joined", "\"gpu-fraction\":\"0.49\"", label, "a");
+    for (size_t i = 0; i < 3; i++)
+        sched_bind_failed(c.sched, STR("ns"), str_from(pods[i]));
+    observe_share(&c, "joined", "\"gpu-fraction\":\"0.49\"", label, "a");
+    cluster_decide(&c, 1000);
+    size_t beside = 0;
+    for (size_t i = 0; i < 3; i++)
+        beside += str_eq(group_of(&c, pods[i]), second);
+    EXPECT(beside == 1);
+    cluster_close(&c);
+}

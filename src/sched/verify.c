@@ -48,6 +48,15 @@ static void add_shares(struct sums *sums, const struct node *node)
     }
 }
 
+static bool shares_name(const struct node *node, uint32_t slot)
+{
+    for (uint32_t i = 0; i < slot; i++)
+        if (node->shares[i].live && node->shares[slot].live && node->shares[i].name &&
+            node->shares[i].name == node->shares[slot].name)
+            return true;
+    return false;
+}
+
 static int verify_shares(const struct node *node, struct err *err)
 {
     for (uint32_t s = 0; s < node->share_count; s++) {
@@ -63,6 +72,9 @@ static int verify_shares(const struct node *node, struct err *err)
                     pods++;
                 }
         }
+        if (shares_name(node, s))
+            return err_set(err, -EINVAL, "node " STR_FMT " has two shared devices " STR_FMT,
+                           STR_ARG(node->name), STR_ARG(share->name->text));
         if (share->live != (pods > 0) || share->pod_count != pods ||
             share->allocated + share->releasing + share->pipelined != held)
             return err_set(err, -EINVAL, "node " STR_FMT " share %u: %u pods hold %lld MiB",
