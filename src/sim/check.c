@@ -53,6 +53,7 @@ struct fact {
     bool succeeded;
     bool running;
     bool evicted; /* while it ran */
+    bool leaving; /* deleted by somebody: then a budget is not asked about its eviction */
     size_t len;
     char text[]; /* "ns/name" */
 };
@@ -193,6 +194,7 @@ static void put_pod(struct check *check, const struct object *pod)
     fact->succeeded = str_is(phase, "Succeeded");
     fact->running = str_is(phase, "Running");
     fact->evicted = before && before->evicted && str_eq(before->object->uid, pod->uid);
+    fact->leaving = before && before->leaving && str_eq(before->object->uid, pod->uid);
     fact->ended = fact->succeeded || str_is(phase, "Failed");
     read_wants(fact, root);
     if (before && before->ended && !fact->ended && str_eq(before->object->uid, pod->uid))
@@ -488,7 +490,7 @@ void check_evicted(struct check *check, struct str ns, struct str name)
     const struct object *budget;
     size_t cursor = 0;
 
-    if (!fact || !fact->running)
+    if (!fact || !fact->running || fact->leaving)
         return;
     fact->evicted = true;
     while ((budget = cache_next(check->cache, &kind_pdb, ns, &cursor))) {
@@ -550,6 +552,11 @@ const char *check_now(struct check *check, int64_t now_ms)
     if (!check->dirty || check->report.failed)
         return check->report.failed ? check->report.text : NULL;
     check->dirty = false;
+    MAP_FOREACH(&check->facts, entry) {
+        struct fact *fact = entry->value;
+
+        fact->leaving = fact->leaving || (fact->object->deleted_ms && !fact->evicted);
+    }
     while ((object = cache_next(check->cache, &kind_node, STR(""), &cursor)))
         check_node(check, object);
     cursor = 0;
