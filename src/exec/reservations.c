@@ -29,7 +29,8 @@
  * the holding's reservation pod. Gangs that are prepared claim their holdings. Every change of a
  * holding puts it on the list of those that a turn looks at. */
 
-#define KEY_BYTES 512 /* node (253), '/', group (63) */
+#define KEY_BYTES       512 /* node (253), '/', group (63) */
+#define CREATE_AGAIN_MS 1000
 
 struct holding {
     struct str node; /* both inside the key */
@@ -41,6 +42,7 @@ struct holding {
     size_t users;
     size_t claims;
     bool creating;
+    int64_t again_ms; /* whether that worked is not known: asked for again then; 0: it is */
     bool deleting;
     bool dirty;
     bool served; /* the node gave its device, and the core knows */
@@ -129,13 +131,17 @@ static struct holding *holding_get(struct reservations *reservations,
     return holding;
 }
 
+static int64_t now_of(const struct reservations *reservations)
+{
+    return reservations->options.now(reservations->options.user);
+}
+
 /* For what begins now. */
 static int64_t time_is_up(const struct reservations *reservations)
 {
-    const struct reservations_options *options = &reservations->options;
+    int64_t timeout_ms = reservations->options.timeout_ms;
 
-    return options->now(options->user) +
-           (options->timeout_ms ? options->timeout_ms : SHARING_TIMEOUT_MS);
+    return now_of(reservations) + (timeout_ms ? timeout_ms : SHARING_TIMEOUT_MS);
 }
 
 static void want_turn(struct reservations *reservations)
@@ -236,6 +242,7 @@ static void observe_reservation(struct reservations *reservations,
         holding->pod = object_ref(pod);
         holding->over = is_over(tree);
         holding->creating = false;
+        holding->again_ms = 0;
         holding->ahead = false; /* what is told now takes its place */
         tell_core(reservations, holding, true);
     }
@@ -383,9 +390,13 @@ static void on_written(void *user, const struct api_result *result)
 
     reservations->calls--;
     if (holding && call->create) {
-        /* Made, or there already: its change says so. */
+        /* Made, or there already: its change says so. Where nobody knows it is asked for once more,
+         * and counts until then, for it may come and take its device. */
         if (result->code && status != 409) {
-            holding->creating = false;
+            bool unknown = !status || status >= 500;
+
+            holding->again_ms = unknown ? now_of(reservations) + CREATE_AGAIN_MS : 0;
+            holding->creating = unknown;
             count_ahead(reservations, holding);
             log_warn(reservations->options.log, "reservation.create", LOG_ERR(result->err));
             gangs_fail(reservations, holding, result->code, result->err);
@@ -422,6 +433,7 @@ static void create(struct reservations *reservations, struct holding *holding)
         sharing_reservation(&arena, &reservations->options.settings, holding->node, holding->group);
 
     holding->creating = true;
+    holding->again_ms = 0;
     api_call(reservations->options.api,
              &(struct api_request){.verb = API_CREATE,
                                    .kind = &kind_pod,
@@ -745,6 +757,10 @@ int64_t reservations_turn(struct reservations *reservations, int64_t now_ms)
             next = holding->due_ms < next ? holding->due_ms : next;
         else if (is_waited_for(holding))
             holding->late = holding->dirty = true;
+        if (holding->again_ms && now_ms < holding->again_ms)
+            next = holding->again_ms < next ? holding->again_ms : next;
+        else if (holding->again_ms)
+            create(reservations, holding);
         if (!holding->dirty)
             continue;
         holding->dirty = false;

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "control/sharing.h"
 #include "exec/scheduler.h"
@@ -22,6 +23,7 @@ struct bench {
     const char *bad; /* pod that cannot be bound; NULL: none */
     int tried;       /* how often */
     bool late;       /* that it cannot is told by tell_bad() */
+    bool lose;       /* pods are not created, and nobody says so */
     bool hold;       /* writes of the queue's status: their answers, and what they write */
     int held;        /* how many are */
     api_done_fn *done;
@@ -34,6 +36,10 @@ static void call(struct api *api, const struct api_request *request, api_done_fn
 {
     struct bench *bench = (struct bench *)api;
 
+    if (bench->lose && request->kind == &kind_pod && request->verb == API_CREATE) {
+        done(user, &(struct api_result){.code = -ETIMEDOUT, .err = &(struct err){0}});
+        return;
+    }
     if (bench->hold && request->kind == &kind_queue && request->verb == API_PATCH) {
         bench->held++;
         bench->done = done;
@@ -148,6 +154,18 @@ static void add_half(struct bench *bench, const char *name, const char *group)
                    "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\","
                    "\"gpu-fraction\":\"0.5\",\"runai/shared-gpu-configmap\":\"c\"}},"
                    "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
+                   name, group);
+    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+}
+
+static void add_whole(struct bench *bench, const char *name, const char *group)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\"}},"
+                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\",\"resources\":{"
+                   "\"limits\":{\"nvidia.com/gpu\":1}}}]}}",
                    name, group);
     EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
 }
@@ -401,5 +419,27 @@ TEST(scheduler_writes_the_status_of_a_queue_one_at_a_time_until_it_is_told)
     EXPECT(!queue_holds(&bench, "2"));
     later(&bench, 2000);
     EXPECT(queue_holds(&bench, "2"));
+    close_bench(&bench);
+}
+
+/* It may come yet, and take the device. */
+TEST(scheduler_counts_a_reservation_that_may_have_been_made_until_it_knows)
+{
+    struct bench bench;
+
+    open_sharing(&bench);
+    bench.lose = true;
+    add_group(&bench, "g", 1);
+    add_half(&bench, "half", "g");
+    settle(&bench);
+    EXPECT(harness_delete(&bench.h, &kind_pod, "default", "half", "{\"gracePeriodSeconds\":0}") ==
+           0);
+    add_group(&bench, "h", 1);
+    add_whole(&bench, "whole", "h");
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "whole") && reservations_in(&bench) == 0);
+    bench.lose = false;
+    later(&bench, 1000); /* made, seen and released */
+    EXPECT(is_bound(&bench, "whole") && reservations_in(&bench) == 0);
     close_bench(&bench);
 }
