@@ -196,6 +196,21 @@ const struct str *sharing_groups(struct arena *arena, const struct object *pod, 
     return groups.items;
 }
 
+/* ---- pods ---- */
+
+bool sharing_has_share(const struct object *pod)
+{
+    return object_annotation(pod, GPU_ANNOTATION_FRACTION).len ||
+           object_annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY).len;
+}
+
+bool sharing_is_over(const struct json *tree)
+{
+    struct str phase = json_str_at(tree, "status.phase");
+
+    return str_is(phase, "Failed") || str_is(phase, "Succeeded");
+}
+
 /* ---- decisions ---- */
 
 enum sharing_todo sharing_decide(const struct sharing_facts *facts)

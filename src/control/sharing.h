@@ -66,6 +66,11 @@ struct json *sharing_labels(struct arena *arena,
 /* The groups that the pod's labels name, in `arena`. */
 const struct str *sharing_groups(struct arena *arena, const struct object *pod, size_t *ret_count);
 
+/* Asks for a share of a device. */
+bool sharing_has_share(const struct object *pod);
+/* A pod that has ended uses its device no more. */
+bool sharing_is_over(const struct json *pod);
+
 /* ---- decisions ---- */
 
 struct sharing_facts {

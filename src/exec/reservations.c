@@ -208,13 +208,6 @@ static void holding_release(struct reservations *reservations, struct holding *h
     mem_free(holding);
 }
 
-static bool is_over(const struct json *tree)
-{
-    struct str phase = json_str_at(tree, "status.phase");
-
-    return str_is(phase, "Failed") || str_is(phase, "Succeeded");
-}
-
 static void observe_reservation(struct reservations *reservations,
                                 enum sched_change change,
                                 const struct object *pod)
@@ -240,7 +233,7 @@ static void observe_reservation(struct reservations *reservations,
         }
         object_unref(holding->pod);
         holding->pod = object_ref(pod);
-        holding->over = is_over(tree);
+        holding->over = sharing_is_over(tree);
         holding->creating = false;
         holding->again_ms = 0;
         holding->ahead = false; /* what is told now takes its place */
@@ -306,12 +299,6 @@ static void user_add(struct reservations *reservations, const struct place *plac
     map_set(&reservations->users, user->key, user);
 }
 
-static bool has_share(const struct object *pod)
-{
-    return object_annotation(pod, GPU_ANNOTATION_FRACTION).len ||
-           object_annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY).len;
-}
-
 static void observe_user(struct reservations *reservations,
                          enum sched_change change,
                          const struct object *pod)
@@ -321,7 +308,7 @@ static void observe_user(struct reservations *reservations,
     const struct json *tree = object_json(pod, &arena);
     struct place place = {pod->ns, pod->name, pod->uid, json_str_at(tree, "spec.nodeName"),
                           NULL,    0};
-    bool bound = change == SCHED_PUT && place.node.len && !is_over(tree);
+    bool bound = change == SCHED_PUT && place.node.len && !sharing_is_over(tree);
 
     /* We know more than the pod shows: it is about to be bound. Unless it goes: for the core it is
      * gone, and its device free, so the reservation pod must count from now on. */
@@ -354,7 +341,7 @@ void reservations_observe(struct reservations *reservations,
 {
     if (reservations_has(reservations, pod)) {
         observe_reservation(reservations, change, pod);
-    } else if (has_share(pod)) {
+    } else if (sharing_has_share(pod)) {
         observe_user(reservations, change, pod);
         if (reservations->gangs)
             want_turn(reservations);
