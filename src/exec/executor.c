@@ -4,7 +4,6 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -14,7 +13,6 @@
 #include "exec/event.h"
 #include "exec/ssh_keys.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -38,15 +38,15 @@ struct ledger {
     int64_t next_ms;    /* 0: no books are kept */
 };
 
-static bool is_ours(const struct ledger *ledger, const struct object *object)
+struct str ledger_pool_of(const struct sched *core, const struct object *object)
 {
-    const struct sched_config *config = sched_config(ledger->options.core);
+    struct str label = sched_config(core)->pool_label;
     struct str pool = STR("");
 
     for (size_t i = 0; i < object->label_count; i++)
-        if (str_eq(object->labels[i].key, config->pool_label))
+        if (str_eq(object->labels[i].key, label))
             pool = object->labels[i].value;
-    return str_eq(pool, ledger->options.pool);
+    return pool;
 }
 
 static const struct object *next_of(const struct ledger *ledger,
@@ -56,7 +56,7 @@ static const struct object *next_of(const struct ledger *ledger,
     const struct object *object;
 
     while ((object = cache_next(ledger->options.cache, kind, STR(""), cursor)))
-        if (is_ours(ledger, object))
+        if (str_eq(ledger_pool_of(ledger->options.core, object), ledger->options.pool))
             return object;
     return NULL;
 }

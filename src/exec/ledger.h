@@ -8,6 +8,7 @@
 
 struct cache;
 struct log;
+struct object;
 struct queue_writer;
 struct sched;
 struct scheduler_stats;
@@ -28,6 +29,9 @@ struct ledger_options {
     const struct log *log;
     struct scheduler_stats *stats; /* of questions to Prometheus; outlives the ledger */
 };
+
+/* The node pool of a queue or node; empty: none. */
+struct str ledger_pool_of(const struct sched *core, const struct object *object);
 
 struct ledger *ledger_new(const struct ledger_options *options);
 /* NULL is fine. */

@@ -201,13 +201,8 @@ static void pool_leave(struct shards *shards, struct pool *pool)
 
 static bool keeps_books(const struct shards *shards, const struct object *queue)
 {
-    struct str label = sched_config(shards->options.core)->pool_label;
-    struct str name = STR("");
+    const struct pool *pool = map_get(&shards->pools, ledger_pool_of(shards->options.core, queue));
 
-    for (size_t i = 0; i < queue->label_count; i++)
-        if (str_eq(queue->labels[i].key, label))
-            name = queue->labels[i].value;
-    const struct pool *pool = map_get(&shards->pools, name);
     return pool && pool->ledger && ledger_is_kept(pool->ledger);
 }
 

@@ -134,40 +134,36 @@ static void add_group(struct bench *bench, const char *name, int min)
     EXPECT(harness_create(&bench->h, &kind_podgroup, "default", body) == 0);
 }
 
-static void add_pod(struct bench *bench, const char *name, const char *group)
+static void add_pod_as(struct bench *bench,
+                       const char *name,
+                       const char *group,
+                       const char *annotations,
+                       const char *resources)
 {
     char body[512];
 
-    (void)snprintf(body, sizeof(body),
-                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\"}},"
-                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\",\"resources\":{"
-                   "\"requests\":{\"cpu\":\"1\"}}}]}}",
-                   name, group);
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\"%s}},"
+        "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\",\"resources\":{%s}}]}}",
+        name, group, annotations, resources);
     EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+}
+
+static void add_pod(struct bench *bench, const char *name, const char *group)
+{
+    add_pod_as(bench, name, group, "", "\"requests\":{\"cpu\":\"1\"}");
 }
 
 static void add_half(struct bench *bench, const char *name, const char *group)
 {
-    char body[512];
-
-    (void)snprintf(body, sizeof(body),
-                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\","
-                   "\"gpu-fraction\":\"0.5\",\"runai/shared-gpu-configmap\":\"c\"}},"
-                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
-                   name, group);
-    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+    add_pod_as(bench, name, group, ",\"gpu-fraction\":\"0.5\",\"runai/shared-gpu-configmap\":\"c\"",
+               "");
 }
 
 static void add_whole(struct bench *bench, const char *name, const char *group)
 {
-    char body[512];
-
-    (void)snprintf(body, sizeof(body),
-                   "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pod-group-name\":\"%s\"}},"
-                   "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\",\"resources\":{"
-                   "\"limits\":{\"nvidia.com/gpu\":1}}}]}}",
-                   name, group);
-    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+    add_pod_as(bench, name, group, "", "\"limits\":{\"nvidia.com/gpu\":1}");
 }
 
 static void open_bench_as(struct bench *bench, const struct scheduler_options *options)

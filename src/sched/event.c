@@ -139,7 +139,6 @@ void node_release(struct sched *sched, struct node *node)
 void sched_share_opened(struct sched *sched, struct str name, bool failed, int64_t now_ms)
 {
     struct node *node = node_get(sched, name, false);
-    int64_t delay_ms = SCHED_SHUT_MIN_MS;
 
     if (!node || now_ms < node->shut_ms) /* somebody else who asked it at the same time */
         return;
@@ -147,11 +146,7 @@ void sched_share_opened(struct sched *sched, struct str name, bool failed, int64
         node->shut_count = 0;
         return;
     }
-    for (uint8_t i = 0; i < node->shut_count && delay_ms < SCHED_SHUT_MAX_MS; i++)
-        delay_ms *= 2;
-    if (node->shut_count < UINT8_MAX)
-        node->shut_count++;
-    node->shut_ms = now_ms + i64_min(delay_ms, SCHED_SHUT_MAX_MS);
+    node->shut_ms = now_ms + rest_ms(&node->shut_count, SCHED_SHUT_MIN_MS, SCHED_SHUT_MAX_MS);
     sched->changed = true;
 }
 

@@ -177,7 +177,6 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
 void sched_written(struct sched *sched, struct str ns, struct str name, bool failed, int64_t now_ms)
 {
     struct group *group = group_get(sched, ns, name, false);
-    int64_t delay_ms = SCHED_RETRY_MIN_MS;
 
     if (!group || now_ms < group->retry_ms) /* another write of the same plan has failed */
         return;
@@ -185,11 +184,7 @@ void sched_written(struct sched *sched, struct str ns, struct str name, bool fai
         group->failures = 0;
         return;
     }
-    for (uint8_t i = 0; i < group->failures && delay_ms < SCHED_RETRY_MAX_MS; i++)
-        delay_ms *= 2;
-    if (group->failures < UINT8_MAX)
-        group->failures++;
-    group->retry_ms = now_ms + i64_min(delay_ms, SCHED_RETRY_MAX_MS);
+    group->retry_ms = now_ms + rest_ms(&group->failures, SCHED_RETRY_MIN_MS, SCHED_RETRY_MAX_MS);
     sched->changed = true;
 }
 

@@ -65,13 +65,24 @@ static void share_effect(struct node *node, const struct share *share, int64_t s
     }
 }
 
-uint8_t share_open(struct node *node, struct name *name)
+/* The slot of the shared device of that name; share_count: there is none. */
+static uint32_t share_find(const struct node *node, const struct name *name)
 {
     uint32_t slot = 0;
 
-    for (uint32_t i = 0; name && i < node->share_count; i++)
-        if (node->shares[i].live && node->shares[i].name == name)
-            return (uint8_t)i;
+    while (slot < node->share_count &&
+           !(node->shares[slot].live && node->shares[slot].name == name))
+        slot++;
+    return slot;
+}
+
+uint8_t share_open(struct node *node, struct name *name)
+{
+    uint32_t slot = name ? share_find(node, name) : node->share_count;
+
+    if (slot < node->share_count)
+        return (uint8_t)slot;
+    slot = 0;
     while (slot < node->share_count && node->shares[slot].live)
         slot++;
     assert(slot < SHARES_MAX);
@@ -89,16 +100,6 @@ uint8_t share_open(struct node *node, struct name *name)
     return (uint8_t)slot;
 }
 
-/* A pod may remember the name of a device that was given another slot since, by those who stayed
- * on it. */
-static bool is_free(const struct node *node, const struct name *name)
-{
-    for (uint32_t i = 0; i < node->share_count; i++)
-        if (node->shares[i].live && node->shares[i].name == name)
-            return false;
-    return true;
-}
-
 static void shares_change(struct pod *pod,
                           struct node *node,
                           enum status status,
@@ -111,8 +112,10 @@ static void shares_change(struct pod *pod,
         struct share *share = &node->shares[slots[i]];
 
         share->live = true;
+        /* Unless those who stayed on the device it remembers have given that another slot since. */
         if (!share->name && pod->sharing->names && pod->sharing->named_node == node &&
-            pod->sharing->named_shares[i] == slots[i] && is_free(node, pod->sharing->names[i]))
+            pod->sharing->named_shares[i] == slots[i] &&
+            share_find(node, pod->sharing->names[i]) == node->share_count)
             share_name(share, pod->sharing->names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)

@@ -9,6 +9,16 @@
 
 /* Shared devices as bound pods name them, where reservation pods hold them. */
 
+static void open_reserved(struct cluster *cluster)
+{
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_RESERVED;
+    cluster_open_as(cluster, &config);
+    cluster_queue(cluster, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+}
+
 static void observe_share(struct cluster *cluster,
                           const char *name,
                           const char *notes,
@@ -31,13 +41,9 @@ static void observe_share(struct cluster *cluster,
 
 TEST(every_group_of_a_pod_with_shares_of_several_devices_is_known_again)
 {
-    struct sched_config config;
     struct cluster c;
 
-    sched_config_default(&config);
-    config.devices = SCHED_DEVICES_RESERVED;
-    cluster_open_as(&c, &config);
-    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    open_reserved(&c);
     cluster_node(&c, "a", 2);
     cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
     observe_share(&c, "both", "\"gpu-fraction\":\"0.3\",\"gpu-fraction-num-devices\":\"2\"",
@@ -57,10 +63,9 @@ TEST(every_group_of_a_pod_with_shares_of_several_devices_is_known_again)
 
 static bool bound_to(const struct cluster *cluster, const char *pod, const char *node)
 {
-    for (size_t i = 0; i < cluster->plan.bind_count; i++)
-        if (str_is(cluster->plan.binds[i].pod.name, pod))
-            return str_is(cluster->plan.binds[i].node, node);
-    return false;
+    const struct sched_bind *bind = cluster_bind(cluster, pod);
+
+    return bind && str_is(bind->node, node);
 }
 
 static void put_half(struct cluster *cluster, const char *name)
@@ -86,13 +91,9 @@ static struct str advice(struct cluster *cluster)
 
 TEST(a_device_that_a_node_fails_to_give_for_sharing_is_sought_elsewhere)
 {
-    struct sched_config config;
     struct cluster c;
 
-    sched_config_default(&config);
-    config.devices = SCHED_DEVICES_RESERVED;
-    cluster_open_as(&c, &config);
-    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    open_reserved(&c);
     cluster_node(&c, "a", 1); /* the smaller one is filled first */
     cluster_node(&c, "b", 2);
     cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
@@ -132,22 +133,17 @@ TEST(a_device_that_a_node_fails_to_give_for_sharing_is_sought_elsewhere)
 /* The name of the device that the plan gives a pod. */
 static struct str group_of(const struct cluster *cluster, const char *pod)
 {
-    for (size_t i = 0; i < cluster->plan.bind_count; i++)
-        if (str_is(cluster->plan.binds[i].pod.name, pod))
-            return cluster->plan.binds[i].gpu_groups[0];
-    return STR_NONE;
+    const struct sched_bind *bind = cluster_bind(cluster, pod);
+
+    return bind ? bind->gpu_groups[0] : STR_NONE;
 }
 
 TEST(a_device_that_a_pod_was_to_have_keeps_its_name_for_those_who_got_it)
 {
     static const char *const pods[] = {"p", "q", "r"};
-    struct sched_config config;
     struct cluster c;
 
-    sched_config_default(&config);
-    config.devices = SCHED_DEVICES_RESERVED;
-    cluster_open_as(&c, &config);
-    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    open_reserved(&c);
     cluster_node(&c, "a", 2);
     cluster_put(&c, &(struct job){.name = "g", .pods = 3, .priority = 50});
     for (size_t i = 0; i < 3; i++)

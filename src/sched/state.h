@@ -487,6 +487,18 @@ static inline int64_t i64_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* How long to leave alone what failed once more: twice as long each time in a row. */
+static inline int64_t rest_ms(uint8_t *failures, int64_t least_ms, int64_t most_ms)
+{
+    int64_t delay_ms = least_ms;
+
+    for (uint8_t i = 0; i < *failures && delay_ms < most_ms; i++)
+        delay_ms *= 2;
+    if (*failures < UINT8_MAX)
+        (*failures)++;
+    return i64_min(delay_ms, most_ms);
+}
+
 /* state.c */
 uint32_t res_id(struct sched *sched, struct str name);
 struct node *node_get(struct sched *sched, struct str name, bool make);

@@ -117,12 +117,17 @@ void cluster_decide(struct cluster *cluster, int64_t later_ms)
     EXPECT(sched_verify(cluster->sched, &err) == 0);
 }
 
-bool cluster_bound(const struct cluster *cluster, const char *pod)
+const struct sched_bind *cluster_bind(const struct cluster *cluster, const char *pod)
 {
     for (size_t i = 0; i < cluster->plan.bind_count; i++)
         if (str_is(cluster->plan.binds[i].pod.name, pod))
-            return true;
-    return false;
+            return &cluster->plan.binds[i];
+    return NULL;
+}
+
+bool cluster_bound(const struct cluster *cluster, const char *pod)
+{
+    return cluster_bind(cluster, pod) != NULL;
 }
 
 bool cluster_evicted(const struct cluster *cluster, const char *pod)

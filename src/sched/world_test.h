@@ -53,6 +53,7 @@ void cluster_drop(struct cluster *cluster, const char *pod);
 /* One cycle, so much later. Afterwards all derived state is checked. */
 void cluster_decide(struct cluster *cluster, int64_t later_ms);
 /* What the plan of that cycle says of a pod. */
+const struct sched_bind *cluster_bind(const struct cluster *cluster, const char *pod);
 bool cluster_bound(const struct cluster *cluster, const char *pod);
 bool cluster_evicted(const struct cluster *cluster, const char *pod);
 bool cluster_promised(const struct cluster *cluster, const char *pod);
