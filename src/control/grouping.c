@@ -261,7 +261,7 @@ static struct str either_label(const struct grouping_input *input,
     return value.len ? value : grouping_label(input->pod, key);
 }
 
-static struct str queue_of(const struct grouping_input *input, const struct json *owner)
+struct str grouping_queue(const struct grouping_input *input, const struct json *owner)
 {
     const char *const keys[] = {str_c(input->arena, input->config->queue_label_key), "runai/queue"};
 
@@ -275,7 +275,7 @@ static struct str queue_of(const struct grouping_input *input, const struct json
     struct str pool = either_label(input, owner, POOL_LABEL);
     if (project.len && pool.len)
         return str_printf(input->arena, STR_FMT "-" STR_FMT, STR_ARG(project), STR_ARG(pool));
-    return project.len ? project : input->config->default_queue;
+    return project;
 }
 
 static struct json *copy_map(struct arena *arena, const struct json *map)
@@ -323,7 +323,9 @@ static void common(const struct grouping_input *input,
     ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(ret->owner.name),
                            STR_ARG(ret->owner.uid));
     ret->min_member = 1;
-    ret->queue = queue_of(input, owner);
+    ret->queue = grouping_queue(input, owner);
+    if (!ret->queue.len)
+        ret->queue = input->config->default_queue;
     ret->priority = priority_of(input, rule, owner);
     ret->preemptibility = preemptibility_of(input, owner);
     ret->topology = grouping_topology_of(json_at(owner, "metadata.annotations"),

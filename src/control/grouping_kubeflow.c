@@ -184,6 +184,13 @@ int grouping_pytorch(const struct grouping_input *input,
 
 /* ---- kinds with a list of roles ---- */
 
+/* Its replicas are the job's own; a TensorBoard's pod belongs to the TensorBoard, and that to the
+ * job. */
+static bool is_replica(const struct grouping_input *input)
+{
+    return input->owner_count < 2;
+}
+
 int grouping_tensorstack(const struct grouping_input *input,
                          const struct grouping_rule *rule,
                          const struct json *owner,
@@ -205,6 +212,12 @@ int grouping_tensorstack(const struct grouping_input *input,
     else if (spec.torchrun)
         min = spec.min_nodes;
     ret->min_member = min > 0 ? min : total;
+    /* What looks on is not waited for, and does not stand in for one that is. */
+    if (!is_replica(input)) {
+        grouping_per_pod(input, ret);
+        if (spec.queue.len && !grouping_queue(input, owner).len)
+            ret->queue = spec.queue;
+    }
     /* A number there is a class of ours, whatever it is: the gang may always be stopped. */
     if (spec.queue.len) {
         struct str class =

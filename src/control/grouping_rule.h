@@ -47,6 +47,8 @@ grouping_apply_fn grouping_aml;
 struct str grouping_label(const struct json *object, const char *key);
 struct str grouping_annotation(const struct json *object, const char *key);
 struct str grouping_meta(const struct json *object, const char *key);
+/* The queue that the labels of the owner or the pod name; empty: none. */
+struct str grouping_queue(const struct grouping_input *input, const struct json *owner);
 /* The constraint that annotations say, with keys <prefix>required-placement and so on; `fallback`
  * is asked for the topology's name where `object` does not say it. */
 struct grouping_topology grouping_topology_of(const struct json *annotations,

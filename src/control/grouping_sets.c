@@ -236,6 +236,15 @@ static bool ray_group_suspended(const struct json *group)
            json_bool_or(json_get(group, "suspend"), false);
 }
 
+/* A RayJob may submit its program by a Job, when the cluster is there: no node of the cluster,
+ * which neither waits for it nor counts it. */
+static bool ray_is_submitter(const struct grouping_input *input)
+{
+    const struct json *below = input->owner_count > 1 ? input->owners[1] : NULL;
+
+    return str_is(json_str(json_get(below, "kind")), "Job");
+}
+
 /* A group that was made without subgroups keeps none: its pods carry no subgroup. */
 static bool ray_is_flat(const struct grouping_input *input, const struct grouping *ret)
 {
@@ -260,6 +269,10 @@ int grouping_ray(const struct grouping_input *input,
                        STR_ARG(json_str(json_get(owner, "kind"))));
     if (priority.len)
         ret->priority = priority;
+    if (ray_is_submitter(input)) {
+        grouping_per_pod(input, ret);
+        return 0;
+    }
     bool flat = ray_is_flat(input, ret);
     if (!flat)
         grouping_sub_add(

@@ -175,6 +175,146 @@ TEST(pods_are_grouped_by_the_rule_of_their_owners_kind)
     }
 }
 
+/* Pods that are part of a job and may be no rank of it: what makes them, from the job down. */
+#define TRAINING_JOB                                                                          \
+    "{\"apiVersion\":\"batch.tensorstack.dev/v1beta1\",\"kind\":\"PyTorchTrainingJob\"," META \
+    ",\"spec\":{\"replicaSpecs\":[{\"type\":\"worker\",\"replicas\":2}]}}"
+#define MPI_JOB(more)                                                                           \
+    "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"MPIJob\"," META                             \
+    ",\"spec\":{\"mpiReplicaSpecs\":{\"Launcher\":{\"replicas\":1},\"Worker\":{\"replicas\":2}" \
+    "}" more "}}"
+#define BELOW(version, kind)                                               \
+    "{\"apiVersion\":\"" version "\",\"kind\":\"" kind "\",\"metadata\":{" \
+    "\"name\":\"b\",\"uid\":\"bu\",\"namespace\":\"d\"}}"
+#define TF_JOB                                                     \
+    "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"TFJob\"," META \
+    ",\"spec\":{\"tfReplicaSpecs\":{\"Chief\":{\"replicas\":1},\"Evaluator\":{\"replicas\":1}}}}"
+#define RAY_JOB                                               \
+    "{\"apiVersion\":\"ray.io/v1\",\"kind\":\"RayJob\"," META \
+    ",\"status\":{\"rayClusterName\":\"c\"}}"
+#define PYTORCH_JOB                                                                          \
+    "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\"," META                      \
+    ",\"spec\":{\"elasticPolicy\":{\"minReplicas\":2},\"pytorchReplicaSpecs\":{\"Worker\":{" \
+    "\"replicas\":2}}}}"
+#define TRAIN_SET                                                                          \
+    "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META               \
+    ",\"spec\":{\"replicatedJobs\":[{\"name\":\"dataset-initializer\",\"replicas\":1},{"   \
+    "\"name\":\"node\",\"replicas\":1,\"dependsOn\":[{\"name\":\"dataset-initializer\"}]," \
+    "\"template\":{\"spec\":{\"parallelism\":2}}}]}}"
+
+static const struct {
+    const char *why;
+    const char *owners[2]; /* the job first */
+    const char *labels;
+    const char *group;
+    int64_t min; /* of that group */
+} companions[] = {
+    {"a replica is a rank", {TRAINING_JOB}, "{\"torchrun.ai/role\":\"worker\"}", "pg-o-u", 2},
+    {"a TensorBoard looks on: it is none of the two",
+     {TRAINING_JOB, BELOW("tensorstack.dev/v1beta1", "TensorBoard")},
+     "{\"tensorstack.dev/tensorboard\":\"b\"}",
+     "pg-p-pu",
+     1},
+    {"the store of a rendezvous is there before the workers",
+     {PYTORCH_JOB},
+     "{\"torchrun.ai/role\":\"sync\"}",
+     "pg-p-pu",
+     1},
+    {"so is the pod that has a TorchrunJob's files",
+     {"{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," META "}"},
+     "{\"torchrun.ai/role\":\"sync\"}",
+     "pg-p-pu",
+     1},
+    {"a launcher is counted", {MPI_JOB("")}, "{}", "pg-o-u", 3},
+    {"also where a Job makes it",
+     {MPI_JOB(""), BELOW("batch/v1", "Job")},
+     "{\"training.kubeflow.org/job-role\":\"launcher\"}",
+     "pg-o-u",
+     3},
+    {"an evaluator is counted",
+     {TF_JOB},
+     "{\"training.kubeflow.org/replica-type\":\"evaluator\"}",
+     "pg-o-u",
+     2},
+    {"what fetches the data is done before the trainer comes",
+     {TRAIN_SET, BELOW("batch/v1", "Job")},
+     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"dataset-initializer\"}",
+     "pg-o-u-dataset-initializer",
+     1},
+    {"and the trainer does not count it",
+     {TRAIN_SET, BELOW("batch/v1", "Job")},
+     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"node\"}",
+     "pg-o-u-node",
+     2},
+    {"the head of a RayJob's cluster is counted",
+     {RAY_JOB, BELOW("ray.io/v1", "RayCluster")},
+     "{\"ray.io/node-type\":\"head\"}",
+     "pg-o-u",
+     3},
+    {"who submits a RayJob's program is no part of the cluster",
+     {RAY_JOB, BELOW("batch/v1", "Job")},
+     "{}",
+     "pg-p-pu",
+     1},
+};
+
+static const struct json *find_cluster(void *user, const char *kind, struct str ns, struct str name)
+{
+    (void)ns;
+    (void)name;
+    return str_is(str_from(kind), "RayCluster") ? user : NULL;
+}
+
+TEST(a_pod_beside_the_ranks_of_a_job_is_in_its_gang_only_if_the_gang_counts_it)
+{
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct grouping_input in = {.arena = &arena,
+                                    .config = &config,
+                                    .find = find_cluster,
+                                    .next = next,
+                                    .torchrun_min = 7};
+        struct grouping group = {0};
+
+        test_case(companions[i].why);
+        in.user = parse(&arena, STR("{\"apiVersion\":\"ray.io/v1\",\"kind\":\"RayCluster\"," META
+                                    ",\"spec\":{\"workerGroupSpecs\":[{\"groupName\":\"g\","
+                                    "\"replicas\":2}]}}"));
+        in.pod = parse(&arena, str_printf(&arena,
+                                          "{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\","
+                                          "\"namespace\":\"d\",\"labels\":%s}}",
+                                          companions[i].labels));
+        for (size_t j = 0; j < 2 && companions[i].owners[j]; j++)
+            in.owners[in.owner_count++] = parse(&arena, str_from(companions[i].owners[j]));
+        EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+        EXPECT(str_is(group.name, companions[i].group));
+        EXPECT(group.min_member == companions[i].min);
+    }
+}
+
+TEST(a_tensorboard_is_in_the_queue_of_its_job)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+    struct grouping_input in = {
+        .arena = &arena, .config = &config, .find = find, .next = next, .owner_count = 2};
+    struct grouping group = {0};
+
+    in.pod = parse(&arena, STR("{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\"}}"));
+    in.owners[0] = parse(&arena, STR("{\"apiVersion\":\"batch.tensorstack.dev/v1beta1\",\"kind\":"
+                                     "\"PyTorchTrainingJob\"," META ",\"spec\":{\"scheduler\":{"
+                                     "\"t9kScheduler\":{\"queue\":\"lab\"}},\"replicaSpecs\":[{"
+                                     "\"type\":\"worker\",\"replicas\":2}]}}"));
+    in.owners[1] = parse(&arena, STR(BELOW("tensorstack.dev/v1beta1", "TensorBoard")));
+    EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+    EXPECT(str_is(group.queue, "lab"));
+    EXPECT(str_is(group.preemptibility, "preemptible"));
+}
+
 TEST(a_torchrun_job_is_placed_as_its_queue_says_unless_an_annotation_does)
 {
     _cleanup_(arena_done) struct arena arena = {0};

@@ -180,6 +180,33 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
         wait_for(lambda: m.get("pod", "show-tensorboard") is None, "TensorBoard to go with its job", 60)
 
 
+def test_a_tensorboard_is_no_rank_of_the_gang():
+    """Two workers of 8 GPUs on 8 GPUs: none of them starts, whatever runs beside them."""
+    with Muster(gpus_per_node=8) as m:
+        m.apply("""
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: logs}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+""")
+        whole = replica("worker", FOREVER, 2).replace("image: x,", "image: x, resources: {limits: {nvidia.com/gpu: 8}},")
+        create(m, "half", [whole], "tensorboardSpec: {logDir: {pvc: [{name: logs, subPath: [run]}]}}")
+
+        def places():
+            """The node of each pod of the job, "waits" once the scheduler has said that there is none; None: not known yet."""
+            found = {p["metadata"]["name"]: p for p in m.get("pods") if p["metadata"]["name"].startswith("half-")}
+            said = {name: {c["type"]: c["status"] for c in p["status"].get("conditions", [])} for name, p in found.items()}
+            return {name: p["spec"].get("nodeName") or ("waits" if said[name].get("PodScheduled") == "False" else None)
+                    for name, p in found.items()}
+
+        wait_for(lambda: places().get("half-tensorboard") not in (None, "waits"), "the TensorBoard to have a node", 60)
+        wait_for(lambda: len(places()) == 3 and all(places().values()), "the workers to be placed or to wait")
+        got = places()
+        check(got["half-worker-0"] == got["half-worker-1"] == "waits", f"half a gang holds GPUs: {got}")
+        groups = {p["metadata"]["name"]: p["metadata"]["annotations"]["pod-group-name"] for p in m.get("pods")}
+        check(groups["half-worker-0"] == groups["half-worker-1"] != groups["half-tensorboard"], str(groups))
+
+
 def test_what_cannot_work_is_refused():
     cases = [
         ("runPolicy: {backoffLimit: -1}", "spec.runPolicy.backoffLimit"),
