@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "control/control.h"
 #include "control/grouping_rule.h"
+#include "control/memory.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -293,8 +294,9 @@ static void add_metadata(const struct grouping_input *input,
 
     ret->labels = copy_map(input->arena, json_at(owner, "metadata.labels"));
     ret->annotations = copy_map(input->arena, json_at(owner, "metadata.annotations"));
-    /* What kubectl noted about the owner is not about the group. */
+    /* What kubectl noted about the owner, and what is counted there, is not about the group. */
     json_remove(ret->annotations, STR("kubectl.kubernetes.io/last-applied-configuration"));
+    json_remove(ret->annotations, STR(MEMORY_ANNOTATION));
     if (user.len)
         json_add_str(input->arena, ret->labels, "user", user);
     if (pool.len)

@@ -10,6 +10,7 @@
 #include "control/action.h"
 #include "control/control.h"
 #include "control/job_engine.h"
+#include "control/memory.h"
 #include "control/status.h"
 
 #include <assert.h>
@@ -399,6 +400,37 @@ static void tell(struct job_run *run,
         action_event(actions, run->model.object, reason, now->message);
 }
 
+/* Memory and status, beside each other: whoever crashes between them finds the one of the two that
+ * is further along. */
+static void write_state(struct job_run *run,
+                        const struct job_kind *kind,
+                        const struct job_memory *memory,
+                        const struct job_state *before,
+                        struct actions *actions)
+{
+    const struct object *object = run->model.object;
+    struct json *after =
+        memory->known ? json_clone(run->arena, memory->known) : json_new_object(run->arena);
+    struct job_state told = run->state;
+
+    if (memory->foreign)
+        told.message = memory_note(run->arena, object, told.message);
+    kind->write(&run->model, &told, after, run->input->now_ms, run->arena);
+    bool moved = job_remember(kind, memory, &run->state, after, object, actions);
+    struct json *patch = memory_diff(run->arena, memory->status, after, memory->foreign && !moved);
+    if (patch) {
+        struct json *body = json_new_object(run->arena);
+
+        json_set(body, STR("status"), patch);
+        action_patch_status(actions, object, body);
+        actions->list.items[actions->list.count - 1].beside = moved;
+    }
+    if (memory->foreign && !json_get(memory->before, MEMORY_FOREIGN))
+        memory_tell(actions, object);
+    if (patch || moved)
+        tell(run, kind, before, actions);
+}
+
 void job_reconcile(const struct control_input *input,
                    const struct job_kind *kind,
                    const struct control_key *key,
@@ -414,14 +446,13 @@ void job_reconcile(const struct control_input *input,
                           .arena = actions->arena,
                           .actions = {.arena = actions->arena},
                           .model = {.object = object, .ttl_ms = -1}};
-    const struct json *root = object_json(object, run.arena);
-    const struct json *status = json_get(root, "status");
+    const struct job_memory memory = job_recall(kind, object, run.arena);
 
     kind->translate(input, object, run.arena, &run.model);
     if (run.model.ignore)
         return;
     assert(run.model.roles.count <= JOB_ROLES_MAX);
-    kind->read(status, &run.state);
+    kind->read(memory.known, &run.state);
     struct job_state before = run.state;
     job_observe(input, &run.model, run.arena, &run.members);
     run.state.created = run.state.created || run.members.count;
@@ -430,16 +461,7 @@ void job_reconcile(const struct control_input *input,
     hear_refusal(&run, &before);
     tell_abnormal(&run, &before);
 
-    struct json *after = status ? json_clone(run.arena, status) : json_new_object(run.arena);
-    kind->write(&run.model, &run.state, after, input->now_ms, run.arena);
-    struct json *patch = merge_diff(run.arena, status, after);
-    if (patch) {
-        struct json *body = json_new_object(run.arena);
-
-        json_set(body, STR("status"), patch);
-        action_patch_status(actions, object, body);
-        tell(&run, kind, &before, actions);
-    }
+    write_state(&run, kind, &memory, &before, actions);
     for (size_t i = 0; i < run.actions.list.count; i++)
         VEC_PUSH(actions->arena, &actions->list, run.actions.list.items[i]);
 }

@@ -34,7 +34,8 @@ struct object;
  *  - Failures count against max_restarts; evictions, lost nodes, suspension, resizing and deleted
  *    pods count against nothing.
  *  - The state is written before pods are touched, so a crash between the two repeats the second
- *    and never counts twice.
+ *    and never counts twice. It is written to the status and to an annotation (control/memory.h):
+ *    a schema of somebody else's may drop parts of a status.
  *  - A finished job stays finished: whatever happens to its pods, it never runs again.
  *  - Names are deterministic: pod <job>-<role>-<index>, service <job>, sync pod <job>-sync-0. */
 
@@ -219,7 +220,7 @@ struct job_workers {
     int64_t failed;
 };
 
-/* What the engine remembers between reconciles, in the object's status. */
+/* What the engine remembers between reconciles, in the object's status and its memory. */
 struct job_state {
     enum job_phase phase;
     struct str message;
@@ -246,6 +247,9 @@ struct job_state {
 /* A front end. */
 struct job_kind {
     const struct kind *kind;
+    const char *engine; /* member of status with what the engine remembers; NULL: status itself */
+    /* Further members of status that the front end reads back; NULL-terminated, or NULL. */
+    const char *const *remembers;
     void (*translate)(const struct control_input *input,
                       const struct object *object,
                       struct arena *arena,

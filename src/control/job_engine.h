@@ -9,6 +9,8 @@
 
 struct arena;
 struct control_input;
+struct json;
+struct object;
 
 /* job_engine: what the files of the engine share: one reconcile of one job. */
 struct job_run {
@@ -29,6 +31,25 @@ void job_next_generation(struct job_run *run);
 void job_remove(struct job_run *run, const struct job_member *member);
 const struct object *job_sync_pod(const struct job_run *run);
 bool object_owned_by(const struct object *object, struct str uid);
+
+/* What is remembered of a job, in its status and beside it (control/memory.h). */
+struct job_memory {
+    const struct json *status; /* as it is; may be NULL */
+    const struct json *before; /* the memory; NULL: none */
+    const struct json *known;  /* the status with what the memory knows better; may be NULL */
+    bool foreign;              /* the status loses what is remembered */
+    bool suspect;              /* it may: nothing was remembered so far */
+};
+/* Write the memory where it changed; true: it did. `status` is the one to be written. */
+bool job_remember(const struct job_kind *kind,
+                  const struct job_memory *memory,
+                  const struct job_state *state,
+                  const struct json *status,
+                  const struct object *object,
+                  struct actions *actions);
+struct job_memory job_recall(const struct job_kind *kind,
+                             const struct object *object,
+                             struct arena *arena);
 
 /* One look at the pods of the current generation. */
 struct job_look {

@@ -495,8 +495,11 @@ static void check_row(const struct row *row)
     EXPECT(json_i64_or(AFTER("restarts"), 0) == row->restarts);
     EXPECT(json_i64_or(AFTER("preemptions"), 0) == row->disruptions);
     EXPECT(str_is(done, row->actions));
+    /* What is remembered comes first, beside the status. */
+    size_t first = change && actions.list.items[0].type == ACTION_PATCH;
     if (change)
-        EXPECT(actions.list.items[0].type == ACTION_PATCH_STATUS);
+        EXPECT(actions.list.items[first].type == ACTION_PATCH_STATUS &&
+               actions.list.items[first].beside == (first == 1));
     arena_done(&world.arena);
     cache_free(world.cache);
 }

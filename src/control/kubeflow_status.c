@@ -171,7 +171,9 @@ void kubeflow_write(const struct job_model *model,
 {
     struct run run = {.arena = arena, .status = status, .model = model, .now_ms = now_ms};
     const struct json *before = json_clone(arena, status);
-    bool was_over = job_phase_is_final(job_phase_parse(json_str(json_get(status, "phase"))));
+    /* In words that everybody reads, too: the phase may come from the memory. */
+    bool was_over = job_phase_is_final(job_phase_parse(json_str(json_get(status, "phase")))) &&
+                    (condition_is_true(status, "Succeeded") || condition_is_true(status, "Failed"));
 
     if (was_over)
         return;

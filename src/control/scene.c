@@ -6,11 +6,13 @@
 #include "api/patch.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "cache/cache.h"
 #include "control/control.h"
 #include "test.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SCENE_NAMESPACE "n"
@@ -58,6 +60,23 @@ static void put(struct scene *scene,
     object_unref(object);
 }
 
+/* As an API server does with what a schema does not name. */
+static void prune(const struct scene *scene, struct json *tree)
+{
+    struct json *status = json_get(tree, "status");
+
+    for (struct json *member = json_first(status); member;) {
+        struct json *next = json_next(member);
+        bool named = false;
+
+        for (size_t i = 0; scene->foreign_status[i]; i++)
+            named = named || str_is(json_key(member), scene->foreign_status[i]);
+        if (!named)
+            json_remove(status, json_key(member));
+        member = next;
+    }
+}
+
 static void keep(struct scene *scene, const struct kind *kind, struct json *tree)
 {
     struct json *meta = json_make_path(&scene->arena, tree, "metadata");
@@ -76,6 +95,8 @@ static void keep(struct scene *scene, const struct kind *kind, struct json *tree
                      str_printf(&scene->arena, "u-" STR_FMT, STR_ARG(name)));
     json_add_str(&scene->arena, meta, "resourceVersion",
                  str_printf(&scene->arena, "%llu", (unsigned long long)++scene->revision));
+    if (kind == scene->foreign)
+        prune(scene, tree);
     put(scene, scene->whole, kind, tree);
     seen = json_clone(&scene->arena, tree);
     kept_trim(kind, seen);
@@ -98,6 +119,15 @@ static const struct object *find(struct scene *scene, const struct kind *kind, s
     return cache_get(scene->whole, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
 }
 
+/* A patch of a foreign kind that leaves nothing behind is answered, and nobody hears of it. */
+static bool is_lost(struct scene *scene, const struct json *before, const struct json *after)
+{
+    struct json *pruned = json_clone(&scene->arena, after);
+
+    prune(scene, pruned);
+    return json_equal(before, pruned);
+}
+
 static void change(struct scene *scene,
                    const struct kind *kind,
                    struct str name,
@@ -109,7 +139,10 @@ static void change(struct scene *scene,
     if (!object)
         return;
     arena_defer(&scene->arena, object_release, object_ref(object));
-    keep(scene, kind, patch_merge(&scene->arena, object_json(object, &scene->arena), patch));
+    const struct json *before = object_json(object, &scene->arena);
+    struct json *after = patch_merge(&scene->arena, json_clone(&scene->arena, before), patch);
+    if (kind != scene->foreign || !is_lost(scene, before, after))
+        keep(scene, kind, after);
 }
 
 void scene_patch(struct scene *scene, const struct kind *kind, const char *name, const char *patch)
@@ -151,13 +184,27 @@ static void carry_out(struct scene *scene, const struct action *action)
     }
 }
 
-static bool changes(const struct scene *scene)
+static bool changes(struct scene *scene)
 {
-    for (size_t i = 0; i < scene->actions.list.count; i++)
-        if (scene->actions.list.items[i].type <= ACTION_DELETE &&
-            (scene->actions.list.items[i].type != ACTION_CREATE || !scene->refusal.len))
-            return true;
-    return false;
+    bool any = false;
+
+    for (size_t i = 0; i < scene->actions.list.count; i++) {
+        const struct action *action = &scene->actions.list.items[i];
+        bool patch = action->type == ACTION_PATCH || action->type == ACTION_PATCH_STATUS;
+
+        if (patch && action->kind == scene->foreign) {
+            const struct json *before =
+                object_json(find(scene, action->kind, action->name), &scene->arena);
+
+            scene->patches++;
+            struct json *copy = json_clone(&scene->arena, before);
+
+            any |= !is_lost(scene, before, patch_merge(&scene->arena, copy, action->body));
+        } else if (action->type <= ACTION_DELETE) {
+            any |= action->type != ACTION_CREATE || !scene->refusal.len;
+        }
+    }
+    return any;
 }
 
 void scene_run(struct scene *scene, const struct controller *controller, const char *name)

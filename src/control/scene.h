@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "control/action.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct cache;
@@ -23,6 +24,11 @@ struct scene {
     uint64_t revision;
     struct str refusal; /* of the server: nothing is created while there is one */
     struct str events;  /* reasons of all events so far, with blanks between */
+    /* A kind whose CRD is somebody else's, and the members of status that it has (NULL-terminated):
+     * all others are dropped, of what is read as of what is written. NULL: none. */
+    const struct kind *foreign;
+    const char *const *foreign_status;
+    size_t patches; /* of objects of that kind, by the controller, so far */
 };
 
 void scene_open(struct scene *scene);

@@ -11,6 +11,7 @@
 #include "control/action.h"
 #include "control/control.h"
 #include "control/controllers.h"
+#include "control/job_engine.h"
 #include "control/kubeflow.h"
 
 #include <stdbool.h>
@@ -424,7 +425,7 @@ static void translate(const struct control_input *input,
 
     *t = (struct tensorstack){.input = input, .arena = arena, .tree = object_json(object, arena)};
     tensorstack_spec_read(json_get(t->tree, "spec"), arena, &t->spec);
-    t->status = json_get(t->tree, "status");
+    t->status = job_recall(&pytorchtrainingjob, object, arena).known;
     t->elastic = t->spec.torchrun && (t->spec.elastic || t->spec.min_nodes > 0);
     t->resumed = !t->spec.pause && (json_bool_or(json_get(t->status, "resumed"), false) ||
                                     str_is(json_str(json_get(t->status, "phase")), "Paused"));
@@ -445,7 +446,12 @@ static void translate(const struct control_input *input,
     tensorstack_tensorboard(t, ret);
 }
 
+/* What translate() reads, and what restarts are charged by. */
+static const char *const remembers[] = {"resumed", "mode", "backoffCount", NULL};
+
 const struct job_kind pytorchtrainingjob = {.kind = &kind_pytorchtrainingjob,
+                                            .engine = "engine",
+                                            .remembers = remembers,
                                             .translate = translate,
                                             .read = tensorstack_read,
                                             .write = tensorstack_write};

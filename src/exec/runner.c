@@ -15,6 +15,7 @@
 #include "control/control.h"
 #include "control/controllers.h"
 #include "control/group.h"
+#include "control/memory.h"
 #include "exec/executor.h"
 #include "exec/job_counts.h"
 #include "tool/clock.h"
@@ -96,6 +97,7 @@ struct runner {
     VEC(struct unit *) units;
     VEC(struct work *) queue;
     VEC(struct work *) lingering;
+    VEC(const struct kind *) foreign; /* whose CRD is known to be somebody else's */
     struct job_counts job_counts;
     size_t watches_synced;
     size_t under_way;
@@ -468,6 +470,19 @@ static void watch_for(struct work *work, const struct kind *kind)
              (struct wanting){work->unit, heap_dup(work_ns(work)), heap_dup(work_name(work))});
 }
 
+/* Once for a kind, however many of its jobs find out. */
+static void tell_foreign(struct runner *runner, const struct action *action)
+{
+    if (!str_is(action->reason, MEMORY_REASON))
+        return;
+    for (size_t i = 0; i < runner->foreign.count; i++)
+        if (runner->foreign.items[i] == action->kind)
+            return;
+    VEC_PUSH(NULL, &runner->foreign, action->kind);
+    log_warn(runner->log, "crd.foreign", LOG_C("kind", action->kind->name),
+             LOG_STR("message", action->message));
+}
+
 static void reconcile(struct work *work, int64_t now_ms)
 {
     struct runner *runner = work->unit->runner;
@@ -495,6 +510,8 @@ static void reconcile(struct work *work, int64_t now_ms)
             due_at(work, action->at_ms);
         else if (action->type == ACTION_WATCH)
             watch_for(work, action->kind);
+        else if (action->type == ACTION_EVENT)
+            tell_foreign(runner, action);
     }
     int r = executor_run(&(struct executor_call){.api = runner->api,
                                                  .component = "muster",
@@ -754,6 +771,7 @@ void runner_stop(struct runner *runner)
     VEC_DONE(&runner->units);
     VEC_DONE(&runner->queue);
     VEC_DONE(&runner->lingering);
+    VEC_DONE(&runner->foreign);
     cache_free(runner->cache);
     arena_done(&runner->names);
     arena_done(&runner->trainer);
