@@ -10,6 +10,7 @@
 #include "control/action.h"
 #include "control/control.h"
 #include "control/controllers.h"
+#include "control/memory.h"
 #include "control/owner.h"
 #include "control/status.h"
 
@@ -45,6 +46,77 @@ static void read_parts(struct jobset *set)
                 set->parts.items[i].group_replicas += set->parts.items[j].replicas;
 }
 
+/* ---- what is remembered ---- */
+
+/* Counted, and all that a restart goes by. */
+static const char *const counters[] = {"restarts", "restartsCountTowardsMax", NULL};
+#define OWN_RESTARTS "individualJobRestarts"
+
+static int64_t own_total(const struct json *books)
+{
+    int64_t sum = 0;
+
+    JSON_FOREACH(json_get(books, OWN_RESTARTS), entry)
+        sum += json_i64_or(json_get(entry, "restarts"), 0);
+    return sum;
+}
+
+/* Restarts of the set that the memory knows of and the status does not; < 0: the other way round.
+ */
+static int64_t lead(const struct json *memory, const struct json *status)
+{
+    for (size_t i = 0; counters[i]; i++) {
+        int64_t mine = json_i64_or(json_get(memory, counters[i]), 0);
+        int64_t other = json_i64_or(json_get(status, counters[i]), 0);
+
+        if (mine != other)
+            return mine - other;
+    }
+    return 0;
+}
+
+static void copy_books(struct arena *arena, const struct json *from, struct json *to)
+{
+    static const char *const members[] = {"restarts", "restartsCountTowardsMax", OWN_RESTARTS};
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        const struct json *value = json_get(from, members[i]);
+
+        json_remove(to, str_from(members[i]));
+        if (value)
+            json_set(to, str_from(members[i]), json_clone(arena, value));
+    }
+}
+
+static void recall(struct jobset *set)
+{
+    bool pruned = memory_lacks(set->before, counters);
+
+    set->memory = memory_read(set->object, set->arena);
+    set->suspect = json_count(set->before) && pruned;
+    if (!set->memory)
+        return;
+    int64_t ahead = lead(set->memory, set->before);
+    bool own_ahead = ahead == 0 && own_total(set->memory) > own_total(set->before);
+    set->foreign = pruned || (own_ahead && !json_get(set->before, OWN_RESTARTS));
+    if (pruned || ahead > 0 || own_ahead)
+        copy_books(set->arena, set->memory, set->status);
+}
+
+/* True: it changed. */
+static bool remember(struct jobset *set, struct actions *actions)
+{
+    struct json *memory = json_new_object(set->arena);
+
+    if (!set->memory && !set->suspect && !jobset_restarts(set) && !own_total(set->status) &&
+        !json_i64_or(json_get(set->status, "restartsCountTowardsMax"), 0))
+        return false;
+    copy_books(set->arena, set->status, memory);
+    if (set->foreign)
+        json_add_bool(set->arena, memory, MEMORY_FOREIGN, true);
+    return memory_write(actions, set->object, set->memory, memory);
+}
+
 static void read_set(struct jobset *set)
 {
     set->tree = object_json(set->object, set->arena);
@@ -52,6 +124,7 @@ static void read_set(struct jobset *set)
     set->before = json_get(set->tree, "status");
     set->status = set->before ? json_clone(set->arena, set->before) : json_new_object(set->arena);
     set->suspended = set->spec.suspend;
+    recall(set);
     read_parts(set);
 }
 
@@ -339,6 +412,23 @@ static void clean_up(struct jobset *set)
         action_look_again(set->actions, ended_ms + seconds * 1000);
 }
 
+/* Memory and status, beside each other; see control/memory.h. */
+static void write_state(struct jobset *set, struct actions *actions)
+{
+    bool moved = remember(set, actions);
+    struct json *patch = memory_diff(set->arena, set->before, set->status, set->foreign && !moved);
+
+    if (patch) {
+        struct json *body = json_new_object(set->arena);
+
+        json_set(body, STR("status"), patch);
+        action_patch_status(actions, set->object, body);
+        actions->list.items[actions->list.count - 1].beside = moved;
+    }
+    if (set->foreign && !json_get(set->memory, MEMORY_FOREIGN))
+        memory_tell(actions, set->object);
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -373,13 +463,7 @@ static void reconcile(const struct control_input *input,
     }
     write_parts(&set);
 
-    struct json *patch = merge_diff(set.arena, set.before, set.status);
-    if (patch) {
-        struct json *body = json_new_object(set.arena);
-
-        json_set(body, STR("status"), patch);
-        action_patch_status(actions, set.object, body);
-    }
+    write_state(&set, actions);
     for (size_t i = 0; i < later.list.count; i++)
         VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);
 }

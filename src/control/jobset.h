@@ -146,6 +146,9 @@ struct jobset {
     struct jobset_spec spec;
     const struct json *before; /* status as it is */
     struct json *status;       /* as it should be */
+    const struct json *memory; /* what is remembered beside it (control/memory.h); NULL: nothing */
+    bool foreign;              /* the status loses what is counted */
+    bool suspect;              /* it may: nothing was remembered so far */
     VEC(struct jobset_part) parts;
     VEC(const struct object *) stale; /* Jobs of earlier attempts */
     int64_t total;                    /* Jobs wanted */

@@ -7,6 +7,7 @@
 #include "control/action.h"
 #include "control/control.h"
 #include "control/jobset.h"
+#include "control/memory.h"
 #include "control/status.h"
 
 #include <stdbool.h>
@@ -48,6 +49,8 @@ bool jobset_has_succeeded(const struct jobset *set)
 
 void jobset_finish(struct jobset *set, bool well, const char *reason, struct str message)
 {
+    if (set->foreign)
+        message = memory_note(set->arena, set->object, message);
     condition_set(set->arena, set->status,
                   &(struct condition){well ? "Completed" : "Failed", "True", reason, message},
                   set->input->now_ms);

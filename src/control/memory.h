@@ -26,7 +26,8 @@ struct object;
 #define MEMORY_REASON     "ForeignCRD"
 #define MEMORY_FOREIGN    "foreignCRD" /* member: it was said that the CRD is foreign */
 /* All annotations of an object together may have 256 KiB. A job needs 16 numbers and times of 40
- * bytes, a message of 2048 and JOB_ABNORMAL_MAX pods of 400: 6 KiB. */
+ * bytes, a message of 2048 and JOB_ABNORMAL_MAX pods of 400: 6 KiB. A JobSet needs 100 bytes for
+ * every Job that was restarted alone: there is room for 1900 of them. */
 #define MEMORY_BYTES_MAX (192 * 1024)
 
 /* The memory of an object; NULL: it has none, or one that makes no sense. */

@@ -23,6 +23,7 @@ static const char *const kubeflow_members[] = {"conditions",     "replicaStatuse
                                                "completionTime", "lastReconcileTime", NULL};
 static const char *const conditions_only[] = {"conditions", NULL};
 static const char *const nothing[] = {NULL};
+static const char *const older_members[] = {"conditions", "restarts", "replicatedJobsStatus", NULL};
 
 #define TEMPLATE(container) \
     "'template':{'spec':{'containers':[{'name':'" container "','image':'i'}]}}"
@@ -288,6 +289,54 @@ TEST(of_status_and_memory_the_one_that_is_further_along_is_taken)
                                                    rows[i].memory, rows[i].status)));
         run_later(&scene, s);
         EXPECT(failures_until_the_end(&scene, s) == rows[i].failures);
+    }
+}
+
+/* ---- JobSet ---- */
+
+#define SET(policy)                                                                       \
+    "{'metadata':{'name':'j'},'spec':{'failurePolicy':{'maxRestarts':2" policy "},"       \
+    "'replicatedJobs':[{'name':'w','replicas':1,'template':{'spec':{'template':{'spec':{" \
+    "'containers':[{'name':'c','image':'i'}]}}}}}]}}"
+
+TEST(the_restarts_of_a_jobset_are_limited_where_the_crd_is_foreign)
+{
+    static const struct {
+        const char *why;
+        const char *const *members;
+        const char *set;
+    } rows[] = {
+        {"conditions only", conditions_only, SET("")},
+        {"an older JobSet: no count towards the maximum", older_members, SET("")},
+        {"Jobs that restart alone", conditions_only,
+         SET(",'rules':[{'name':'r','action':'RestartJob'}]")},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        int failures = 0;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_jobset, rows[i].set);
+        scene.foreign = &kind_jobset;
+        scene.foreign_status = rows[i].members;
+        scene_run(&scene, &jobset_controller, "j");
+        while (failures < 9 &&
+               !str_contains(scene_conditions(&scene, &kind_jobset, "j"), STR("Failed=True"))) {
+            scene_patch(&scene, &kind_job, "j-w-0",
+                        "{'status':{'conditions':[{'type':'Failed','status':'True','reason':"
+                        "'BackoffLimitExceeded','lastTransitionTime':'2026-01-01T00:00:00Z'}]}}");
+            scene.now_ms += LATER;
+            scene_run(&scene, &jobset_controller, "j");
+            failures++;
+        }
+        if (failures != LIMIT + 1)
+            printf("%s: %d failures; " STR_FMT "; " STR_FMT "\n", rows[i].why, failures,
+                   STR_ARG(scene.events),
+                   STR_ARG(json_text(&scene.arena, scene_get(&scene, &kind_jobset, "j"))));
+        EXPECT(failures == LIMIT + 1);
+        EXPECT(times(scene.events, "ForeignCRD") == 1);
     }
 }
 
