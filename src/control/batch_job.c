@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -88,9 +89,7 @@ static int64_t end_of(const struct json *tree)
 /* Deleted, but its node has not said yet how it ended. */
 static bool still_ending(const struct batch_pod *pod)
 {
-    struct str phase = json_str_at(pod->tree, "status.phase");
-
-    return pod->object->deleted_ms && !str_is(phase, "Succeeded") && !str_is(phase, "Failed") &&
+    return pod->object->deleted_ms && !pod_is_over(pod->tree) &&
            json_str_at(pod->tree, "spec.nodeName").len &&
            json_i64_or(json_at(pod->tree, "metadata.deletionGracePeriodSeconds"), 1) != 0;
 }

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -211,9 +212,8 @@ static bool uses(const struct object *pod, struct str claim)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(pod, &arena);
-    struct str phase = json_str_at(root, "status.phase");
 
-    if (str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+    if (pod_is_over(root))
         return false;
     JSON_FOREACH(json_at(root, "spec.volumes"), volume)
         if (str_eq(json_str_at(volume, "persistentVolumeClaim.claimName"), claim))

@@ -1,6 +1,7 @@
 #include "control/coexist.h"
 
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -63,13 +64,6 @@ static bool is_other(const struct coexist_other *other,
     return false;
 }
 
-static bool has_ended(const struct json *tree)
-{
-    struct str phase = json_str_at(tree, "status.phase");
-
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
-}
-
 /* Whether a look at the text is worth a tree of it: most pods are nobody's operator. */
 static bool may_be(const struct object *pod)
 {
@@ -88,7 +82,7 @@ int coexist_find(const struct object *pod)
         return -1;
     const struct json *tree = object_json(pod, &arena);
     const struct json *containers = json_at(tree, "spec.containers");
-    if (has_ended(tree))
+    if (pod_is_over(tree))
         return -1;
     JSON_FOREACH(containers, container)
         if (is_image(json_str(json_get(container, "image")), OURS))

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -44,9 +45,8 @@ static bool is_ready(const struct object *pod)
 static bool is_over(const struct object *pod)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str phase = json_str_at(object_json(pod, &arena), "status.phase");
 
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
+    return pod_is_over(object_json(pod, &arena));
 }
 
 /* Evicted, says the budget, and the pod does not show it yet: it is as good as gone. One that stays

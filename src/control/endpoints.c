@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -92,11 +93,9 @@ static void add_pod(const struct run *run, const struct object *pod, struct foun
     const struct json *root = object_json(pod, arena);
     const struct json *status = json_get(root, "status");
     struct str ip = json_str(json_get(status, "podIP"));
-    struct str phase = json_str(json_get(status, "phase"));
-    bool over = str_is(phase, "Succeeded") || str_is(phase, "Failed");
     bool ready = condition_is_true(status, "Ready") && !pod->deleted_ms;
 
-    if (!ip.len || over || json_count(found->endpoints) == ADDRESSES_MAX)
+    if (!ip.len || pod_is_over(root) || json_count(found->endpoints) == ADDRESSES_MAX)
         return;
     if (!found->ports)
         found->ports = ports_of(run, root);

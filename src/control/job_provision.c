@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -195,11 +196,11 @@ static bool provision_sync(struct job_run *run)
         job_say(run, JOB_PROVISIONING, STR("starting the sync pod"));
         return false;
     }
-    const struct json *status = json_get(object_json(pod, run->arena), "status");
-    struct str phase = json_str(json_get(status, "phase"));
-    if (str_is(phase, "Running"))
+    const struct json *tree = object_json(pod, run->arena);
+    const struct json *status = json_get(tree, "status");
+    if (str_is(json_str(json_get(status, "phase")), "Running"))
         return true;
-    if (str_is(phase, "Failed") || str_is(phase, "Succeeded")) {
+    if (pod_is_over(tree)) {
         if (!pod->deleted_ms)
             action_delete(&run->actions, pod);
         job_say(run, JOB_PROVISIONING, STR("replacing the sync pod, which has ended"));

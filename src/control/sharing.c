@@ -204,13 +204,6 @@ bool sharing_has_share(const struct object *pod)
            object_annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY).len;
 }
 
-bool sharing_is_over(const struct json *tree)
-{
-    struct str phase = json_str_at(tree, "status.phase");
-
-    return str_is(phase, "Failed") || str_is(phase, "Succeeded");
-}
-
 /* ---- decisions ---- */
 
 enum sharing_todo sharing_decide(const struct sharing_facts *facts)

@@ -68,8 +68,6 @@ const struct str *sharing_groups(struct arena *arena, const struct object *pod, 
 
 /* Asks for a share of a device. */
 bool sharing_has_share(const struct object *pod);
-/* A pod that has ended uses its device no more. */
-bool sharing_is_over(const struct json *pod);
 
 /* ---- decisions ---- */
 

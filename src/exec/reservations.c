@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -233,7 +234,7 @@ static void observe_reservation(struct reservations *reservations,
         }
         object_unref(holding->pod);
         holding->pod = object_ref(pod);
-        holding->over = sharing_is_over(tree);
+        holding->over = pod_is_over(tree);
         holding->creating = false;
         holding->again_ms = 0;
         holding->ahead = false; /* what is told now takes its place */
@@ -308,7 +309,7 @@ static void observe_user(struct reservations *reservations,
     const struct json *tree = object_json(pod, &arena);
     struct place place = {pod->ns, pod->name, pod->uid, json_str_at(tree, "spec.nodeName"),
                           NULL,    0};
-    bool bound = change == SCHED_PUT && place.node.len && !sharing_is_over(tree);
+    bool bound = change == SCHED_PUT && place.node.len && !pod_is_over(tree);
 
     /* We know more than the pod shows: it is about to be bound. Unless it goes: for the core it is
      * gone, and its device free, so the reservation pod must count from now on. */

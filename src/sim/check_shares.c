@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -68,13 +69,6 @@ static void on_change(void *user, const struct api_change *change)
 
 /* ---- what is bound ---- */
 
-static bool is_over(const struct json *pod)
-{
-    struct str phase = json_str_at(pod, "status.phase");
-
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
-}
-
 static void count_pod(struct map *tallies, struct arena *arena, const struct object *pod)
 {
     const struct json *root = object_json(pod, arena);
@@ -84,7 +78,7 @@ static void count_pod(struct map *tallies, struct arena *arena, const struct obj
     size_t count = 0;
     const struct str *groups = sharing_groups(arena, pod, &count);
 
-    if (!node.len || is_over(root))
+    if (!node.len || pod_is_over(root))
         return;
     for (size_t i = 0; i < count; i++) {
         struct str key = str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(node), STR_ARG(groups[i]));

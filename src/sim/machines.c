@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -110,9 +111,8 @@ static void appeared(struct machines *machines, const struct object *pod)
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(pod, &arena);
     struct machine *machine = machine_named(machines, json_str_at(root, "spec.nodeName"));
-    struct str phase = json_str_at(root, "status.phase");
 
-    if (!machine || str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+    if (!machine || pod_is_over(root))
         return;
     struct process *process = mem_alloc(sizeof(*process));
     *process = (struct process){.machines = machines, .machine = machine, .pod = object_ref(pod)};

@@ -2,6 +2,7 @@
 #include "api/convert.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -89,10 +90,7 @@ static int64_t grace_of(const struct write *write,
                         const struct json *root,
                         const struct delete_options *options)
 {
-    struct str phase = json_str_at(root, "status.phase");
-
-    if (write->kind != &kind_pod || !json_str_at(root, "spec.nodeName").len ||
-        str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+    if (write->kind != &kind_pod || !json_str_at(root, "spec.nodeName").len || pod_is_over(root))
         return 0;
     if (options->grace_seconds >= 0)
         return options->grace_seconds;

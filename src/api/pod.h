@@ -1,0 +1,16 @@
+#pragma once
+
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+
+/* pod: what is asked of a pod in many places. */
+
+/* Whether a pod, as a tree, has ended, well or badly: it holds nothing and never runs again. */
+static inline bool pod_is_over(const struct json *pod)
+{
+    struct str phase = json_str_at(pod, "status.phase");
+
+    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
+}
