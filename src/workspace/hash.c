@@ -1,6 +1,7 @@
 #include "workspace/hash.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -50,6 +51,32 @@ int64_t hash_fd(int fd, struct hash *ret)
     }
     *ret = from_xxh(XXH3_128bits_digest(&state));
     return total;
+}
+
+struct hasher {
+    XXH3_state_t state; /* first: it is aligned */
+};
+
+struct hasher *hasher_new(void)
+{
+    struct hasher *hasher = aligned_alloc(_Alignof(struct hasher), sizeof(struct hasher));
+
+    if (!hasher)
+        abort();
+    (void)XXH3_128bits_reset(&hasher->state);
+    return hasher;
+}
+
+void hasher_add(struct hasher *hasher, struct str bytes)
+{
+    (void)XXH3_128bits_update(&hasher->state, bytes.p, bytes.len);
+}
+
+void hasher_end(struct hasher *hasher, struct hash *ret)
+{
+    if (hasher && ret)
+        *ret = from_xxh(XXH3_128bits_digest(&hasher->state));
+    free(hasher);
 }
 
 void hash_put(struct hash hash, unsigned char out[static HASH_BYTES])

@@ -42,6 +42,11 @@ struct hash hash_minus(struct hash a, struct hash b);
 struct hash hash_of(struct str bytes);
 /* Everything that can be read from `fd`, from its beginning; returns the byte count or -errno. */
 int64_t hash_fd(int fd, struct hash *ret);
+/* The same a piece at a time. hasher_end() gives the memory back; `ret` may be NULL. */
+struct hasher;
+struct hasher *hasher_new(void);
+void hasher_add(struct hasher *hasher, struct str bytes);
+void hasher_end(struct hasher *hasher, struct hash *ret);
 
 /* Sixteen bytes, most significant first. */
 void hash_put(struct hash hash, unsigned char out[static HASH_BYTES]);

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "base/str.h"
+#include "workspace/frame.h"
+#include "workspace/manifest.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+/* results: what a job wrote into its working folder, as a stream of frames (workspace/frame.h).
+ *
+ * A file counts when it is not as it was shipped: the folder's own manifest does not have it, or
+ * has it with other content. A manifest that the job has damaged makes more files count, or fewer
+ * of the job's own; it leads nowhere else. Left out are our own state, the caches of Python
+ * (__pycache__, unless the path asked for leads into one) and volumes that are mounted inside.
+ *
+ * - 'E' entry: a file, of a list
+ * - 'B' blob: a piece of a file, in order, its hash zero; an empty file is one empty piece
+ * - 'X' words: what was left out, and why (links, sockets, what cannot be read)
+ * - 'C' the end. Without it the stream was cut; the last words, if any, say why.
+ *
+ * The folder belongs to somebody who may mean no good and changes while it is read. It is walked
+ * one name at a time from an open descriptor, never through a link; what is no regular file is
+ * never opened. A turn costs a bounded time and memory, so that many can share a thread. */
+#define RESULTS_FILES_MAX    ((size_t)100000)
+#define RESULTS_LOOKS_MAX    ((size_t)2 << 20) /* entries of folders, WS_ENTRIES_MAX as shipped */
+#define RESULTS_DEPTH_MAX    64
+#define RESULTS_WORDS_MAX    100                /* 'X' frames */
+#define RESULTS_MANIFEST_MAX ((size_t)16 << 20) /* 170,000 files with paths of 60 bytes */
+/* One turn: a millisecond or two each. */
+#define RESULTS_TURN_BYTES  ((size_t)1 << 20)
+#define RESULTS_TURN_HASHED ((uint64_t)8 << 20)
+#define RESULTS_TURN_LOOKS  1000
+
+struct results_request {
+    struct str path; /* only what is there: a file or a folder; empty: everything */
+    bool list;       /* entries instead of contents */
+};
+
+struct results;
+
+/* Takes the descriptor of the folder; the path is copied. */
+struct results *results_new(int root_fd, const struct results_request *request);
+/* Adds frames to `out`. 1: there is more; 0: that was all; -errno: err (and the last frame) says
+ * why. */
+int results_turn(struct results *results, struct buf *out, struct err *err);
+/* NULL is fine. */
+void results_free(struct results *results);
+/* The folder `path` (relative, empty: the root itself) below a descriptor, one part at a time and
+ * never through a link: a descriptor or -errno. */
+int results_folder(int root_fd, struct str path);
+
+/* ---- the other end: files come to be in a folder, and nowhere else ----
+ *
+ * A file is written beside its place and appears whole. What is there already is replaced only
+ * with `force`; a link in the way is never followed. */
+struct results_sink {
+    int root_fd; /* -1: not open */
+    bool force;
+    uint64_t bytes_max; /* of all files; 0: no limit */
+    uint64_t bytes;
+    size_t file_count;
+    size_t cut_count; /* files whose end did not come: they are not there */
+    /* the file that is being written */
+    int fd;
+    int parent_fd;
+    uint64_t size;
+    uint64_t have;
+    uint32_t mode;
+    char path[WS_PATH_MAX + 1];
+    char beside[64];
+};
+
+/* Makes the folder, with its parents, where it is missing. */
+int results_sink_open(struct results_sink *sink, const char *folder, bool force, struct err *err);
+/* One piece. -EPROTO: it is not the next one, or its path leads elsewhere; -EEXIST names a file
+ * that is there already. */
+int results_put(struct results_sink *sink, const struct frame_blob *blob, struct err *err);
+/* Is there something at this path? A folder that the path needs and that is no folder counts. */
+bool results_exists(int root_fd, struct str path);
+void results_sink_done(struct results_sink *sink);

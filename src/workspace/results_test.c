@@ -1,0 +1,319 @@
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "test.h"
+#include "workspace/disk.h"
+#include "workspace/results.h"
+#include "workspace/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A job's folder and the one its results go to, gone afterwards. */
+struct place {
+    char top[64];
+    char job[80];
+    char to[80];
+};
+
+static void place_done(struct place *place)
+{
+    (void)disk_remove_path(place->top);
+}
+
+static void place_open(struct place *place)
+{
+    (void)snprintf(place->top, sizeof(place->top), "/tmp/muster-results-XXXXXX");
+    EXPECT(mkdtemp(place->top) != NULL);
+    (void)snprintf(place->job, sizeof(place->job), "%s/job", place->top);
+    (void)snprintf(place->to, sizeof(place->to), "%s/to", place->top);
+    EXPECT(mkdir(place->job, 0755) == 0);
+}
+
+static void write_file(const char *folder, const char *name, const char *content)
+{
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    _cleanup_(disk_closep) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    EXPECT(fd >= 0 && disk_write(fd, str_from(content)) == 0);
+}
+
+static bool has(const char *folder, const char *name, const char *content)
+{
+    char path[256], text[64] = "";
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    _cleanup_(disk_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    return got >= 0 && strcmp(text, content) == 0;
+}
+
+/* Everything that a reader of the folder gets, in one piece. */
+static int read_all(const char *folder, const struct results_request *request, struct buf *ret)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct results *results = results_new(fd, request);
+    struct err err = {0};
+    int r = 1;
+    while (r == 1) {
+        _cleanup_(buf_done) struct buf out = {0};
+        r = results_turn(results, &out, &err);
+        EXPECT(out.len <= RESULTS_TURN_BYTES + FRAME_BYTES_MAX);
+        buf_add(ret, buf_str(&out));
+    }
+    results_free(results);
+    return r;
+}
+
+struct seen {
+    struct results_sink *sink; /* may be NULL */
+    char files[512];
+    char words[1024];
+    size_t file_count;
+    bool ended;
+};
+
+static int see(void *user, const struct frame *frame, struct err *err)
+{
+    struct seen *seen = user;
+    char *to = frame->type == FRAME_GONE ? seen->words : seen->files;
+    size_t room = frame->type == FRAME_GONE ? sizeof(seen->words) : sizeof(seen->files);
+    struct str text = frame->type == FRAME_GONE    ? frame->path
+                      : frame->type == FRAME_ENTRY ? frame->entry.path
+                                                   : frame->blob.path;
+    seen->ended = frame->type == FRAME_COMMIT;
+    if (frame->type == FRAME_COMMIT)
+        return 0;
+    if (frame->type != FRAME_GONE)
+        seen->file_count++;
+    size_t len = strlen(to);
+    (void)snprintf(to + len, room - len, STR_FMT ";", STR_ARG(text));
+    return frame->type == FRAME_BLOB && seen->sink ? results_put(seen->sink, &frame->blob, err) : 0;
+}
+
+static struct seen look(const char *folder, const struct results_request *request)
+{
+    _cleanup_(buf_done) struct buf all = {0};
+    struct seen seen = {0};
+    EXPECT(read_all(folder, request, &all) == 0);
+    EXPECT(frame_read_all(buf_str(&all), see, &seen, NULL) == 0);
+    EXPECT(seen.ended);
+    return seen;
+}
+
+/* What the sync service brings, as a worker has it. */
+static void ship(const char *folder, const char *path, const char *content)
+{
+    struct tree tree;
+    struct ws_entry entry = {.type = WS_FILE,
+                             .path = str_from(path),
+                             .mode = 0644,
+                             .size = strlen(content),
+                             .hash = hash_of(str_from(content))};
+    EXPECT(tree_open(&tree, folder, false, NULL) == 0);
+    EXPECT(tree_blob(&tree,
+                     &(struct frame_blob){.hash = entry.hash,
+                                          .size = entry.size,
+                                          .mode = 0644,
+                                          .bytes = str_from(content)},
+                     NULL) == 0);
+    struct manifest *target = manifest_new();
+    for (size_t i = 0; i < tree.current->entries.count; i++)
+        manifest_add(target, &tree.current->entries.items[i]);
+    manifest_add(target, &entry);
+    EXPECT(manifest_finish(target, NULL) == 0);
+    struct delta delta = {0};
+    EXPECT(delta_frame(&delta,
+                       &(struct frame){
+                           .type = FRAME_BEGIN,
+                           .begin = {.target = target->revision, .base = tree.current->revision}},
+                       NULL) == 0);
+    EXPECT(delta_frame(&delta, &(struct frame){.type = FRAME_ENTRY, .entry = entry}, NULL) == 0);
+    EXPECT(tree_commit(&tree, &delta, NULL) == 0);
+    delta_done(&delta);
+    manifest_unref(target);
+    tree_done(&tree);
+}
+
+TEST(results_are_what_differs_from_what_was_shipped)
+{
+    _cleanup_(place_done) struct place place;
+    char path[128];
+    place_open(&place);
+    ship(place.job, "train.py", "print(1)");
+    ship(place.job, "config", "old");
+    EXPECT(look(place.job, &(struct results_request){.list = true}).file_count == 0);
+    write_file(place.job, "config", "new"); /* the same size */
+    (void)snprintf(path, sizeof(path), "%s/out", place.job);
+    EXPECT(mkdir(path, 0755) == 0);
+    write_file(place.job, "out/model", "weights");
+    (void)snprintf(path, sizeof(path), "%s/__pycache__", place.job);
+    EXPECT(mkdir(path, 0755) == 0);
+    write_file(place.job, "__pycache__/train.pyc", "x");
+
+    struct seen seen = look(place.job, &(struct results_request){.list = true});
+    EXPECT(seen.file_count == 2 && strstr(seen.files, "config;") &&
+           strstr(seen.files, "out/model;"));
+    EXPECT(!seen.words[0]);
+    seen = look(place.job, &(struct results_request){.path = STR("out"), .list = true});
+    EXPECT(strcmp(seen.files, "out/model;") == 0);
+    seen = look(place.job, &(struct results_request){.path = STR("out/model"), .list = true});
+    EXPECT(strcmp(seen.files, "out/model;") == 0);
+    seen = look(place.job, &(struct results_request){.path = STR("__pycache__"), .list = true});
+    EXPECT(strcmp(seen.files, "__pycache__/train.pyc;") == 0);
+}
+
+TEST(results_without_a_manifest_are_everything_and_a_broken_one_hides_nothing_else)
+{
+    _cleanup_(place_done) struct place place;
+    char path[128];
+    place_open(&place);
+    write_file(place.job, "a", "1");
+    write_file(place.job, "empty", "");
+    EXPECT(look(place.job, &(struct results_request){0}).file_count == 2);
+    (void)snprintf(path, sizeof(path), "%s/.muster", place.job);
+    EXPECT(mkdir(path, 0700) == 0);
+    write_file(place.job, ".muster/manifest", "no frames at all");
+    EXPECT(look(place.job, &(struct results_request){0}).file_count == 2);
+}
+
+/* A reader that follows a link reads the machine's own files; one that opens a pipe hangs. */
+TEST(results_never_lead_out_of_the_folder)
+{
+    _cleanup_(place_done) struct place place;
+    char path[128];
+    place_open(&place);
+    write_file(place.top, "secret", "of the machine");
+    (void)snprintf(path, sizeof(path), "%s/file-link", place.job);
+    EXPECT(symlink("../secret", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/folder-link", place.job);
+    EXPECT(symlink("..", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/pipe", place.job);
+    EXPECT(mkfifo(path, 0644) == 0);
+    (void)snprintf(path, sizeof(path), "%s/.muster", place.job);
+    EXPECT(symlink("..", path) == 0);
+
+    struct seen seen = look(place.job, &(struct results_request){0});
+    EXPECT(seen.file_count == 0);
+    EXPECT(strstr(seen.words, "file-link is a link") &&
+           strstr(seen.words, "folder-link is a link"));
+    EXPECT(strstr(seen.words, "pipe is a pipe"));
+    static const char *const outside[] = {"..",
+                                          "../secret",
+                                          "/etc/passwd",
+                                          "folder-link/secret",
+                                          "a/../../secret",
+                                          ".muster/secret",
+                                          "nothing"};
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        _cleanup_(buf_done) struct buf all = {0};
+        test_case(outside[i]);
+        EXPECT(read_all(place.job, &(struct results_request){.path = str_from(outside[i])}, &all) <
+               0);
+        EXPECT(all.len && !memmem(all.p, all.len, "of the machine", 14));
+    }
+}
+
+TEST(results_larger_than_a_turn_arrive_whole_and_a_hole_costs_nothing_to_refuse)
+{
+    _cleanup_(place_done) struct place place;
+    _cleanup_(buf_done) struct buf all = {0};
+    struct results_sink sink;
+    struct seen seen = {.sink = &sink};
+    struct stat st;
+    char path[128];
+    place_open(&place);
+    (void)snprintf(path, sizeof(path), "%s/large", place.job);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && ftruncate(fd, 5 << 20) == 0 && pwrite(fd, "end", 3, (5 << 20) - 3) == 3);
+    close(fd);
+    (void)snprintf(path, sizeof(path), "%s/hole", place.job);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && ftruncate(fd, (off_t)WS_BYTES_MAX + 1) == 0);
+    close(fd);
+    EXPECT(read_all(place.job, &(struct results_request){0}, &all) == 0);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    EXPECT(frame_read_all(buf_str(&all), see, &seen, NULL) == 0);
+    EXPECT(sink.file_count == 1 && sink.cut_count == 0);
+    results_sink_done(&sink);
+    (void)snprintf(path, sizeof(path), "%s/large", place.to);
+    EXPECT(stat(path, &st) == 0 && st.st_size == 5 << 20);
+    EXPECT(strstr(seen.words, "hole says that it is larger"));
+}
+
+static int put(struct results_sink *sink, const char *path, const char *content)
+{
+    return results_put(sink,
+                       &(struct frame_blob){.path = str_from(path),
+                                            .size = strlen(content),
+                                            .mode = 0644,
+                                            .bytes = str_from(content)},
+                       NULL);
+}
+
+TEST(pulled_files_land_in_their_folder_and_nowhere_else)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    char path[128];
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, true, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/out", place.to);
+    EXPECT(symlink("..", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/link", place.to);
+    EXPECT(symlink("../evil", path) == 0);
+    static const char *const outside[] = {
+        "../evil", "/tmp/muster-evil", "a/../../evil", "out/evil", ".muster/x", "", "a//b", "."};
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        test_case(outside[i]);
+        EXPECT(put(&sink, outside[i], "x") < 0);
+    }
+    EXPECT(put(&sink, "link", "inside") == 0); /* --force: the link itself is replaced */
+    EXPECT(has(place.to, "link", "inside") && !has(place.top, "evil", "inside"));
+    results_sink_done(&sink);
+    EXPECT(access("/tmp/muster-evil", F_OK) < 0);
+}
+
+TEST(pulled_files_replace_nothing_unless_told_to)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    EXPECT(put(&sink, "a/b", "first") == 0 && has(place.to, "a/b", "first"));
+    EXPECT(results_exists(sink.root_fd, STR("a/b")) && !results_exists(sink.root_fd, STR("a/c")));
+    EXPECT(results_exists(sink.root_fd, STR("a/b/c"))); /* its folder is a file */
+    EXPECT(put(&sink, "a/b", "second") == -EEXIST && has(place.to, "a/b", "first"));
+    sink.force = true;
+    EXPECT(put(&sink, "a/b", "second") == 0 && has(place.to, "a/b", "second"));
+    results_sink_done(&sink);
+}
+
+TEST(pulled_pieces_out_of_order_or_beyond_the_limit_are_refused)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    struct frame_blob first = {.path = STR("a"), .size = 4, .mode = 04777, .bytes = STR("ab")};
+    struct frame_blob far = {.path = STR("a"), .size = 4, .offset = 3, .bytes = STR("d")};
+    struct frame_blob much = {.path = STR("a"), .size = 4, .offset = 2, .bytes = STR("cde")};
+    struct frame_blob last = {.path = STR("a"), .size = 4, .offset = 2, .bytes = STR("cd")};
+    struct stat st;
+    char path[128];
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    EXPECT(results_put(&sink, &last, NULL) == -EPROTO);
+    EXPECT(results_put(&sink, &first, NULL) == 0 && results_put(&sink, &far, NULL) == -EPROTO);
+    EXPECT(results_put(&sink, &first, NULL) == 0 && results_put(&sink, &much, NULL) == -EPROTO);
+    EXPECT(results_put(&sink, &first, NULL) == 0 && put(&sink, "b", "x") == 0);
+    EXPECT(sink.cut_count == 3 && !results_exists(sink.root_fd, STR("a")));
+    EXPECT(results_put(&sink, &first, NULL) == 0 && results_put(&sink, &last, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/a", place.to);
+    EXPECT(has(place.to, "a", "abcd") && stat(path, &st) == 0 && !(st.st_mode & 07000));
+    sink.bytes_max = sink.bytes + 3;
+    EXPECT(put(&sink, "c", "four") == -EFBIG && !results_exists(sink.root_fd, STR("c")));
+    results_sink_done(&sink);
+}
