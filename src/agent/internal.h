@@ -282,6 +282,7 @@ struct agent {
     size_t calls_open;
     size_t pods_open;
     size_t streams_open;
+    size_t results_open; /* of them */
 };
 
 int64_t agent_now_ms(void);

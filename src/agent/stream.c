@@ -110,6 +110,7 @@ static int dial(struct podio *podio, struct str ns, struct str name, uint16_t po
 const struct podio_ops streams_ops = {
     .logs = logs_open,
     .exec = exec_open,
+    .results = results_open,
     .write = stream_write,
     .resize = stream_resize,
     .pause = stream_pause,

@@ -45,6 +45,12 @@ struct podio_stream *logs_open(struct podio *podio,
 /* The end of a container's output, without timestamps. */
 void logs_tail(struct pod *pod, const struct run_container *c, size_t bytes_max, struct buf *ret);
 
+/* At most RESULTS_STREAMS_MAX at a time: each may occupy a worker thread. */
+#define RESULTS_STREAMS_MAX 4
+struct podio_stream *results_open(struct podio *podio,
+                                  const struct podio_results_request *request,
+                                  const struct podio_reader *reader);
+
 struct podio_stream *exec_open(struct podio *podio,
                                const struct podio_exec_request *request,
                                const struct podio_reader *reader);

@@ -29,6 +29,17 @@ struct podio_log_request {
     int64_t limit_bytes; /* -1: all */
 };
 
+/* What a job wrote into one of its folders, also when its containers have ended: frames of
+ * workspace/results.h. */
+struct podio_results_request {
+    struct str ns;
+    struct str pod;
+    struct str container; /* empty: the first */
+    struct str folder;    /* as the container sees it; in a volume of the pod's own */
+    struct str path;      /* below it; empty: all */
+    bool list;
+};
+
 struct podio_exec_request {
     struct str ns;
     struct str pod;
@@ -59,6 +70,9 @@ struct podio_ops {
     struct podio_stream *(*exec)(struct podio *podio,
                                  const struct podio_exec_request *request,
                                  const struct podio_reader *reader);
+    struct podio_stream *(*results)(struct podio *podio,
+                                    const struct podio_results_request *request,
+                                    const struct podio_reader *reader);
     /* To the process: stdin bytes (an empty str closes stdin), terminal size. */
     void (*write)(struct podio_stream *stream, struct str bytes);
     void (*resize)(struct podio_stream *stream, uint16_t columns, uint16_t rows);

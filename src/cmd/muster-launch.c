@@ -1,5 +1,7 @@
 /* muster-launch: runs inside a job's pods. src/launch/launch.h is its contract; everything it needs
  * to know is in the environment, so it has subcommands and no options. */
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/launch.h"
@@ -7,11 +9,15 @@
 #include "launch/torchrun.h"
 #include "launch/worker.h"
 #include "workspace/c10d.h"
+#include "workspace/disk.h"
 #include "workspace/resolve.h"
+#include "workspace/results.h"
 #include "workspace/source.h"
 #include "workspace/sync.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -135,6 +141,32 @@ static int install_main(const char *path, const char *source)
     return 0;
 }
 
+/* What the job wrote, to stdout (workspace/results.h): how kubectl torchrun asks where only exec
+ * reaches a pod. */
+static int results_main(const char *what, const char *folder, const char *path)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct results_request request = {.path = str_from(path), .list = strcmp(what, "list") == 0};
+    struct err err = {0};
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct results *results;
+    int r = 1;
+
+    if (fd < 0) {
+        fprintf(stderr, "muster-launch results: %s: %m\n", folder);
+        return 1;
+    }
+    results = results_new(fd, &request);
+    while (r == 1) {
+        buf_clear(&out);
+        r = results_turn(results, &out, &err);
+        if (disk_write(STDOUT_FILENO, buf_str(&out)) < 0)
+            r = -EPIPE; /* whoever asked is gone */
+    }
+    results_free(results);
+    return r < 0 ? 1 : 0;
+}
+
 int main(int argc, char *argv[])
 {
     const char *what = argc == 2 ? argv[1] : "";
@@ -152,12 +184,14 @@ int main(int argc, char *argv[])
         return sync_main();
     if ((argc == 3 || argc == 4) && strcmp(argv[1], "install") == 0)
         return install_main(argv[2], argc == 4 ? argv[3] : self);
+    if (argc == 5 && strcmp(argv[1], "results") == 0)
+        return results_main(argv[2], argv[3], argv[4]);
     if (strcmp(what, "version") == 0) {
         printf("muster-launch %s\n", MUSTER_VERSION);
         return 0;
     }
     fprintf(stderr,
-            "usage: muster-launch worker|sync|install FILE [SOURCE]|version (runs inside a job's "
-            "pods)\n");
+            "usage: muster-launch worker|sync|install FILE [SOURCE]|results list|read FOLDER "
+            "PATH|version (runs inside a job's pods)\n");
     return 2;
 }

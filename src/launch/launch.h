@@ -14,6 +14,8 @@
  * job's status (a signal becomes 128 + n). LAUNCH_PATH sync     the job's sync pod: keeps the
  * workspace volume, takes uploads and serves workers over HTTP on LAUNCH_SYNC_PORT.
  * muster-launch install FILE [SOURCE]   copies itself, or SOURCE: what init containers do.
+ * muster-launch results list|read FOLDER PATH   what the job wrote, to stdout
+ * (workspace/results.h).
  */
 #define LAUNCH_DIR       "/.muster"
 #define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"

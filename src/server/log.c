@@ -15,14 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* pods/log: the agent's log stream as a chunked text. The head goes out with the first bytes, so
- * that a failure before them is a proper error. */
+/* pods/log: the agent's log stream as a chunked text; pods/results: what a job wrote into its
+ * folder, the same way. The head goes out with the first bytes, so that a failure before them is a
+ * proper error. */
 
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
 
 struct log_stream {
     struct request *request;
     struct podio_stream *podio;
+    const char *type;
     bool begun;
     bool paused;
     bool over;
@@ -33,7 +35,7 @@ static void begin(struct log_stream *log)
     if (log->begun)
         return;
     log->begun = true;
-    http_begin(log->request->x, 200, "text/plain");
+    http_begin(log->request->x, 200, log->type);
 }
 
 static void on_data(void *user, int channel, struct str bytes)
@@ -101,6 +103,18 @@ static int64_t number_or(struct request *request, const char *key, int64_t other
     return value;
 }
 
+static struct log_stream *stream_new(struct request *request, const char *type)
+{
+    struct log_stream *log = ARENA_NEW(request_arena(request), struct log_stream);
+
+    log->request = request;
+    log->type = type;
+    request->stream = log;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    return log;
+}
+
 void pod_log(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -134,11 +148,30 @@ void pod_log(struct request *request)
         log_request.since_ms = clock_now_ms() - seconds * 1000;
     else
         (void)time_parse(http_query(arena, query, "sinceTime"), &log_request.since_ms);
-    struct log_stream *log = ARENA_NEW(arena, struct log_stream);
-    log->request = request;
-    request->stream = log;
-    request->x->on_drain = on_drain;
-    request->x->on_close = on_close;
+    struct log_stream *log = stream_new(request, "text/plain");
     log->podio = podio->ops->logs(
         podio, &log_request, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
+}
+
+void pod_results(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct podio *podio = request->server->podio;
+    struct podio_results_request results = {
+        .ns = request->route.ns,
+        .pod = request->route.name,
+        .container = http_query(arena, query, "container"),
+        .folder = http_query(arena, query, "folder"),
+        .path = http_query(arena, query, "path"),
+        .list = http_query_bool(query, "list"),
+    };
+
+    if (!podio) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    struct log_stream *log = stream_new(request, "application/octet-stream");
+    log->podio = podio->ops->results(
+        podio, &results, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
 }

@@ -120,6 +120,7 @@ bool request_take_body(struct request *request);
 bool review_handle(struct request *request);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
+void pod_results(struct request *request);
 void exec_handle(struct request *request); /* and attach */
 void forward_handle(struct request *request);
 

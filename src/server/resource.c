@@ -360,6 +360,8 @@ void resource_handle(struct request *request)
         forward_handle(request);
     else if (kind == &kind_pod && str_is(sub, "log") && reads)
         pod_log(request);
+    else if (kind == &kind_pod && str_is(sub, "results") && reads)
+        pod_results(request);
     else if (reads)
         read_resource(request);
     else

@@ -1,0 +1,264 @@
+#include "workspace/results.h"
+
+#include "agent/internal.h"
+#include "agent/stream.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "workspace/frame.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* results: what a job wrote into its folder, read from the pod's own folder on this machine: so the
+ * pod need not run. Everything that touches the file system happens in a worker thread, a bounded
+ * piece at a time (workspace/results.h), and the next piece only when the reader has taken the last
+ * one. */
+struct results_stream {
+    struct podio_stream stream; /* first */
+    struct results *results;    /* NULL: could not be opened */
+    struct buf out;
+    struct err err;
+    uv_work_t work;
+    uv_timer_t pump;
+    int left; /* of the last turn: 1 there is more, 0 the end, or -errno */
+    bool working;
+    bool paused;
+    bool sent;  /* something has gone out */
+    bool ended; /* told, or nobody listens any more */
+    bool closed;
+};
+
+static void maybe_free(struct results_stream *rs)
+{
+    struct agent *agent = rs->stream.agent;
+    if (!rs->closed || rs->working)
+        return;
+    results_free(rs->results);
+    buf_done(&rs->out);
+    mem_free(rs);
+    agent->results_open--;
+    agent->streams_open--;
+    agent_maybe_free(agent);
+}
+
+static void end(struct results_stream *rs, const struct err *err)
+{
+    if (rs->ended)
+        return;
+    rs->ended = true;
+    rs->stream.reader.end(rs->stream.reader.user, 0, err);
+}
+
+/* ---- in the worker thread: nothing but the file system ---- */
+
+static void turn(uv_work_t *work)
+{
+    struct results_stream *rs = work->data;
+    rs->left = results_turn(rs->results, &rs->out, &rs->err);
+}
+
+/* ---- in the loop ---- */
+
+static void on_pump(uv_timer_t *timer);
+
+static void pump_soon(struct results_stream *rs)
+{
+    if (!rs->ended && !rs->paused && !rs->working && !rs->closed)
+        (void)uv_timer_start(&rs->pump, on_pump, 0, 0);
+}
+
+static void turned(uv_work_t *work, int status)
+{
+    struct results_stream *rs = work->data;
+    rs->working = false;
+    if (rs->closed || uv_is_closing((uv_handle_t *)&rs->pump)) {
+        maybe_free(rs);
+        return;
+    }
+    if (status < 0)
+        rs->left = err_set(&rs->err, status, "the folder cannot be read: %s", uv_strerror(status));
+    /* A failure at the very beginning is an answer of its own; later the last frame has the words,
+     * and the stream ends without the frame that says it is whole. */
+    if (rs->out.len && !rs->ended && (rs->left >= 0 || rs->sent)) {
+        rs->sent = true;
+        rs->stream.reader.data(rs->stream.reader.user, 1, buf_str(&rs->out));
+    }
+    buf_clear(&rs->out);
+    if (rs->left > 0) {
+        pump_soon(rs);
+        return;
+    }
+    if (rs->left == -ENOENT || rs->left == -ENOTDIR)
+        rs->err.http_status = 404;
+    end(rs, rs->left < 0 && !rs->sent ? &rs->err : NULL);
+}
+
+static void on_pump(uv_timer_t *timer)
+{
+    struct results_stream *rs = timer->data;
+    if (rs->ended || rs->paused || rs->working)
+        return;
+    if (rs->err.code) {
+        end(rs, &rs->err);
+        return;
+    }
+    rs->working = true;
+    rs->work.data = rs;
+    if (uv_queue_work(rs->stream.agent->loop, &rs->work, turn, turned) < 0) {
+        rs->working = false;
+        (void)err_set(&rs->err, -EAGAIN, "no worker thread can be had");
+        end(rs, &rs->err);
+    }
+}
+
+/* ---- stream operations ---- */
+
+static void results_pause(struct podio_stream *stream, bool paused)
+{
+    struct results_stream *rs = (struct results_stream *)stream;
+    rs->paused = paused;
+    pump_soon(rs);
+}
+
+static void pump_closed(uv_handle_t *handle)
+{
+    struct results_stream *rs = handle->data;
+    rs->closed = true;
+    maybe_free(rs);
+}
+
+static void results_close(struct podio_stream *stream)
+{
+    struct results_stream *rs = (struct results_stream *)stream;
+    rs->ended = true;
+    stream_unlink(stream);
+    uv_close((uv_handle_t *)&rs->pump, pump_closed);
+}
+
+/* Its folder goes with the pod: what has been read of it is not all. */
+static void results_container_ended(struct podio_stream *stream, const struct run_container *c)
+{
+    struct results_stream *rs = (struct results_stream *)stream;
+    struct err gone = {0};
+    if (c || rs->ended)
+        return;
+    (void)err_set(&gone, -ENOENT, "the pod was deleted meanwhile, and its folder with it");
+    gone.http_status = 404;
+    if (rs->sent) {
+        _cleanup_(buf_done) struct buf words = {0};
+        frame_add_gone(&words, str_from(gone.text));
+        rs->stream.reader.data(rs->stream.reader.user, 1, buf_str(&words));
+    }
+    end(rs, rs->sent ? NULL : &gone);
+}
+
+static const struct stream_ops results_ops = {.pause = results_pause,
+                                              .close = results_close,
+                                              .container_ended = results_container_ended};
+
+/* ---- opening ---- */
+
+/* How much of `folder` the mount covers; 0: it does not. */
+static size_t covers(struct str mount, struct str folder)
+{
+    while (mount.len > 1 && mount.p[mount.len - 1] == '/')
+        mount.len--;
+    if (!mount.len || !str_starts(folder, mount))
+        return 0;
+    return folder.len == mount.len || folder.p[mount.len] == '/' ? mount.len : 0;
+}
+
+/* Only a volume that is the pod's own folder: others have an owner who may not be the pod's. */
+static bool is_own(const struct pod *pod, struct str name)
+{
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+        const struct json *empty = json_get(volume, "emptyDir");
+        if (str_eq(json_str(json_get(volume, "name")), name))
+            return empty && !str_is(json_str(json_get(empty, "medium")), "Memory");
+    }
+    return false;
+}
+
+static int open_folder(const struct pod *pod,
+                       const struct podio_results_request *request,
+                       struct err *err)
+{
+    size_t index = pod_choose_container(pod, request->container);
+    const struct json *best = NULL;
+    size_t most = 0;
+    char path[PATH_MAX];
+    if (index >= pod->run.count)
+        return err_set(err, -ENOENT, "container " STR_FMT " is not valid for pod " STR_FMT,
+                       STR_ARG(request->container), STR_ARG(pod->name));
+    JSON_FOREACH(json_get(pod_container_spec(pod, index), "volumeMounts"), mount) {
+        size_t covered = covers(json_str(json_get(mount, "mountPath")), request->folder);
+        if (covered > most) {
+            most = covered;
+            best = mount;
+        }
+    }
+    struct str name = json_str(json_get(best, "name"));
+    if (!best || !is_own(pod, name) || json_get(best, "subPath") || json_get(best, "subPathExpr"))
+        return err_set(err, -EINVAL,
+                       "folder '" STR_FMT "' of pod " STR_FMT
+                       " is in no emptyDir volume of the pod: only such a folder can be read",
+                       STR_ARG(request->folder), STR_ARG(pod->name));
+    int n = snprintf(path, sizeof(path), "%s/volumes/" STR_FMT, pod->folder, STR_ARG(name));
+    int top = n < 0 || (size_t)n >= sizeof(path)
+                  ? -1
+                  : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (top < 0)
+        return err_set(err, -ENOENT, "pod " STR_FMT " has no folder yet: it has not started",
+                       STR_ARG(pod->name));
+    struct str below = str_sub(request->folder, most, request->folder.len);
+    int fd = results_folder(top, str_sub(below, below.len ? 1 : 0, below.len));
+    close(top);
+    if (fd < 0)
+        return err_set(err, fd, "folder '" STR_FMT "' of pod " STR_FMT ": %s",
+                       STR_ARG(request->folder), STR_ARG(pod->name), strerrordesc_np(-fd));
+    return fd;
+}
+
+static void begin(struct results_stream *rs, const struct podio_results_request *request)
+{
+    struct agent *agent = rs->stream.agent;
+    struct pod *pod = pod_by_name(agent, request->ns, request->pod);
+    if (agent->results_open > RESULTS_STREAMS_MAX) {
+        rs->err.http_status = 429;
+        (void)err_set(&rs->err, -EBUSY, "the files of %d pods are being read; try again soon",
+                      RESULTS_STREAMS_MAX);
+        return;
+    }
+    if (!pod) {
+        rs->err.http_status = 404;
+        (void)err_set(&rs->err, -ENOENT, "pod " STR_FMT " has no folder on this node",
+                      STR_ARG(request->pod));
+        return;
+    }
+    int fd = open_folder(pod, request, &rs->err);
+    if (fd < 0) {
+        rs->err.http_status = fd == -ENOENT ? 404 : 400;
+        return;
+    }
+    rs->results =
+        results_new(fd, &(struct results_request){.path = request->path, .list = request->list});
+    stream_link(&rs->stream, pod);
+}
+
+struct podio_stream *results_open(struct podio *podio,
+                                  const struct podio_results_request *request,
+                                  const struct podio_reader *reader)
+{
+    struct agent *agent = (struct agent *)podio;
+    struct results_stream *rs = MEM_NEW(struct results_stream);
+    rs->stream = (struct podio_stream){.ops = &results_ops, .agent = agent, .reader = *reader};
+    (void)uv_timer_init(agent->loop, &rs->pump);
+    rs->pump.data = rs;
+    agent->streams_open++;
+    agent->results_open++;
+    begin(rs, request);
+    pump_soon(rs);
+    return &rs->stream;
+}
