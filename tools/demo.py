@@ -223,7 +223,7 @@ class Demo:
         for row in self.torchrun("explain", "too-big").splitlines():
             if row.startswith(("Phase:", "Because:")):
                 screen.result(row)
-        self.torchrun("delete", "too-big")
+        self.torchrun("delete", "--force", "too-big")
         screen.done(f"no GPU was held for it meanwhile ({self.timed('a reason for waiting', began)})")
         self.ended("resnet")
         losses = re.search(r"loss ([\d.]+) -> ([\d.]+)", self.logs("resnet"))

@@ -7,10 +7,23 @@
 int main(int argc, char *argv[], char *envp[])
 {
     static const struct command *const commands[] = {
-        &command_submit,  &command_list,    &command_status,      &command_logs,
-        &command_sync,    &command_suspend, &command_resume,      &command_scale,
-        &command_restart, &command_delete,  &command_queues,      &command_explain,
-        &command_top,     &command_exec,    &command_checkpoints, NULL,
+        &command_submit,
+        &command_list,
+        &command_status,
+        &command_logs,
+        &command_sync,
+        &command_pull,
+        &command_suspend,
+        &command_resume,
+        &command_scale,
+        &command_restart,
+        &command_delete,
+        &command_queues,
+        &command_explain,
+        &command_top,
+        &command_exec,
+        &command_checkpoints,
+        NULL,
     };
     static const struct program program = {
         .name = "kubectl torchrun",

@@ -187,6 +187,7 @@ void print_objects(struct session *session,
 extern const struct command command_checkpoints;
 extern const struct command command_exec;
 extern const struct command command_explain;
+extern const struct command command_pull;
 extern const struct command command_queues;
 extern const struct command command_restart;
 extern const struct command command_resume;

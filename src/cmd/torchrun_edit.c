@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* suspend, resume, scale, restart, delete: small changes to jobs that exist. */
+/* suspend, resume, scale, restart: small changes to jobs that exist. */
 
 static const struct option plain_options[] = {
     COMMON_OPTIONS,
@@ -86,7 +86,8 @@ static int resume_run(struct invocation *invocation)
 
 const struct command command_suspend = {
     .name = "suspend",
-    .summary = "stop jobs and give their GPUs back; storage and history are kept",
+    .summary =
+        "stop jobs and give their GPUs back; volumes and history are kept, the pods' folders go",
     .usage = "JOB...",
     .options = plain_options,
     .values_size = sizeof(struct common_values),
@@ -195,7 +196,8 @@ struct restart_values {
 static const struct option restart_options[] = {
     COMMON_OPTIONS,
     {"pods", 0, OPTION_BOOL, offsetof(struct restart_values, pods),
-     .help = "new pods, which are scheduled again, instead of new processes in the old ones",
+     .help =
+         "new pods, with new folders and scheduled again, instead of new processes in the old ones",
      .flag_only = true},
     {0},
 };
@@ -258,39 +260,4 @@ const struct command command_restart = {
     .args_min = 1,
     .args_max = 100,
     .run = restart_run,
-};
-
-/* ---- delete ---- */
-
-static int delete_job(struct session *session, const char *job, const void *user, struct err *err)
-{
-    int r =
-        session_call(session,
-                     &(struct api_request){.verb = API_DELETE,
-                                           .kind = &kind_torchrunjob,
-                                           .ns = str_from(session->config.ns),
-                                           .name = str_from(job),
-                                           .body = STR("{\"propagationPolicy\":\"Background\"}")},
-                     NULL, err);
-
-    (void)user;
-    if (r == 0)
-        printf("job %s deleted\n", job);
-    return r;
-}
-
-static int delete_run(struct invocation *invocation)
-{
-    return for_each_job(invocation, delete_job, NULL);
-}
-
-const struct command command_delete = {
-    .name = "delete",
-    .summary = "cancel jobs and remove what belongs to them",
-    .usage = "JOB...",
-    .options = plain_options,
-    .values_size = sizeof(struct common_values),
-    .args_min = 1,
-    .args_max = 100,
-    .run = delete_run,
 };

@@ -416,7 +416,8 @@ static bool ask_interrupt(struct follow *follow)
         follow->detached = true;
         return true;
     }
-    (void)fprintf(stderr, "\n[d]etach, [c]ancel the job, or go on following? ");
+    (void)fprintf(stderr,
+                  "\n[d]etach, [c]ancel (delete) the job with what it wrote, or go on following? ");
     got = read(STDIN_FILENO, answer, sizeof(answer) - 1);
     if (got <= 0 || answer[0] == 'd' || answer[0] == 'D') {
         session_say(session, "detached from %s, which goes on; `kubectl torchrun logs -f %s`", job,

@@ -74,7 +74,7 @@ def test_every_command_about_a_job():
         wait_for(lambda: m.phase("job") == "Running" and not before & {
             p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]},
             "new pods", 90)
-        m.torchrun("delete", "job")
+        m.torchrun("delete", "--force", "job")
         wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "everything to go", 60)
 
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_is_said_in_one_line():
                 "resources: {gpu: {limit: 1}}}"))
         wait_for(lambda: m.get("queues.scheduling.run.ai", "small"), "the scheduling queue", 20)
         one_line(submit("--queue", "small", "--gpus", "2", "true"), "limit of queue small", "at most 1")
-        for command in ("status", "logs", "explain", "suspend", "delete", "sync", "restart"):
+        for command in ("status", "logs", "explain", "suspend", "pull", "delete", "sync", "restart"):
             one_line(m.torchrun(command, "nope", ok=False), "nope")
         check(not m.get("torchrunjobs"), "nothing was left behind")
 
@@ -135,13 +135,13 @@ def test_as_a_plugin_of_every_kubectl():
                      (["submit", "-f", path, "--detach", "--no-workspace"], "held"), (["list"], "held"),
                      (["status", "held"], "Suspended"), (["explain", "held"], "suspended"), (["top", "--once"], "held"),
                      (["scale", "held", "--gpus", "2"], "scaled"), (["suspend", "held"], "held"), (["logs", "held"], ""),
-                     (["delete", "held"], "held")]
+                     (["delete", "held", "--force"], "held")]
             for argv, words in cases:
                 if argv == ["status", "held"]:
                     wait_for(lambda: m.phase("held") == "Suspended", "the job to be held", 20)
                 done = run([kubectl, "torchrun", *argv], env=m.env, cwd=m.folder)
                 check(words in done.stdout + done.stderr, f"{version} {argv}: {done.stdout}{done.stderr}")
-            for command in ("exec", "checkpoints", "sync", "restart", "resume"):
+            for command in ("exec", "pull", "checkpoints", "sync", "restart", "resume"):
                 done = run([kubectl, "torchrun", command, "--help"], env=m.env)
                 check("Usage" in done.stdout or "usage" in done.stdout, f"{version} {command} --help: {done.stdout}")
             wait_for(lambda: not m.get("torchrunjobs"), "the job to go", 30)

@@ -93,6 +93,6 @@ def test_a_workspace_from_a_bucket_and_from_a_claim():
             wait_for(lambda: m.phase(name) in ("Succeeded", "Failed"), f"job {name} to end", 120)
             check(f"[rank0] from a {name}" in m.torchrun("logs", name).stdout,
                   f"{name}: {m.get('torchrunjob', name)['status']['message']}")
-        m.torchrun("delete", "claim")
+        m.torchrun("delete", "--force", "claim")
         wait_for(lambda: not m.get("torchrunjob", "claim"), "the job to go", 30)
         check(m.get("pvc", "code"), "somebody else's claim went with the job")

@@ -53,7 +53,7 @@ def test_submit_trains_on_two_pods_and_returns_success():
         check(len(workers) == 2, f"expected 2 worker pods, found {workers}")
         check("first" in m.torchrun("list").stdout, "list does not show the job")
         check_trained(m.torchrun("logs", "first").stdout, ranks=4, steps=60)
-        m.torchrun("delete", "first")
+        m.torchrun("delete", "--force", "first")
         wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "the job's objects to go")
 
 
@@ -110,7 +110,7 @@ spec:
         bound = [p["metadata"]["name"] for p in m.get("pods")
                  if p["metadata"]["name"].startswith("two-worker-") and p["spec"].get("nodeName")]
         check(not bound, f"part of the waiting gang is bound: {bound} ({text})")
-        m.torchrun("delete", "one")
+        m.torchrun("delete", "--force", "one")
         wait_for(lambda: m.phase("two") == "Running", "the second job to run", 60)
         nodes = [p["spec"].get("nodeName") for p in m.get("pods")
                  if p["metadata"]["name"].startswith("two-worker-")]

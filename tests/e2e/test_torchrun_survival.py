@@ -178,7 +178,7 @@ def test_logs_of_every_generation_outlive_their_pods():
         check(only == "[rank1] failing now\n", only)
         refused = m.torchrun("logs", "l", "--generation", "7", ok=False)
         check(refused.returncode == 1 and "only in generation 1" in refused.stderr, refused.stderr)
-        m.torchrun("delete", "l")
+        m.torchrun("delete", "--force", "l")
         wait_for(lambda: not m.get("pods"), "every pod to go with the job", 60)
 
 

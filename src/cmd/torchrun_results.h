@@ -1,0 +1,53 @@
+#pragma once
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct object;
+struct results_sink;
+struct session;
+
+/* results: what the pods of a job wrote into their folders (workspace/results.h), asked for by
+ * `pull` and by `delete`.
+ *
+ * `muster up` reads the folder itself, whether the pod runs or has ended. On any other cluster only
+ * a running pod can be asked, through `kubectl exec`: a kubelet gives nobody the folder of a pod
+ * that has ended. */
+struct result_file {
+    struct str path; /* checked: it stays inside the folder */
+    uint64_t size;
+};
+
+struct result_list {
+    VEC(struct result_file) files; /* sorted by path; on the session's arena */
+    uint64_t bytes;
+    VEC(struct str) words; /* what was left out, and why */
+};
+
+/* The worker pods of a job that are there, by number. */
+int results_pods(struct session *session,
+                 const char *job,
+                 const struct object ***ret,
+                 size_t *ret_count,
+                 struct err *err);
+/* Of JOB-worker-N: N. Ranks of one pod share its folder. */
+int64_t results_index(const struct object *pod, const char *job);
+int results_list(struct session *session,
+                 const struct object *pod,
+                 struct str path,
+                 struct result_list *ret,
+                 struct err *err);
+/* Contents, into the sink. */
+int results_read(struct session *session,
+                 const struct object *pod,
+                 struct str path,
+                 struct results_sink *sink,
+                 struct err *err);
+/* A name that a job has chosen, fit for a terminal: control characters become '?'. */
+const char *results_name(struct session *session, struct str path);
