@@ -20,7 +20,7 @@
 
 static void add(struct admit *admit, struct str field, const char *reason, struct str message)
 {
-    if (admit->causes.count == ADMIT_CAUSES_MAX)
+    if (admit_is_full(admit))
         return;
     VEC_PUSH(admit->arena, &admit->causes,
              (struct api_cause){.field = str_dup(admit->arena, field),
@@ -40,6 +40,8 @@ void admit_invalid(struct admit *admit,
                    const struct json *value,
                    const char *detail)
 {
+    if (admit_is_full(admit))
+        return;
     struct str text = value ? str_sub(json_text(admit->arena, value), 0, 200) : STR("null");
 
     add(admit, field, "FieldValueInvalid",
@@ -56,6 +58,8 @@ void admit_unsupported(struct admit *admit,
                        const struct json *value,
                        const char *allowed)
 {
+    if (admit_is_full(admit))
+        return;
     struct str text = str_sub(json_text(admit->arena, value), 0, 200);
 
     add(admit, field, "FieldValueNotSupported",
@@ -65,6 +69,8 @@ void admit_unsupported(struct admit *admit,
 
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value)
 {
+    if (admit_is_full(admit))
+        return;
     struct str text = str_sub(json_text(admit->arena, value), 0, 200);
 
     add(admit, field, "FieldValueDuplicate",
@@ -120,12 +126,13 @@ static void default_secret(struct admit *admit)
     set_default(admit, admit->object, "type", "Opaque");
 }
 
-void admit_default(struct admit *admit)
+int admit_default(struct admit *admit, struct err *err)
 {
     struct json *object = admit->object;
+    int r = admit->schema ? schema_default(admit->arena, admit->schema, object, err) : 0;
 
-    if (admit->schema)
-        schema_default(admit->arena, admit->schema, object);
+    if (r < 0)
+        return r;
     if (admit->kind == &kind_pod)
         admit_pod_default(admit, json_make_path(admit->arena, object, "spec"));
     else if (admit->kind == &kind_crd)
@@ -144,6 +151,7 @@ void admit_default(struct admit *admit)
         admit_job_default(admit);
     if (admit->kind == &kind_pod && !admit->old)
         set_default(admit, json_make_path(admit->arena, object, "status"), "phase", "Pending");
+    return 0;
 }
 
 static void check_pvc(struct admit *admit)

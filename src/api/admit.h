@@ -4,9 +4,11 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct arena;
+struct err;
 struct json;
 struct kind;
 struct schema;
@@ -28,8 +30,14 @@ struct admit {
     VEC(struct api_cause) causes;
 };
 
-/* Fields the client left out. */
-void admit_default(struct admit *admit);
+/* Further causes are not kept: nothing need be made for them. */
+static inline bool admit_is_full(const struct admit *admit)
+{
+    return admit->causes.count == ADMIT_CAUSES_MAX;
+}
+
+/* Fields the client left out. -E2BIG: they are more than fit (schema_default()). */
+int admit_default(struct admit *admit, struct err *err);
 /* All rules; look at admit->causes afterwards. */
 void admit_validate(struct admit *admit);
 

@@ -17,13 +17,14 @@
 
 static struct fields fields_for(const struct apply *apply)
 {
-    return (struct fields){.arena = apply->arena, .kind = apply->kind};
+    return (struct fields){.arena = apply->arena,
+                           .kind = apply->kind,
+                           .bytes_end = apply->arena->bytes_used + APPLY_BYTES_MAX};
 }
 
 static struct fields_at root_of(const struct apply *apply)
 {
-    return (struct fields_at){
-        .path = STR(""), .schema = apply->schema, .custom = apply->kind->custom};
+    return (struct fields_at){.schema = apply->schema, .custom = apply->kind->custom};
 }
 
 static struct json *new_entry(const struct apply *apply,
@@ -69,21 +70,23 @@ struct json *apply_first(struct apply *apply, const struct json *config)
 
     json_push(list, new_entry(apply, apply->manager, OPERATION_MINE,
                               fields_of(&f, config, root_of(apply))));
-    return list;
+    apply->too_large = f.too_large;
+    return f.too_large ? NULL : list;
 }
 
 /* What nobody applied belongs to nobody in particular, except what kubectl's own client-side apply
  * wrote down: that is the applier's already. */
-static struct json *first_entries(struct apply *apply, const struct json *live)
+static struct json *first_entries(const struct apply *apply,
+                                  struct fields *f,
+                                  const struct json *live)
 {
-    struct fields f = fields_for(apply);
     struct json *list = json_new_array(apply->arena);
-    struct json *set = fields_of(&f, live, root_of(apply));
+    struct json *set = fields_of(f, live, root_of(apply));
     struct str last = json_str(json_get(json_at(live, "metadata.annotations"), LAST_APPLIED));
     struct json *config = NULL;
 
     if (last.len && json_parse(apply->arena, last, &config, NULL) == 0)
-        set = fields_minus(apply->arena, set, fields_of(&f, config, root_of(apply)));
+        set = fields_minus(f, set, fields_of(f, config, root_of(apply)));
     if (set)
         json_push(list, new_entry(apply, STR(FIRST_MANAGER), "Update", set));
     return list;
@@ -94,19 +97,22 @@ struct conflicting {
     struct str manager;
 };
 
-static void add_conflict(void *user, struct str field)
+static bool add_conflict(void *user, struct str field)
 {
     struct conflicting *conflicting = user;
     struct apply *apply = conflicting->apply;
 
-    if (apply->conflicts.count < APPLY_CONFLICTS_MAX)
-        VEC_PUSH(apply->arena, &apply->conflicts,
-                 (struct apply_conflict){.manager = conflicting->manager, .field = field});
+    if (apply->conflicts.count == APPLY_CONFLICTS_MAX)
+        return false;
+    VEC_PUSH(apply->arena, &apply->conflicts,
+             (struct apply_conflict){.manager = conflicting->manager, .field = field});
+    return true;
 }
 
 /* Others own some of `changed`: a conflict, or theirs no longer. Returns the entries of the others
  * as they are afterwards. */
 static struct json *settle_others(struct apply *apply,
+                                  struct fields *f,
                                   const struct json *entries,
                                   const struct json *changed)
 {
@@ -117,14 +123,14 @@ static struct json *settle_others(struct apply *apply,
 
         if (is_mine(apply, entry, OPERATION_MINE))
             continue;
-        const struct json *clash = fields_both(apply->arena, set_of(entry), changed);
+        const struct json *clash = fields_both(f, set_of(entry), changed);
         struct conflicting conflicting = {.apply = apply,
                                           .manager = json_str(json_get(entry, "manager"))};
         /* One's own updates are no conflict. */
         if (clash && !apply->force && !str_eq(conflicting.manager, apply->manager))
-            fields_each(apply->arena, clash, STR(""), add_conflict, &conflicting);
+            (void)fields_each(apply->arena, clash, STR(""), add_conflict, &conflicting);
         if (clash) {
-            struct json *left = fields_minus(apply->arena, set_of(entry), clash);
+            struct json *left = fields_minus(f, set_of(entry), clash);
 
             if (!left)
                 continue;
@@ -135,63 +141,87 @@ static struct json *settle_others(struct apply *apply,
     return list;
 }
 
-struct json *apply_merge(struct apply *apply, struct json *live, const struct json *config)
+static struct json *merge(struct apply *apply,
+                          struct fields *f,
+                          struct json *live,
+                          const struct json *config)
 {
-    struct fields f = fields_for(apply);
     const struct json *entries = json_at(live, "metadata.managedFields");
-    struct json *set = fields_of(&f, config, root_of(apply));
-    const struct json *changed = fields_changed(&f, config, live, root_of(apply));
+    struct json *set = fields_of(f, config, root_of(apply));
+    const struct json *changed = fields_changed(f, config, live, root_of(apply));
     const struct json *mine = NULL;
-    const struct json *others = NULL;
 
     if (!json_count(entries))
-        entries = first_entries(apply, live);
+        entries = first_entries(apply, f, live);
     JSON_FOREACH(entries, entry)
         if (is_mine(apply, entry, OPERATION_MINE))
             mine = set_of(entry);
-    struct json *list = settle_others(apply, entries, changed);
-    if (apply->conflicts.count)
+    struct json *list = settle_others(apply, f, entries, changed);
+    if (f->too_large || apply->conflicts.count)
         return NULL;
 
     /* What I said before and no longer say goes, unless somebody else says it. */
+    struct json *gone = fields_minus(f, mine, set);
     JSON_FOREACH(list, entry)
-        others = fields_union(apply->arena, others, set_of(entry));
-    struct json *gone = fields_minus(apply->arena, fields_minus(apply->arena, mine, set), others);
+        if (gone)
+            gone = fields_minus(f, gone, set_of(entry));
     if (gone)
-        fields_remove(&f, live, gone, root_of(apply));
-    live = fields_merge(&f, live, config, root_of(apply));
+        fields_remove(f, live, gone, root_of(apply));
+    live = fields_merge(f, live, config, root_of(apply));
     json_push(list, new_entry(apply, apply->manager, OPERATION_MINE, set));
     json_set(json_make_path(apply->arena, live, "metadata"), STR("managedFields"), list);
     return live;
+}
+
+struct json *apply_merge(struct apply *apply, struct json *live, const struct json *config)
+{
+    struct fields f = fields_for(apply);
+    struct json *merged = merge(apply, &f, live, config);
+
+    apply->too_large = f.too_large;
+    return f.too_large ? NULL : merged;
+}
+
+/* The entries as they are afterwards. */
+static struct json *track(struct apply *apply,
+                          struct fields *f,
+                          const struct json *entries,
+                          const struct json *before,
+                          const struct json *after)
+{
+    struct json *changed = fields_changed(f, after, before, root_of(apply));
+    const struct json *there = fields_of(f, after, root_of(apply));
+    struct json *list = json_new_array(apply->arena);
+    struct json *mine = NULL;
+
+    JSON_FOREACH(entries, entry) {
+        /* Fields that are gone are nobody's; those that changed are the writer's. */
+        struct json *left = fields_both(f, set_of(entry), there);
+
+        if (is_mine(apply, entry, "Update"))
+            mine = left;
+        else
+            left = fields_minus(f, left, changed);
+        if (!left || left == mine)
+            continue;
+        struct json *kept = json_push(list, json_clone(apply->arena, entry));
+        json_set(kept, STR("fieldsV1"), left);
+    }
+    mine = fields_union(f, mine, changed);
+    if (mine)
+        json_push(list, new_entry(apply, apply->manager.len ? apply->manager : STR("unknown"),
+                                  "Update", mine));
+    return list;
 }
 
 struct json *apply_track(struct apply *apply, const struct json *before, const struct json *after)
 {
     struct fields f = fields_for(apply);
     const struct json *entries = json_at(before, "metadata.managedFields");
-    struct json *changed = fields_changed(&f, after, before, root_of(apply));
-    const struct json *there = fields_of(&f, after, root_of(apply));
-    struct json *list = json_new_array(apply->arena);
-    struct json *mine = NULL;
 
     if (!json_count(entries))
         return NULL;
-    JSON_FOREACH(entries, entry) {
-        /* Fields that are gone are nobody's; those that changed are the writer's. */
-        struct json *left = fields_both(apply->arena, set_of(entry), there);
-
-        if (is_mine(apply, entry, "Update"))
-            mine = left;
-        else
-            left = fields_minus(apply->arena, left, changed);
-        if (!left || left == mine)
-            continue;
-        struct json *kept = json_push(list, json_clone(apply->arena, entry));
-        json_set(kept, STR("fieldsV1"), left);
-    }
-    mine = fields_union(apply->arena, mine, changed);
-    if (mine)
-        json_push(list, new_entry(apply, apply->manager.len ? apply->manager : STR("unknown"),
-                                  "Update", mine));
-    return list;
+    struct json *list = track(apply, &f, entries, before, after);
+    apply->too_large = f.too_large;
+    return f.too_large ? NULL : list;
 }

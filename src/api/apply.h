@@ -32,17 +32,22 @@ struct apply {
     bool force;
     int64_t now_ms;
     VEC(struct apply_conflict) conflicts; /* of apply_merge() */
+    bool too_large;                       /* it was given up: APPLY_BYTES_MAX, or below */
 };
 
 #define APPLY_CONFLICTS_MAX 50
+/* What one call below may take from the arena. An object of 1.5 MiB that consists of its smallest
+ * members (10 bytes) has 150,000 of them, a member of a set takes 80 bytes, and some ten sets are
+ * made: 120 MB. Nor may a list have more items than a set can have members (JSON_MEMBERS_MAX). */
+#define APPLY_BYTES_MAX ((size_t)128 << 20)
 
-/* managedFields of an object that is made of `config` by apply. */
+/* managedFields of an object that is made of `config` by apply; NULL when it is too large. */
 struct json *apply_first(struct apply *apply, const struct json *config);
 
-/* `live` with `config` applied to it, managedFields included; NULL when there are conflicts. `live`
- * is changed in place. */
+/* `live` with `config` applied to it, managedFields included; NULL when there are conflicts or
+ * it is too large. `live` is changed in place. */
 struct json *apply_merge(struct apply *apply, struct json *live, const struct json *config);
 
 /* Somebody wrote by other means: managedFields of `after`, given those of `before`; NULL when the
- * object has none and needs none. */
+ * object has none and needs none, or when it is too large. */
 struct json *apply_track(struct apply *apply, const struct json *before, const struct json *after);

@@ -4,11 +4,14 @@
 #include "api/patch.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Recursion follows the documents, whose depth json_parse() bounds. */
 
@@ -32,11 +35,10 @@ static void add_protocol(struct keys *keys)
         keys->names[keys->count++] = STR("protocol");
 }
 
-static enum list_type list_type(const struct fields *f,
-                                const struct fields_at *at,
-                                struct keys *keys)
+static enum list_type list_type(struct fields *f, const struct fields_at *at, struct keys *keys)
 {
-    bool meta = str_starts(at->path, STR("metadata."));
+    struct str path = strategic_path_str(&at->path);
+    bool meta = str_starts(path, STR("metadata."));
 
     *keys = (struct keys){0};
     if (at->custom && !meta) {
@@ -50,7 +52,7 @@ static enum list_type list_type(const struct fields *f,
         return LIST_KEYED;
     }
     keys->count = 1;
-    switch (strategic_list(f->kind, at->path, &keys->names[0])) {
+    switch (strategic_list(f->kind, path, &keys->names[0])) {
     case STRATEGIC_REPLACE: return LIST_ATOMIC;
     case STRATEGIC_SET: return LIST_SET;
     case STRATEGIC_KEYED: break;
@@ -81,7 +83,7 @@ static bool left_out(const struct fields_at *at, struct str name)
 
     if (!at->path.len)
         return str_is(name, "apiVersion") || str_is(name, "kind");
-    if (!str_is(at->path, "metadata"))
+    if (!str_is(strategic_path_str(&at->path), "metadata"))
         return false;
     for (size_t i = 0; i < sizeof(meta) / sizeof(meta[0]); i++)
         if (str_is(name, meta[i]))
@@ -89,15 +91,20 @@ static bool left_out(const struct fields_at *at, struct str name)
     return false;
 }
 
-static struct fields_at below(const struct fields *f, const struct fields_at *at, struct str name)
+static struct fields_at below(const struct fields_at *at, struct str name)
 {
     return (struct fields_at){
-        .path = at->path.len
-                    ? str_printf(f->arena, STR_FMT "." STR_FMT, STR_ARG(at->path), STR_ARG(name))
-                    : name,
+        .path = strategic_below(&at->path, name),
         .schema = schema_property(at->schema, name),
         .custom = at->custom,
     };
+}
+
+/* What a client sends decides how much memory sets take; every loop here asks. */
+static bool given_up(struct fields *f)
+{
+    f->too_large |= f->arena->bytes_used > f->bytes_end;
+    return f->too_large;
 }
 
 static struct fields_at item_at(const struct fields_at *at)
@@ -106,18 +113,18 @@ static struct fields_at item_at(const struct fields_at *at)
         .path = at->path, .schema = at->schema ? at->schema->items : NULL, .custom = at->custom};
 }
 
-static struct str field_key(const struct fields *f, struct str name)
+static struct str field_key(struct fields *f, struct str name)
 {
     return str_printf(f->arena, "f:" STR_FMT, STR_ARG(name));
 }
 
-static struct str value_key(const struct fields *f, const struct json *value)
+static struct str value_key(struct fields *f, const struct json *value)
 {
     return str_printf(f->arena, "v:" STR_FMT, STR_ARG(json_text(f->arena, value)));
 }
 
 /* k:{"name":"a"} */
-static struct str item_key(const struct fields *f, const struct json *item, const struct keys *keys)
+static struct str item_key(struct fields *f, const struct json *item, const struct keys *keys)
 {
     struct json *values = json_new_object(f->arena);
 
@@ -132,15 +139,21 @@ static struct str item_key(const struct fields *f, const struct json *item, cons
     return str_printf(f->arena, "k:" STR_FMT, STR_ARG(json_text(f->arena, values)));
 }
 
-static struct json *find_item(const struct fields *f,
-                              const struct json *list,
-                              struct str key,
-                              const struct keys *keys)
+/* The items of a list by their keys, so that no key is written twice. Of items with the same key
+ * the first counts. */
+static void index_items(struct fields *f,
+                        const struct json *list,
+                        const struct keys *keys,
+                        struct map *ret)
 {
-    JSON_FOREACH(list, item)
-        if (str_eq(item_key(f, item, keys), key))
-            return item;
-    return NULL;
+    ret->seed = (uint64_t)(uintptr_t)f->arena; /* not known to whoever chose the keys */
+    JSON_FOREACH(list, item) {
+        if (given_up(f))
+            return;
+        struct str key = item_key(f, item, keys);
+        if (!map_get(ret, key))
+            (void)map_set(ret, key, item);
+    }
 }
 
 static bool contains(const struct json *list, const struct json *value)
@@ -154,7 +167,7 @@ static bool contains(const struct json *list, const struct json *value)
 /* ---- from values ---- */
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static struct json *changed_object(const struct fields *f,
+static struct json *changed_object(struct fields *f,
                                    const struct json *value,
                                    const struct json *other,
                                    const struct fields_at *at)
@@ -164,39 +177,49 @@ static struct json *changed_object(const struct fields *f,
     JSON_FOREACH(value, member) {
         struct str name = json_key(member);
 
+        if (given_up(f))
+            return NULL;
         if (left_out(at, name))
             continue;
         /* Most writes change little: what is as it was needs no paths and no keys. */
         const struct json *was = json_get_str(other, name);
         if (was && json_equal(member, was))
             continue;
-        struct json *inner = fields_changed(f, member, was, below(f, at, name));
+        struct json *inner = fields_changed(f, member, was, below(at, name));
         if (!inner)
             continue;
         if (!set)
             set = json_new_object(f->arena);
-        json_set(set, field_key(f, name), inner);
+        json_append(set, field_key(f, name), inner);
     }
     return set;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static struct json *changed_list(const struct fields *f,
+static struct json *changed_list(struct fields *f,
                                  const struct json *value,
                                  const struct json *other,
                                  const struct fields_at *at,
                                  const struct keys *keys)
 {
+    _cleanup_(map_done) struct map index = {0};
     struct json *set = NULL;
 
+    /* A set of them could not be read again. */
+    f->too_large |= json_count(value) > JSON_MEMBERS_MAX || json_count(other) > JSON_MEMBERS_MAX;
+    if (keys->count)
+        index_items(f, other, keys, &index);
     JSON_FOREACH(value, item) {
         struct json *inner = NULL;
+
+        if (given_up(f))
+            return NULL;
         struct str key = keys->count ? item_key(f, item, keys) : value_key(f, item);
 
         if (!keys->count) {
             inner = contains(other, item) ? NULL : json_new_object(f->arena);
         } else {
-            const struct json *same = find_item(f, other, key, keys);
+            const struct json *same = map_get(&index, key);
 
             inner = fields_changed(f, item, same, item_at(at));
             if (inner && !same)
@@ -212,7 +235,7 @@ static struct json *changed_list(const struct fields *f,
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-struct json *fields_changed(const struct fields *f,
+struct json *fields_changed(struct fields *f,
                             const struct json *value,
                             const struct json *other,
                             struct fields_at at)
@@ -220,7 +243,7 @@ struct json *fields_changed(const struct fields *f,
     struct keys keys = {0};
 
     /* Metadata as such is nobody's: every object has it. */
-    if (str_is(at.path, "metadata") ||
+    if (str_is(strategic_path_str(&at.path), "metadata") ||
         (json_is(value, JSON_OBJECT) && json_count(value) && !is_atomic(&at)))
         return changed_object(f, value, other, &at);
     if (json_is(value, JSON_ARRAY)) {
@@ -237,7 +260,7 @@ struct json *fields_changed(const struct fields *f,
     return other && json_equal(value, other) ? NULL : json_new_object(f->arena);
 }
 
-struct json *fields_of(const struct fields *f, const struct json *value, struct fields_at at)
+struct json *fields_of(struct fields *f, const struct json *value, struct fields_at at)
 {
     return fields_changed(f, value, NULL, at);
 }
@@ -245,30 +268,38 @@ struct json *fields_of(const struct fields *f, const struct json *value, struct 
 /* ---- to values ---- */
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static struct json *merge_list(const struct fields *f,
+static struct json *merge_list(struct fields *f,
                                struct json *into,
                                const struct json *value,
                                const struct fields_at *at)
 {
+    _cleanup_(map_done) struct map index = {0};
     struct keys keys = {0};
     enum list_type type = list_type(f, at, &keys);
 
     if (type == LIST_ATOMIC || !json_is(into, JSON_ARRAY))
         return json_clone(f->arena, value);
+    if (type == LIST_KEYED)
+        index_items(f, into, &keys, &index);
     JSON_FOREACH(value, item) {
-        struct json *same =
-            type == LIST_KEYED ? find_item(f, into, item_key(f, item, &keys), &keys) : NULL;
+        if (given_up(f))
+            break;
+        struct str key = type == LIST_KEYED ? item_key(f, item, &keys) : STR("");
+        struct json *same = type == LIST_KEYED ? map_get(&index, key) : NULL;
 
-        if (same)
+        if (same) {
             (void)fields_merge(f, same, item, item_at(at));
-        else if (type == LIST_KEYED || !contains(into, item))
-            json_push(into, json_clone(f->arena, item));
+        } else if (type == LIST_KEYED || !contains(into, item)) {
+            same = json_push(into, json_clone(f->arena, item));
+            if (type == LIST_KEYED)
+                (void)map_set(&index, key, same);
+        }
     }
     return into;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-struct json *fields_merge(const struct fields *f,
+struct json *fields_merge(struct fields *f,
                           struct json *into,
                           const struct json *value,
                           struct fields_at at)
@@ -281,9 +312,11 @@ struct json *fields_merge(const struct fields *f,
         struct str name = json_key(member);
         struct json *old = json_get_str(into, name);
 
+        if (given_up(f))
+            break;
         if (left_out(&at, name))
             continue;
-        struct json *merged = fields_merge(f, old, member, below(f, &at, name));
+        struct json *merged = fields_merge(f, old, member, below(&at, name));
         if (merged != old)
             json_set(into, str_dup(f->arena, name), merged);
     }
@@ -297,7 +330,7 @@ static bool owns_itself(const struct json *set)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static void remove_items(const struct fields *f,
+static void remove_items(struct fields *f,
                          struct json *list,
                          const struct json *set,
                          const struct fields_at *at)
@@ -318,7 +351,7 @@ static void remove_items(const struct fields *f,
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-void fields_remove(const struct fields *f,
+void fields_remove(struct fields *f,
                    struct json *value,
                    const struct json *set,
                    struct fields_at at)
@@ -333,7 +366,7 @@ void fields_remove(const struct fields *f,
         struct str name = json_key(member);
         const struct json *inner = json_get_str(set, field_key(f, name));
 
-        struct fields_at there = below(f, &at, name);
+        struct fields_at there = below(&at, name);
 
         if (inner && !json_count(inner)) {
             /* A map that others have put something into stays. */
@@ -361,67 +394,70 @@ static struct json *with_self(struct arena *arena, struct json *set, bool self)
     return set;
 }
 
-static void put(struct arena *arena, struct json **set, struct str key, struct json *inner)
+static void put(struct fields *f, struct json **set, struct str key, struct json *inner)
 {
     if (!inner)
         return;
     if (!*set)
-        *set = json_new_object(arena);
-    json_set(*set, str_dup(arena, key), inner);
+        *set = json_new_object(f->arena);
+    json_append(*set, str_dup(f->arena, key), inner);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-struct json *fields_union(struct arena *arena, const struct json *a, const struct json *b)
+struct json *fields_union(struct fields *f, const struct json *a, const struct json *b)
 {
     struct json *set = NULL;
 
     if (!a || !b)
-        return json_clone(arena, a ? a : b);
+        return json_clone(f->arena, a ? a : b);
     JSON_FOREACH(a, member)
-        if (!str_is(json_key(member), "."))
-            put(arena, &set, json_key(member),
-                fields_union(arena, member, json_get_str(b, json_key(member))));
+        if (!given_up(f) && !str_is(json_key(member), "."))
+            put(f, &set, json_key(member),
+                fields_union(f, member, json_get_str(b, json_key(member))));
     JSON_FOREACH(b, member)
-        if (!str_is(json_key(member), ".") && !json_get_str(a, json_key(member)))
-            put(arena, &set, json_key(member), json_clone(arena, member));
-    return with_self(arena, set, owns_itself(a) || owns_itself(b));
+        if (!given_up(f) && !str_is(json_key(member), ".") && !json_get_str(a, json_key(member)))
+            put(f, &set, json_key(member), json_clone(f->arena, member));
+    return with_self(f->arena, set, owns_itself(a) || owns_itself(b));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-struct json *fields_minus(struct arena *arena, const struct json *a, const struct json *b)
+struct json *fields_minus(struct fields *f, const struct json *a, const struct json *b)
 {
     struct json *set = NULL;
 
     if (!a || !b)
-        return json_clone(arena, a);
+        return json_clone(f->arena, a);
     JSON_FOREACH(a, member)
-        if (!str_is(json_key(member), "."))
-            put(arena, &set, json_key(member),
-                fields_minus(arena, member, json_get_str(b, json_key(member))));
-    return with_self(arena, set, owns_itself(a) && !owns_itself(b));
+        if (!given_up(f) && !str_is(json_key(member), "."))
+            put(f, &set, json_key(member),
+                fields_minus(f, member, json_get_str(b, json_key(member))));
+    return with_self(f->arena, set, owns_itself(a) && !owns_itself(b));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-struct json *fields_both(struct arena *arena, const struct json *a, const struct json *b)
+struct json *fields_both(struct fields *f, const struct json *a, const struct json *b)
 {
     struct json *set = NULL;
 
     if (!a || !b)
         return NULL;
     JSON_FOREACH(a, member)
-        if (!str_is(json_key(member), "."))
-            put(arena, &set, json_key(member),
-                fields_both(arena, member, json_get_str(b, json_key(member))));
-    return with_self(arena, set, owns_itself(a) && owns_itself(b));
+        if (!given_up(f) && !str_is(json_key(member), "."))
+            put(f, &set, json_key(member),
+                fields_both(f, member, json_get_str(b, json_key(member))));
+    return with_self(f->arena, set, owns_itself(a) && owns_itself(b));
 }
 
-/* f:name is ".name", k:{"name":"a"} is [name="a"], v:"x" is ["x"]. */
+/* f:name is ".name", k:{"name":"a"} is [name="a"], v:"x" is ["x"]. What is long already is not made
+ * longer. */
 static struct str readable(struct arena *arena, struct str path, struct str key)
 {
     struct str rest = str_sub(key, 2, key.len);
     struct json *keys = NULL;
     struct str text = STR("");
 
+    if (path.len + rest.len > FIELDS_TEXT_BYTES_MAX)
+        return str_ends(path, STR("...")) ? path : str_printf(arena, STR_FMT "...", STR_ARG(path));
     if (str_starts(key, STR("f:")))
         return str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(rest));
     if (str_starts(key, STR("k:")) && json_parse(arena, rest, &keys, NULL) == 0) {
@@ -437,19 +473,21 @@ static struct str readable(struct arena *arena, struct str path, struct str key)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-void fields_each(struct arena *arena,
+bool fields_each(struct arena *arena,
                  const struct json *set,
                  struct str path,
-                 void (*each)(void *user, struct str field),
+                 bool (*each)(void *user, struct str field),
                  void *user)
 {
-    if (!json_count(set)) {
-        each(user, path);
-        return;
-    }
+    bool more = true;
+
+    if (!json_count(set))
+        return each(user, path);
     JSON_FOREACH(set, member)
-        if (str_is(json_key(member), "."))
-            each(user, path);
-        else
-            fields_each(arena, member, readable(arena, path, json_key(member)), each, user);
+        if (more)
+            more = str_is(json_key(member), ".")
+                       ? each(user, path)
+                       : fields_each(arena, member, readable(arena, path, json_key(member)), each,
+                                     user);
+    return more;
 }

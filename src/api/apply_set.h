@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/patch.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -16,40 +17,44 @@ struct schema;
 struct fields {
     struct arena *arena;
     const struct kind *kind;
+    size_t bytes_end; /* of the arena: beyond it everything here gives up */
+    bool too_large;   /* something did: what was returned is not whole */
 };
 
 /* Where a walk is: the path of member names, and the schema there (NULL: none). */
 struct fields_at {
-    struct str path;
+    struct strategic_path path;
     const struct schema *schema;
     bool custom; /* the kind has a schema: built-in rules do not hold */
 };
 
 /* The fields of `value`; the root leaves out what only the server sets. */
-struct json *fields_of(const struct fields *f, const struct json *value, struct fields_at at);
+struct json *fields_of(struct fields *f, const struct json *value, struct fields_at at);
 /* The fields of `value` that are not the same in `other`. */
-struct json *fields_changed(const struct fields *f,
+struct json *fields_changed(struct fields *f,
                             const struct json *value,
                             const struct json *other,
                             struct fields_at at);
 /* `value` put over `into`, list items by their keys. Returns what to keep in its place. */
-struct json *fields_merge(const struct fields *f,
+struct json *fields_merge(struct fields *f,
                           struct json *into,
                           const struct json *value,
                           struct fields_at at);
 /* Take the fields of `set` out of `value`. */
-void fields_remove(const struct fields *f,
+void fields_remove(struct fields *f,
                    struct json *value,
                    const struct json *set,
                    struct fields_at at);
 
-struct json *fields_union(struct arena *arena, const struct json *a, const struct json *b);
-struct json *fields_minus(struct arena *arena, const struct json *a, const struct json *b);
-struct json *fields_both(struct arena *arena, const struct json *a, const struct json *b);
+struct json *fields_union(struct fields *f, const struct json *a, const struct json *b);
+struct json *fields_minus(struct fields *f, const struct json *a, const struct json *b);
+struct json *fields_both(struct fields *f, const struct json *a, const struct json *b);
 
-/* Each single field, as ".spec.x". */
-void fields_each(struct arena *arena,
+/* Each single field, as ".spec.x", cut off where that is longer than FIELDS_TEXT_BYTES_MAX; until
+ * `each` returns false. */
+#define FIELDS_TEXT_BYTES_MAX 1024
+bool fields_each(struct arena *arena,
                  const struct json *set,
                  struct str path,
-                 void (*each)(void *user, struct str field),
+                 bool (*each)(void *user, struct str field),
                  void *user);

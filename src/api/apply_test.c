@@ -1,6 +1,7 @@
 #include "api/apply.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -136,4 +137,107 @@ TEST(list_items_are_owned_by_their_keys)
               .result = "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"containers\":[{\"name\":\"c\","
                         "\"image\":\"1\",\"tty\":true}]}}"},
              {0}});
+}
+
+static struct str many(struct arena *arena, size_t count, const char *before, const char *after)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&text, "%s%s%zu%s", i ? "," : "", before, i, after);
+    return str_dup(arena, buf_str(&text));
+}
+
+static struct str long_text(struct arena *arena, size_t bytes)
+{
+    char *text = arena_raw(arena, bytes, 1);
+
+    memset(text, 'x', bytes);
+    return (struct str){text, bytes};
+}
+
+#define FAR_ABOVE_LINEAR ((size_t)32 << 20)
+
+/* A path for every member below a long name would be the name as many times; so would the fields
+ * that are told in conflicts. */
+TEST(apply_does_not_copy_the_path_for_every_member)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str name = long_text(&arena, 100000);
+    struct str members = many(&arena, 2000, "\"", "\":\"1\"");
+    struct str text =
+        str_printf(&arena, "{\"" STR_FMT "\":{" STR_FMT "}}", STR_ARG(name), STR_ARG(members));
+    struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("one")};
+    struct json *live = tree(&arena, text.p);
+    struct json *config = tree(&arena, text.p);
+    size_t before = arena.bytes_used;
+
+    live = apply_merge(&apply, live, config);
+    EXPECT(live && !apply.too_large);
+    EXPECT(arena.bytes_used - before < FAR_ABOVE_LINEAR);
+
+    JSON_FOREACH(json_first(config), member)
+        member->text = "2";
+    apply.manager = STR("two");
+    before = arena.bytes_used;
+    EXPECT(!apply_merge(&apply, live, config));
+    EXPECT(apply.conflicts.count == APPLY_CONFLICTS_MAX);
+    EXPECT(apply.conflicts.items[0].field.len < 2000);
+    EXPECT(arena.bytes_used - before < FAR_ABOVE_LINEAR);
+}
+
+TEST(apply_does_not_write_the_keys_of_every_pair_of_items)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str items = many(&arena, 1500, "{\"name\":\"c", "\",\"image\":\"i\"}");
+    struct str text =
+        str_printf(&arena, "{\"spec\":{\"containers\":[" STR_FMT "]}}", STR_ARG(items));
+    struct apply apply = {.arena = &arena, .kind = &kind_pod, .manager = STR("one")};
+    struct json *config = tree(&arena, text.p);
+    struct json *live = tree(&arena, text.p);
+    size_t before = arena.bytes_used;
+
+    live = apply_merge(&apply, live, config);
+    EXPECT(live && json_count(json_at(live, "spec.containers")) == 1500);
+    EXPECT(arena.bytes_used - before < FAR_ABOVE_LINEAR);
+}
+
+/* What one manager gave up is compared with what each of the others owns. */
+TEST(apply_that_needs_more_memory_than_it_may_have_is_refused)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str name = str_printf(&arena, "\"f:" STR_FMT, STR_ARG(long_text(&arena, 20000)));
+    struct str members = many(&arena, 200, name.p, "\":{}");
+    struct json *live = tree(&arena, "{\"metadata\":{\"name\":\"a\"},\"data\":{\"x\":\"1\"}}");
+    struct json *entries = json_add_array(&arena, json_get(live, "metadata"), "managedFields");
+    struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("mine")};
+
+    for (size_t i = 0; i < 100; i++) {
+        struct str set = i ? STR("\"f:other\":{}") : members;
+        struct str text = str_printf(
+            &arena,
+            "{\"manager\":\"%s%zu\",\"operation\":\"Apply\",\"fieldsV1\":{\"f:data\":{" STR_FMT
+            "}}}",
+            i ? "m" : "mine", i, STR_ARG(set));
+
+        json_push(entries, tree(&arena, text.p));
+    }
+    apply.manager = STR("mine0");
+    size_t before = arena.bytes_used;
+    EXPECT(!apply_merge(&apply, live, tree(&arena, "{\"data\":{}}")));
+    EXPECT(apply.too_large && !apply.conflicts.count);
+    EXPECT(arena.bytes_used - before < APPLY_BYTES_MAX + FAR_ABOVE_LINEAR);
+}
+
+/* FieldsV1 would have more members than can be read again. */
+TEST(apply_refuses_a_list_with_more_items_than_can_be_owned)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str items = many(&arena, JSON_MEMBERS_MAX + 1, "\"", "\"");
+    struct str text =
+        str_printf(&arena, "{\"metadata\":{\"finalizers\":[" STR_FMT "]}}", STR_ARG(items));
+    struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("one")};
+
+    (void)apply_first(&apply, tree(&arena, text.p));
+    EXPECT(apply.too_large);
 }

@@ -41,6 +41,7 @@ struct work {
     struct arena *arena;
     struct json *root;
     size_t nodes;
+    size_t bytes;
     struct err *err;
 };
 
@@ -131,55 +132,65 @@ static int look_up(const struct work *work, struct str path, struct json **ret)
     return 0;
 }
 
-/* Values below and with `value`; SIZE_MAX when they nest deeper than `depth_left`. */
+struct size {
+    size_t nodes;
+    size_t bytes; /* of texts and names */
+};
+
+/* Adds what is below and with `value`. False when it nests deeper than `depth_left`. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static size_t node_count(const struct json *value, size_t depth_left)
+static bool measure(const struct json *value, size_t depth_left, struct size *size)
 {
-    size_t count = 1;
-
     if (!depth_left)
-        return SIZE_MAX;
+        return false;
+    size->nodes++;
+    size->bytes += json_is(value, JSON_NUMBER) ? json_number_text(value).len : json_str(value).len;
     JSON_FOREACH(value, item) {
-        size_t below = node_count(item, depth_left - 1);
-
-        if (below == SIZE_MAX)
-            return SIZE_MAX;
-        count += below;
+        size->bytes += json_key(item).len;
+        if (!measure(item, depth_left - 1, size))
+            return false;
     }
-    return count;
+    return true;
 }
 
-/* A copy into a deep place must not nest deeper than what json_parse() would take. */
-static int check_growth(struct work *work, struct str path, const struct json *value)
+/* A copy into a deep place must not nest deeper than what json_parse() would take. What is moved
+ * takes no memory, but is walked. */
+static int check_growth(struct work *work, struct str path, const struct json *value, bool copied)
 {
     size_t depth = 0;
+    struct size size = {0};
 
     for (size_t i = 0; i < path.len; i++)
         depth += path.p[i] == '/' ? 1 : 0;
-    size_t count = depth < JSON_DEPTH_MAX ? node_count(value, JSON_DEPTH_MAX - depth) : SIZE_MAX;
-    if (count == SIZE_MAX || count > PATCH_NODES_MAX - work->nodes)
+    if (depth >= JSON_DEPTH_MAX || !measure(value, JSON_DEPTH_MAX - depth, &size) ||
+        size.nodes > PATCH_NODES_MAX - work->nodes)
         return err_set(work->err, -E2BIG,
                        "JSON patch: it adds more than %d values, or nests deeper than %d",
                        PATCH_NODES_MAX, JSON_DEPTH_MAX);
-    work->nodes += count;
+    work->nodes += size.nodes;
+    if (!copied)
+        return 0;
+    if (size.bytes > PATCH_BYTES_MAX - work->bytes)
+        return err_set(work->err, -E2BIG,
+                       "JSON patch: it adds and copies more than %zu bytes; make fewer copies",
+                       PATCH_BYTES_MAX);
+    work->bytes += size.bytes;
     return 0;
 }
 
-static int add(struct work *work, struct str path, const struct json *value)
+/* `value` itself goes to `path`. */
+static int place(struct work *work, struct str path, struct json *value)
 {
     struct json *parent = NULL;
     struct str last = STR_NONE;
     int r = find(work, path, &parent, &last);
 
-    if (r == 0)
-        r = check_growth(work, path, value);
     if (r < 0)
         return r;
-    struct json *copy = json_clone(work->arena, value);
     if (!parent) {
-        work->root = copy;
+        work->root = value;
     } else if (parent->type == JSON_OBJECT) {
-        json_set(parent, str_dup(work->arena, last), copy);
+        json_set(parent, str_dup(work->arena, last), value);
     } else {
         size_t index = json_count(parent);
 
@@ -187,9 +198,16 @@ static int add(struct work *work, struct str path, const struct json *value)
             return err_set(work->err, -ENOENT,
                            "JSON patch: index in \"" STR_FMT "\" is outside the list",
                            STR_ARG(path));
-        json_insert(parent, index, copy);
+        json_insert(parent, index, value);
     }
     return 0;
+}
+
+static int add(struct work *work, struct str path, const struct json *value)
+{
+    int r = check_growth(work, path, value, true);
+
+    return r < 0 ? r : place(work, path, json_clone(work->arena, value));
 }
 
 static int drop(struct work *work, struct str path)
@@ -242,9 +260,10 @@ static int copy_or_move(struct work *work, const struct json *operation, struct 
     if (str_starts(path, from) && path.len > from.len && path.p[from.len] == '/')
         return err_set(work->err, -EINVAL, "JSON patch: cannot move \"" STR_FMT "\" into itself",
                        STR_ARG(from));
-    value = json_clone(work->arena, value);
-    r = drop(work, from);
-    return r < 0 ? r : add(work, path, value);
+    r = check_growth(work, path, value, false);
+    if (r == 0)
+        r = drop(work, from);
+    return r < 0 ? r : place(work, path, value);
 }
 
 static int apply(struct work *work, const struct json *operation)

@@ -2,6 +2,8 @@
 
 #include "base/str.h"
 
+#include <stddef.h>
+
 struct arena;
 struct err;
 struct json;
@@ -14,13 +16,18 @@ struct kind;
  * returns the new root, which may be another node. After a failure the target is in between:
  * throw it away. */
 #define PATCH_OPERATIONS_MAX 10000
-/* What copies and adds of one JSON patch may make the document grow by. */
+/* What copies and adds of one JSON patch may make the document grow by. The bytes are those of the
+ * values' texts and names: an object has at most 1.5 MiB of them, a request's body 8 MiB. */
 #define PATCH_NODES_MAX 100000
+#define PATCH_BYTES_MAX ((size_t)8 << 20)
+/* Items of a list that one strategic merge compares with one another: 5,000 with 5,000. */
+#define PATCH_PAIRS_MAX ((size_t)25 * 1000 * 1000)
 
 /* RFC 7386: null removes. */
 struct json *patch_merge(struct arena *arena, struct json *target, const struct json *patch);
 
-/* RFC 6902. -EINVAL: not a patch; -ENOENT: a path is not there; -EILSEQ: a test failed. */
+/* RFC 6902. -EINVAL: not a patch; -ENOENT: a path is not there; -EILSEQ: a test failed; -E2BIG:
+ * beyond the bounds above, found before the memory is taken. */
 int patch_json(struct arena *arena,
                struct json *target,
                const struct json *operations,
@@ -30,7 +37,7 @@ int patch_json(struct arena *arena,
 /* Kubernetes' strategic merge: like merge, but lists whose items have a key (containers by name,
  * ports by containerPort, ...) are merged item by item, lists of texts that are sets are united,
  * and the directives $patch, $retainKeys, $setElementOrder/x and $deleteFromPrimitiveList/x are
- * obeyed. Which lists: strategic_list(). */
+ * obeyed. Which lists: strategic_list(). -EINVAL: not a patch; -E2BIG: PATCH_PAIRS_MAX. */
 int patch_strategic(struct arena *arena,
                     const struct kind *kind,
                     struct json *target,
@@ -46,3 +53,18 @@ enum strategic {
 /* `path`: member names from the root joined by dots, list items left out:
  * "spec.containers.env". */
 enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key);
+
+/* Such a path on the way down a document. It is in the frame of whoever walks, not in an arena:
+ * names come from outside, and a long one above many members would be copied for each of them. No
+ * rule is as long as the room here; what is longer becomes a path that no rule has. */
+#define STRATEGIC_PATH_BYTES 64
+struct strategic_path {
+    size_t len;
+    char text[STRATEGIC_PATH_BYTES];
+};
+/* Zeroes are the root. */
+struct strategic_path strategic_below(const struct strategic_path *path, struct str name);
+static inline struct str strategic_path_str(const struct strategic_path *path)
+{
+    return (struct str){path->text, path->len};
+}

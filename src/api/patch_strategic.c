@@ -69,16 +69,49 @@ enum strategic strategic_list(const struct kind *kind, struct str path, struct s
     return STRATEGIC_REPLACE;
 }
 
+struct strategic_path strategic_below(const struct strategic_path *path, struct str name)
+{
+    struct strategic_path below = *path;
+    struct str up = strategic_path_str(path);
+    bool meta = str_is(up, "metadata") || str_starts(up, STR("metadata."));
+    struct str rest = meta ? STR("metadata..") : STR("..");
+
+    if (path->len + 1 + name.len <= sizeof(below.text)) {
+        if (path->len)
+            below.text[below.len++] = '.';
+        rest = name;
+    } else {
+        below.len = 0;
+    }
+    if (rest.len)
+        memcpy(below.text + below.len, rest.p, rest.len);
+    below.len += rest.len;
+    return below;
+}
+
 struct walk {
     struct arena *arena;
     const struct kind *kind;
+    size_t pairs; /* of items that were, or may be, compared */
     struct err *err;
 };
 
-static int merge_map(const struct walk *walk,
+static int merge_map(struct walk *walk,
                      struct json *target,
                      const struct json *patch,
-                     struct str path);
+                     const struct strategic_path *path);
+
+/* Before each item of `a` is compared with those of `b`. */
+static int check_pairs(struct walk *walk, const struct strategic_path *path, size_t a, size_t b)
+{
+    if (b && a > (PATCH_PAIRS_MAX - walk->pairs) / b)
+        return err_set(walk->err, -E2BIG,
+                       "strategic merge patch: " STR_FMT
+                       ": too many items to compare, %zu with %zu; use a JSON patch",
+                       STR_ARG(strategic_path_str(path)), a, b);
+    walk->pairs += a * b;
+    return 0;
+}
 
 static struct str directive(const struct json *patch)
 {
@@ -87,9 +120,9 @@ static struct str directive(const struct json *patch)
 
 /* The patch's value where the target has nothing: directives and nulls do not survive. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static int settle(const struct walk *walk,
+static int settle(struct walk *walk,
                   const struct json *patch,
-                  struct str path,
+                  const struct strategic_path *path,
                   struct json **ret)
 {
     if (json_is(patch, JSON_OBJECT)) {
@@ -129,11 +162,11 @@ static size_t find_item(const struct json *list, struct str key, const struct js
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static int merge_item(const struct walk *walk,
+static int merge_item(struct walk *walk,
                       struct json *list,
                       const struct json *item,
                       struct str key,
-                      struct str path)
+                      const struct strategic_path *path)
 {
     struct json *added = NULL;
 
@@ -141,7 +174,7 @@ static int merge_item(const struct walk *walk,
         return err_set(walk->err, -EINVAL,
                        "strategic merge patch: an item of " STR_FMT
                        " does not have its key \"" STR_FMT "\"",
-                       STR_ARG(path), STR_ARG(key));
+                       STR_ARG(strategic_path_str(path)), STR_ARG(key));
     size_t at = find_item(list, key, item);
     bool found = at < json_count(list);
     if (str_is(directive(item), "delete")) {
@@ -158,11 +191,11 @@ static int merge_item(const struct walk *walk,
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static int merge_keyed(const struct walk *walk,
+static int merge_keyed(struct walk *walk,
                        struct json *list,
                        const struct json *patch,
                        struct str key,
-                       struct str path)
+                       const struct strategic_path *path)
 {
     JSON_FOREACH(patch, item) {
         if (json_count(item) == 1 && str_is(directive(item), "replace")) {
@@ -186,17 +219,16 @@ static bool contains(const struct json *list, const struct json *value)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static int merge_list(const struct walk *walk,
+static int merge_list(struct walk *walk,
                       struct json *target,
                       const struct json *patch,
-                      struct str path)
+                      const struct strategic_path *path)
 {
     struct str name = json_key(patch);
     struct json *list = json_get_str(target, name);
     struct str key = STR_NONE;
-    enum strategic how = strategic_list(walk->kind, path, &key);
+    enum strategic how = strategic_list(walk->kind, strategic_path_str(path), &key);
     struct json *fresh = NULL;
-    int r = 0;
 
     if (how == STRATEGIC_REPLACE) {
         fresh = json_clone(walk->arena, patch);
@@ -205,12 +237,16 @@ static int merge_list(const struct walk *walk,
     }
     if (!json_is(list, JSON_ARRAY))
         list = json_set(target, str_dup(walk->arena, name), json_new_array(walk->arena));
+    size_t count = json_count(patch);
+    int r = check_pairs(walk, path, count, json_count(list) + count);
+    if (r < 0)
+        return r;
     if (how == STRATEGIC_KEYED)
         return merge_keyed(walk, list, patch, key, path);
     JSON_FOREACH(patch, item)
         if (!contains(list, item))
             json_push(list, json_clone(walk->arena, item));
-    return r;
+    return 0;
 }
 
 /* Items named by `order` take its order among themselves; the others keep their places. */
@@ -252,34 +288,36 @@ static void reorder(struct arena *arena,
 #define SET_ORDER   "$setElementOrder/"
 
 /* Directives that name a list beside them. `order` ones act after the list itself was merged. */
-static void apply_list_directive(const struct walk *walk,
-                                 struct json *target,
-                                 const struct json *member,
-                                 struct str path,
-                                 bool order)
+static int apply_list_directive(struct walk *walk,
+                                struct json *target,
+                                const struct json *member,
+                                const struct strategic_path *path,
+                                bool order)
 {
     struct str name = json_key(member);
     bool is_order = str_starts(name, STR(SET_ORDER));
 
     if (is_order != order || (!is_order && !str_starts(name, STR(DELETE_FROM))))
-        return;
+        return 0;
     name = str_sub(name, is_order ? sizeof(SET_ORDER) - 1 : sizeof(DELETE_FROM) - 1, name.len);
     struct json *list = json_get_str(target, name);
     if (!json_is(list, JSON_ARRAY))
-        return;
+        return 0;
+    struct strategic_path below = strategic_below(path, name);
+    int r = check_pairs(walk, &below, json_count(list), json_count(member));
+    if (r < 0)
+        return r;
     if (is_order) {
         struct str key = STR_NONE;
-        struct str below =
-            path.len ? str_printf(walk->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
-                     : name;
 
-        (void)strategic_list(walk->kind, below, &key);
+        (void)strategic_list(walk->kind, strategic_path_str(&below), &key);
         reorder(walk->arena, list, member, key);
-        return;
+        return 0;
     }
     for (size_t i = json_count(list); i-- > 0;)
         if (contains(member, json_index(list, i)))
             json_remove_index(list, i);
+    return 0;
 }
 
 static void retain_keys(struct json *target, const struct json *keys)
@@ -299,39 +337,38 @@ static void retain_keys(struct json *target, const struct json *keys)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static int merge_member(const struct walk *walk,
+static int merge_member(struct walk *walk,
                         struct json *target,
                         const struct json *member,
-                        struct str path)
+                        const struct strategic_path *path)
 {
     struct str name = json_key(member);
     struct json *old = json_get_str(target, name);
-    struct str below =
-        path.len ? str_printf(walk->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name))
-                 : name;
+    struct strategic_path below = strategic_below(path, name);
 
     if (json_is_null(member) || str_is(directive(member), "delete")) {
         json_remove(target, name);
         return 0;
     }
     if (json_is(member, JSON_ARRAY))
-        return merge_list(walk, target, member, below);
+        return merge_list(walk, target, member, &below);
     if (json_is(member, JSON_OBJECT) && json_is(old, JSON_OBJECT))
-        return merge_map(walk, old, member, below);
+        return merge_map(walk, old, member, &below);
     struct json *fresh = NULL;
-    int r = settle(walk, member, below, &fresh);
+    int r = settle(walk, member, &below, &fresh);
     if (r == 0)
         json_set(target, str_dup(walk->arena, name), fresh);
     return r;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static int merge_map(const struct walk *walk,
+static int merge_map(struct walk *walk,
                      struct json *target,
                      const struct json *patch,
-                     struct str path)
+                     const struct strategic_path *path)
 {
     struct str what = directive(patch);
+    int r = 0;
 
     if (what.p && !str_is(what, "replace") && !str_is(what, "merge") && !str_is(what, "delete"))
         return err_set(walk->err, -EINVAL,
@@ -341,20 +378,23 @@ static int merge_map(const struct walk *walk,
             json_remove(target, json_key(json_first(target)));
     if (str_is(what, "delete"))
         return 0;
-    if (json_is(json_get(patch, "$retainKeys"), JSON_ARRAY))
-        retain_keys(target, json_get(patch, "$retainKeys"));
-    JSON_FOREACH(patch, member)
-        apply_list_directive(walk, target, member, path, false);
-    JSON_FOREACH(patch, member) {
-        if (str_starts(json_key(member), STR("$")))
-            continue;
-        int r = merge_member(walk, target, member, path);
+    const struct json *kept = json_get(patch, "$retainKeys");
+    if (json_is(kept, JSON_ARRAY)) {
+        r = check_pairs(walk, path, json_count(target), json_count(kept));
         if (r < 0)
             return r;
+        retain_keys(target, kept);
     }
     JSON_FOREACH(patch, member)
-        apply_list_directive(walk, target, member, path, true);
-    return 0;
+        if (r == 0)
+            r = apply_list_directive(walk, target, member, path, false);
+    JSON_FOREACH(patch, member)
+        if (r == 0 && !str_starts(json_key(member), STR("$")))
+            r = merge_member(walk, target, member, path);
+    JSON_FOREACH(patch, member)
+        if (r == 0)
+            r = apply_list_directive(walk, target, member, path, true);
+    return r;
 }
 
 int patch_strategic(struct arena *arena,
@@ -367,5 +407,5 @@ int patch_strategic(struct arena *arena,
 
     if (!json_is(patch, JSON_OBJECT) || !json_is(target, JSON_OBJECT))
         return err_set(err, -EINVAL, "strategic merge patch: must be an object");
-    return merge_map(&walk, target, patch, STR(""));
+    return merge_map(&walk, target, patch, &(struct strategic_path){0});
 }

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/patch.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -115,6 +116,95 @@ TEST(json_patch_growth_is_bounded)
         json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"/l\",\"path\":\"/l/-\"}"));
     }
     EXPECT(patch_json(&arena, tree(&arena, "{\"l\":[0]}"), patch, &result, NULL) == -E2BIG);
+}
+
+/* `count` members or items, `each` printed with their index. */
+static struct str many(struct arena *arena, size_t count, const char *before, const char *after)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&text, "%s%s%zu%s", i ? "," : "", before, i, after);
+    return str_dup(arena, buf_str(&text));
+}
+
+static struct str long_text(struct arena *arena, size_t bytes)
+{
+    char *text = arena_raw(arena, bytes, 1);
+
+    memset(text, 'x', bytes);
+    return (struct str){text, bytes};
+}
+
+/* A text of 1 MB, and then one small operation after another about it. */
+static struct json *operations_on_a_long_text(struct arena *arena, size_t count, const char *format)
+{
+    struct json *patch = json_new_array(arena);
+    struct json *first = json_push(patch, tree(arena, "{\"op\":\"add\",\"path\":\"/0\"}"));
+
+    json_add_str(arena, first, "value", long_text(arena, (size_t)1 << 20));
+    for (size_t i = 0; i < count; i++) {
+        struct json *operation = json_push(patch, json_new_object(arena));
+
+        json_add_c(arena, operation, "op", format);
+        json_add_str(arena, operation, "from", str_printf(arena, "/%zu", i));
+        json_add_str(arena, operation, "path", str_printf(arena, "/%zu", i + 1));
+    }
+    return patch;
+}
+
+TEST(json_patch_copies_are_refused_before_they_take_memory)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *patch = operations_on_a_long_text(&arena, 200, "copy");
+    struct json *result = NULL;
+    struct err err = {0};
+    size_t before = arena.bytes_used;
+
+    EXPECT(patch_json(&arena, tree(&arena, "{}"), patch, &result, &err) == -E2BIG);
+    EXPECT(strstr(err.text, "bytes"));
+    EXPECT(arena.bytes_used - before < 2 * PATCH_BYTES_MAX);
+}
+
+TEST(json_patch_moves_copy_nothing)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *patch = operations_on_a_long_text(&arena, 200, "move");
+    struct json *result = NULL;
+    size_t before = arena.bytes_used;
+
+    EXPECT(patch_json(&arena, tree(&arena, "{}"), patch, &result, NULL) == 0);
+    EXPECT(json_count(result) == 1 && json_str(json_get(result, "200")).len == (size_t)1 << 20);
+    EXPECT(arena.bytes_used - before < 2 * PATCH_BYTES_MAX);
+}
+
+/* A path for every member below a long name would be the name as many times. */
+TEST(strategic_merge_does_not_copy_the_path_for_every_member)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str name = long_text(&arena, 100000);
+    struct str members = many(&arena, 2000, "\"", "\":{}");
+    struct str text =
+        str_printf(&arena, "{\"" STR_FMT "\":{" STR_FMT "}}", STR_ARG(name), STR_ARG(members));
+    struct json *target = tree(&arena, "{}");
+    struct json *patch = tree(&arena, text.p);
+    size_t before = arena.bytes_used;
+
+    EXPECT(patch_strategic(&arena, &kind_pod, target, patch, NULL) == 0);
+    EXPECT(json_equal(target, patch));
+    EXPECT(arena.bytes_used - before < (size_t)4 << 20);
+}
+
+TEST(strategic_merge_compares_only_so_many_items)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str items = many(&arena, 30000, "{\"name\":\"", "\"}");
+    struct str text = str_printf(&arena, "{\"spec\":{\"volumes\":[" STR_FMT "]}}", STR_ARG(items));
+    struct err err = {0};
+
+    EXPECT(patch_strategic(&arena, &kind_pod, tree(&arena, "{\"spec\":{}}"), tree(&arena, text.p),
+                           &err) == -E2BIG);
+    EXPECT(strstr(err.text, "spec.volumes"));
 }
 
 TEST(strategic_merge_follows_merge_keys_and_directives)

@@ -261,6 +261,9 @@ struct str schema_path_text(struct arena *arena, const struct schema_path *path)
     if (!path)
         return STR("");
     struct str up = schema_path_text(arena, path->up);
+    /* Names come from outside: what is long already is not made longer, level by level. */
+    if (up.len + path->name.len > SCHEMA_PATH_BYTES_MAX)
+        return str_ends(up, STR("...")) ? up : str_printf(arena, STR_FMT "...", STR_ARG(up));
     if (!path->name.p)
         return str_printf(arena, STR_FMT "[%zu]", STR_ARG(up), path->index);
     return up.len ? str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(up), STR_ARG(path->name))
@@ -295,7 +298,8 @@ static void prune_object(const struct prune *p,
         if (below) {
             prune(p, below, member, &where, below->embedded);
         } else if (!schema->preserve_unknown) {
-            VEC_PUSH(p->arena, p->unknown, schema_path_text(p->arena, &where));
+            if (p->unknown->count < SCHEMA_UNKNOWN_MAX)
+                VEC_PUSH(p->arena, p->unknown, schema_path_text(p->arena, &where));
             json_remove(value, name);
         }
         member = next;
@@ -333,33 +337,63 @@ void schema_prune(struct arena *arena,
 
 /* ---- defaulting ---- */
 
+struct filling {
+    struct arena *arena;
+    size_t bytes_end; /* of the arena */
+};
+
+/* False when it has taken more than it may. */
 // NOLINTNEXTLINE(misc-no-recursion)
-void schema_default(struct arena *arena, const struct schema *schema, struct json *object)
+static bool fill(const struct filling *filling, const struct schema *schema, struct json *object)
 {
+    bool fits = true;
+
     if (json_is(object, JSON_ARRAY) && schema->items) {
         JSON_FOREACH(object, item)
-            schema_default(arena, schema->items, item);
-        return;
+            fits = fits && fill(filling, schema->items, item);
+        return fits;
     }
     if (!json_is(object, JSON_OBJECT))
-        return;
+        return true;
     for (size_t i = 0; i < schema->property_count; i++) {
         const struct schema_property *property = &schema->properties[i];
         struct json *member = json_get_str(object, property->name);
 
         /* A null where none may be is as if it were not there. */
         if (json_is_null(member) && property->schema->initial &&
-            !(member && property->schema->nullable))
-            member = json_set(object, property->name, json_clone(arena, property->schema->initial));
-        else if (member && json_is_null(member) && !property->schema->nullable)
+            !(member && property->schema->nullable)) {
+            if (filling->arena->bytes_used > filling->bytes_end)
+                return false;
+            member = json_set(object, property->name,
+                              json_clone(filling->arena, property->schema->initial));
+        } else if (member && json_is_null(member) && !property->schema->nullable) {
             json_remove(object, property->name);
-        else if (!member)
+        } else if (!member) {
             continue;
-        schema_default(arena, property->schema, member);
+        }
+        if (!fill(filling, property->schema, member))
+            return false;
     }
     if (!schema->additional)
-        return;
+        return true;
     JSON_FOREACH(object, member)
         if (schema_property(schema, json_key(member)) == schema->additional)
-            schema_default(arena, schema->additional, member);
+            fits = fits && fill(filling, schema->additional, member);
+    return fits;
+}
+
+int schema_default(struct arena *arena,
+                   const struct schema *schema,
+                   struct json *object,
+                   struct err *err)
+{
+    struct filling filling = {.arena = arena,
+                              .bytes_end = arena->bytes_used + SCHEMA_DEFAULT_BYTES_MAX};
+
+    if (fill(&filling, schema, object))
+        return 0;
+    return err_set(err, -E2BIG,
+                   "the defaults of its schema make it larger than %zu bytes in memory; have fewer "
+                   "items in its lists, or smaller defaults",
+                   SCHEMA_DEFAULT_BYTES_MAX);
 }

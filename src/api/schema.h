@@ -93,14 +93,21 @@ int schema_compile(struct arena *arena,
                    const struct schema **ret,
                    struct err *err);
 
-/* The paths of what was taken away: "spec.foo". */
+/* The paths of what was taken away: "spec.foo". Further ones are taken away without being told. */
+#define SCHEMA_UNKNOWN_MAX 50
 struct schema_unknown VEC_FIELDS(struct str);
 
 void schema_prune(struct arena *arena,
                   const struct schema *schema,
                   struct json *object,
                   struct schema_unknown *unknown);
-void schema_default(struct arena *arena, const struct schema *schema, struct json *object);
+/* Defaults of lists and of what is in them multiply. An object has at most 1.5 MiB; a value of it
+ * has two bytes at least and takes 32 here: 24 MiB. -E2BIG: more than that. */
+#define SCHEMA_DEFAULT_BYTES_MAX ((size_t)32 << 20)
+int schema_default(struct arena *arena,
+                   const struct schema *schema,
+                   struct json *object,
+                   struct err *err);
 /* Causes are added to `admit`. */
 void schema_validate(struct admit *admit, const struct schema *schema, const struct json *object);
 
@@ -110,6 +117,8 @@ struct schema_path {
     struct str name; /* STR_NONE: an item of a list, at index */
     size_t index;
 };
+/* Its end is cut off where it is longer than SCHEMA_PATH_BYTES_MAX. */
+#define SCHEMA_PATH_BYTES_MAX 512
 struct str schema_path_text(struct arena *arena, const struct schema_path *path);
 
 /* The schema of a member, an item or a value below: NULL when the schema does not say. */

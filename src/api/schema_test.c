@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -159,7 +160,7 @@ TEST(schemas_prune_and_default)
         if (!schema)
             continue;
         schema_prune(&arena, schema, object, &unknown);
-        schema_default(&arena, schema, object);
+        EXPECT(schema_default(&arena, schema, object, NULL) == 0);
         EXPECT(unknown.count == rows[i].unknown);
         EXPECT(str_is(json_text(&arena, json_get(object, "spec")), rows[i].result));
     }
@@ -186,4 +187,48 @@ TEST(schemas_that_are_not_structural_are_refused)
         EXPECT(schema_compile(&arena, tree(&arena, rows[i]), &schema, &err) == -EINVAL);
         EXPECT(!schema && strstr(err.text, "openAPIV3Schema"));
     }
+}
+
+/* Eight items, of which each gets eight, of which each ...: two million of a few hundred bytes. */
+TEST(defaults_that_multiply_are_refused)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str text = STR("{\"type\":\"object\"}");
+    struct err err = {0};
+
+    for (int i = 0; i < 7; i++)
+        text = str_printf(&arena,
+                          "{\"type\":\"object\",\"properties\":{\"l\":{\"type\":\"array\","
+                          "\"default\":[{},{},{},{},{},{},{},{}],\"items\":" STR_FMT "}}}",
+                          STR_ARG(text));
+    const struct schema *schema = compiled(&arena, text.p);
+    struct json *object = tree(&arena, "{\"spec\":{}}");
+    size_t before = arena.bytes_used;
+    EXPECT(schema_default(&arena, schema, object, &err) == -E2BIG);
+    EXPECT(strstr(err.text, "defaults"));
+    EXPECT(arena.bytes_used - before < SCHEMA_DEFAULT_BYTES_MAX + ((size_t)1 << 20));
+}
+
+/* A long name above many unknown members is not written out for each of them. */
+TEST(paths_of_unknown_members_are_short)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf members = {0};
+    const struct schema *schema =
+        compiled(&arena, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\"}}");
+    char name[50001];
+    struct schema_unknown unknown = {0};
+
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (int i = 0; i < 5000; i++)
+        buf_addf(&members, "%s\"%d\":1", i ? "," : "", i);
+    struct str text =
+        str_printf(&arena, "{\"spec\":{\"%s\":{" STR_FMT "}}}", name, STR_ARG(buf_str(&members)));
+    struct json *object = tree(&arena, text.p);
+    size_t before = arena.bytes_used;
+    schema_prune(&arena, schema, object, &unknown);
+    EXPECT(!json_count(json_first(json_get(object, "spec"))));
+    EXPECT(unknown.count && unknown.count <= SCHEMA_UNKNOWN_MAX);
+    EXPECT(arena.bytes_used - before < (size_t)1 << 20);
 }

@@ -15,6 +15,8 @@
 
 /* The rules about values, in the words Kubernetes' users know. */
 
+#define ALLOWED_BYTES_MAX 2000 /* of the values of an enum that a message names */
+
 struct check {
     struct admit *admit;
 };
@@ -32,6 +34,9 @@ static void invalid(struct check *check,
                     struct str detail)
 {
     struct arena *arena = check->admit->arena;
+
+    if (admit_is_full(check->admit))
+        return;
     struct str field = schema_path_text(arena, path);
     struct str text =
         str_printf(arena, STR_FMT " in body %s" STR_FMT, STR_ARG(field), what, STR_ARG(detail));
@@ -102,10 +107,18 @@ static void check_enum(struct check *check,
 
     if (!schema->allowed)
         return;
-    JSON_FOREACH(schema->allowed, item) {
+    JSON_FOREACH(schema->allowed, item)
         if (json_equal(item, value))
             return;
+    if (admit_is_full(check->admit))
+        return;
+    JSON_FOREACH(schema->allowed, item) {
         struct str text = json_text(check->admit->arena, item);
+
+        if (allowed.len + text.len > ALLOWED_BYTES_MAX) {
+            allowed = str_printf(check->admit->arena, STR_FMT ", ...", STR_ARG(allowed));
+            break;
+        }
         allowed = str_printf(check->admit->arena, STR_FMT "%s" STR_FMT, STR_ARG(allowed),
                              allowed.len ? ", " : "", STR_ARG(text));
     }
@@ -235,7 +248,7 @@ static void check_array(struct check *check,
             JSON_FOREACH(value, before) {
                 if (before == item)
                     break;
-                if (same_item(schema, before, item))
+                if (same_item(schema, before, item) && !admit_is_full(check->admit))
                     admit_duplicate(check->admit, schema_path_text(check->admit->arena, &where),
                                     item);
             }
@@ -251,7 +264,8 @@ static void require(struct check *check,
 {
     struct schema_path where = {.up = path, .name = name};
 
-    admit_required(check->admit, schema_path_text(check->admit->arena, &where), detail);
+    if (!admit_is_full(check->admit))
+        admit_required(check->admit, schema_path_text(check->admit->arena, &where), detail);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)

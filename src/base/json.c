@@ -367,6 +367,13 @@ struct json *json_push(struct json *array, struct json *value)
     return value;
 }
 
+struct json *json_append(struct json *object, struct str key, struct json *value)
+{
+    assert(json_is(object, JSON_OBJECT) && value);
+    set_key(value, key);
+    return json_push(object, value);
+}
+
 struct json *json_set(struct json *object, struct str key, struct json *value)
 {
     struct json *before = NULL;

@@ -131,6 +131,8 @@ struct json *json_clone(struct arena *arena, const struct json *value);
 
 /* Set a member, replacing one of that name in its place. `key` is borrowed. Returns `value`. */
 struct json *json_set(struct json *object, struct str key, struct json *value);
+/* The same for a name that no member has: nothing is looked through. */
+struct json *json_append(struct json *object, struct str key, struct json *value);
 struct json *json_push(struct json *array, struct json *value);
 /* Insert before `index`; index == count appends. */
 void json_insert(struct json *array, size_t index, struct json *value);

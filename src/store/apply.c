@@ -48,6 +48,16 @@ static int conflict(struct write *write, const struct apply *apply)
         apply->conflicts.count > 1 ? " (and more)" : "");
 }
 
+static int too_large(struct write *write)
+{
+    return reply_fail(
+        write->reply, 413, "RequestEntityTooLarge",
+        "%s \"" STR_FMT
+        "\": to work out who owns which of its fields takes more than %zu bytes, or a "
+        "list has more than %d items; say fewer fields, or use another kind of patch",
+        write->kind->name, STR_ARG(write->name), APPLY_BYTES_MAX, JSON_MEMBERS_MAX);
+}
+
 #define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
 
 /* kubectl without --server-side compares with this annotation. Where there is one, kubectl's own
@@ -76,10 +86,14 @@ int apply_write(struct write *write, const struct api_request *request, struct j
                           "metadata.managedFields must be nil in an apply patch");
     if (!write->old) {
         write->managed = apply_first(&apply, config);
+        if (apply.too_large)
+            return too_large(write);
         return write_new(write, config);
     }
     struct json *live = write_tree(write);
     struct json *merged = apply_merge(&apply, live, config);
+    if (apply.too_large)
+        return too_large(write);
     if (!merged)
         return conflict(write, &apply);
     keep_last_applied(write, merged, config);
@@ -98,7 +112,7 @@ int apply_write(struct write *write, const struct api_request *request, struct j
     return write_replace(write, merged);
 }
 
-void apply_update(struct write *write, const struct json *old, struct json *root)
+int apply_update(struct write *write, const struct json *old, struct json *root)
 {
     struct apply apply = apply_for(write, false);
     struct json *meta = json_get(root, "metadata");
@@ -111,12 +125,15 @@ void apply_update(struct write *write, const struct json *old, struct json *root
     } else if (json_is(given, JSON_ARRAY) && !json_equal(given, before)) {
         /* A client that edits the list itself means it; [{}] is Kubernetes' way to say none. */
         if (json_count(json_index(given, 0)))
-            return;
+            return 0;
     } else {
         managed = apply_track(&apply, old, root);
+        if (apply.too_large)
+            return too_large(write);
     }
     if (managed)
         json_set(meta, STR("managedFields"), managed);
     else
         json_remove(meta, STR("managedFields"));
+    return 0;
 }

@@ -287,7 +287,7 @@ int scale_write(struct write *write, const struct api_request *request);
 /* ---- apply.c ---- */
 int apply_write(struct write *write, const struct api_request *request, struct json *config);
 /* An object changes: so does who owns its fields. */
-void apply_update(struct write *write, const struct json *old, struct json *root);
+int apply_update(struct write *write, const struct json *old, struct json *root);
 
 /* ---- delete.c ---- */
 struct delete_options {

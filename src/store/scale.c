@@ -11,6 +11,7 @@
 #include "store/internal.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -118,10 +119,13 @@ static int wanted(struct write *write,
     if (request->verb == API_UPDATE)
         return 0;
     struct json *now = scale_tree(write->arena, write->old, crd);
-    if (request->patch == API_PATCH_JSON)
-        return patch_json(write->arena, now, body, ret, &err) < 0
-                   ? reply_fail(write->reply, 422, "Invalid", "%s", err.text)
-                   : 0;
+    if (request->patch == API_PATCH_JSON) {
+        int r = patch_json(write->arena, now, body, ret, &err);
+
+        if (r == -E2BIG)
+            return reply_fail(write->reply, 413, "RequestEntityTooLarge", "%s", err.text);
+        return r < 0 ? reply_fail(write->reply, 422, "Invalid", "%s", err.text) : 0;
+    }
     *ret = patch_merge(write->arena, now, body);
     return 0;
 }

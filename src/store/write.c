@@ -279,6 +279,19 @@ static int misfit(struct write *write, const char *prefix, const struct admit *a
                       STR_ARG(admit->causes.items[0].message));
 }
 
+static int too_large(struct write *write, const struct err *err)
+{
+    return reply_fail(write->reply, 413, "RequestEntityTooLarge", "%s \"" STR_FMT "\": %s",
+                      write->kind->name, STR_ARG(write->name), err->text);
+}
+
+static int fill_in(struct write *write, const struct schema *schema, struct json *value)
+{
+    struct err err = {0};
+
+    return schema_default(write->arena, schema, value, &err) < 0 ? too_large(write, &err) : 0;
+}
+
 /* Metadata of all kinds, and all of the built-in ones, are read into structs in Kubernetes: what
  * does not fit there is no bad value but a bad request. */
 static int check_shape(struct write *write, struct json *root, const struct schema *schema)
@@ -288,15 +301,18 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     bool custom = write->kind->custom;
     int r = prune(write, root, schema);
 
+    if (r == 0)
+        r = fill_in(write, write->store->meta_shape, meta);
     if (r < 0)
         return r;
-    schema_default(write->arena, write->store->meta_shape, meta);
     schema_validate(&admit, write->store->meta_shape, meta);
     if (admit.causes.count)
         return misfit(write, "metadata.", &admit);
     if (!schema || custom)
         return 0;
-    schema_default(write->arena, schema, root);
+    r = fill_in(write, schema, root);
+    if (r < 0)
+        return r;
     schema_validate(&admit, schema, root);
     return admit.causes.count ? misfit(write, "", &admit) : 0;
 }
@@ -312,11 +328,13 @@ static int admit_object(struct write *write, struct json *root, const struct jso
                           .old = old,
                           .subresource = write->subresource,
                           .schema = crd ? crd->schema : NULL};
+    struct err err = {0};
     int r = check_shape(write, root, crd ? crd->schema : shape);
 
     if (r < 0)
         return r;
-    admit_default(&admit);
+    if (admit_default(&admit, &err) < 0)
+        return too_large(write, &err);
     r = admission_run(write, &admit);
     if (r < 0)
         return r;
@@ -534,7 +552,9 @@ int write_replace(struct write *write, struct json *root)
     r = admit_object(write, root, old);
     if (r < 0)
         return r;
-    apply_update(write, old, root);
+    r = apply_update(write, old, root);
+    if (r < 0)
+        return r;
     if (same_but_times(write->arena, root, old)) {
         reply_object_as(write->reply, write->old, write->kind);
         return 0;
@@ -600,6 +620,8 @@ static int patched(struct write *write,
                           "the server rejected our request due to an error in our request: %s",
                           err.text);
     }
+    if (r == -E2BIG)
+        return too_large(write, &err);
     return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
 }
 
