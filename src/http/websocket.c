@@ -1,5 +1,6 @@
 #include "http/websocket.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -142,6 +143,33 @@ void websocket_write(struct buf *out, enum websocket_opcode opcode, int prefix, 
     if (prefix >= 0)
         buf_addc(out, (char)prefix);
     buf_add(out, data);
+}
+
+void websocket_write_channel(struct buf *out, bool base64, unsigned channel, struct str data)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (!base64) {
+        websocket_write(out, WEBSOCKET_BINARY, (int)channel, data);
+        return;
+    }
+    tls_base64(&text, data);
+    websocket_write(out, WEBSOCKET_TEXT, (int)('0' + channel), buf_str(&text));
+}
+
+bool websocket_take_channel(struct arena *arena,
+                            bool base64,
+                            struct str message,
+                            unsigned *ret_channel,
+                            struct str *ret_data)
+{
+    struct str data = str_sub(message, 1, message.len);
+
+    if (!message.len || (base64 && !base64_decode(arena, data, &data)))
+        return false;
+    *ret_channel = (unsigned char)message.p[0] - (base64 ? (unsigned)'0' : 0U);
+    *ret_data = data;
+    return true;
 }
 
 void websocket_write_close(struct buf *out, uint16_t code)

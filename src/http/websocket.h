@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arena;
+
 /* websocket: RFC 6455 framing, server side, without I/O. */
 #define WEBSOCKET_MESSAGE_BYTES_MAX ((size_t)4 << 20)
 
@@ -40,6 +42,17 @@ int websocket_next(struct websocket *ws, struct buf *in, struct websocket_messag
 
 /* One unfragmented message: a prefix byte (-1: none) and the data. */
 void websocket_write(struct buf *out, enum websocket_opcode opcode, int prefix, struct str data);
+
+/* Kubernetes' channels in messages: a byte that names the channel, and the data; in its base64
+ * protocols the channel's digit and the data in base64, as text. */
+#define WEBSOCKET_CHANNEL_CLOSE 0xffU /* version 5: the channel that the data names ends */
+void websocket_write_channel(struct buf *out, bool base64, unsigned channel, struct str data);
+/* False: not such a message. *ret_data is of the message, or from the arena. */
+bool websocket_take_channel(struct arena *arena,
+                            bool base64,
+                            struct str message,
+                            unsigned *ret_channel,
+                            struct str *ret_data);
 void websocket_write_close(struct buf *out, uint16_t code);
 /* The Sec-WebSocket-Accept header for the client's key, in `out`. */
 #define WEBSOCKET_ACCEPT_BYTES 29

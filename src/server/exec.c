@@ -21,7 +21,11 @@
 
 /* pods/exec and pods/attach: five channels between a client and a process in a pod, over WebSocket
  * (one message a piece, first byte the channel) or SPDY (one stream a channel). The command starts
- * when the client has opened all its channels; its end is a Status on the error channel. */
+ * when the client has opened all its channels; its end is a Status on the error channel.
+ *
+ * Text messages are as good as binary ones, as in Kubernetes: the Python client sends stdin so. In
+ * the base64 protocols a message is the channel's digit and base64. Whatever a client makes us
+ * answer waits in its connection; while that is much, we do not read on. */
 
 #define COMMAND_WORDS_MAX 1024
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
@@ -47,10 +51,13 @@ struct exec {
     struct buf in;
     bool uses[CHANNELS]; /* asked for by the client */
     uint32_t streams[CHANNELS];
+    bool base64;         /* WebSocket messages are text */
     bool json_status;    /* version 4 and later */
     bool close_messages; /* version 5 */
     bool started;
-    bool paused;
+    bool paused;   /* the client reads too slowly: the pod is not read */
+    bool flooded;  /* so it is, and what it asks for is not answered */
+    bool pod_full; /* the pod reads too slowly */
     bool over;
 };
 
@@ -75,9 +82,25 @@ static void send_channel(struct exec *exec, enum channel channel, struct str byt
         if (exec->streams[channel])
             spdy_write_data(&out, exec->streams[channel], fin, bytes);
     } else if (bytes.len) {
-        websocket_write(&out, WEBSOCKET_BINARY, (int)channel, bytes);
+        websocket_write_channel(&out, exec->base64, (unsigned)channel, bytes);
     }
     http_write(exec->x, buf_str(&out));
+}
+
+/* The client's input stays in the connection, so that the client waits. */
+static void update_input(struct exec *exec)
+{
+    http_pause(exec->x, exec->pod_full || exec->flooded);
+}
+
+/* What a client asked for at once, such as the answer to a ping. */
+static void answer(struct exec *exec, const struct buf *out)
+{
+    http_write(exec->x, buf_str(out));
+    if (!exec->flooded && http_pending(exec->x) > PENDING_BYTES_MAX) {
+        exec->flooded = true;
+        update_input(exec);
+    }
 }
 
 static void finish(struct exec *exec, struct str status)
@@ -112,12 +135,12 @@ static void on_data(void *user, int channel, struct str bytes)
     }
 }
 
-/* The client's input is left in the connection, so that it waits too. */
 static void on_full(void *user, bool full)
 {
     struct exec *exec = user;
 
-    http_pause(exec->x, full);
+    exec->pod_full = full;
+    update_input(exec);
 }
 
 static void on_end(void *user, int exit_code, const struct err *err)
@@ -194,6 +217,19 @@ static void protocol_error(struct exec *exec)
     http_abort(exec->x);
 }
 
+static void take_message(struct exec *exec, struct str data)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    unsigned channel = 0;
+
+    if (!websocket_take_channel(&arena, exec->base64, data, &channel, &data))
+        return;
+    if (channel == WEBSOCKET_CHANNEL_CLOSE && exec->close_messages && data.len == 1)
+        receive(exec, (enum channel)(unsigned char)data.p[0], STR(""), true);
+    else if (channel < CHANNELS)
+        receive(exec, (enum channel)channel, data, false);
+}
+
 static void websocket_input(struct exec *exec)
 {
     struct websocket_message message;
@@ -204,20 +240,14 @@ static void websocket_input(struct exec *exec)
 
         if (message.opcode == WEBSOCKET_PING) {
             websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
-            http_write(exec->x, buf_str(&out));
+            answer(exec, &out);
         } else if (message.opcode == WEBSOCKET_CLOSE) {
             websocket_write_close(&out, 1000);
             http_write(exec->x, buf_str(&out));
             release(exec);
             http_end(exec->x);
-        } else if (message.opcode == WEBSOCKET_BINARY && message.data.len) {
-            unsigned char channel = (unsigned char)message.data.p[0];
-
-            if (channel == 0xff && exec->close_messages && message.data.len == 2)
-                receive(exec, (enum channel)(unsigned char)message.data.p[1], STR(""), true);
-            else if (channel < CHANNELS)
-                receive(exec, (enum channel)channel, str_sub(message.data, 1, message.data.len),
-                        false);
+        } else if (message.opcode != WEBSOCKET_PONG) {
+            take_message(exec, message.data);
         }
     }
     if (r < 0)
@@ -257,7 +287,7 @@ static void spdy_input(struct exec *exec)
         } else if (frame.type == SPDY_PING) {
             _cleanup_(buf_done) struct buf out = {0};
             spdy_write_ping(&out, frame.ping);
-            http_write(exec->x, buf_str(&out));
+            answer(exec, &out);
         } else if (frame.type == SPDY_DATA) {
             for (int i = 0; i < CHANNELS; i++)
                 if (exec->streams[i] == frame.stream)
@@ -288,9 +318,15 @@ static void on_drain(struct http_exchange *x)
 {
     struct exec *exec = ((struct request *)x->user)->stream;
 
-    if (exec->paused && !exec->over) {
+    if (exec->over)
+        return;
+    if (exec->paused) {
         exec->paused = false;
         exec->request->server->podio->ops->pause(exec->podio, false);
+    }
+    if (exec->flooded) {
+        exec->flooded = false;
+        update_input(exec);
     }
 }
 
@@ -300,7 +336,9 @@ static void on_close(struct http_exchange *x)
 }
 
 /* ---- the beginning ---- */
-static const char *const websocket_protocols[] = {"v5.channel.k8s.io", "v4.channel.k8s.io", NULL};
+static const char *const websocket_protocols[] = {"v5.channel.k8s.io",        "v4.channel.k8s.io",
+                                                  "v4.base64.channel.k8s.io", "channel.k8s.io",
+                                                  "base64.channel.k8s.io",    NULL};
 static const char *const spdy_protocols[] = {"v4.channel.k8s.io", "v3.channel.k8s.io",
                                              "v2.channel.k8s.io", "channel.k8s.io", NULL};
 
@@ -331,8 +369,10 @@ static void begin(struct request *request, const char *protocol)
     struct exec *exec = request->stream;
     bool websocket = upgrade_is_websocket(request);
 
-    exec->json_status = websocket || protocol == spdy_protocols[0];
-    exec->close_messages = protocol == websocket_protocols[0];
+    exec->json_status =
+        str_starts(str_from(protocol), STR("v4.")) || str_starts(str_from(protocol), STR("v5."));
+    exec->close_messages = str_starts(str_from(protocol), STR("v5."));
+    exec->base64 = websocket && str_contains(str_from(protocol), STR("base64."));
     if (websocket)
         start(exec);
     else
@@ -375,6 +415,7 @@ void exec_handle(struct request *request)
 {
     static const struct upgrade upgrade = {.websocket_protocols = websocket_protocols,
                                            .spdy_protocols = spdy_protocols,
+                                           .websocket_default = "channel.k8s.io",
                                            .check = check_pod,
                                            .begin = begin,
                                            .on_data = on_input,

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "http/parse.h"
 #include "http/server.h"
 #include "http/spdy.h"
 #include "http/websocket.h"
@@ -24,11 +25,18 @@
 
 /* pods/portforward: a SPDY connection (raw, or cut into WebSocket messages) that carries any number
  * of TCP connections to ports of a pod. Each is a pair of streams with one request id: "error",
- * which stays empty unless something fails, and "data". */
+ * which stays empty unless something fails, and "data".
+ *
+ * Or plain WebSocket messages, as the Python client has them: the query names the ports, the first
+ * one has channels 0 (data) and 1 (error), the next 2 and 3; each begins with the port's number in
+ * two bytes, the lower first. There is one connection a port, made at once, and when the last of
+ * them has ended so has all. */
 
 #define PAIRS_MAX         256
 #define WAITING_BYTES_MAX ((size_t)1 << 20)
 #define READ_BYTES        ((size_t)64 << 10)
+#define PORTS_MAX         64 /* of the query: twice as many channels, each named by a byte */
+#define TUNNEL            "SPDY/3.1+portforward.k8s.io"
 
 struct forward;
 
@@ -52,12 +60,19 @@ struct forward {
     struct http_exchange *x;
     struct spdy *spdy;
     bool websocket;
+    bool channels; /* no SPDY in its messages: streams are channels */
+    bool base64;   /* of channels */
+    uint16_t ports[PORTS_MAX];
+    size_t port_count;
     struct websocket ws;
     struct buf raw; /* WebSocket frames */
     struct buf in;  /* SPDY frames */
     struct pair *pairs;
     size_t pair_count;
-    bool paused; /* the client reads too slowly: pods are not read */
+    bool paused;       /* the client reads too slowly: pods are not read */
+    bool flooded;      /* so it does, and what it asks for is not answered */
+    bool input_paused; /* a pod reads too slowly, or it is flooded: the client is not read */
+    bool begun;
     bool over;
 };
 
@@ -77,8 +92,34 @@ static void send_data(struct forward *forward, uint32_t stream, bool fin, struct
 {
     _cleanup_(buf_done) struct buf frames = {0};
 
+    if (forward->channels) {
+        if (bytes.len)
+            websocket_write_channel(&frames, forward->base64, stream, bytes);
+        http_write(forward->x, buf_str(&frames));
+        return;
+    }
     spdy_write_data(&frames, stream, fin, bytes);
     send_frames(forward, &frames);
+}
+
+/* The client waits while one of its connections has much that a pod has not taken, or while it does
+ * not take our answers itself. */
+static void update_input(struct forward *forward)
+{
+    size_t most = forward->input_paused ? WAITING_BYTES_MAX / 2 : WAITING_BYTES_MAX;
+    bool full = forward->flooded;
+
+    for (const struct pair *pair = forward->pairs; pair; pair = pair->next)
+        full |= pair->out.len > most;
+    forward->input_paused = full;
+    http_pause(forward->x, full);
+}
+
+/* After an answer to something that a client may ask as often as it likes. */
+static void check_flood(struct forward *forward)
+{
+    forward->flooded |= http_pending(forward->x) > WAITING_BYTES_MAX;
+    update_input(forward);
 }
 
 /* ---- one TCP connection ---- */
@@ -90,6 +131,8 @@ static void on_pair_closed(uv_handle_t *handle)
     buf_done(&pair->out);
     mem_free(pair);
 }
+
+static void release(struct forward *forward);
 
 static void pair_close(struct pair *pair)
 {
@@ -104,6 +147,7 @@ static void pair_close(struct pair *pair)
         }
     forward->pair_count--;
     pair->forward = NULL;
+    update_input(forward); /* it may have been the one that was waited for */
     if (pair->fd >= 0) {
         (void)uv_poll_stop(&pair->poll);
         uv_close((uv_handle_t *)&pair->poll, on_pair_closed);
@@ -111,6 +155,20 @@ static void pair_close(struct pair *pair)
         buf_done(&pair->out);
         mem_free(pair);
     }
+}
+
+/* With channels nothing new can begin. */
+static void end_when_done(struct forward *forward)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    if (forward->pairs || forward->over)
+        return;
+    websocket_write_close(&out, 1000);
+    http_write(forward->x, buf_str(&out));
+    release(forward);
+    http_pause(forward->x, false);
+    http_end(forward->x);
 }
 
 /* The pod's side has ended: FIN data, then FIN error (with words, if it failed). */
@@ -122,6 +180,8 @@ static void pair_finish(struct pair *pair, const char *why)
         send_data(forward, pair->data_stream, true, STR(""));
     send_data(forward, pair->error_stream, true, str_from(why ? why : ""));
     pair_close(pair);
+    if (forward->channels && forward->begun)
+        end_when_done(forward);
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events);
@@ -160,8 +220,7 @@ static void pair_send(struct pair *pair)
     }
     if (!pair->out.len && pair->client_done)
         (void)shutdown(pair->fd, SHUT_WR);
-    if (pair->out.len < WAITING_BYTES_MAX / 2)
-        http_pause(pair->forward->x, false);
+    update_input(pair->forward);
     poll_update(pair);
 }
 
@@ -239,6 +298,20 @@ static struct pair *find_stream(struct forward *forward, uint32_t stream)
     return NULL;
 }
 
+static struct pair *new_pair(struct forward *forward, uint64_t id, uint16_t port)
+{
+    struct pair *pair = MEM_NEW(struct pair);
+
+    pair->forward = forward;
+    pair->fd = -1;
+    pair->request_id = id;
+    pair->port = port;
+    pair->next = forward->pairs;
+    forward->pairs = pair;
+    forward->pair_count++;
+    return pair;
+}
+
 static void open_stream(struct forward *forward, const struct spdy_frame *frame)
 {
     _cleanup_(buf_done) struct buf out = {0};
@@ -252,20 +325,14 @@ static void open_stream(struct forward *forward, const struct spdy_frame *frame)
     if (!valid || (!pair && forward->pair_count == PAIRS_MAX)) {
         spdy_write_reset(&out, frame->stream, 3); /* refused */
         send_frames(forward, &out);
+        check_flood(forward);
         return;
     }
     spdy_write_reply(forward->spdy, &out, frame->stream);
     send_frames(forward, &out);
-    if (!pair) {
-        pair = MEM_NEW(struct pair);
-        pair->forward = forward;
-        pair->fd = -1;
-        pair->request_id = id;
-        pair->port = (uint16_t)port;
-        pair->next = forward->pairs;
-        forward->pairs = pair;
-        forward->pair_count++;
-    }
+    check_flood(forward);
+    if (!pair)
+        pair = new_pair(forward, id, (uint16_t)port);
     if (str_is(type, "error"))
         pair->error_stream = frame->stream;
     else if (str_is(type, "data"))
@@ -274,16 +341,14 @@ static void open_stream(struct forward *forward, const struct spdy_frame *frame)
         pair_connect(pair);
 }
 
-static void take_data(struct forward *forward, const struct spdy_frame *frame)
+static void take_data(struct forward *forward, uint32_t stream, struct str data, bool fin)
 {
-    struct pair *pair = find_stream(forward, frame->stream);
+    struct pair *pair = find_stream(forward, stream);
 
     if (!pair || pair->fd < 0)
         return;
-    buf_add(&pair->out, frame->data);
-    pair->client_done |= frame->fin;
-    if (pair->out.len > WAITING_BYTES_MAX)
-        http_pause(forward->x, true);
+    buf_add(&pair->out, data);
+    pair->client_done |= fin;
     pair_send(pair);
 }
 
@@ -310,7 +375,7 @@ static void take_frames(struct forward *forward)
         if (frame.type == SPDY_SYN_STREAM) {
             open_stream(forward, &frame);
         } else if (frame.type == SPDY_DATA) {
-            take_data(forward, &frame);
+            take_data(forward, frame.stream, frame.data, frame.fin);
         } else if (frame.type == SPDY_RST_STREAM) {
             struct pair *pair = find_stream(forward, frame.stream);
             if (pair)
@@ -319,6 +384,7 @@ static void take_frames(struct forward *forward)
             _cleanup_(buf_done) struct buf out = {0};
             spdy_write_ping(&out, frame.ping);
             send_frames(forward, &out);
+            check_flood(forward);
         } else if (frame.type == SPDY_GOAWAY) {
             release(forward);
             http_end(forward->x);
@@ -330,7 +396,21 @@ static void take_frames(struct forward *forward)
     }
 }
 
-/* WebSocket messages carry the SPDY bytes, cut anywhere. */
+static void take_message(struct forward *forward, struct str data)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    unsigned channel = 0;
+
+    if (!forward->channels) {
+        buf_add(&forward->in, data);
+        take_frames(forward);
+    } else if (websocket_take_channel(&arena, forward->base64, data, &channel, &data)) {
+        take_data(forward, channel, data, false);
+    }
+}
+
+/* WebSocket messages carry the SPDY bytes, cut anywhere, or the bytes of a channel. Text is as good
+ * as binary, as in Kubernetes. */
 static void take_messages(struct forward *forward)
 {
     struct websocket_message message;
@@ -342,14 +422,14 @@ static void take_messages(struct forward *forward)
         if (message.opcode == WEBSOCKET_PING) {
             websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
             http_write(forward->x, buf_str(&out));
+            check_flood(forward);
         } else if (message.opcode == WEBSOCKET_CLOSE) {
             websocket_write_close(&out, 1000);
             http_write(forward->x, buf_str(&out));
             release(forward);
             http_end(forward->x);
-        } else if (message.opcode == WEBSOCKET_BINARY) {
-            buf_add(&forward->in, message.data);
-            take_frames(forward);
+        } else if (message.opcode != WEBSOCKET_PONG) {
+            take_message(forward, message.data);
         }
     }
     if (r < 0) {
@@ -375,7 +455,11 @@ static void on_drain(struct http_exchange *x)
 {
     struct forward *forward = ((struct request *)x->user)->stream;
 
-    if (!forward->paused || forward->over)
+    if (forward->over)
+        return;
+    forward->flooded = false;
+    update_input(forward);
+    if (!forward->paused)
         return;
     forward->paused = false;
     for (struct pair *pair = forward->pairs; pair; pair = pair->next)
@@ -387,28 +471,90 @@ static void on_close(struct http_exchange *x)
     release(((struct request *)x->user)->stream);
 }
 
+static void begin_channels(struct forward *forward)
+{
+    for (size_t i = 0; i < forward->port_count; i++) {
+        uint16_t port = forward->ports[i];
+        char bytes[2] = {(char)(port & 0xff), (char)(port >> 8)};
+        struct str number = {bytes, sizeof(bytes)};
+        struct pair *pair = new_pair(forward, i, port);
+
+        pair->data_stream = (uint32_t)(2 * i);
+        pair->error_stream = (uint32_t)(2 * i + 1);
+        send_data(forward, pair->data_stream, false, number);
+        send_data(forward, pair->error_stream, false, number);
+        pair_connect(pair);
+    }
+    forward->begun = true;
+    end_when_done(forward);
+}
+
 static void begin(struct request *request, const char *protocol)
 {
-    struct forward *forward = ARENA_NEW(request_arena(request), struct forward);
+    struct forward *forward = request->stream;
 
-    (void)protocol;
-    forward->request = request;
-    forward->x = request->x;
     forward->websocket = upgrade_is_websocket(request);
+    forward->channels = forward->websocket && !str_is(str_from(protocol), TUNNEL);
+    forward->base64 = forward->channels && str_contains(str_from(protocol), STR("base64."));
     forward->spdy = spdy_new();
-    request->stream = forward;
+    if (forward->channels)
+        begin_channels(forward);
+}
+
+/* "ports=80,81&ports=90" */
+static bool take_ports(struct forward *forward)
+{
+    struct arena *arena = request_arena(forward->request);
+    struct str *values = ARENA_ARRAY(arena, struct str, PORTS_MAX);
+    size_t count = http_query_all(arena, forward->x->head.query, "ports", values, PORTS_MAX);
+    struct str word;
+
+    if (count > PORTS_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        for (struct str rest = values[i]; str_cut(&rest, ',', &word);) {
+            uint64_t port = 0;
+
+            if (forward->port_count == PORTS_MAX || !str_to_u64(word, &port) || !port ||
+                port > UINT16_MAX)
+                return false;
+            forward->ports[forward->port_count++] = (uint16_t)port;
+        }
+    return true;
+}
+
+static bool check_ports(struct request *request, const struct json *pod)
+{
+    struct forward *forward = request->stream;
+    const struct http_head *head = &request->x->head;
+    bool tunnel = !upgrade_is_websocket(request) ||
+                  http_token_in(http_head_get(head, "Sec-WebSocket-Protocol"), TUNNEL);
+
+    (void)pod;
+    if (take_ports(forward) && (tunnel || forward->port_count))
+        return true;
+    request_fail(request, 400, "BadRequest",
+                 "ports: name 1 to %d ports of the pod, like ports=80,443", PORTS_MAX);
+    return false;
 }
 
 void forward_handle(struct request *request)
 {
-    static const char *const websocket_protocols[] = {"SPDY/3.1+portforward.k8s.io", NULL};
+    static const char *const websocket_protocols[] = {TUNNEL, "v4.channel.k8s.io",
+                                                      "v4.base64.channel.k8s.io", NULL};
     static const char *const spdy_protocols[] = {"portforward.k8s.io", NULL};
     static const struct upgrade upgrade = {.websocket_protocols = websocket_protocols,
                                            .spdy_protocols = spdy_protocols,
+                                           .websocket_default = "v4.channel.k8s.io",
+                                           .check = check_ports,
                                            .begin = begin,
                                            .on_data = on_input,
                                            .on_drain = on_drain,
                                            .on_close = on_close};
+    struct forward *forward = ARENA_NEW(request_arena(request), struct forward);
 
+    forward->request = request;
+    forward->x = request->x;
+    request->stream = forward;
     upgrade_pod(request, &upgrade);
 }

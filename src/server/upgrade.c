@@ -42,13 +42,17 @@ bool upgrade_is_websocket(const struct request *request)
 }
 
 /* The protocol that was agreed on; NULL: none, and the request has been answered. */
-static const char *agree_websocket(struct request *request, const char *const *protocols)
+static const char *agree_websocket(struct request *request, const struct upgrade *upgrade)
 {
+    const char *const *protocols = upgrade->websocket_protocols;
     const struct http_head *head = &request->x->head;
     struct str key = http_head_get(head, "Sec-WebSocket-Key");
     const char *protocol = choose(request, "Sec-WebSocket-Protocol", protocols);
+    bool named = http_head_get(head, "Sec-WebSocket-Protocol").len > 0;
     char accept[WEBSOCKET_ACCEPT_BYTES];
 
+    if (!named)
+        protocol = upgrade->websocket_default;
     if (!key.len || !str_is(http_head_get(head, "Sec-WebSocket-Version"), "13") || !protocol) {
         request_fail(request, 400, "BadRequest",
                      "WebSocket: version 13 and one of our subprotocols (such as %s) are needed",
@@ -57,7 +61,8 @@ static const char *agree_websocket(struct request *request, const char *const *p
     }
     websocket_accept_key(key, accept);
     http_header(request->x, "Sec-WebSocket-Accept", str_from(accept));
-    http_header(request->x, "Sec-WebSocket-Protocol", str_from(protocol));
+    if (named)
+        http_header(request->x, "Sec-WebSocket-Protocol", str_from(protocol));
     http_upgrade(request->x, "websocket");
     return protocol;
 }
@@ -96,7 +101,7 @@ static void begin(const struct waiting *waiting, const struct json *pod)
     if (upgrade->check && !upgrade->check(request, pod))
         return;
     const char *protocol = upgrade_is_websocket(request)
-                               ? agree_websocket(request, upgrade->websocket_protocols)
+                               ? agree_websocket(request, upgrade)
                                : agree_spdy(request, upgrade->spdy_protocols);
     if (!protocol)
         return;

@@ -17,6 +17,7 @@ struct upgrade {
     /* Those we speak, best first, NULL-terminated. */
     const char *const *websocket_protocols;
     const char *const *spdy_protocols;
+    const char *websocket_default; /* of a client that names none; NULL: it must */
     /* Whether this pod will do; answers the request when not. NULL: every pod does. */
     bool (*check)(struct request *request, const struct json *pod);
     /* The connection stands. `protocol` is one of the lists'; sets request->stream, from which the

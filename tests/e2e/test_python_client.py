@@ -100,6 +100,55 @@ print("all of it")
 '''
 
 
+# What the client's own examples do with a pod: all of it over WebSocket, in text messages.
+PODS_SCRIPT = r'''
+import urllib.request
+from kubernetes import client, config, watch
+from kubernetes.stream import portforward, stream
+
+config.load_kube_config()
+core = client.CoreV1Api()
+core.create_namespaced_pod("default", {"metadata": {"name": "p"}, "spec": {
+    "terminationGracePeriodSeconds": 0,
+    "containers": [
+        {"name": "c", "image": "any", "stdin": True, "command": ["sh", "-c", "while read x; do echo got $x; done"]},
+        {"name": "web", "image": "any", "workingDir": "/usr/share", "command": ["python3", "-m", "http.server", "8248"],
+         "readinessProbe": {"tcpSocket": {"port": 8248}, "periodSeconds": 1}}]}})
+for event in watch.Watch().stream(core.list_namespaced_pod, "default", field_selector="metadata.name=p"):
+    statuses = event["object"].status.container_statuses or []
+    if len(statuses) == 2 and all(s.ready for s in statuses):
+        break
+
+talk = stream(core.connect_get_namespaced_pod_exec, "p", "default", container="c", command=["sh"], stdin=True,
+              stdout=True, stderr=True, tty=False, _preload_content=False)
+talk.write_stdin("echo one\n")
+assert talk.readline_stdout(timeout=60) == "one"
+talk.write_stdin("echo two >&2; exit 3\n")
+assert talk.readline_stderr(timeout=60) == "two"
+talk.run_forever(timeout=60)
+assert talk.returncode == 3, talk.returncode
+
+talk = stream(core.connect_get_namespaced_pod_attach, "p", "default", container="c", stdin=True, stdout=True,
+              stderr=True, tty=False, _preload_content=False)
+talk.write_stdin("attached\n")
+assert talk.readline_stdout(timeout=60) == "got attached"
+talk.close()
+
+forward = portforward(core.connect_get_namespaced_pod_portforward, "p", "default", ports="8248")
+wire = forward.socket(8248)
+wire.setblocking(True)
+wire.sendall(b"GET / HTTP/1.0\r\n\r\n")
+page = b""
+while b"Directory listing" not in page:
+    more = wire.recv(4096)
+    assert more, page
+    page += more
+wire.close()
+assert forward.error(8248) is None, forward.error(8248)
+print("all of it")
+'''
+
+
 def environment():
     """A Python with the client in it: a virtual environment in the build folder."""
     folder = os.path.join(BUILD, "venv-kubernetes")
@@ -124,4 +173,11 @@ def test_the_official_python_client():
     python = environment()
     with Muster() as m:
         done = run([python, "-c", SCRIPT], env=m.env, limit=120)
+        check("all of it" in done.stdout, done.stdout + done.stderr)
+
+
+def test_the_official_python_client_talks_to_pods():
+    python = environment()
+    with Muster() as m:
+        done = run([python, "-c", PODS_SCRIPT], env=m.env, limit=60)
         check("all of it" in done.stdout, done.stdout + done.stderr)
