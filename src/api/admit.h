@@ -61,6 +61,10 @@ void admit_metadata(struct admit *admit);
 void admit_pod_default(struct admit *admit, struct json *spec);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
+/* admit_volume.c */
+void admit_volume_default(struct admit *admit, struct json *volume);
+/* fieldRef and resourceFieldRef of `parent`, of which there is at most one. */
+void admit_field_ref_default(struct admit *admit, struct json *parent);
 /* admit_job.c */
 void admit_job_default(struct admit *admit);
 void admit_job_validate(struct admit *admit);

@@ -56,6 +56,14 @@ static void default_resources(struct admit *admit, struct json *container)
     }
 }
 
+static void default_http(struct admit *admit, struct json *http)
+{
+    if (!json_is(http, JSON_OBJECT))
+        return;
+    set_c(admit, http, "path", "/");
+    set_c(admit, http, "scheme", "HTTP");
+}
+
 static void default_probe(struct admit *admit, struct json *container, const char *name)
 {
     struct json *probe = json_get(container, name);
@@ -66,11 +74,10 @@ static void default_probe(struct admit *admit, struct json *container, const cha
     set_i64(admit, probe, "periodSeconds", 10);
     set_i64(admit, probe, "successThreshold", 1);
     set_i64(admit, probe, "failureThreshold", 3);
-    struct json *http = json_get(probe, "httpGet");
-    if (json_is(http, JSON_OBJECT)) {
-        set_c(admit, http, "path", "/");
-        set_c(admit, http, "scheme", "HTTP");
-    }
+    struct json *grpc = json_get(probe, "grpc");
+    if (json_is(grpc, JSON_OBJECT))
+        set_c(admit, grpc, "service", "");
+    default_http(admit, json_get(probe, "httpGet"));
 }
 
 static void default_container(struct admit *admit, struct json *container)
@@ -87,12 +94,10 @@ static void default_container(struct admit *admit, struct json *container)
     default_probe(admit, container, "livenessProbe");
     default_probe(admit, container, "readinessProbe");
     default_probe(admit, container, "startupProbe");
-    JSON_FOREACH(json_get(container, "env"), variable) {
-        struct json *field = json_at(variable, "valueFrom.fieldRef");
-
-        if (json_is(field, JSON_OBJECT))
-            set_c(admit, field, "apiVersion", "v1");
-    }
+    default_http(admit, json_at(container, "lifecycle.postStart.httpGet"));
+    default_http(admit, json_at(container, "lifecycle.preStop.httpGet"));
+    JSON_FOREACH(json_get(container, "env"), variable)
+        admit_field_ref_default(admit, json_get(variable, "valueFrom"));
 }
 
 /* A pod is not thrown off a node that is gone for a moment. */
@@ -124,22 +129,6 @@ static void default_tolerations(struct admit *admit, struct json *spec)
     }
 }
 
-static void default_volumes(struct admit *admit, struct json *spec)
-{
-    JSON_FOREACH(json_get(spec, "volumes"), volume) {
-        static const char *const with_mode[] = {"configMap", "secret", "downwardAPI", "projected"};
-
-        for (size_t i = 0; i < sizeof(with_mode) / sizeof(with_mode[0]); i++) {
-            struct json *source = json_get(volume, with_mode[i]);
-
-            if (json_is(source, JSON_OBJECT))
-                set_i64(admit, source, "defaultMode", 0644);
-        }
-        if (json_is(volume, JSON_OBJECT) && json_count(volume) == 1)
-            json_add_object(admit->arena, volume, "emptyDir");
-    }
-}
-
 void admit_pod_default(struct admit *admit, struct json *spec)
 {
     set_c(admit, spec, "restartPolicy", "Always");
@@ -154,7 +143,10 @@ void admit_pod_default(struct admit *admit, struct json *spec)
         default_container(admit, container);
     JSON_FOREACH(json_get(spec, "initContainers"), container)
         default_container(admit, container);
-    default_volumes(admit, spec);
+    JSON_FOREACH(json_get(spec, "ephemeralContainers"), container)
+        default_container(admit, container);
+    JSON_FOREACH(json_get(spec, "volumes"), volume)
+        admit_volume_default(admit, volume);
     if (admit->kind != &kind_pod || admit->old)
         return;
     set_c(admit, spec, "serviceAccountName", "default");
@@ -408,6 +400,8 @@ void admit_pod_update(struct admit *admit)
 
     if (!json_is(now, JSON_OBJECT) || !json_is(before, JSON_OBJECT))
         return;
+    /* It may have been stored when fewer fields were filled in. */
+    admit_pod_default(admit, before);
     for (size_t i = 0; i < sizeof(free_fields) / sizeof(free_fields[0]); i++) {
         json_remove(now, str_from(free_fields[i]));
         json_remove(before, str_from(free_fields[i]));

@@ -249,6 +249,7 @@ static int start_control(struct up *up, struct err *err)
     options.config.trainer_url =
         STR("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)");
     options.config.trainer_ca = up->dir.ca;
+    options.config.root_ca = up->dir.ca;
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
     VEC_PUSH(up->arena, &without, NULL);

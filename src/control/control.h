@@ -41,6 +41,8 @@ struct control_config {
      * who signed it; empty: nowhere (trainjob_progress.c). */
     struct str trainer_url;
     struct str trainer_ca;
+    /* The certificate of who signed the API server's, PEM; empty: namespaces are not given it. */
+    struct str root_ca;
     struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 

@@ -24,6 +24,7 @@ extern const struct controller group_controller;           /* pod groups */
 /* What a controller-manager does; only where there is none. */
 extern const struct controller batch_job_controller;       /* batch/v1 Job */
 extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
+extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
 extern const struct controller endpoints_controller;       /* addresses of Services */
 extern const struct controller claims_controller;          /* PersistentVolumeClaims */
 extern const struct controller disruption_controller;      /* PodDisruptionBudgets */

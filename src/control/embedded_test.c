@@ -52,7 +52,8 @@ static struct str react(struct stage *stage,
                                         [ACTION_PATCH] = "patch",
                                         [ACTION_PATCH_STATUS] = "status",
                                         [ACTION_DELETE] = "delete"};
-    struct control_input input = {.cache = stage->cache, .now_ms = 1000};
+    struct control_config config = {.root_ca = STR("PEM")};
+    struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
     struct control_key key = {.ns = str_from(ns), .name = str_from(name)};
     struct str text = STR("");
 
@@ -91,6 +92,43 @@ TEST(every_namespace_gets_a_default_account)
     EXPECT(react(&stage, &serviceaccounts_controller, "", "b").len == 0);
     EXPECT(react(&stage, &serviceaccounts_controller, "", "c").len == 0);
     EXPECT(react(&stage, &serviceaccounts_controller, "", "gone").len == 0);
+}
+
+TEST(every_namespace_has_the_certificate_of_the_api_server)
+{
+    static const struct {
+        const char *why;
+        const char *map; /* members of the ConfigMap; NULL: there is none */
+        const char *action;
+    } rows[] = {
+        {"none is made", NULL, "create configmap/kube-root-ca.crt {"},
+        {"a right one stays", "\"data\":{\"ca.crt\":\"PEM\"}", ""},
+        {"an edit is undone", "\"data\":{\"ca.crt\":\"other\"}",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"ca.crt\":\"PEM\"}}"},
+        {"so is an addition", "\"data\":{\"x\":\"y\",\"ca.crt\":\"PEM\"}",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"x\":null,\"ca.crt\":\"PEM\"}}"},
+        {"and a removal", "\"immutable\":false",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"ca.crt\":\"PEM\"}}"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"a\"}}");
+        put(&stage, &kind_namespace,
+            "{\"metadata\":{\"name\":\"b\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
+        if (rows[i].map)
+            put(&stage, &kind_configmap,
+                str_printf(&stage.arena,
+                           "{\"metadata\":{\"name\":\"kube-root-ca.crt\",\"namespace\":\"a\"},%s}",
+                           rows[i].map)
+                    .p);
+        struct str text = react(&stage, &root_ca_controller, "", "a");
+        EXPECT(str_starts(text, str_from(rows[i].action)) && (text.len > 0) == !!*rows[i].action);
+        EXPECT(react(&stage, &root_ca_controller, "", "b").len == 0);
+        EXPECT(react(&stage, &root_ca_controller, "", "gone").len == 0);
+    }
 }
 
 #define CLAIM(extra, phase)                                                                      \

@@ -152,3 +152,80 @@ def test_muster_ends_at_once_while_a_large_claim_is_removed():
         check(time.monotonic() - begun < 10, f"muster up took {time.monotonic() - begun:.1f} s to end")
         m.start()
         wait_for(lambda: not os.listdir(os.path.join(m.data, "trash")), "the rest to go after the restart", 60)
+
+
+# What Kubernetes' own admission mounts, and manifests write out.
+TOKEN_VOLUME = {"name": "t", "projected": {"sources": [
+    {"serviceAccountToken": {"path": "token"}},
+    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]}}
+
+
+def test_the_usual_token_volume_has_its_three_files():
+    with Muster() as m:
+        out = run_pod(m, "a", "cat /t/ca.crt; test -s /t/token && echo; cat /t/namespace", volumes=[TOKEN_VOLUME],
+                      container={"volumeMounts": [{"name": "t", "mountPath": "/t"}]})
+        check("BEGIN CERTIFICATE" in out and out.endswith("\ndefault\n"), out)
+        shown = m.kubectl("describe", "pod", "a").stdout
+        check("TokenExpirationSeconds:  3600" in shown, shown)
+
+
+def test_every_namespace_keeps_the_certificate_of_the_api_server():
+    with Muster() as m:
+        def data(ns):
+            found = m.get("configmap", "kube-root-ca.crt", ns)
+            return found and found["data"]
+        wait_for(lambda: data("default"), "the ConfigMap of the namespace default")
+        right = data("default")
+        check(list(right) == ["ca.crt"] and "BEGIN CERTIFICATE" in right["ca.crt"], f"{right}")
+        m.kubectl("create", "namespace", "x")
+        wait_for(lambda: data("x") == right, "the ConfigMap of a new namespace")
+        m.kubectl("patch", "cm", "kube-root-ca.crt", "-n", "x", "--type=merge", "-p", '{"data":{"ca.crt":"no","y":"z"}}')
+        wait_for(lambda: data("x") == right, "an edit to be undone")
+        m.kubectl("delete", "cm", "kube-root-ca.crt", "-n", "x")
+        wait_for(lambda: data("x") == right, "it to come back")
+        m.kubectl("delete", "namespace", "x", "--wait=false")
+        wait_for(lambda: m.get("namespace", "x") is None, "the namespace to go with it")
+
+
+SOURCES = {
+    "emptyDir": {}, "hostPath": {"path": "/x"}, "configMap": {"name": "c"}, "secret": {"secretName": "s"},
+    "persistentVolumeClaim": {"claimName": "c"}, "nfs": {"server": "s", "path": "/x"},
+    "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}},
+                              {"path": "b", "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"}}]},
+    "projected": {"sources": TOKEN_VOLUME["projected"]["sources"] + [{"secret": {"name": "s"}}]},
+    "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"],
+                                                   "resources": {"requests": {"storage": "1Gi"}}}}},
+    "csi": {"driver": "d"}, "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.x", "lun": 0}, "fc": {"targetWWNs": ["x"]},
+    "flexVolume": {"driver": "d"}, "glusterfs": {"endpoints": "e", "path": "p"},
+    "rbd": {"monitors": ["m"], "image": "i"}, "cephfs": {"monitors": ["m"]}, "cinder": {"volumeID": "v"},
+    "flocker": {"datasetName": "d"}, "gitRepo": {"repository": "r"}, "awsElasticBlockStore": {"volumeID": "v"},
+    "gcePersistentDisk": {"pdName": "p"}, "azureDisk": {"diskName": "d", "diskURI": "u"},
+    "azureFile": {"secretName": "s", "shareName": "n"}, "vsphereVolume": {"volumePath": "p"},
+    "quobyte": {"registry": "r", "volume": "v"}, "portworxVolume": {"volumeID": "v"},
+    "photonPersistentDisk": {"pdID": "p"}, "scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "s"}},
+    "storageos": {"volumeName": "v"}, "image": {"reference": "r"},
+}
+
+
+def test_kubectl_describes_pods_with_every_source_of_files_and_values():
+    """It follows pointers that Kubernetes fills in; a field that is not there is a panic."""
+    env = [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+           {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+           {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+           {"name": "D", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    probes = {"livenessProbe": {"grpc": {"port": 1}}, "readinessProbe": {"httpGet": {"port": 1}},
+              "startupProbe": {"tcpSocket": {"port": 1}},
+              "lifecycle": {"preStop": {"httpGet": {"port": 1}}, "postStart": {"exec": {"command": ["x"]}}}}
+    with Muster() as m:
+        # Nobody runs it: no node has that label.
+        apply(m, pod("a", container("true", env=env, envFrom=[{"configMapRef": {"name": "c"}}], ports=[
+            {"containerPort": 1}], **probes), nodeSelector={"no": "such"},
+            volumes=[{"name": name.lower(), name: source} for name, source in SOURCES.items()] + [{"name": "plain"}]))
+        shown = m.kubectl("describe", "pod", "a").stdout
+        for name in SOURCES:
+            check(f"{name.lower()}:" in shown, f"{name}: {shown}")
+        volumes = {v["name"]: v for v in m.get("pod", "a")["spec"]["volumes"]}
+        check(volumes["hostpath"]["hostPath"] == {"path": "/x", "type": ""}, f"{volumes['hostpath']}")
+        check(volumes["plain"]["emptyDir"] == {}, f"{volumes['plain']}")
+        check("panic" not in shown, shown)
