@@ -159,6 +159,8 @@ static bool holds(struct arena *arena, const struct json *root, const struct jso
         has = json_new_i64(arena, (int64_t)json_count(has));
     if (str_is(op, "equal"))
         return covers(has, wanted);
+    if (str_is(op, "contains"))
+        return str_contains(json_str(has), json_str(wanted));
     if (str_is(op, "is_nil"))
         return json_is_null(has);
     if (str_is(op, "not_nil"))
@@ -169,7 +171,9 @@ static bool holds(struct arena *arena, const struct json *root, const struct jso
         return empty;
     if (str_is(op, "not_empty"))
         return !empty;
-    return json_bool_or(has, false) == str_is(op, "is_true");
+    if (str_is(op, "is_true") || str_is(op, "is_false"))
+        return json_bool_or(has, false) == str_is(op, "is_true");
+    return false;
 }
 
 static void add_pods(struct arena *arena,

@@ -20,8 +20,21 @@
  * Each file is a list of cases as described in the README beside them. Without --native the core
  * mimics the scheduler the cases were taken from; with it, its own rules apply and the lines it
  * prints are the differences; --quirk adds single ones of KAI's ways back. --quirks prints the
- * table of differences as docs/differences.md has it. One line a failure, then "N passed, N
- * failed". */
+ * table of differences as docs/differences.md has it. One line a failure ("ID: ...") or a case that
+ * is left out ("ID: skipped: ..."), then "N passed, N failed, N skipped". What the program does not
+ * know is a failure (strict.c). */
+
+static char left_out[256]; /* why the case at hand cannot pass; empty: it can */
+
+void leave_out(const struct json *test, const char *fmt, ...)
+{
+    va_list args;
+
+    (void)test;
+    va_start(args, fmt);
+    (void)vsnprintf(left_out, sizeof(left_out), fmt, args);
+    va_end(args);
+}
 
 bool differs(const struct json *test, const char *fmt, ...)
 {
@@ -83,14 +96,15 @@ static bool run_case(const struct json *test, uint64_t quirks, bool timed)
     int64_t start = now_us();
     bool good = false;
 
+    left_out[0] = '\0';
     if (json_get(test, "mode"))
-        good = run_scenario(&arena, test, quirks);
+        good = scenario_is_known(test) && run_scenario(&arena, test, quirks);
     else if (json_get(test, "rule"))
-        good = run_grouping(&arena, test);
+        good = grouping_is_known(test) && run_grouping(&arena, test);
     else if (json_get(test, "dra"))
-        good = run_claim_unit(&arena, test);
+        good = unit_is_known(test) && run_claim_unit(&arena, test);
     else
-        good = run_unit(&arena, test);
+        good = unit_is_known(test) && run_unit(&arena, test);
     if (timed)
         printf(STR_FMT ": %.3f ms\n", STR_ARG(json_str(json_get(test, "id"))),
                (double)(now_us() - start) / 1000);
@@ -102,6 +116,7 @@ int main(int argc, char *argv[])
 {
     unsigned passed = 0;
     unsigned failed = 0;
+    unsigned skipped = 0;
     uint64_t quirks = SCHED_QUIRKS_ALL;
     bool timed = false;
     const char *only = NULL;
@@ -143,14 +158,18 @@ int main(int argc, char *argv[])
         JSON_FOREACH(cases, test) {
             if (only && !str_is(json_str(json_get(test, "id")), only))
                 continue;
-            if (run_case(test, quirks, timed))
-                passed++;
-            else
+            if (!run_case(test, quirks, timed))
                 failed++;
+            else if (!left_out[0])
+                passed++;
+            else {
+                (void)differs(test, "skipped: %s", left_out);
+                skipped++;
+            }
         }
         buf_done(&text);
         arena_done(&arena);
     }
-    printf("%u passed, %u failed\n", passed, failed);
-    return failed ? 1 : 0;
+    printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    return failed || passed + skipped == 0;
 }
