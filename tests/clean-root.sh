@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # clean-root.sh [COMMAND...]: the README's two commands, `make` and `make demo`, on a bare machine: a minimal Debian 12
 # (apt and make, nothing else) in a folder of its own, made from the package sources this machine is configured with.
-# With COMMANDs, these instead of the two. Ends with `N passed, N failed`; exits 77, saying why, where it cannot run.
+# With COMMANDs, these instead of the two. Ends with `N passed, N failed, N skipped`; exits 77, saying why, where it cannot run.
 # Needs root, mmdebstrap or debootstrap (tools/deps.sh clean-root), the network for packages, and 3 GB in TMPDIR.
 # CLEAN_ROOT=DIR keeps the root file system there, and uses it again the next time.
 set -euo pipefail
@@ -88,7 +88,7 @@ main() {
         echo "clean-root: $command: $result ($(($(date +%s) - began)) s)"
         [ $result = ok ] || break
     done
-    echo "$passed passed, $failed failed"
+    echo "$passed passed, $failed failed, 0 skipped"
     [ $failed = 0 ]
 }
 main "$@"

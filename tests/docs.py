@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs.py: what the pages say about the tree is so. Ends with `N passed, N failed`.
+"""docs.py: what the pages say about the tree is so. Ends with `N passed, N failed, N skipped`.
 
 links      A link between pages leads to a file, and behind # to a heading of it.
 features   Every row of README's feature table, and of the manifests in docs/migrating.md (tables with a column "Muster"),
@@ -169,7 +169,7 @@ def main():
             print(f"FAIL {name[6:]}: {len(problems)}")
         passed, failed = passed + (not problems), failed + bool(problems)
     print(f"{len(pages)} pages, {len(list(feature_rows(read('README.md'))))} features")
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""run.py [--only BUILD]: run every suite and end with `N passed, N failed`.
+"""run.py [--only BUILD]: run every suite and end with `N passed, N failed, N skipped`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
 the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with
-`N passed, N failed` counts as its tests, another one as one test. Each suite has the time limit meson.build gives it, times
-MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown when the suite fails.
+`N passed, N failed[, N skipped]` counts as its tests, another one as one test; one that exits 77 was skipped, and its last
+line says why. What is skipped is no failure, but it is counted, and every reason is shown (`skipped: ...`). Each suite has
+the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown
+when the suite fails.
 """
 
 import json
@@ -18,6 +20,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
 OUTPUT_LINES_MAX = 60  # of a failed suite
+EXIT_SKIPPED = 77  # as automake and meson have it
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
 
 
 def build_asan():
@@ -43,8 +47,27 @@ def suites(build, again):
             yield test
 
 
+def judge(output, status, late):
+    """What a suite's output and exit status say: (passed, failed, skipped, [reasons of what was skipped])."""
+    counts = COUNTS.findall(output)
+    passed, failed, skipped = (int(n or 0) for n in counts[-1]) if counts else (0, 0, 0)
+    reasons = [line.strip() for line in output.splitlines() if re.search(r"(^|: )skipped: ", line)]
+    if status == EXIT_SKIPPED and not late and not failed:
+        last = (output.strip().splitlines() or ["it does not say why"])[-1]
+        return passed, 0, max(skipped, 1), reasons or [f"skipped: {last.strip()}"]
+    if status != 0 or late:
+        failed = max(failed, 1)
+    elif not counts:
+        passed = 1
+    elif passed + failed + skipped == 0:
+        failed, reasons = 1, ["it ran no test at all"]
+    if skipped and not reasons:
+        reasons = [f"skipped: {skipped} without a reason"]
+    return passed, failed, skipped, reasons
+
+
 def run_suite(build, test):
-    """Run one suite; (passed, failed, seconds, output)."""
+    """Run one suite; (passed, failed, skipped, reasons, seconds, output)."""
     patience = float(os.environ.get("MUSTER_TEST_PATIENCE", "1")) * (3 if "san" in build else 1)
     env = dict(os.environ, **test["env"])
     env["MUSTER_BUILD"] = os.path.join(ROOT, build)
@@ -70,21 +93,16 @@ def run_suite(build, test):
     with open(log, encoding="utf-8", errors="replace") as file:
         output = file.read()
     seconds = time.monotonic() - start
-    counts = re.findall(r"^(\d+) passed, (\d+) failed", output, re.MULTILINE)
-    passed, failed = (int(n) for n in counts[-1]) if counts else (0, 0)
+    passed, failed, skipped, reasons = judge(output, process.returncode, late)
     if late:
         output += f"\nended after its limit of {test['timeout'] * patience:.0f} s"
-    if process.returncode != 0 or late:
-        failed = max(failed, 1)
-    elif not counts:
-        passed = 1
-    return passed, failed, seconds, output
+    return passed, failed, skipped, reasons, seconds, output
 
 
 def main(argv):
     only = argv[argv.index("--only") + 1] if "--only" in argv else None
     plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
-    passed, failed = 0, 0
+    passed, failed, skipped = 0, 0, 0
     start = time.monotonic()
     for build, again in plan:
         if build == "build-asan" and not only and not build_asan():
@@ -92,16 +110,15 @@ def main(argv):
             failed += 1
             continue
         for test in suites(build, again):
-            p, f, seconds, output = run_suite(build, test)
-            passed, failed = passed + p, failed + f
+            p, f, s, reasons, seconds, output = run_suite(build, test)
+            passed, failed, skipped = passed + p, failed + f, skipped + s
             if f:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
-            for line in output.splitlines() if not p else ():
-                if line.startswith("skipped: "):
-                    print(line)
-            print(f"{build}/{test['name']}: {p} passed, {f} failed ({seconds:.1f} s)", flush=True)
+            for line in reasons:
+                print(f"{build}/{test['name']}: {line}")
+            print(f"{build}/{test['name']}: {p} passed, {f} failed, {s} skipped ({seconds:.1f} s)", flush=True)
     print(f"{time.monotonic() - start:.0f} s")
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 
 

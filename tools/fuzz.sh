@@ -1,7 +1,7 @@
 #!/bin/sh
 # fuzz.sh SECONDS [TARGET...]: look for inputs that break a fuzz target, SECONDS for each. New inputs are kept in
 # build-fuzz/corpus/TARGET for the next time; what breaks one is left beside and named. Ends with
-# `N passed, N failed`.
+# `N passed, N failed, N skipped`.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1
@@ -29,5 +29,5 @@ for target; do
         failed=$((failed + 1))
     fi
 done
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]

@@ -2,7 +2,7 @@
 """limits.py [LIBRARY]: on a machine with an NVIDIA GPU, show that libmuster-gpu.so holds real PyTorch to a share.
 
 Needs the library (default: in MUSTER_BUILD, which is build/ unless told, or in ../lib/muster from there) and a Python
-that can import torch; neither muster nor root. Says what it did and saw; ends with `N passed, N failed`.
+that can import torch; neither muster nor root. Says what it did and saw; ends with `N passed, N failed, N skipped`.
 """
 
 import os
@@ -234,7 +234,7 @@ def main():
         except Exception:
             traceback.print_exc()
             failed += 1
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

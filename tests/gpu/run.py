@@ -2,7 +2,7 @@
 """run.py: on a machine with an NVIDIA GPU, show that Muster finds it, trains on it and shares it.
 
 Needs nothing but the programs (MUSTER_BUILD, default: build/) and a Python that can import torch. Says what it
-does and what it saw; ends with `N passed, N failed`.
+does and what it saw; ends with `N passed, N failed, N skipped`.
 """
 
 import json
@@ -208,7 +208,7 @@ def main():
         c.log.seek(0)
         print("-- muster up\n" + c.log.read()[-2000:])
         c.close()
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

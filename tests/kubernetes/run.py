@@ -37,6 +37,7 @@ SHARED = ("scheduling", "scheduling_examples", "scheduling_manifests", "shards",
           "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack", "kind_examples")
 QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_an_orderly", "gangs.a_gang_that_does_not_fit",
          "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain",
+         "deploy.the_commands", "deploy.readyz",
          "e2e/scheduling.default_queues", "e2e/scheduling.plain_pods", "e2e/scheduling.build_pod", "e2e/scheduling.two_halves",
          "e2e/plugin_commands.every_command", "e2e/jobset.")
 QUICK_S = 200  # the limit of the suite in meson.build is this and the longest test
@@ -150,7 +151,8 @@ def run_all(names, folders, jobs, limit_s=None):
             with lock:
                 if limit_s and time.monotonic() - begun > limit_s * harness.PATIENCE:
                     results.update({name: "skipped" for name in left})
-                    print(f"left out after {limit_s} s: {' '.join(left)}" if left else "", end="\n" if left else "")
+                    for name in left:
+                        print(f"{name}: skipped: not begun within {limit_s * harness.PATIENCE:.0f} s")
                     left.clear()
                 name = left.pop(0) if left else None
             if name is None:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """run.py LIBRARY CHECKS FOLDER [--bench]: libmuster-gpu.so on a driver of our own (driver.c, in FOLDER), preloaded into
-CHECKS and into ordinary programs. Ends with `N passed, N failed`; --bench: prints what a call costs, with a bare call beside it.
+CHECKS and into ordinary programs. Ends with `N passed, N failed, N skipped`; --bench: prints what a call costs, with a bare
+call beside it.
 """
 
 import os
@@ -154,7 +155,7 @@ def main():
             print(f"{name}: FAILED\n{e!r}")
         finally:
             shutil.rmtree(case.folder)
-    print(f"{len(TESTS) + len(named) - failed} passed, {failed} failed")
+    print(f"{len(TESTS) + len(named) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

@@ -4,7 +4,7 @@
 PROPERTY is sched-property, best built with sanitizers. Each cluster is a process and has a seed of its own: SEED and the
 numbers after it; without SEED the clock gives a fresh one, and it is printed. They run on all cores (JOBS: so many at a time).
 One that breaks, or that takes longer than CLUSTER_SECONDS, is named with the command that plays it again; the others go on.
-Ends with `N passed, N failed`, in clusters, and the slowest one.
+Ends with `N passed, N failed, N skipped`, in clusters, and the slowest one.
 """
 
 import os
@@ -53,7 +53,7 @@ def main():
             if done % 100 == 0:
                 print(f"{done * events} events, {time.monotonic() - start:.0f} s", flush=True)
     print(f"slowest: seed {slowest[1]}, {slowest[0]:.1f} s")
-    print(f"{clusters - failed} passed, {failed} failed")
+    print(f"{clusters - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 
