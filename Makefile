@@ -27,7 +27,9 @@ IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
 SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
 
-ASAN := [ -e build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined $(SANITIZE) > /dev/null
+ASAN := tools/configure.sh build-asan -Db_sanitize=address,undefined $(SANITIZE)
+# What tests and measurements use besides; some of it is a library that is looked for again.
+TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --quiet
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
@@ -35,7 +37,7 @@ EVENTS ?= 1000
 	asan-e2e asan-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
-	@[ -e build/build.ninja ] || { out=$$(meson setup build 2>&1) || { echo "$$out"; exit 1; }; }
+	@tools/configure.sh build
 	@ninja -C build $(if $(V),-v,--quiet)
 
 demo: all
@@ -43,7 +45,7 @@ demo: all
 	@tools/demo.py $(if $(KEEP),--keep)
 
 test: all
-	@tools/deps.sh test
+	@$(TEST_DEPS)
 	@tests/run.py
 
 asan:
@@ -54,7 +56,7 @@ asan:
 
 tsan:
 	@tools/deps.sh test
-	@[ -e build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread $(SANITIZE) > /dev/null
+	@tools/configure.sh build-tsan -Db_sanitize=thread $(SANITIZE)
 	@ninja -C build-tsan --quiet
 	@tests/run.py --only build-tsan
 
@@ -76,7 +78,7 @@ tidy: all
 	@tools/clang-tidy.sh
 
 bench: all
-	@tools/deps.sh test
+	@$(TEST_DEPS)
 	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-place bench/bench-first bench/bench-spawn
 	@build/bench/bench-json
 	@bench/server.py
