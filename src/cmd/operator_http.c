@@ -7,6 +7,7 @@
 #include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
+#include "kube/refusals.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -73,15 +74,30 @@ static void write_metrics(struct buf *buf, const struct operator* op)
         runner_write_metrics(op->runner, buf);
 }
 
-static bool is_ready(const struct operator* op)
+/* Writes why this replica is not ready, a line for each reason; nothing when it is. */
+static void write_unready(struct buf *buf, const struct operator* op)
 {
+    const struct refusals *refusals = kube_refusals(op->kube);
     struct kube_stats stats;
 
     kube_stats(op->kube, &stats);
-    if (op->stopping || stats.client.by_status[2] == 0 || !operator_webhook_is_ready(op))
-        return false;
-    return !op->leading ||
-           (op->runner && stats.watches > 0 && stats.watches_synced == stats.watches);
+    if (op->stopping)
+        buf_addf(buf, "this replica is stopping\n");
+    else if (!operator_webhook_is_ready(op))
+        buf_addf(buf, "waiting for the certificate of the webhooks, which the leader writes into "
+                      "the Secret that --webhook-service names\n");
+    else if (op->leading && (!op->runner || stats.watches_synced < stats.watches))
+        buf_addf(buf, "waiting for the API server: %zu of %zu watches have told what there is\n",
+                 stats.watches_synced, stats.watches);
+    else if (stats.client.by_status[2] == 0)
+        buf_addf(buf, "waiting for the API server: it has answered no request yet\n");
+    else
+        return;
+    for (size_t i = 0; i < refusals->count; i++)
+        buf_addf(buf, "a right is missing: %s\n", refusals->items[i].text);
+    if (refusals->count)
+        buf_addf(buf, "Apply deploy/rbac/role.yaml, and webhook.yaml beside it for "
+                      "--webhook-listen, sharing.yaml for --gpu-sharing\n");
 }
 
 static void on_request(void *user, struct http_exchange *x)
@@ -95,10 +111,8 @@ static void on_request(void *user, struct http_exchange *x)
     } else if (str_is(path, "/healthz") || str_is(path, "/livez")) {
         http_reply(x, 200, "text/plain", STR("ok\n"));
     } else if (str_is(path, "/readyz")) {
-        bool ready = is_ready(op);
-
-        http_reply(x, ready ? 200 : 503, "text/plain",
-                   ready ? STR("ok\n") : STR("waiting for the API server\n"));
+        write_unready(&body, op);
+        http_reply(x, body.len ? 503 : 200, "text/plain", body.len ? buf_str(&body) : STR("ok\n"));
     } else if (str_is(path, "/metrics")) {
         write_metrics(&body, op);
         http_reply(x, 200, "text/plain; version=0.0.4", buf_str(&body));

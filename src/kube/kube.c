@@ -32,6 +32,7 @@ struct kube_call {
     struct client_call *request;
     const struct kind *kind;
     enum api_verb verb;
+    bool subresource;
     api_done_fn *done;
     void *user;
 };
@@ -381,6 +382,8 @@ static void on_reply(void *user, const struct transport_reply *reply)
     } else {
         kube_failure(&answer.arena, reply, &answer.result, &answer.err);
     }
+    refusals_note(&kube->refusals, (int)call->verb, call->kind, call->subresource,
+                  answer.result.err);
     call->request = NULL;
     call_free(call);
     if (!kube->calls)
@@ -406,6 +409,7 @@ static void kube_call(struct api *api,
     call->kube = kube;
     call->kind = request->kind;
     call->verb = request->verb;
+    call->subresource = request->subresource.len > 0;
     call->done = done;
     call->user = user;
     call->next = kube->calls;
@@ -520,6 +524,11 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret)
     *ret = kube->stats;
     client_stats(kube->client, &ret->client);
     kube_watches_count(kube, ret);
+}
+
+const struct refusals *kube_refusals(const struct kube *kube)
+{
+    return &kube->refusals;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

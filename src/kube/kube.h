@@ -12,6 +12,7 @@ struct kind;
 struct kube_config;
 struct log;
 struct object;
+struct refusals;
 struct uv_loop_s;
 
 /* kube: the backend of struct api for a real Kubernetes API server (src/api/api.h says what it
@@ -71,6 +72,8 @@ int kube_open(struct uv_loop_s *loop,
               struct err *err);
 struct api *kube_api(struct kube *kube);
 void kube_stats(const struct kube *kube, struct kube_stats *ret);
+/* What the API server refuses for want of a right, and has not allowed since (kube/refusals.h). */
+const struct refusals *kube_refusals(const struct kube *kube);
 /* Walk the objects of a kind that a watch of all namespaces, without selectors, has told so far;
  * start with *cursor = 0, NULL ends. The loop must not turn meanwhile. */
 const struct object *kube_known(const struct kube *kube, const struct kind *kind, size_t *cursor);

@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "kube/kube.h"
+#include "kube/refusals.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct kube {
     struct kube_hub *hubs;   /* watches, by what they watch */
     struct kube_gang *gangs; /* being bound */
     struct kube_stats stats;
+    struct refusals refusals;
     uint64_t random;        /* of jitter */
     bool no_initial_events; /* the server refused sendInitialEvents once */
     bool settling_said;     /* what a server that has just come back refuses: said once */

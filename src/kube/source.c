@@ -200,6 +200,7 @@ static void log_failure(struct source *source, const struct err *err)
 {
     bool settling = client_is_settling(source->kube->client);
 
+    refusals_note(&source->kube->refusals, REFUSALS_WATCH, source->kind, false, err);
     if (settling && source->kube->settling_said)
         return;
     source->kube->settling_said = settling;
@@ -231,6 +232,7 @@ static void list_done(struct source *source)
             return;
     }
     source->phase = PHASE_FOLLOW;
+    refusals_note(&source->kube->refusals, REFUSALS_WATCH, source->kind, false, NULL);
     kube_settles(source->kube);
     tell_synced(source);
 }
@@ -452,8 +454,10 @@ static void on_stream(void *user, struct str bytes)
         if ((r = take_message(source, message, &err)) < 0)
             break;
         /* What it followed makes sense; that a list came in does not say that much. */
-        if (source->phase == PHASE_FOLLOW)
+        if (source->phase == PHASE_FOLLOW) {
             source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+            refusals_note(&source->kube->refusals, REFUSALS_WATCH, source->kind, false, NULL);
+        }
     }
     if (r < 0 && !source->stopped)
         follow_failed(source, r, &err);

@@ -1,12 +1,16 @@
 """What is shipped to be applied can be applied, by kubectl and by helm."""
 
+import contextlib
 import json
 import os
 import re
+import shlex
+import tempfile
+import urllib.error
 
-from cluster import RBAC, ROOT, Cluster
-from controlplane import binaries
-from harness import check, run, wait_for
+from cluster import RBAC, ROOT, Cluster, Operator
+from controlplane import ACCOUNT, binaries
+from harness import check, free_port, run, wait_for
 from test_rbac import shipped, stream
 
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
@@ -25,6 +29,84 @@ def test_the_plain_manifests_are_accepted():
     for file in ("deployment.yaml", "webhooks.yaml", "rbac/webhook.yaml", "rbac/sharing.yaml"):
         with open(os.path.join(ROOT, "deploy", file)) as f:
             applied(plane, f.read())
+
+
+def commands_of(page):
+    """The `kubectl apply` lines of a page that install something of deploy/, in their order."""
+    with open(os.path.join(ROOT, page)) as f:
+        blocks = re.findall(r"^```sh\n(.*?)^```", f.read(), re.M | re.S)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("kubectl apply") and "deploy/" in line]
+
+
+def take_every_right_away(plane):
+    """Of the operator's account: what a cluster has that nothing was applied to."""
+    plane.kubectl("delete", "rolebinding", "--all", "-n", "muster-system", ok=False)
+    bindings = plane.kubectl("get", "clusterrolebinding", "-o", "name").stdout.split()
+    ours = [name for name in bindings if "/muster" in name]
+    if ours:
+        plane.kubectl("delete", *ours)
+    plane.kubectl("delete", "lease", "--all", "-n", "muster-system", ok=False)
+    plane.kubectl("delete", "secret", "muster-webhook", "-n", "muster-system", "--ignore-not-found", ok=False)
+
+
+@contextlib.contextmanager
+def operator_of_the_deployment(plane):
+    """One replica of deploy/deployment.yaml, with its flags and its account."""
+    with open(os.path.join(ROOT, "deploy", "deployment.yaml")) as f:
+        args = template_of(plane, f.read())["spec"]["containers"][0]["args"]
+    flags = [a.replace("$(POD_NAMESPACE)", "muster-system") for a in args[1:] if not a.startswith("--webhook-listen")]
+    check(len(flags) < len(args) - 1, f"the Deployment serves webhooks: {args}")
+    account = plane.user(ACCOUNT, ["system:serviceaccounts", "system:authenticated"])
+    with tempfile.TemporaryDirectory(prefix="muster-deploy-") as folder:
+        operator = Operator("operator", folder, account, [*flags, f"--webhook-listen=127.0.0.1:{free_port()}"]).start()
+        try:
+            yield operator
+        finally:
+            operator.stop()
+
+
+def said_by(operator):
+    """What /readyz answers, ready or not."""
+    operator.check()
+    try:
+        return operator.fetch("/readyz")
+    except urllib.error.HTTPError as e:
+        return e.read().decode()
+
+
+def test_the_commands_of_the_pages_install_what_becomes_ready():
+    plane = Cluster.plane
+    for page in ("README.md", "docs/getting-started.md", "docs/cluster.md"):
+        commands = commands_of(page)
+        check(commands, f"{page} has commands that install")
+        take_every_right_away(plane)
+        try:
+            for command in commands:
+                files = [os.path.join(ROOT, word) if word.startswith("deploy/") else word for word in command]
+                plane.kubectl(*files)
+            with operator_of_the_deployment(plane) as operator:
+                wait_for(lambda: said_by(operator) == "ok\n", f"the operator of {page}", 60)
+        finally:
+            for file in ("webhooks.yaml", "deployment.yaml"):
+                plane.kubectl("delete", "-f", os.path.join(ROOT, "deploy", file), "--ignore-not-found", "--wait=false",
+                              ok=False)
+            plane.kubectl("apply", "-f", RBAC)
+
+
+def test_readyz_names_the_right_that_is_missing():
+    plane = Cluster.plane
+    take_every_right_away(plane)
+    try:
+        plane.kubectl("apply", "-f", os.path.join(RBAC, "role.yaml"))
+        with operator_of_the_deployment(plane) as operator:
+            wait_for(lambda: re.search(r'cannot (list|watch) resource "secrets"', said_by(operator)),
+                     "the missing right in /readyz", 60)
+            check("deploy/rbac/role.yaml, and webhook.yaml" in said_by(operator), f"what to apply: {said_by(operator)}")
+            plane.kubectl("apply", "-f", os.path.join(RBAC, "webhook.yaml"))
+            wait_for(lambda: said_by(operator) == "ok\n", "the operator, once it has its rights", 90)
+    finally:
+        plane.kubectl("apply", "-f", RBAC)
 
 
 def render(*flags):
