@@ -1,6 +1,6 @@
 # make            packages by name, then a release build in build/
 # make demo       a small cluster and its story, with real training (KEEP=1 leaves it running)
-# make test       everything; ends with "N passed, N failed, N skipped"
+# make test       everything; ends with "N passed, N failed, N skipped, N flaky"
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""run.py [--only BUILD]: run every suite and end with `N passed, N failed, N skipped`.
+"""run.py [--only BUILD]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
 the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with
-`N passed, N failed[, N skipped]` counts as its tests, another one as one test; one that exits 77 was skipped, and its last
-line says why. What is skipped is no failure, but it is counted, and every reason is shown (`skipped: ...`). Each suite has
-the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is shown
-when the suite fails.
+`N passed, N failed[, N skipped[, N flaky]]` counts as its tests, another one as one test; one that exits 77 was skipped, and
+its last line says why. What is skipped is no failure, but it is counted, and every reason is shown (`skipped: ...`). A flaky
+test failed once and passed when it was repeated: it is named, and too many fail their suite (tests/e2e/flaky.py). Each suite
+has the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is
+shown when the suite fails.
 """
 
 import json
@@ -21,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
 OUTPUT_LINES_MAX = 60  # of a failed suite
 EXIT_SKIPPED = 77  # as automake and meson have it
-COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
 
 
 def build_asan():
@@ -48,26 +49,26 @@ def suites(build, again):
 
 
 def judge(output, status, late):
-    """What a suite's output and exit status say: (passed, failed, skipped, [reasons of what was skipped])."""
+    """What a suite's output and exit status say: (passed, failed, skipped, flaky, [lines about the last two])."""
     counts = COUNTS.findall(output)
-    passed, failed, skipped = (int(n or 0) for n in counts[-1]) if counts else (0, 0, 0)
-    reasons = [line.strip() for line in output.splitlines() if re.search(r"(^|: )skipped: ", line)]
+    passed, failed, skipped, flaky = (int(n or 0) for n in counts[-1]) if counts else (0, 0, 0, 0)
+    reasons = [line.strip() for line in output.splitlines() if re.search(r"^flaky: |(^|: )skipped: ", line)]
     if status == EXIT_SKIPPED and not late and not failed:
         last = (output.strip().splitlines() or ["it does not say why"])[-1]
-        return passed, 0, max(skipped, 1), reasons or [f"skipped: {last.strip()}"]
+        return passed, 0, max(skipped, 1), flaky, reasons or [f"skipped: {last.strip()}"]
     if status != 0 or late:
         failed = max(failed, 1)
     elif not counts:
         passed = 1
-    elif passed + failed + skipped == 0:
+    elif passed + failed + skipped + flaky == 0:
         failed, reasons = 1, ["it ran no test at all"]
-    if skipped and not reasons:
-        reasons = [f"skipped: {skipped} without a reason"]
-    return passed, failed, skipped, reasons
+    if skipped and not any("skipped: " in line for line in reasons):
+        reasons = [*reasons, f"skipped: {skipped} without a reason"]
+    return passed, failed, skipped, flaky, reasons
 
 
 def run_suite(build, test):
-    """Run one suite; (passed, failed, skipped, reasons, seconds, output)."""
+    """Run one suite; ([passed, failed, skipped, flaky], reasons, seconds, output)."""
     patience = float(os.environ.get("MUSTER_TEST_PATIENCE", "1")) * (3 if "san" in build else 1)
     env = dict(os.environ, **test["env"])
     env["MUSTER_BUILD"] = os.path.join(ROOT, build)
@@ -93,33 +94,37 @@ def run_suite(build, test):
     with open(log, encoding="utf-8", errors="replace") as file:
         output = file.read()
     seconds = time.monotonic() - start
-    passed, failed, skipped, reasons = judge(output, process.returncode, late)
+    *counts, reasons = judge(output, process.returncode, late)
     if late:
         output += f"\nended after its limit of {test['timeout'] * patience:.0f} s"
-    return passed, failed, skipped, reasons, seconds, output
+    return counts, reasons, seconds, output
+
+
+def words(counts):
+    return ", ".join(f"{count} {word}" for count, word in zip(counts, ("passed", "failed", "skipped", "flaky")))
 
 
 def main(argv):
     only = argv[argv.index("--only") + 1] if "--only" in argv else None
     plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
-    passed, failed, skipped = 0, 0, 0
+    total = [0, 0, 0, 0]
     start = time.monotonic()
     for build, again in plan:
         if build == "build-asan" and not only and not build_asan():
             print("build-asan: does not build")
-            failed += 1
+            total[1] += 1
             continue
         for test in suites(build, again):
-            p, f, s, reasons, seconds, output = run_suite(build, test)
-            passed, failed, skipped = passed + p, failed + f, skipped + s
-            if f:
+            counts, reasons, seconds, output = run_suite(build, test)
+            total = [a + b for a, b in zip(total, counts)]
+            if counts[1]:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
             for line in reasons:
                 print(f"{build}/{test['name']}: {line}")
-            print(f"{build}/{test['name']}: {p} passed, {f} failed, {s} skipped ({seconds:.1f} s)", flush=True)
+            print(f"{build}/{test['name']}: {words(counts)} ({seconds:.1f} s)", flush=True)
     print(f"{time.monotonic() - start:.0f} s")
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed else 0
+    print(words(total))
+    return 1 if total[1] or not total[0] else 0
 
 
 if __name__ == "__main__":

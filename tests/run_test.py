@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""run_test.py: what tests/run.py counts, and that nothing is lost in its total. Ends with `N passed, N failed, N skipped`."""
+"""run_test.py: what tests/run.py counts, that nothing is lost in its total, and what is repeated (tests/e2e/flaky.py).
+Ends with `N passed, N failed, N skipped`."""
 
 import contextlib
 import io
 import os
 import sys
 import tempfile
+import threading
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "e2e")]
 
+import flaky  # noqa: E402
 import run  # noqa: E402
 
 
@@ -21,13 +25,13 @@ class Judged(unittest.TestCase):
     """judge(): output, exit status -> passed, failed, skipped and the reasons."""
 
     def test_a_suite_without_counts_is_one_test(self):
-        self.assertEqual(run.judge("fine\n", 0, False), (1, 0, 0, []))
-        self.assertEqual(run.judge("broken\n", 1, False), (0, 1, 0, []))
+        self.assertEqual(run.judge("fine\n", 0, False), (1, 0, 0, 0, []))
+        self.assertEqual(run.judge("broken\n", 1, False), (0, 1, 0, 0, []))
 
     def test_exit_77_is_skipped_and_its_last_line_is_the_reason(self):
         self.assertEqual(run.judge("looking\nno recorded scenarios here\n", 77, False),
-                         (0, 0, 1, ["skipped: no recorded scenarios here"]))
-        self.assertEqual(run.judge("", 77, False), (0, 0, 1, ["skipped: it does not say why"]))
+                         (0, 0, 1, 0, ["skipped: no recorded scenarios here"]))
+        self.assertEqual(run.judge("", 77, False), (0, 0, 1, 0, ["skipped: it does not say why"]))
 
     def test_a_failure_is_not_hidden_by_exit_77(self):
         self.assertEqual(run.judge("3 passed, 1 failed\n", 77, False)[:3], (3, 1, 0))
@@ -35,16 +39,21 @@ class Judged(unittest.TestCase):
 
     def test_skipped_tests_of_a_suite_are_counted_with_their_reasons(self):
         output = "a.b: ok (1.0 s)\na.c: skipped: no GPU here (0.1 s)\n1 passed, 0 failed, 1 skipped\n"
-        self.assertEqual(run.judge(output, 0, False), (1, 0, 1, ["a.c: skipped: no GPU here (0.1 s)"]))
+        self.assertEqual(run.judge(output, 0, False), (1, 0, 1, 0, ["a.c: skipped: no GPU here (0.1 s)"]))
 
     def test_a_suite_that_skips_everything_says_so(self):
         output = "skipped: no Kubernetes here: no Go\n0 passed, 0 failed, 14 skipped\n"
-        self.assertEqual(run.judge(output, 0, False), (0, 0, 14, ["skipped: no Kubernetes here: no Go"]))
-        self.assertEqual(run.judge("0 passed, 0 failed, 2 skipped\n", 0, False)[3], ["skipped: 2 without a reason"])
+        self.assertEqual(run.judge(output, 0, False), (0, 0, 14, 0, ["skipped: no Kubernetes here: no Go"]))
+        self.assertEqual(run.judge("0 passed, 0 failed, 2 skipped\n", 0, False)[4], ["skipped: 2 without a reason"])
 
     def test_a_suite_that_ran_nothing_failed(self):
         self.assertEqual(run.judge("0 passed, 0 failed\n", 0, False)[:3], (0, 1, 0))
         self.assertEqual(run.judge("0 passed, 0 failed, 0 skipped\n", 0, False)[:3], (0, 1, 0))
+
+    def test_flaky_tests_have_a_column_and_are_named(self):
+        output = "flaky: a.b\n9 passed, 0 failed, 0 skipped, 1 flaky\n"
+        self.assertEqual(run.judge(output, 0, False), (9, 0, 0, 1, ["flaky: a.b"]))
+        self.assertEqual(run.judge(output, 1, False)[:4], (9, 1, 0, 1))
 
     def test_an_exit_status_or_a_limit_is_a_failure_whatever_was_counted(self):
         self.assertEqual(run.judge("5 passed, 0 failed\n", 1, False)[:3], (5, 1, 0))
@@ -68,23 +77,101 @@ class Total(unittest.TestCase):
     def test_the_total_has_all_three_and_the_reasons_are_shown(self):
         status, lines = self.run_all(suite("a", "echo 4 passed, 0 failed"), suite("b", "echo nothing beside it; exit 77"),
                                      suite("c", "true"))
-        self.assertEqual((status, lines[-1]), (0, "5 passed, 0 failed, 1 skipped"))
+        self.assertEqual((status, lines[-1]), (0, "5 passed, 0 failed, 1 skipped, 0 flaky"))
         self.assertIn("build/b: skipped: nothing beside it", lines)
-        self.assertTrue(any(line.startswith("build/b: 0 passed, 0 failed, 1 skipped (") for line in lines), lines)
+        self.assertTrue(any(line.startswith("build/b: 0 passed, 0 failed, 1 skipped, 0 flaky (") for line in lines), lines)
 
     def test_one_failure_fails_the_run(self):
         status, lines = self.run_all(suite("a", "echo 4 passed, 0 failed"), suite("b", "echo why; exit 1"))
-        self.assertEqual((status, lines[-1]), (1, "4 passed, 1 failed, 0 skipped"))
+        self.assertEqual((status, lines[-1]), (1, "4 passed, 1 failed, 0 skipped, 0 flaky"))
         self.assertIn("why", lines)
 
     def test_a_run_in_which_everything_was_skipped_proves_nothing(self):
         status, lines = self.run_all(suite("a", "exit 77"))
-        self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed, 1 skipped"))
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed, 1 skipped, 0 flaky"))
 
     def test_a_suite_is_ended_at_its_limit(self):
         status, lines = self.run_all(suite("a", "echo 1 passed, 0 failed; exec sleep 600", timeout=1))
-        self.assertEqual((status, lines[-1].split(", ", 1)[1]), (1, "1 failed, 0 skipped"))
+        self.assertEqual((status, lines[-1].split(", ", 1)[1]), (1, "1 failed, 0 skipped, 0 flaky"))
         self.assertTrue(any(line.startswith("ended after its limit") for line in lines), lines)
+
+
+class Repeated(unittest.TestCase):
+    """flaky.Run: what is repeated, and what it then counts as."""
+
+    def play(self, script, jobs=2):
+        """`script`: {name: exit statuses in turn, the last one for ever}. The Run, its exit status and its lines."""
+        calls, lock = {name: 0 for name in script}, threading.Lock()
+
+        def once(name):
+            with lock:
+                at = min(calls[name], len(script[name]) - 1)
+                calls[name] += 1
+            return name, script[name][at], f"{name} said {script[name][at]}\n", 0.1
+        self.calls = calls
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            played = flaky.Run(list(script), once, {})
+            played.all(jobs)
+            status = played.summary()
+        return played, status, out.getvalue().splitlines()
+
+    def test_what_fails_once_and_then_passes_is_flaky_and_listed(self):
+        script = {"a": [1, 0], **{f"t{i}": [0] for i in range(20)}}
+        played, status, lines = self.play(script)
+        self.assertEqual((status, lines[-1]), (0, "20 passed, 0 failed, 0 skipped, 1 flaky"))
+        self.assertIn("flaky: a", lines)
+        with tempfile.TemporaryDirectory() as folder:
+            played.write_flaky(os.path.join(folder, "logs", "flaky.txt"))
+            with open(os.path.join(folder, "logs", "flaky.txt")) as f:
+                self.assertEqual(f.read(), "a: passed after 1 failures; the first one said:\na said 1\n\n")
+
+    def test_what_fails_each_time_failed(self):
+        played, status, lines = self.play({"a": [1], "b": [0]})
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped, 0 flaky"))
+        self.assertEqual(self.calls["a"], 1 + flaky.REPEATS)
+        self.assertIn("failed: a", lines)
+
+    def test_more_than_one_in_a_hundred_fail_the_run(self):
+        few = {f"f{i}": [1, 0] for i in range(2)}
+        self.assertEqual(self.play({**few, **{f"t{i}": [0] for i in range(198)}})[1], 0)
+        self.assertEqual(self.play({**few, **{f"t{i}": [0] for i in range(197)}})[1], 1)
+
+    def test_a_skip_does_not_hide_a_failure(self):
+        _, status, lines = self.play({"a": [1, 77], "b": [77]})
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed, 1 skipped, 0 flaky"))
+
+    def test_when_very_many_fail_they_are_not_repeated(self):
+        script = {f"f{i}": [1, 0] for i in range(flaky.REPEATED_MAX + 3)}
+        _, status, lines = self.play(script, jobs=1)
+        self.assertEqual((status, lines[-1]), (1, f"0 passed, 3 failed, 0 skipped, {flaky.REPEATED_MAX} flaky"))
+
+    def test_a_repeat_at_the_end_runs_beside_others_again(self):
+        beside = threading.Event()
+        second = threading.Event()
+
+        def once(name):
+            if name == "a" and second.is_set():
+                beside.wait(60)  # passes because something else runs meanwhile
+                return name, 0 if beside.is_set() else 1, "", 0.1
+            if name == "a":
+                second.set()
+                return name, 1, "", 0.1
+            if second.is_set() and played.results["b"] == "ok":
+                beside.set()
+            return name, 0, "", 0.1
+        with contextlib.redirect_stdout(io.StringIO()):
+            played = flaky.Run(["b", "a"], once, {"b": 2, "a": 1})
+            played.all(2)
+        self.assertEqual(played.results, {"a": "flaky", "b": "ok"})
+
+    def test_a_test_that_breaks_the_runner_failed(self):
+        def once(name):
+            raise OSError("no more processes")
+        with contextlib.redirect_stdout(io.StringIO()):
+            played = flaky.Run(["a"], once, {})
+            played.all(2)
+        self.assertEqual(played.results, {"a": "FAILED"})
+        self.assertIn("no more processes", played.said["a"])
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 
 A test is a function test_* in a file test_*.py of this folder. Tests mostly wait, so several run beside each
 other (--jobs, or MUSTER_TEST_JOBS; twice the cores unless told), each in a process of its own with its own
-server. A test that failed beside others is tried once more alone, and the output says so: limits are for a
-machine that does one thing. Ends with `N passed, N failed, N skipped`.
+server. A word that no test has is an error.
+
+A test that failed is repeated under the same load, and counted as flaky when it passes then (flaky.py); what it said is in
+BUILD/logs/e2e-flaky.txt. Ends with `N passed, N failed, N skipped, N flaky`.
 """
 
-import concurrent.futures
 import importlib
 import json
 import os
@@ -20,13 +21,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+from flaky import EXIT_SKIPPED, LIMIT_S, Run  # noqa: E402
 from harness import BUILD, PATIENCE, Skip  # noqa: E402
 
-LIMIT_S = 300  # for one test
-EXIT_SKIPPED = 77
 TIMES = os.path.join(BUILD, "logs", "e2e-times.json")
 SLOWEST_SHOWN = 5
-RETRIES_MAX = 8  # more failures than this are no matter of a crowded machine
+FLAKY = os.path.join(BUILD, "logs", "e2e-flaky.txt")
 
 
 def tests():
@@ -87,6 +87,14 @@ def write_times(times):
         json.dump(times, f, indent=1, sort_keys=True)
 
 
+def choose(names, words):
+    """The names that have one of the words; SystemExit when a word is in none."""
+    unknown = [word for word in words if not any(word in name for name in names)]
+    if unknown:
+        sys.exit(f"run.py: no test has {' or '.join(unknown)} in its name; --list prints them all")
+    return [name for name in names if not words or any(word in name for word in words)]
+
+
 def main(argv):
     if argv[:1] == ["--one"]:
         return run_one(argv[1])
@@ -95,45 +103,21 @@ def main(argv):
         return 0
     jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 2 * (os.cpu_count() or 1))
     if "--jobs" in argv:
-        jobs = int(argv.pop(argv.index("--jobs") + 1))
-    words = [a for a in argv if not a.startswith("-")]
-    chosen = [n for n, _ in tests() if not words or any(w in n for w in words)]
+        at = argv.index("--jobs")
+        jobs = int(argv[at + 1])
+        del argv[at:at + 2]
+    chosen = choose([name for name, _ in tests()], [a for a in argv if not a.startswith("-")])
     if "--list" in argv:
         print("\n".join(chosen))
         return 0
-    passed, failed, skipped = 0, [], 0
-    times = read_times()
-    chosen.sort(key=lambda name: -times.get(name, LIMIT_S))  # the longest first: nothing long is left for the end
-    with concurrent.futures.ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(run_apart, name) for name in chosen]):
-            name, status, output, seconds = done.result()
-            times[name] = seconds
-            if status == 0:
-                result, passed = "ok", passed + 1
-            elif status == EXIT_SKIPPED:
-                result, skipped = f"skipped: {output.strip()}", skipped + 1
-            else:
-                result = "FAILED"
-                failed.append(name)
-                print(output, end="")
-            print(f"{name}: {result} ({seconds:.1f} s)", flush=True)
-    crowded, failed = (failed, []) if jobs > 1 and len(failed) <= RETRIES_MAX else ([], failed)
-    for name in crowded:
-        _, status, output, seconds = run_apart(name)
-        if status == 0:
-            passed += 1
-        else:
-            failed.append(name)
-            print(output, end="")
-        print(f"{name}: {'ok' if status == 0 else 'FAILED'} alone, after failing beside others ({seconds:.1f} s)",
-              flush=True)
-    write_times(times)
-    slowest = sorted((n for n in chosen), key=lambda n: -times[n])[:SLOWEST_SHOWN]
-    print("slowest: " + ", ".join(f"{name} {times[name]:.0f} s" for name in slowest))
-    for name in failed:
-        print(f"failed: {name}")
-    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
-    return 1 if failed or passed + skipped == 0 else 0
+    before = read_times()
+    run = Run(chosen, run_apart, before)
+    run.all(jobs)
+    write_times({**before, **run.times})
+    run.write_flaky(FLAKY)
+    slowest = sorted(run.times, key=lambda name: -run.times[name])[:SLOWEST_SHOWN]
+    print("slowest: " + ", ".join(f"{name} {run.times[name]:.0f} s" for name in slowest))
+    return run.summary()
 
 
 if __name__ == "__main__":

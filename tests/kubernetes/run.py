@@ -9,7 +9,8 @@ marked with needs() say what a cluster has not got, and are skipped with that li
 --quick is what every change is tried with: a test or two of each matter, none begun later than QUICK_S.
 
 Programs come from binaries.sh; without them everything is skipped with one line, and that is no failure. Each of the
---jobs (1 unless told) has a control plane of its own. Ends with `N passed, N failed, N skipped`.
+--jobs (1 unless told) has a control plane of its own. What failed is repeated, and counted as flaky when it passes then
+(../e2e/flaky.py says how many may be). A word that no test has is an error. Ends with `N passed, N failed, N skipped, N flaky`.
 """
 
 import importlib.util
@@ -26,6 +27,7 @@ E2E = os.path.join(os.path.dirname(HERE), "e2e")
 sys.path[:0] = [HERE, E2E]
 
 import harness  # noqa: E402
+from flaky import say  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from controlplane import ControlPlane, binaries, die_with_parent  # noqa: E402
 from processes import ProcessCluster, free_network  # noqa: E402
@@ -179,7 +181,11 @@ def main(argv):
     jobs = int(argv.pop(argv.index("--jobs") + 1)) if "--jobs" in argv else 1
     quick = "--quick" in argv
     words = [a for a in argv if not a.startswith("-")] or (QUICK if quick else ())
-    names = [n for n, _ in tests(folders) if not words or any(w in n for w in words)]
+    every = [n for n, _ in tests(folders)]
+    unknown = [w for w in words if not any(w in n for n in every)]
+    if unknown and not (quick and len(folders) < 2):
+        sys.exit(f"run.py: no test has {' or '.join(unknown)} in its name; --list prints them all")
+    names = [n for n in every if not words or any(w in n for w in words)]
     if "--list" in argv:
         print("\n".join(names))
         return 0
@@ -187,19 +193,20 @@ def main(argv):
         binaries("etcd", "kube-apiserver", "kube-controller-manager")
     except harness.Skip as reason:
         print(f"skipped: no Kubernetes here: {reason}")
-        print(f"0 passed, 0 failed, {len(names)} skipped")
-        return 0
+        return say(0, 0, len(names), 0)
     results = run_all(names, folders, jobs, QUICK_S if quick else None)
     failed = [n for n, r in results.items() if r == "FAILED"]
-    if failed and jobs > 1 and len(failed) <= RETRY_LIMIT:
-        print(f"once more, alone: {' '.join(failed)}")
-        results.update(run_all(failed, folders, 1))
+    if failed and len(failed) <= RETRY_LIMIT:
+        print(f"once more: {' '.join(failed)}")
+        again = run_all(failed, folders, jobs)
+        results.update({name: "flaky" if result == "ok" else "FAILED" for name, result in again.items()})
         failed = [n for n, r in results.items() if r == "FAILED"]
-    for name in failed:
-        print(f"failed: {name}")
+    flaky = [n for n, r in results.items() if r == "flaky"]
+    for word, names in (("failed", failed), ("flaky", flaky)):
+        for name in names:
+            print(f"{word}: {name}")
     skipped = sum(r.startswith("skipped") for r in results.values())
-    print(f"{len(results) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return say(len(results) - len(failed) - len(flaky) - skipped, len(failed), skipped, len(flaky))
 
 
 if __name__ == "__main__":
