@@ -1,6 +1,7 @@
 # make            packages by name, then a release build in build/
 # make demo       a small cluster and its story, with real training (KEEP=1 leaves it running)
 # make test       everything; ends with "N passed, N failed, N skipped, N flaky"
+# make check      what takes two minutes of it: units, form, purity, scenarios, the scheduler's properties, 50 seeds
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
@@ -33,7 +34,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all reference demo test asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
+.PHONY: all reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
 	asan-e2e asan-kubernetes bench-kubernetes
 all:
 	@tools/deps.sh build
@@ -47,6 +48,10 @@ demo: all
 test: all
 	@$(TEST_DEPS)
 	@tests/run.py
+
+check: all
+	@$(TEST_DEPS)
+	@tests/run.py --check
 
 asan:
 	@tools/deps.sh test

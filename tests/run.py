@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py [--only BUILD]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
+"""run.py [--only BUILD | --check]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
 the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with
@@ -8,6 +8,8 @@ its last line says why. What is skipped is no failure, but it is counted, and ev
 test failed once and passed when it was repeated: it is named, and too many fail their suite (tests/e2e/flaky.py). Each suite
 has the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is
 shown when the suite fails.
+
+--check runs what takes seconds in build/ (CHECK): what to run before each commit.
 """
 
 import json
@@ -21,6 +23,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
 OUTPUT_LINES_MAX = 60  # of a failed suite
+CHECK = ("unit", "tidy", "docs", "run", "reference", "purity", "dependencies", "scenarios", "conformance", "conformance-strict",
+         "sched-property", "sim")
 EXIT_SKIPPED = 77  # as automake and meson have it
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
 
@@ -106,6 +110,9 @@ def words(counts):
 
 def main(argv):
     only = argv[argv.index("--only") + 1] if "--only" in argv else None
+    check = "--check" in argv
+    if check:
+        only = "build"
     plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
     total = [0, 0, 0, 0]
     start = time.monotonic()
@@ -115,6 +122,8 @@ def main(argv):
             total[1] += 1
             continue
         for test in suites(build, again):
+            if check and test["name"] not in CHECK:
+                continue
             counts, reasons, seconds, output = run_suite(build, test)
             total = [a + b for a, b in zip(total, counts)]
             if counts[1]:
