@@ -100,7 +100,7 @@ def test_readyz_names_the_right_that_is_missing():
     try:
         plane.kubectl("apply", "-f", os.path.join(RBAC, "role.yaml"))
         with operator_of_the_deployment(plane) as operator:
-            wait_for(lambda: re.search(r'cannot (list|watch) resource "secrets"', said_by(operator)),
+            wait_for(lambda: re.search(r'cannot (list|watch) resource "mutatingwebhookconfigurations"', said_by(operator)),
                      "the missing right in /readyz", 60)
             check("deploy/rbac/role.yaml, and webhook.yaml" in said_by(operator), f"what to apply: {said_by(operator)}")
             plane.kubectl("apply", "-f", os.path.join(RBAC, "webhook.yaml"))
