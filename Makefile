@@ -5,13 +5,14 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
-# make clean-root the first two of these on a bare Debian, in a folder of its own (as root)
+# make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
 # make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
 # make test-package   the package and the krew manifest, in a scratch root (as root)
@@ -35,7 +36,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes
+	asan-e2e asan-kubernetes bench-kubernetes conformance-v017
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -69,7 +70,7 @@ property:
 	@tools/deps.sh test
 	@$(ASAN)
 	@ninja -C build-asan --quiet sched-property
-	@tests/property/million.py build-asan/sched-property $(or $(SEED),$(shell date +%s)) $(CLUSTERS) $(EVENTS)
+	@$(if $(SEED),,tests/result.py property) tests/property/million.py build-asan/sched-property $(or $(SEED),$(shell date +%s)) $(CLUSTERS) $(EVENTS)
 
 reference: all
 	@tests/reference.sh --write
@@ -102,21 +103,26 @@ image: all
 	@for arch in $(IMAGE_OTHERS); do tools/deps.sh dist $$arch && tools/dist.sh --programs $$arch || exit 1; done
 	@deploy/image/build.py $(foreach arch,$(IMAGE_OTHERS),--add $(arch)=build-dist-$(arch)/build:build-dist-$(arch)/sysroot)
 
+conformance-v017: all
+	@tests/result.py --failing '^(v017-[^ :]+): (?!skipped: )' conformance-v017 tests/conformance/v017.sh build/conformance
+
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
-	@tests/kubernetes/run.py
+	@tests/result.py kubernetes tests/kubernetes/run.py
 
 asan-e2e:
 	@tools/deps.sh test
 	@$(ASAN)
 	@ninja -C build-asan --quiet
-	@MUSTER_BUILD=build-asan MUSTER_TEST_PATIENCE=4 UBSAN_OPTIONS=print_stacktrace=1 tests/e2e/run.py --jobs 2 $(TESTS)
+	@MUSTER_BUILD=build-asan MUSTER_TEST_PATIENCE=4 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(if $(TESTS),,tests/result.py asan-e2e) tests/e2e/run.py --jobs 2 $(TESTS)
 
 asan-kubernetes:
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(ASAN)
 	@ninja -C build-asan --quiet
-	@MUSTER_BUILD=build-asan MUSTER_TEST_PATIENCE=3 UBSAN_OPTIONS=print_stacktrace=1 tests/kubernetes/run.py --own $(TESTS)
+	@MUSTER_BUILD=build-asan MUSTER_TEST_PATIENCE=3 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(if $(TESTS),,tests/result.py asan-kubernetes) tests/kubernetes/run.py --own $(TESTS)
 
 dist: all
 	@tools/deps.sh dist $(ARCH)

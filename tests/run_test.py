@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "e2e")]
 
 import flaky  # noqa: E402
+import result as results  # noqa: E402
 import run  # noqa: E402
 
 
@@ -94,6 +95,21 @@ class Total(unittest.TestCase):
         status, lines = self.run_all(suite("a", "echo 1 passed, 0 failed; exec sleep 600", timeout=1))
         self.assertEqual((status, lines[-1].split(", ", 1)[1]), (1, "1 failed, 0 skipped, 0 flaky"))
         self.assertTrue(any(line.startswith("ended after its limit") for line in lines), lines)
+
+
+class Expected(unittest.TestCase):
+    """result.judge(): a long suite beside the list of what is known to fail."""
+
+    def test_what_is_on_the_list_may_fail_and_nothing_else(self):
+        output = "failed: a\nfailed: b\n7 passed, 2 failed, 0 skipped\n"
+        self.assertEqual(results.judge(output, 1, {"a", "b"}), (0, []))
+        self.assertEqual(results.judge(output, 1, {"a"}), (1, ["regression: b"]))
+        self.assertEqual(results.judge("9 passed, 0 failed\n", 0, {"a"}), (1, ["passes now, take it off the list: a"]))
+
+    def test_a_suite_that_broke_is_not_as_expected(self):
+        self.assertEqual(results.judge("", 0, set())[0], 1)
+        self.assertEqual(results.judge("7 passed, 0 failed\n", 1, set())[0], 1)
+        self.assertEqual(results.judge("nothing here\n", 77, {"a"})[0], 77)
 
 
 class Repeated(unittest.TestCase):
