@@ -85,9 +85,22 @@ def run(argv, *, input=None, cwd=None, env=None, limit=120, ok=True):
     return done
 
 
+def cached_torch():
+    """[(path, version)] of the current PyTorch that tests/torch.sh installed; [] when it has not."""
+    cache = os.environ.get("MUSTER_TORCH_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "muster", "torch")
+    try:
+        with open(os.path.join(cache, "complete")) as f:
+            version = f.read().strip()
+    except OSError:
+        return []
+    python = os.path.join(cache, "bin", "python3")
+    return [(python, version)] if version and os.access(python, os.X_OK) else []
+
+
 def torch_pythons():
-    """Every Python on this machine that can import torch: (version, folder of its programs)."""
-    found = []
+    """Every Python on this machine that can import torch: (path, version). First the one of tests/torch.sh."""
+    found = cached_torch()
     candidates = [shutil.which("python3"), "/usr/bin/python3"]
     candidates += os.environ.get("MUSTER_TEST_PYTHONS", "").split(":")
     for python in candidates:

@@ -88,7 +88,7 @@ def rendezvous_and_reduce(flags=()):
                 + "".join("    " + line + "\n" for line in script.splitlines()))
         apply(m, service("job", clusterIP="None"))
         def worker(i):
-            run = [found[0][0], "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
+            run = [found[-1][0], "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
                    "--rdzv_backend", "c10d", "--rdzv_id", "x",
                    "--rdzv_endpoint", "w0.job.default.svc.cluster.local:29400",
                    "--max_restarts", "0", "-r", "1", "-t", "1", "/code/t.py"]
