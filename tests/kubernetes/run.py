@@ -39,7 +39,6 @@ SHARED = ("scheduling", "scheduling_examples", "scheduling_manifests", "shards",
           "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack", "kind_examples")
 QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_an_orderly", "gangs.a_gang_that_does_not_fit",
          "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain",
-         "deploy.the_commands", "deploy.readyz",
          "e2e/scheduling.default_queues", "e2e/scheduling.plain_pods", "e2e/scheduling.build_pod", "e2e/scheduling.two_halves",
          "e2e/plugin_commands.every_command", "e2e/jobset.")
 QUICK_S = 200  # the limit of the suite in meson.build is this and the longest test
