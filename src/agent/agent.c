@@ -145,8 +145,11 @@ void agent_turn_soon(struct agent *agent)
 
 static void on_heartbeat(uv_timer_t *timer)
 {
-    nodes_beat(timer->data);
-    storage_look(timer->data);
+    struct agent *agent = timer->data;
+    nodes_beat(agent);
+    storage_look(agent);
+    if (agent->orphans_left)
+        recover_orphans(agent);
 }
 
 /* ---- watches ---- */

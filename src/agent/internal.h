@@ -67,13 +67,19 @@ struct spawner {
 int spawner_start(struct spawner *spawner, struct err *err);
 void spawner_stop(struct spawner *spawner);
 
-/* Have a shim made for the pod's folder; the spawner is started again where it is gone. A shim that
- * cannot be made shows as a lost link. */
-int link_spawn(struct link *link,
-               uv_loop_t *loop,
-               struct spawner *spawner,
-               const char *folder,
-               struct err *err);
+/* The lock of the pod's shim, a descriptor: whoever has it may have a shim made. -EBUSY: a shim has
+ * it, or one that is being made. */
+int link_lock(const char *folder, struct err *err);
+/* A shim is there, or will be. */
+bool link_locked(const char *folder);
+/* What a shim is made from. */
+struct link_order {
+    struct spawner *spawner; /* started again where it is gone */
+    const char *folder;
+    int lock_fd; /* of link_lock(); stays the caller's, the shim has it too */
+};
+/* Have a shim made. One that cannot be made shows as a lost link. */
+int link_spawn(struct link *link, uv_loop_t *loop, const struct link_order *order, struct err *err);
 /* Reach the shim that is already there; -ECONNREFUSED or -ENOENT: it is gone. */
 int link_connect(struct link *link, uv_loop_t *loop, const char *folder, struct err *err);
 void link_send(struct link *link, const int *fds, size_t fd_count, const char *fmt, ...)
@@ -153,6 +159,8 @@ struct pod {
     int64_t started_ms;
     int64_t retry_ms; /* try again then */
     struct link link;
+    bool awaited; /* no link, but perhaps a shim: recover_shim() finds out */
+    bool asked;   /* the shim has not said yet what there is */
     bool dirty;
     bool silent; /* ended before this muster started: its status is as it should be */
     bool status_under_way;
@@ -186,6 +194,8 @@ size_t pod_choose_container(const struct pod *pod, struct str name);
 const struct json *pod_container_spec(const struct pod *pod, size_t index);
 void pod_env_context(const struct pod *pod, struct env_context *ret);
 void pod_event(struct pod *pod, bool warning, const char *reason, struct str message);
+/* The current instance was started, and nobody can say how it ended. */
+void pod_container_lost(struct pod *pod, struct run_container *c);
 /* How the current instance ended; false when it has not. */
 bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret);
 
@@ -202,6 +212,10 @@ void device_files(const struct pod *pod, size_t index, struct buf *records);
 /* ---- pods of an earlier muster (recover.c) ---- */
 void recover_finished(struct pod *pod);
 void recover_running(struct pod *pod);
+/* The shim of an awaited pod: linked again, or known to be gone. False: it is there but not to be
+ * spoken to yet; look again in RECOVER_LOOK_MS. */
+#define RECOVER_LOOK_MS 50
+bool recover_shim(struct pod *pod);
 void recover_synced(struct pod *pod);
 void recover_orphans(struct agent *agent);
 
@@ -272,6 +286,7 @@ struct agent {
     size_t relays_open;
     unsigned long next_exec;
     unsigned long burials;
+    bool orphans_left; /* some could not be reached yet */
     bool stopping;
     bool hosts_dirty;
     struct arena hosts_arena;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -169,12 +170,41 @@ void spawner_stop(struct spawner *spawner)
     spawner->pid = 0;
 }
 
-static bool order(struct spawner *spawner, const char *folder, int fd)
+static int open_lock(const char *folder, int flags, int operation, struct err *err)
 {
-    struct iovec iov = {(void *)(uintptr_t)folder, strlen(folder)};
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, SHIM_LOCK_FILE);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    int r = fd < 0 || flock(fd, operation | LOCK_NB) < 0 ? -errno : 0;
+    if (r == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return err_set(err, r == -EWOULDBLOCK ? -EBUSY : r, "cannot lock %s: %s", path,
+                   strerrordesc_np(-r));
+}
+
+int link_lock(const char *folder, struct err *err)
+{
+    return open_lock(folder, O_CREAT, LOCK_EX, err);
+}
+
+bool link_locked(const char *folder)
+{
+    /* Shared, so that two that look do not take each other for the shim. */
+    int fd = open_lock(folder, 0, LOCK_SH, NULL);
+    if (fd >= 0)
+        close(fd);
+    return fd == -EBUSY;
+}
+
+static bool send_order(const struct link_order *order, int fd)
+{
+    struct iovec iov = {(void *)(uintptr_t)order->folder, strlen(order->folder)};
+    int fds[] = {fd, order->lock_fd};
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(fds))];
     } control = {0};
     struct msghdr message = {.msg_iov = &iov,
                              .msg_iovlen = 1,
@@ -183,26 +213,22 @@ static bool order(struct spawner *spawner, const char *folder, int fd)
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    return spawner->pid && sendmsg(spawner->fd, &message, MSG_NOSIGNAL) > 0;
+    header->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(header), fds, sizeof(fds));
+    return order->spawner->pid && sendmsg(order->spawner->fd, &message, MSG_NOSIGNAL) > 0;
 }
 
-int link_spawn(struct link *link,
-               uv_loop_t *loop,
-               struct spawner *spawner,
-               const char *folder,
-               struct err *err)
+int link_spawn(struct link *link, uv_loop_t *loop, const struct link_order *order, struct err *err)
 {
     int pair[2];
     int r = make_pair(pair, err);
     if (r)
         return r;
     /* A spawner that was killed is replaced. */
-    if (!order(spawner, folder, pair[1])) {
-        r = spawner_start(spawner, err);
-        if (r == 0 && !order(spawner, folder, pair[1]))
-            r = err_set(err, -EIO, "%s does not take orders", spawner->program);
+    if (!send_order(order, pair[1])) {
+        r = spawner_start(order->spawner, err);
+        if (r == 0 && !send_order(order, pair[1]))
+            r = err_set(err, -EIO, "%s does not take orders", order->spawner->program);
     }
     close(pair[1]);
     if (r == 0)

@@ -236,6 +236,24 @@ static struct str end_message(struct pod *pod, const struct run_container *c, in
     return str_dup(&pod->arena, tail_lines(buf_str(&log), FALLBACK_LINES));
 }
 
+static void take_end(struct pod *pod,
+                     const struct run_container *c,
+                     const struct shim_exit *said,
+                     struct run_end *ret)
+{
+    struct run_end end = {.set = true,
+                          .code = said->code,
+                          .signal = said->signal,
+                          .started_ms = said->started_ms,
+                          .ended_ms = said->ended_ms,
+                          .oom = said->oom,
+                          .never_started = said->never_started,
+                          .lost = said->lost};
+    end.message = end.never_started || end.lost ? str_dup(&pod->arena, str_from(said->words))
+                                                : end_message(pod, c, end.code);
+    *ret = end;
+}
+
 /* Read <n>.exit; false when it is not there. */
 bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret)
 {
@@ -249,16 +267,7 @@ bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_en
     buf_addc(&text, '\0');
     if (!shim_exit_parse(text.p, &said))
         return false;
-    struct run_end end = {.set = true,
-                          .code = said.code,
-                          .signal = said.signal,
-                          .started_ms = said.started_ms,
-                          .ended_ms = said.ended_ms,
-                          .oom = said.oom,
-                          .never_started = said.never_started};
-    end.message = end.never_started ? str_dup(&pod->arena, str_from(said.words))
-                                    : end_message(pod, c, end.code);
-    *ret = end;
+    take_end(pod, c, &said, ret);
     return true;
 }
 
@@ -273,7 +282,7 @@ static void container_ended(struct pod *pod, struct run_container *c, const stru
     pod_mark(pod);
 }
 
-static void container_lost(struct pod *pod, struct run_container *c)
+void pod_container_lost(struct pod *pod, struct run_container *c)
 {
     struct run_end end;
     if (!pod_read_exit(pod, c, &end))
@@ -292,7 +301,7 @@ void pod_lost(struct pod *pod)
     for (size_t i = 0; i < pod->run.count; i++) {
         struct run_container *c = &pod->run.containers[i];
         if (c->state == RUN_STARTING || c->state == RUN_RUNNING)
-            container_lost(pod, c);
+            pod_container_lost(pod, c);
     }
     pod_mark(pod);
 }
@@ -301,8 +310,9 @@ static void shim_lost(void *user)
 {
     struct pod *pod = user;
     link_close(&pod->link);
-    cgroup_remove(&pod->agent->machine.cgroups, pod->uid); /* a shim that was killed left them */
-    pod_lost(pod);
+    pod->asked = false;
+    pod->awaited = true; /* gone, or only out of reach: its lock says */
+    pod_mark(pod);
 }
 
 static void container_runs(struct pod *pod, struct run_container *c, long long started_ms)
@@ -314,6 +324,7 @@ static void container_runs(struct pod *pod, struct run_container *c, long long s
         pod_event(pod, false, "Started",
                   str_printf(&arena, "Started container " STR_FMT, STR_ARG(c->name)));
     c->state = RUN_RUNNING;
+    c->seen = true;
     c->started_ms = started_ms;
     if (!c->init || c->sidecar)
         probe_begin(pod, (size_t)(c - pod->run.containers));
@@ -327,13 +338,18 @@ static void shim_message(void *user, const char *text, int fd)
     if (shim_event_parse(text, &event)) {
         size_t index = pod_container_index(pod, str_from(event.name));
         struct run_container *c = index < pod->run.count ? &pod->run.containers[index] : NULL;
+        struct shim_exit said;
         struct run_end end;
-        if (!c || c->instance != event.instance)
+        if (!c || c->instance != event.instance || c->state == RUN_ENDED)
             return; /* of an instance that is history */
-        if (!event.exited)
-            container_runs(pod, c, event.started_ms);
-        else if (pod_read_exit(pod, c, &end))
+        if (event.end && shim_exit_parse(event.end, &said)) {
+            take_end(pod, c, &said, &end);
             container_ended(pod, c, &end);
+        } else if (event.exited && pod_read_exit(pod, c, &end)) {
+            container_ended(pod, c, &end);
+        } else if (!event.exited && !event.end) {
+            container_runs(pod, c, event.started_ms);
+        }
         return;
     }
     if (strcmp(text, "synced") == 0)
@@ -416,6 +432,24 @@ static void apply_plan(struct pod *pod, const struct run_plan *plan)
     }
 }
 
+/* The lock first: a shim that an earlier muster asked for may still be on its way. */
+static int make_shim(struct pod *pod, struct err *err)
+{
+    struct agent *agent = pod->agent;
+    int r = files_make_folder(pod->folder, 0711, err);
+    int lock_fd = r ? r : link_lock(pod->folder, err);
+    if (lock_fd < 0)
+        return lock_fd;
+    r = prepare_pod(pod, err);
+    if (r == 0)
+        r = network_write_hosts(pod, err);
+    if (r == 0)
+        r = link_spawn(&pod->link, agent->loop,
+                       &(struct link_order){&agent->spawner, pod->folder, lock_fd}, err);
+    close(lock_fd);
+    return r;
+}
+
 static int start_shim(struct pod *pod, struct err *err)
 {
     struct agent *agent = pod->agent;
@@ -425,12 +459,12 @@ static int start_shim(struct pod *pod, struct err *err)
         pod->started_ms = agent_now_ms();
         device_take(pod);
     }
-    int r = prepare_pod(pod, err);
-    if (r == 0)
-        r = network_write_hosts(pod, err);
-    if (r)
-        return r;
-    r = link_spawn(&pod->link, agent->loop, &agent->spawner, pod->folder, err);
+    int r = make_shim(pod, err);
+    if (r == -EBUSY) {
+        pod->awaited = true;
+        pod->stage = POD_RUNNING;
+        return 0;
+    }
     if (r < 0)
         return r;
     pod->handles_open++;
@@ -540,7 +574,8 @@ static bool send_status(struct pod *pod, int64_t now_ms)
 {
     if (pod->silent)
         return true;
-    if (pod->status_under_way || is_starting(pod, now_ms))
+    bool unknown = pod->stage == POD_RUNNING && (pod->awaited || pod->asked);
+    if (pod->status_under_way || unknown || is_starting(pod, now_ms))
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
     struct str body = status_patch(&arena, pod, now_ms);
@@ -566,6 +601,12 @@ static void step_running(struct pod *pod, int64_t now_ms)
 {
     int64_t wake_ms = INT64_MAX;
     struct err err = {0};
+    if (pod->awaited && !recover_shim(pod)) {
+        set_wake(pod, now_ms + RECOVER_LOOK_MS);
+        return;
+    }
+    if (pod->asked)
+        return; /* what is ordered now could be begun behind the answer, and be taken for lost */
     /* The shim died and the pod's containers with it, but its policy may start them again. */
     if (!pod->link.open && !lifecycle_is_over(&pod->run)) {
         if (pod->handles_open > 1)
@@ -573,6 +614,10 @@ static void step_running(struct pod *pod, int64_t now_ms)
         if (start_shim(pod, &err) < 0) {
             set_waiting(pod, "FailedCreatePodSandBox", &err);
             set_wake(pod, now_ms + RETRY_MS);
+            return;
+        }
+        if (pod->awaited) {
+            set_wake(pod, now_ms + RECOVER_LOOK_MS);
             return;
         }
     }
@@ -592,8 +637,14 @@ static void bury(struct pod *pod)
 {
     if (pod->stage == POD_RUNNING)
         finish(pod);
-    if (pod->link.open)
+    if (pod->awaited && !recover_shim(pod)) {
+        set_wake(pod, agent_now_ms() + RECOVER_LOOK_MS);
+        return;
+    }
+    if (pod->link.open) {
+        link_send(&pod->link, NULL, 0, "stop forget");
         return; /* its end brings us here again */
+    }
     cgroup_remove(&pod->agent->machine.cgroups, pod->uid);
     kept_bury(pod);
     pod_free(pod);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* recover: pods that an earlier muster started, from their folders and their shims. */
 
@@ -79,6 +80,7 @@ void recover_finished(struct pod *pod)
 {
     pod->stage = POD_OVER;
     pod->silent = true;
+    pod->awaited = true; /* it may still be there, with an exit file that it could not write */
     for (size_t i = 0; i < pod->run.count; i++)
         recover_container(pod, &pod->run.containers[i]);
 }
@@ -89,29 +91,64 @@ void recover_running(struct pod *pod)
         return;
     for (size_t i = 0; i < pod->run.count; i++)
         recover_container(pod, &pod->run.containers[i]);
-    struct err err = {0};
     pod->stage = POD_RUNNING;
+    pod->awaited = true;
+    (void)recover_shim(pod);
+}
+
+/* A shim locks its folder before it has a socket, and until it is gone. So no socket and no lock
+ * means no shim; in this order, because a shim that comes between the two looks has both. */
+bool recover_shim(struct pod *pod)
+{
+    struct err err = {0};
+    if (pod->handles_open > 1)
+        return false; /* the old link is still closing */
     if (link_connect(&pod->link, pod->agent->loop, pod->folder, &err) == 0) {
+        pod->awaited = false;
+        pod->asked = true;
+        for (size_t i = 0; i < pod->run.count; i++)
+            pod->run.containers[i].seen = false;
         pod->handles_open++;
         link_send(&pod->link, NULL, 0, "state");
         log_info(pod->agent->log, "pod.found", LOG_STR("pod", pod->key));
-        return;
+        return true;
     }
-    log_warn(pod->agent->log, "pod.lost", LOG_STR("pod", pod->key), LOG_ERR(&err));
+    if (link_locked(pod->folder))
+        return false;
+    pod->awaited = false;
+    if (!lifecycle_is_quiet(&pod->run))
+        log_warn(pod->agent->log, "pod.lost", LOG_STR("pod", pod->key), LOG_ERR(&err));
+    cgroup_remove(&pod->agent->machine.cgroups, pod->uid); /* a shim that was killed left them */
     pod_lost(pod);
+    return true;
 }
 
-/* The shim has told of everything that runs: what we still believe to be starting never began. */
+static bool has_begun(const struct pod *pod, const struct run_container *c)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.begun", pod->folder, STR_ARG(c->name),
+                   c->instance);
+    return access(path, F_OK) == 0;
+}
+
+/* The shim has told of everything that it started and that has no exit file. Of the rest, what was
+ * begun was begun by an earlier shim, and what was not never ran. Nothing was ordered since the
+ * shim was asked, so it cannot have begun anything behind its answer. */
 void recover_synced(struct pod *pod)
 {
+    pod->asked = false;
     for (size_t i = 0; i < pod->run.count; i++) {
         struct run_container *c = &pod->run.containers[i];
         struct run_end end;
-        if (c->state != RUN_STARTING)
+        if (c->state != RUN_STARTING && c->state != RUN_RUNNING)
+            continue;
+        if (c->seen)
             continue;
         if (pod_read_exit(pod, c, &end)) {
             c->end = end;
             c->state = RUN_ENDED;
+        } else if (c->state == RUN_RUNNING || has_begun(pod, c)) {
+            pod_container_lost(pod, c);
         } else {
             c->state = RUN_WAITING;
         }
@@ -160,10 +197,14 @@ static void bury_orphan(struct agent *agent, const char *folder)
                                  .lost = orphan_lost,
                                  .closed = orphan_closed,
                                  .user = orphan};
-    if (link_connect(&orphan->link, agent->loop, folder, NULL) == 0)
-        link_send(&orphan->link, NULL, 0, "stop");
-    else
+    if (link_connect(&orphan->link, agent->loop, folder, NULL) == 0) {
+        link_send(&orphan->link, NULL, 0, "stop forget");
+    } else if (link_locked(folder)) { /* it will have a socket soon */
+        agent->orphans_left = true;
+        free(orphan);
+    } else {
         orphan_closed(orphan);
+    }
 }
 
 void recover_orphans(struct agent *agent)
@@ -171,6 +212,7 @@ void recover_orphans(struct agent *agent)
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/pods", agent->options.data_dir);
     DIR *folder = opendir(path);
+    agent->orphans_left = false;
     if (!folder)
         return;
     for (struct dirent *entry; (entry = readdir(folder));) {

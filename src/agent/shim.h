@@ -15,13 +15,20 @@
  *     pod                 what the sandbox is made of: records, see below
  *     shim.sock           the shim listens here: SOCK_SEQPACKET, one agent at a time, the newest
  *                         wins. It is there once the shim can be spoken to
+ *     shim.lock           locked (flock) from before the shim is made until it is gone: the agent
+ *                         takes the lock, the shim inherits it. Who finds it locked and no socket
+ *                         waits for the socket; nobody makes a second shim
  *     c/<container>/      one folder a container, one number (0, 1, ...) an instance of it:
  *       <n>.spec          what to run: records, written by the agent before it says "start"
  *       <n>.log           its output, one record a line:
  *                             2026-11-15T02:03:04.123456789Z stdout F the line\n
  *                         F: a whole line, P: a piece of one that goes on in the next record
  *       <n>.log.<k>       older output, 1 the youngest of them; at most SHIM_LOG_FILES_MAX in all
- *       <n>.exit          it ended, see below; written whole or not at all
+ *       <n>.begun         it is about to start: on the disk before its process is made, so an
+ *                         instance that has one is never started again
+ *       <n>.exit          it ended, see below; written whole or not at all, and on the disk before
+ *                         it is told. Where it cannot be written (a full disk) the shim stays and
+ *                         tries again
  *       <n>.message       the container's /dev/termination-log
  *       <n>.upper/        what it wrote to its own file system
  *
@@ -30,8 +37,9 @@
  *
  * `muster-shim --spawner [FOLDER PATH...]` makes shims without the cost of starting a program each:
  * every packet on its SHIM_FD is the path of a pod's folder and brings the descriptor that becomes
- * its shim's SHIM_FD. It goes when the agent does; the shims stay. FOLDER, as they see it, has the
- * PATHs in it: what root.points below is for.
+ * its shim's SHIM_FD, and that of the locked shim.lock, which the shim keeps. It goes when the
+ * agent does; the shims stay. FOLDER, as they see it, has the PATHs in it: what root.points below
+ * is for.
  *
  * ## Records
  *
@@ -80,7 +88,7 @@
  *
  * One line: "<code> <signal> <started ms> <finished ms> <flags>\n". A process that ended by a
  * signal has code 128 + signal. flags: "-" or letters: o the kernel killed it for memory, s it
- * never started and the rest of the file says why.
+ * never started and the rest of the file says why, l it was started earlier and nobody saw its end.
  *
  * ## Messages
  *
@@ -101,13 +109,18 @@
  *                         on, as far as it keeps up
  *     dial PORT           answered by "dialed PORT 0" with a connected socket, or by "dialed PORT
  *                         ERRNO"
- *     state               answered by "running" or "exited" for every instance, then "synced"
- *     stop                end every container and go
+ *     state               answered by "running" or "ended" for every instance that has no exit file
+ *                         yet, then "synced": an instance it says nothing of has an exit file, or
+ *                         this shim did not start it
+ *     stop                end every container and go when all exit files are written
+ *     stop forget         the same, but go at once: nobody will read them
  *
  * shim to agent:
  *     hello PROTOCOL      first on every connection
  *     started C N PID MS
  *     exited C N          the exit file is there
+ *     ended C N TEXT      it ended, but its exit file cannot be written yet; TEXT is what it will
+ *                         have in it. "exited" follows
  *     running C N PID MS
  *     terminal ID
  *     execexit ID CODE
@@ -117,7 +130,7 @@
  */
 /* clang-format on */
 
-#define SHIM_PROTOCOL      3
+#define SHIM_PROTOCOL      4
 #define SHIM_FD            3
 #define SHIM_MESSAGE_BYTES 4096
 #define SHIM_FDS_MAX       3
@@ -125,6 +138,7 @@
 #define SHIM_SPAWNER     "--spawner"
 #define SHIM_POD_FILE    "pod"
 #define SHIM_SOCKET_FILE "shim.sock"
+#define SHIM_LOCK_FILE   "shim.lock"
 
 #define SHIM_NAME_BYTES     256       /* a container's name: 63 in Kubernetes */
 #define SHIM_CONTAINERS_MAX 64        /* of one pod, init containers included */

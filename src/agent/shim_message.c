@@ -33,9 +33,10 @@ bool shim_order_parse(const char *text, struct shim_order *ret)
         order.verb = SHIM_DIAL;
     else if (strcmp(verb, "state") == 0)
         order.verb = SHIM_STATE;
-    else if (strcmp(verb, "stop") == 0)
+    else if (strcmp(verb, "stop") == 0) {
         order.verb = SHIM_STOP;
-    else
+        order.forget = strcmp(text, "stop forget") == 0;
+    } else
         return false;
     if ((order.name[0] && !is_plain(order.name)) || (order.file[0] && !is_plain(order.file)))
         return false;
@@ -47,10 +48,13 @@ bool shim_event_parse(const char *text, struct shim_event *ret)
 {
     struct shim_event event = {0};
     char verb[16];
-    if (sscanf(text, "%15s %255s %u", verb, event.name, &event.instance) != 3)
+    int end_at = 0;
+    if (sscanf(text, "%15s %255s %u %n", verb, event.name, &event.instance, &end_at) != 3)
         return false;
     if (strcmp(verb, "exited") == 0)
         event.exited = true;
+    else if (strcmp(verb, "ended") == 0)
+        event.end = text + (end_at ? (size_t)end_at : strlen(text));
     else if ((strcmp(verb, "started") != 0 && strcmp(verb, "running") != 0) ||
              sscanf(text, "%*s %*s %*u %d %lld", &event.pid, &event.started_ms) != 2)
         return false;
@@ -67,6 +71,7 @@ bool shim_exit_parse(const char *text, struct shim_exit *ret)
         return false;
     end.oom = strchr(flags, 'o') != NULL;
     end.never_started = strchr(flags, 's') != NULL;
+    end.lost = strchr(flags, 'l') != NULL;
     const char *line = strchr(text, '\n');
     end.words = line ? line + 1 : text + strlen(text);
     *ret = end;

@@ -28,16 +28,18 @@ struct shim_order {
     unsigned long id;
     int signal;
     unsigned short port;
+    bool forget; /* stop: and do not wait for exit files */
 };
 bool shim_order_parse(const char *text, struct shim_order *ret);
 
-/* What a shim tells of a container: started, running or exited. */
+/* What a shim tells of a container: started, running, ended or exited. */
 struct shim_event {
     char name[SHIM_NAME_BYTES];
     unsigned instance;
     bool exited;
-    int pid;              /* unless exited */
-    long long started_ms; /* unless exited */
+    const char *end;      /* ended: the text of its exit file, in `text`; else NULL */
+    int pid;              /* unless exited or ended */
+    long long started_ms; /* unless exited or ended */
 };
 bool shim_event_parse(const char *text, struct shim_event *ret);
 
@@ -49,6 +51,7 @@ struct shim_exit {
     long long ended_ms;
     bool oom;
     bool never_started;
+    bool lost;
     const char *words; /* behind the first line, in `text` */
 };
 bool shim_exit_parse(const char *text, struct shim_exit *ret);

@@ -21,6 +21,7 @@ TEST(shim_orders_are_read_and_odd_ones_left_alone)
         {"dial 8080", true, {.verb = SHIM_DIAL, .port = 8080}, "dial"},
         {"state", true, {.verb = SHIM_STATE}, "state"},
         {"stop", true, {.verb = SHIM_STOP}, "stop"},
+        {"stop forget", true, {.verb = SHIM_STOP, .forget = true}, "stop, whatever is unwritten"},
         {"start a 1 later", true, {.verb = SHIM_START, .name = "a", .instance = 1}, "more words"},
         {"start a", false, {0}, "no instance"},
         {"start ../x 1", false, {0}, "a name that is a path"},
@@ -37,7 +38,7 @@ TEST(shim_orders_are_read_and_odd_ones_left_alone)
         EXPECT(strcmp(order.name, rows[i].order.name) == 0);
         EXPECT(strcmp(order.file, rows[i].order.file) == 0);
         EXPECT(order.id == rows[i].order.id && order.signal == rows[i].order.signal);
-        EXPECT(order.port == rows[i].order.port);
+        EXPECT(order.port == rows[i].order.port && order.forget == rows[i].order.forget);
     }
 }
 
@@ -49,6 +50,10 @@ TEST(shim_events_tell_started_from_exited)
     EXPECT(event.pid == 1234 && event.started_ms == 1700000000123);
     EXPECT(shim_event_parse("running a 0 1 2", &event) && !event.exited);
     EXPECT(shim_event_parse("exited a 4", &event) && event.exited && event.instance == 4);
+    EXPECT(!event.end);
+    EXPECT(shim_event_parse("ended a 4 7 0 5 6 -\nwords", &event) && !event.exited);
+    EXPECT(event.instance == 4 && strcmp(event.end, "7 0 5 6 -\nwords") == 0);
+    EXPECT(shim_event_parse("ended a 4", &event) && strcmp(event.end, "") == 0);
     EXPECT(!shim_event_parse("started a 0", &event));
     EXPECT(!shim_event_parse("hello 2", &event));
     EXPECT(!shim_event_parse("dialed 80 0", &event));
@@ -63,6 +68,7 @@ TEST(shim_exit_files_say_when_a_container_finished_and_why)
     EXPECT(shim_exit_parse("128 0 5 5 s\nexec x: No such file\n", &end));
     EXPECT(end.never_started && !end.oom && strcmp(end.words, "exec x: No such file\n") == 0);
     EXPECT(shim_exit_parse("0 0 5 6 -", &end) && !end.oom && !end.never_started);
+    EXPECT(shim_exit_parse("137 0 5 6 l\nnobody saw it\n", &end) && end.lost && !end.oom);
     EXPECT(!shim_exit_parse("0 0 5", &end));
     EXPECT(!shim_exit_parse("", &end));
 }

@@ -53,6 +53,13 @@ bool logfile_take(struct logfile *log, struct log_stream *stream);
 void logfile_flush(struct logfile *log, struct log_stream *stream);
 void logfile_close(struct logfile *log);
 
+/* ---- what survives (shim_exit.c): on the disk when they return 0 ---- */
+#define SHIM_PATH_BYTES (SHIM_NAME_BYTES + 64) /* c/<name>/<n>.exit.new and the like */
+/* The instance is about to start. -EEXIST: it was begun before. */
+int exit_begin(const char *path);
+/* The exit file; readers see it whole or not at all. */
+int exit_write(const char *path, const char *text);
+
 /* ---- a container's first process (shim_child.c) ---- */
 struct child_request {
     const struct records *spec;
@@ -73,6 +80,13 @@ int mounts_make(const struct child_request *request, char words[static 256]);
 /* ---- mount points made beforehand (shim_points.c), run by the spawner ---- */
 /* From now on `folder` has the paths, those that end in a slash as folders. */
 int points_make(const char *folder, char *const paths[]);
+
+/* ---- the pod's namespaces (shim_sandbox.c): this process is in them from then on ---- */
+int sandbox_make(const struct records *pod);
+
+/* ---- muster-shim --spawner (shim_spawner.c) ---- */
+/* `run` is called in a process of its own for every pod; its result is the exit status there. */
+int spawner_run(const char *points, char *const paths[], int (*run)(const char *folder));
 
 /* ---- network namespace (shim_net.c): this process is in it from then on ---- */
 int network_make(const struct records *pod);

@@ -6,27 +6,29 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* muster-shim POD_FOLDER: keeps one pod's containers; agent/shim.h says how it is spoken to.
  *
  * One thread, one poll(). Everything that must survive is in files before it is told: a spec is
- * read from its file, an end is an .exit file. */
-#define EXECS_MAX 64 /* exec sessions at a time */
-#define POLLS_MAX (3 + 2 * SHIM_CONTAINERS_MAX)
+ * read from its file, a beginning is a .begun file, an end is an .exit file. */
+#define EXECS_MAX     64 /* exec sessions at a time */
+#define POLLS_MAX     (3 + 2 * SHIM_CONTAINERS_MAX)
+#define END_BYTES     512  /* of an exit file: five numbers and 256 bytes of words */
+#define SETTLE_MIN_MS 50   /* before an exit file that could not be written is tried again; */
+#define SETTLE_MAX_MS 2000 /* doubles up to this: soon after there is room it is there */
 
 struct container {
     char name[SHIM_NAME_BYTES];
@@ -36,6 +38,9 @@ struct container {
     int status;
     int64_t started_ms;
     int64_t ended_ms;
+    char end[END_BYTES]; /* what its exit file is to have; empty: it has not ended */
+    int64_t settle_ms;   /* when it is tried again, and how long that was put off */
+    int64_t settle_delay_ms;
     bool runtime; /* pid is an OCI runtime's, whose child the container is */
     int input_fd; /* write end of stdin, or the terminal; -1: none */
     bool input_once;
@@ -56,6 +61,7 @@ struct shim {
     int agent_fd; /* -1: nobody */
     int signal_fd;
     bool stopping;
+    bool forget; /* nobody will read the exit files */
     size_t container_count;
     struct container containers[SHIM_CONTAINERS_MAX];
     struct exec_session execs[EXECS_MAX];
@@ -118,29 +124,6 @@ static void tell_fd(int fd, const char *fmt, ...)
 
 /* ---- files ---- */
 
-static int replace_file(const char *path, const char *text)
-{
-    char next[SHIM_NAME_BYTES + 64];
-    (void)snprintf(next, sizeof(next), "%s.new", path);
-    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    ssize_t n = write(fd, text, strlen(text));
-    close(fd);
-    if (n != (ssize_t)strlen(text))
-        return -EIO;
-    return rename(next, path) < 0 ? -errno : 0;
-}
-
-static int write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    int r = fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return r;
-}
-
 static long oom_kills(const char *path)
 {
     char text[512];
@@ -192,16 +175,80 @@ static pid_t container_target(const struct container *c)
     return child ? (pid_t)child : c->pid;
 }
 
-static void write_exit(const struct container *c, const char *flags, const char *words)
+static void container_path(const struct container *c,
+                           const char *ending,
+                           char out[static SHIM_PATH_BYTES])
 {
-    char path[SHIM_NAME_BYTES + 32], text[512];
+    (void)snprintf(out, SHIM_PATH_BYTES, "c/%s/%u.%s", c->name, c->instance, ending);
+}
+
+static int64_t uptime_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void container_forget(struct container *c)
+{
+    *c = shim.containers[--shim.container_count];
+}
+
+/* Put how it ended into its file. True: done, and the container is forgotten. What cannot be
+ * written, on a full disk for instance, is told at once, kept, and tried again. */
+static bool container_settle(struct container *c)
+{
+    char path[SHIM_PATH_BYTES];
+    container_path(c, "exit", path);
+    int r = exit_write(path, c->end);
+    if (r == 0)
+        TELL("exited %s %u", c->name, c->instance);
+    /* A folder that is gone has nobody to read it. */
+    if (r == 0 || r == -ENOENT || shim.forget) {
+        container_forget(c);
+        return true;
+    }
+    if (!c->settle_delay_ms)
+        TELL("ended %s %u %s", c->name, c->instance, c->end);
+    c->settle_delay_ms = c->settle_delay_ms ? 2 * c->settle_delay_ms : SETTLE_MIN_MS;
+    if (c->settle_delay_ms > SETTLE_MAX_MS)
+        c->settle_delay_ms = SETTLE_MAX_MS;
+    c->settle_ms = uptime_ms() + c->settle_delay_ms;
+    return false;
+}
+
+/* Those whose time has come. */
+static void settle_again(void)
+{
+    int64_t now_ms = uptime_ms();
+    for (size_t i = 0; i < shim.container_count;) {
+        struct container *c = &shim.containers[i];
+        bool due = c->end[0] && c->settle_ms <= now_ms;
+        i += !(due && container_settle(c)); /* the last one has taken its place */
+    }
+}
+
+/* Milliseconds until one of them is due, as poll() wants it; -1: there is none. */
+static int settle_wait(void)
+{
+    int64_t wait_ms = -1, now_ms = uptime_ms();
+    for (size_t i = 0; i < shim.container_count; i++) {
+        const struct container *c = &shim.containers[i];
+        int64_t left = c->settle_ms > now_ms ? c->settle_ms - now_ms : 0;
+        if (c->end[0] && (wait_ms < 0 || left < wait_ms))
+            wait_ms = left;
+    }
+    return (int)wait_ms;
+}
+
+static void container_end(struct container *c, const char *flags, const char *words)
+{
     int code = WIFSIGNALED(c->status) ? 128 + WTERMSIG(c->status) : WEXITSTATUS(c->status);
     int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
-    (void)snprintf(path, sizeof(path), "c/%s/%u.exit", c->name, c->instance);
-    (void)snprintf(text, sizeof(text), "%d %d %lld %lld %s\n%s", code, sig,
+    c->pid = 0;
+    (void)snprintf(c->end, sizeof(c->end), "%d %d %lld %lld %s\n%.255s", code, sig,
                    (long long)c->started_ms, (long long)c->ended_ms, flags, words);
-    (void)replace_file(path, text);
-    TELL("exited %s %u", c->name, c->instance);
+    (void)container_settle(c);
 }
 
 /* The container's groups, then the pod's, which stay while another container is in them. */
@@ -256,11 +303,9 @@ static void container_finish(struct container *c)
     char words[256] = "";
     bool never_started = runtime_words(c, words);
     remove_groups(c);
-    c->pid = 0;
     if (never_started)
         c->status = 128 << 8;
-    write_exit(c, never_started ? "s" : oom ? "o" : "-", words);
-    *c = shim.containers[--shim.container_count];
+    container_end(c, never_started ? "s" : oom ? "o" : "-", words);
 }
 
 struct pipes {
@@ -342,36 +387,59 @@ static pid_t container_spawn(struct container *c,
     return pid;
 }
 
+/* It did not start, or not now: exit code 128, as runtimes say, or what is given. */
+static void container_refuse(struct container *c, int code, const char *flags, const char *words)
+{
+    c->ended_ms = shim_now_ms();
+    c->status = code << 8;
+    container_end(c, flags, words);
+}
+
 static void container_start(const char *name, unsigned instance)
 {
-    char path[SHIM_NAME_BYTES + 32], words[256] = "too many containers";
-    struct container *c = &shim.containers[shim.container_count];
+    char path[SHIM_PATH_BYTES], words[256];
     if (container_find(name, instance))
         return;
-    bool full = shim.container_count == SHIM_CONTAINERS_MAX;
-    struct container none;
-    if (full)
-        c = &none;
+    if (shim.container_count == SHIM_CONTAINERS_MAX) {
+        long long now_ms = shim_now_ms();
+        TELL("ended %s %u 128 0 %lld %lld s\ntoo many containers", name, instance, now_ms, now_ms);
+        return;
+    }
+    struct container *c = &shim.containers[shim.container_count++];
     *c = (struct container){.instance = instance, .input_fd = -1, .started_ms = shim_now_ms()};
+    c->streams[0].fd = c->streams[1].fd = c->log.fd = c->log.tee_fd = -1;
     (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    container_path(c, "exit", path);
+    if (access(path, F_OK) == 0) { /* it has ended, whoever asks */
+        TELL("exited %s %u", name, instance);
+        container_forget(c);
+        return;
+    }
     struct records spec = {0};
-    (void)snprintf(path, sizeof(path), "c/%s/%u.spec", name, instance);
-    int r = full ? -ENOSPC : records_open(&spec, shim.folder_fd, path);
-    if (r && !full) {
+    container_path(c, "spec", path);
+    int r = records_open(&spec, shim.folder_fd, path);
+    if (r == 0) {
+        container_path(c, "begun", path);
+        r = exit_begin(path);
+    }
+    if (r) {
         errno = -r;
-        (void)shim_fail(words, "read", path);
+        (void)shim_fail(words, "open", path);
     }
     pid_t pid = r ? r : container_spawn(c, &spec, words);
     records_close(&spec);
     c->started_ms = shim_now_ms();
+    if (r == -EEXIST) {
+        container_refuse(c, 137, "l",
+                         "the container was started before and nobody saw how it ended: its shim "
+                         "or the machine was restarted");
+        return;
+    }
     if (pid < 0) {
-        c->ended_ms = c->started_ms;
-        c->status = 128 << 8; /* as runtimes say: exit code 128 */
-        write_exit(c, "s", words);
+        container_refuse(c, 128, "s", words);
         return;
     }
     c->pid = pid;
-    shim.container_count++;
     TELL("started %s %u %d %lld", name, instance, pid, (long long)c->started_ms);
 }
 
@@ -427,7 +495,10 @@ static void tell_state(void)
 {
     for (size_t i = 0; i < shim.container_count; i++) {
         const struct container *c = &shim.containers[i];
-        TELL("running %s %u %d %lld", c->name, c->instance, c->pid, (long long)c->started_ms);
+        if (c->end[0])
+            TELL("ended %s %u %s", c->name, c->instance, c->end);
+        else
+            TELL("running %s %u %d %lld", c->name, c->instance, c->pid, (long long)c->started_ms);
     }
     TELL("synced");
 }
@@ -465,11 +536,17 @@ static void copy_output(const char *name, int fd)
     (void)fcntl(c->log.tee_fd, F_SETFL, O_NONBLOCK);
 }
 
-static void stop(void)
+static void stop(bool forget)
 {
     shim.stopping = true;
-    for (size_t i = 0; i < shim.container_count; i++)
-        (void)kill(container_target(&shim.containers[i]), SIGKILL);
+    shim.forget = forget;
+    for (size_t i = 0; i < shim.container_count; i++) {
+        struct container *c = &shim.containers[i];
+        if (c->pid)
+            (void)kill(container_target(c), SIGKILL);
+        else if (forget)
+            c->settle_ms = 0; /* a last time */
+    }
 }
 
 static void handle(const char *text, const int *fds, int fd_count)
@@ -491,7 +568,7 @@ static void handle(const char *text, const int *fds, int fd_count)
     case SHIM_TEE: copy_output(order.name, fd_count > 0 ? fds[0] : -1); break;
     case SHIM_DIAL: dial(order.port); break;
     case SHIM_STATE: tell_state(); break;
-    case SHIM_STOP: stop(); break;
+    case SHIM_STOP: stop(order.forget); break;
     }
 }
 
@@ -588,66 +665,12 @@ static int listen_at(const char *path)
     return r;
 }
 
-/* Memory volumes live in a mount namespace of the shim, which every container's is a copy of. */
-static int make_memory(const struct records *pod)
-{
-    const char *options = "";
-    struct record record;
-    if (!records_get(pod, "tmpfs"))
-        return 0;
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return -errno;
-    for (size_t offset = 0; records_next(pod, &offset, &record);) {
-        if (record_is(&record, "tmpfs.options"))
-            options = record.value;
-        if (record_is(&record, "tmpfs") &&
-            mount("tmpfs", record.value, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
-/* Without root: a user namespace in which we are who we were, but may make the other namespaces. */
-static int make_user(void)
-{
-    char map[64];
-    unsigned uid = geteuid(), gid = getegid();
-    if (unshare(CLONE_NEWUSER) < 0)
-        return -errno;
-    (void)write_file("/proc/self/setgroups", "deny");
-    (void)snprintf(map, sizeof(map), "%u %u 1", uid, uid);
-    int r = write_file("/proc/self/uid_map", map);
-    (void)snprintf(map, sizeof(map), "%u %u 1", gid, gid);
-    return r ? r : write_file("/proc/self/gid_map", map);
-}
-
-static int sandbox(const struct records *pod)
-{
-    int r = records_has(pod, "ns", "user") ? make_user() : 0;
-    if (r)
-        return r;
-    int flags = (records_has(pod, "ns", "uts") ? CLONE_NEWUTS : 0) |
-                (records_has(pod, "ns", "ipc") ? CLONE_NEWIPC : 0);
-    if (flags && unshare(flags) < 0)
-        return -errno;
-    if (records_has(pod, "ns", "net"))
-        r = network_make(pod);
-    if (r == 0)
-        r = make_memory(pod);
-    if (r)
-        return r;
-    const char *hostname = records_get(pod, "hostname");
-    if ((flags & CLONE_NEWUTS) && hostname && sethostname(hostname, strlen(hostname)) < 0)
-        return -errno;
-    return 0;
-}
-
 static int shim_init(const char *folder)
 {
     if (chdir(folder) < 0)
         return -errno;
+    shim.agent_fd = fcntl(SHIM_FD, F_GETFD) >= 0 ? SHIM_FD : -1; /* before it is taken */
     shim.folder_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    shim.agent_fd = fcntl(SHIM_FD, F_GETFD) >= 0 ? SHIM_FD : -1;
     if (shim.agent_fd >= 0)
         (void)fcntl(shim.agent_fd, F_SETFD, FD_CLOEXEC);
     sigset_t mask;
@@ -660,7 +683,7 @@ static int shim_init(const char *folder)
     struct records pod = {0};
     int r = records_open(&pod, shim.folder_fd, SHIM_POD_FILE);
     if (r == 0)
-        r = sandbox(&pod);
+        r = sandbox_make(&pod);
     if (r == 0)
         set_title(&pod);
     records_close(&pod);
@@ -691,7 +714,7 @@ static void turn(void)
             streams[count] = &c->streams[k];
             polls[count++] = (struct pollfd){.fd = c->streams[k].fd, .events = POLLIN};
         }
-    if (poll(polls, count, -1) < 0)
+    if (poll(polls, count, settle_wait()) < 0)
         return;
     for (nfds_t i = 3; i < count; i++)
         if (polls[i].revents)
@@ -702,6 +725,7 @@ static void turn(void)
         take_agent();
     if (polls[0].revents)
         reap();
+    settle_again();
 }
 
 static int run(const char *folder)
@@ -718,58 +742,6 @@ static int run(const char *folder)
     return 0;
 }
 
-/* ---- the spawner: a shim for every packet, without the cost of starting a program ---- */
-
-/* One packet of SHIM_FD: a pod's folder and the descriptor its shim is to have as SHIM_FD. Returns
- * bytes, 0 when the agent is gone. */
-static ssize_t take_order(char *folder, size_t size, int *ret_fd)
-{
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec iov = {folder, size - 1};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    ssize_t n;
-    do
-        n = recvmsg(SHIM_FD, &message, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    folder[n > 0 ? n : 0] = '\0';
-    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    *ret_fd = -1;
-    if (header && header->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
-    return n;
-}
-
-static int spawner(const char *points, char *const paths[])
-{
-    char folder[PATH_MAX];
-    int fd;
-    int r = points ? points_make(points, paths) : 0;
-    if (r < 0)
-        return 1;
-    (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for shims */
-    while (take_order(folder, sizeof(folder), &fd) > 0) {
-        pid_t pid = fd >= 0 ? fork() : -1;
-        if (pid == 0) {
-            (void)signal(SIGCHLD, SIG_DFL);
-            (void)setsid();
-            if (dup2(fd, SHIM_FD) < 0)
-                return 1;
-            close(fd);
-            return run(folder);
-        }
-        /* Where fork() failed the closed socket tells the agent. */
-        if (fd >= 0)
-            close(fd);
-    }
-    return 0;
-}
-
 int main(int argc, char *argv[])
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
@@ -781,7 +753,7 @@ int main(int argc, char *argv[])
     for (int i = 1; i < NSIG; i++)
         (void)signal(i, SIG_DFL); /* containers ignore nothing that muster's parent ignored */
     if (argc >= 2 && strcmp(argv[1], SHIM_SPAWNER) == 0)
-        return spawner(argc > 2 ? argv[2] : NULL, argv + (argc > 2 ? 3 : 2));
+        return spawner_run(argc > 2 ? argv[2] : NULL, argv + (argc > 2 ? 3 : 2), run);
     if (argc != 2) {
         (void)fprintf(stderr, "muster-shim: usage: muster-shim POD_FOLDER (the node agent does)\n");
         return 2;

@@ -1,9 +1,13 @@
 """muster dies and comes back; its pods do not notice."""
 
+import contextlib
+import fcntl
 import os
 import signal
+import socket
+import subprocess
 
-from harness import Muster, check, wait_for
+from harness import Muster, Skip, check, wait_for
 from pods import apply, container, ended, logs, phase, pod, run_pod, shims, status, wait_phase
 
 COUNT = 20
@@ -74,3 +78,114 @@ def test_what_nobody_owns_is_cleaned_up():
         m.start()
         wait_for(lambda: not os.path.exists(orphan), "the orphan's folder to go")
         check(run_pod(m, "c", "echo fine") == "fine\n", "and life goes on")
+
+
+@contextlib.contextmanager
+def small_disk(m, size):
+    """The data folder of `m`, not started yet, on a file system of its own."""
+    os.mkdir(m.data)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "muster-test", m.data]).returncode:
+        raise Skip("mounting a small file system takes root")
+    try:
+        yield
+    except Exception:
+        m.dump()
+        raise
+    finally:
+        try:
+            m.stop()
+        finally:
+            subprocess.run(["umount", "-l", m.data], check=True)
+
+
+def fill(path):
+    """A file that takes all the room there is."""
+    with open(path, "wb", buffering=0) as f:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(b"x" * size)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return f.read().split()
+
+
+def test_an_exit_status_survives_a_full_disk():
+    m = Muster()
+    try:
+        with small_disk(m, "32m"):
+            m.start()
+            gate = os.path.join(m.folder, "gate")
+            os.mkdir(gate)
+            os.chmod(gate, 0o777)
+            def waits(name, code):
+                return pod(name, container(f"echo ran >> /gate/{name}; while ! test -e /gate/open; do sleep 0.05; done; "
+                                           f"exit {code}", volumeMounts=[{"name": "g", "mountPath": "/gate"}]),
+                           volumes=[{"name": "g", "hostPath": {"path": gate}}])
+            apply(m, waits("good", 0), waits("bad", 7))
+            wait_phase(m, "good", "Running")
+            wait_phase(m, "bad", "Running")
+            found = shims(m)
+            m.kill()  # so that nobody makes room behind our back
+            fill(os.path.join(m.data, "fill"))
+            open(os.path.join(gate, "open"), "w").close()
+            wait_for(lambda: not any(children(pid) for pid in found.values()), "both containers to end")
+            check(not [uid for uid in found if os.path.exists(os.path.join(m.data, "pods", uid, "c/main/0.exit"))],
+                  "the disk is full: nothing could be written down")
+            os.unlink(os.path.join(m.data, "fill"))
+            m.start()
+            for name, wanted in (("good", ("Succeeded", 0)), ("bad", ("Failed", 7))):
+                seen = wait_phase(m, name, "Succeeded", "Failed"), ended(m, name)["exitCode"]
+                check(seen == wanted, f"{name}: {seen}, not {wanted}: {ended(m, name)}")
+                with open(os.path.join(gate, name)) as f:
+                    check(f.read() == "ran\n" and status(m, name)["restartCount"] == 0, f"{name} ran once")
+            wait_for(lambda: not shims(m), "the shims to go when all is written down")
+    finally:
+        m.__exit__(None, None, None)
+
+
+def test_a_shim_that_is_still_coming_is_waited_for():
+    """As if muster was killed between asking for a shim and the shim making its socket. The test is that shim: it holds
+    the lock, and makes the socket late."""
+    with Muster() as m:
+        apply(m, pod("slow", container("sleep 300")), pod("other", container("sleep 300")))
+        wait_phase(m, "slow", "Running")
+        wait_phase(m, "other", "Running")
+        uid = m.get("pod", "slow")["metadata"]["uid"]
+        folder = os.path.join(m.data, "pods", uid)
+        m.kill()
+        os.kill(shims(m)[uid], signal.SIGKILL)
+        wait_for(lambda: uid not in shims(m), "its shim to be gone")
+        os.unlink(os.path.join(folder, "shim.sock"))
+        with open(os.path.join(folder, "shim.lock"), "w") as lock, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            wait_for(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB) is None, "the lock")
+            m.start()
+            check(run_pod(m, "next", "echo fine") == "fine\n", "others do not wait for it")
+            check(phase(m, "slow") == "Running" and uid not in shims(m),
+                  f"neither given up nor started again: {status(m, 'slow')}")
+            here = os.getcwd()
+            os.chdir(folder)
+            s.bind("shim.sock")
+            os.chdir(here)
+            s.listen(1)
+            s.settimeout(60)
+            agent, _ = s.accept()
+            with agent:
+                agent.settimeout(60)
+                check(agent.recv(4096) == b"state", "it is asked how things are")
+                for line in (b"hello 4", b"running main 0 1 1700000000000", b"synced"):
+                    agent.send(line)
+                wait_for(lambda: status(m, "slow")["state"].get("running", {}).get("startedAt") == "2023-11-14T22:13:20Z",
+                         "its answer to be told")
+                check(uid not in shims(m), "no second shim was started")
+                # Its link breaks; while the lock is held it is only late.
+            again, _ = s.accept()
+            with again:
+                again.settimeout(60)
+                check(again.recv(4096) == b"state", "it is asked again")
+                check(phase(m, "slow") == "Running", "a broken link is no end")
+            os.unlink(os.path.join(folder, "shim.sock"))
+        wait_phase(m, "slow", "Failed")
+        check(ended(m, "slow")["reason"] == "ContainerStatusUnknown", f"{ended(m, 'slow')}")

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""run.py FAILING_SO TORTURE_STORE BUILD: rerun real programs with their Nth call of the system failing.
+"""run.py FAILING_SO TORTURE_STORE TORTURE_SHIM BUILD: rerun real programs with their Nth call of the system failing.
 
 The store: whatever call fails, once or from then on, the process neither crashes nor hangs, what it could not
 do has a reason, and everything it acknowledged is there when the file is opened again; without memory it ends
 and says so. The client: whatever call on a socket fails, it ends in time, with a reason unless it succeeded
-all the same. The server: whatever call on a socket fails, it lives on. Ends with `N passed, N failed, N skipped`.
+all the same. The server: whatever call on a socket fails, it lives on. The shim: whatever call on a file fails, once
+or from then on, it tells how its container ended, the file that says so is written as soon as that can be, and no
+container is started twice. Ends with `N passed, N failed,
+N skipped`.
 """
 
 import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -157,11 +161,136 @@ def torture_server(failing, build):
     return f"{SERVER_POINTS} calls"
 
 
+class Shim:
+    """A shim with one container, which says that it ran and ends with 7. Calls are counted from its start on."""
+
+    def __init__(self, program, folder, env):
+        self.folder = folder
+        os.makedirs(os.path.join(folder, "c/main"))
+        self.put("pod", "hostname=h")
+        self.put("c/main/0.spec", "arg=/bin/sh", "arg=-c", "arg=echo ran >> ran; exit 7", f"cwd={folder}", "env=PATH=/bin")
+        self.begin = os.path.join(folder, "begin")
+        self.process = subprocess.Popen([program, folder], env=dict(os.environ, TORTURE_WHEN=self.begin, **env),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.link.settimeout(LIMIT_S)
+        deadline = time.monotonic() + LIMIT_S
+        while self.link.connect_ex(os.path.join(folder, "shim.sock")):
+            if time.monotonic() > deadline:
+                raise Broken("the shim did not start")
+            time.sleep(0.01)
+        self.hear("hello")
+
+    def put(self, name, *records):
+        with open(os.path.join(self.folder, name), "w", encoding="ascii") as f:
+            f.write("".join(r + "\0" for r in records))
+
+    def read(self, name):
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            return None
+        with open(path, encoding="ascii") as f:
+            return f.read()
+
+    def hear(self, *words):
+        """The next message that begins with one of them."""
+        try:
+            while True:
+                text = self.link.recv(4096).decode()
+                if not text:
+                    raise Broken(f"the shim is gone; it should have said {words}")
+                if text.split()[0] in words:
+                    return text
+        except TimeoutError as e:
+            raise Broken(f"the shim did not say {words} within {LIMIT_S:.0f} s") from e
+
+    def say(self, text):
+        self.link.send(text.encode())
+
+    def end(self, text):
+        self.say(text)
+        status = self.process.wait(LIMIT_S)
+        if status != 0:
+            raise Broken(f"the shim ended with {status}")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.link.close()
+
+
+def check_end(shim, text):
+    """Either it ran, once, and that is its status; or it did not, and the words say why."""
+    first, _, words = text.partition("\n")
+    code, flags = first.split()[0], first.split()[4]
+    ran = shim.read("ran")
+    if (code, flags, ran) != ("7", "-", "ran\n") and not (code == "128" and flags == "s" and words and not ran):
+        raise Broken(f"told {text!r}, ran {ran!r}")
+
+
+def torture_shim_once(program, folder, env, stay):
+    """True when the failing call was noticed."""
+    shim = Shim(program, folder, env)
+    try:
+        open(shim.begin, "w").close()
+        shim.say("start main 0")
+        said = shim.hear("ended", "exited")
+        late = said.startswith("ended")
+        if late:
+            check_end(shim, said.split(" ", 3)[3])
+            shim.say("state")
+            again = shim.hear("ended", "running", "exited", "synced")
+            if again not in (said, "exited main 0"):
+                raise Broken(f"said {said!r}, then {again!r}: what has no file is said again")
+            if again == said and not stay:
+                shim.hear("exited")
+        text = shim.read("c/main/0.exit")
+        if text is not None:
+            check_end(shim, text)
+        elif not stay:
+            raise Broken("said to be written, and is not there")
+        # Whoever asks again, and however the disk is: not a second time.
+        shim.say("start main 0")
+        shim.say("state")
+        shim.hear("synced")
+        shim.end("stop forget" if stay else "stop")
+        if shim.read("c/main/0.exit") != text or (shim.read("ran") or "ran\n") != "ran\n":
+            raise Broken(f"started again: {text!r}, then {shim.read('c/main/0.exit')!r}, ran {shim.read('ran')!r}")
+        return late or "128 0" in text
+    finally:
+        shim.kill()
+        shutil.rmtree(folder)
+
+
+def torture_shim(failing, program, stay):
+    top = tempfile.mkdtemp(prefix="muster-torture-")
+    folder, file = os.path.join(top, "pod"), os.path.join(top, "count")
+    env = {"LD_PRELOAD": failing, "TORTURE_KIND": "files", "TORTURE_ERRNO": "28", "TORTURE_STAY": stay}
+    try:
+        torture_shim_once(program, folder, dict(env, TORTURE_AT="0", TORTURE_COUNT=file), False)
+        with open(file, encoding="ascii") as f:
+            calls = int(f.read())
+        noticed = 0
+        for at in range(1, calls + 1):
+            try:
+                noticed += torture_shim_once(program, folder, dict(env, TORTURE_AT=str(at)), stay == "1")
+            except Broken as e:
+                raise Broken(f"call {at} of {calls} (stay {stay}): {e}") from e
+        if not noticed:
+            raise Broken("no failing call was ever noticed: the torture does not bite")
+        return f"{calls} calls, {noticed} noticed"
+    finally:
+        shutil.rmtree(top)
+
+
 def main(argv):
-    failing, store, build = (os.path.abspath(a) for a in argv)
+    failing, store, shim, build = (os.path.abspath(a) for a in argv)
     passed, failed = 0, 0
     for name, check in (("store, one call fails", lambda: torture_store(failing, store, "0")),
                         ("store, all calls fail from then on", lambda: torture_store(failing, store, "1")),
+                        ("shim, one call fails", lambda: torture_shim(failing, shim, "0")),
+                        ("shim, all calls fail from then on", lambda: torture_shim(failing, shim, "1")),
                         ("memory ends", lambda: torture_memory(store)),
                         ("client, connection lost", lambda: torture_client(failing, build)),
                         ("server, connection lost", lambda: torture_server(failing, build))):
