@@ -46,7 +46,8 @@ struct agent_options {
     const char
         *gpu_library; /* holds containers to their share of a GPU (agent/limit.h); NULL: none */
     bool images_oci;  /* run containers from their images (agent/image.h) */
-    uint64_t seed;    /* of hash tables */
+    bool allow_privileged; /* pods may ask for what sees through everything else */
+    uint64_t seed;         /* of hash tables */
     const struct log *log; /* may be NULL; must outlive the agent */
 };
 

@@ -1,6 +1,7 @@
 #include "agent/image.h"
 
 #include "agent/internal.h"
+#include "agent/openin.h"
 #include "agent/tar.h"
 #include "agent/tar_stream.h"
 #include "base/json.h"
@@ -9,12 +10,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DOCUMENT_BYTES (4 << 20) /* of an index, a manifest or a configuration */
@@ -93,11 +92,9 @@ struct manifest {
 /* A file of the layout; links cannot lead out of it. */
 static int open_file(struct layout *layout, struct str path)
 {
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, layout->fd, str_c(layout->arena, path), &how, sizeof(how));
+    int fd = open_beneath(layout->fd, str_c(layout->arena, path), O_RDONLY | O_NONBLOCK);
     if (fd < 0)
-        return err_set(layout->err, -errno, STR_FMT ": %s", STR_ARG(path), strerrordesc_np(errno));
+        return err_set(layout->err, fd, STR_FMT ": %s", STR_ARG(path), strerrordesc_np(-fd));
     return fd;
 }
 

@@ -1,4 +1,5 @@
 #include "agent/env.h"
+#include "agent/host_path.h"
 #include "agent/image.h"
 #include "agent/internal.h"
 #include "agent/limit.h"
@@ -78,7 +79,9 @@ int prepare_pod(struct pod *pod, struct err *err)
     const struct machine *machine = &pod->agent->machine;
     _cleanup_(buf_done) struct buf records = {0};
     char path[PATH_MAX];
-    int r = check_mounts(pod, err);
+    int r = security_check(pod, err);
+    if (r == 0)
+        r = check_mounts(pod, err);
     if (r == 0)
         r = files_make_folder(pod->folder, 0711, err);
     for (size_t i = 0; r == 0 && i < pod->run.count; i++) {
@@ -246,9 +249,7 @@ static int add_file_system(struct pod *pod,
     record_add(records, "root.at", str_from(path));
     if (agent->spawner.points[0])
         record_add(records, "root.points", str_from(agent->spawner.points));
-    record_add(records, "mask", str_from(agent->options.data_dir));
-    if (agent->options.kubeconfig)
-        record_add(records, "mask", str_from(agent->options.kubeconfig));
+    host_path_masks(agent, records);
     add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
     if (!json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
         (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);

@@ -15,6 +15,13 @@
      BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) | BIT(CAP_NET_BIND_SERVICE) |           \
      BIT(CAP_NET_RAW) | BIT(CAP_SYS_CHROOT) | BIT(CAP_AUDIT_WRITE) | BIT(CAP_SETFCAP))
 
+/* With any of these nothing is hidden: they undo mounts, open files by handle, read other
+ * processes, the kernel or the disks, or make what does. */
+#define CAPS_SEE_THROUGH                                                                         \
+    (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_MODULE) | \
+     BIT(CAP_SYS_RAWIO) | BIT(CAP_SYS_BOOT) | BIT(CAP_MKNOD) | BIT(CAP_BPF) | BIT(CAP_PERFMON) | \
+     BIT(CAP_CHECKPOINT_RESTORE))
+
 static const char *const cap_names[] = {
     [CAP_CHOWN] = "CHOWN",
     [CAP_DAC_OVERRIDE] = "DAC_OVERRIDE",
@@ -117,6 +124,42 @@ static int add_user(struct pod *pod,
         record_number(records, "group", group);
     JSON_FOREACH(json_get(shared, "supplementalGroups"), extra)
         record_number(records, "group", json_i64_or(extra, 0));
+    return 0;
+}
+
+#define ONLY_ALLOWED                                                                        \
+    "a pod with that can see what muster hides, so this node runs it only when muster was " \
+    "started with --allow-privileged"
+
+static int check_container(const struct json *container, struct err *err)
+{
+    struct str name = json_str(json_get(container, "name"));
+    const struct json *own = json_get(container, "securityContext");
+    if (json_bool_or(json_get(own, "privileged"), false))
+        return err_set(err, -ENOTSUP,
+                       "container " STR_FMT ": securityContext.privileged: " ONLY_ALLOWED,
+                       STR_ARG(name));
+    uint64_t caps = caps_named(json_at(own, "capabilities.add")) & CAPS_SEE_THROUGH;
+    for (size_t i = 0; i < CAP_COUNT; i++)
+        if (caps & BIT(i))
+            return err_set(err, -ENOTSUP,
+                           "container " STR_FMT
+                           ": securityContext.capabilities.add: %s: " ONLY_ALLOWED,
+                           STR_ARG(name), cap_names[i]);
+    return 0;
+}
+
+int security_check(const struct pod *pod, struct err *err)
+{
+    if (pod->agent->options.allow_privileged)
+        return 0;
+    if (json_bool_or(json_at(pod->root, "spec.hostPID"), false))
+        return err_set(err, -ENOTSUP, "spec.hostPID: " ONLY_ALLOWED);
+    for (size_t i = 0; i < pod->run.count; i++) {
+        int r = check_container(pod_container_spec(pod, i), err);
+        if (r)
+            return r;
+    }
     return 0;
 }
 

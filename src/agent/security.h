@@ -15,5 +15,8 @@ int security_add(struct pod *pod,
                  const struct json *container,
                  struct buf *records,
                  struct err *err);
+/* -ENOTSUP: the pod asks for what would let it see through everything else: privileged, hostPID, or
+ * a capability of that kind, and the node does not allow it. */
+int security_check(const struct pod *pod, struct err *err);
 /* "CAP_CHOWN". */
 struct str security_cap_name(struct arena *arena, unsigned cap);

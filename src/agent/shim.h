@@ -74,8 +74,11 @@
  *                         What it says in <n>.runtime is why it could not start it
  *     mount.source=S mount.sub=P mount.target=T mount.options=ro,rec
  *     mount=bind|tmpfs    the mount the records before it describe, made in this order; sub: a path
- *                         inside the source, made where missing, that cannot lead out of it
- *     mask=P              hide a file or folder
+ *                         inside the source, made where missing, that cannot lead out of it.
+ *                         Options: ro, rec, nosuid, nodev; host: the pod chose the source, so what
+ *                         is masked is refused or covered there (agent/hidden.h); with nodev also
+ *                         devices and /proc
+ *     mask=P              hide a file or folder, wherever it is seen
  *     caps=HEX            capabilities it keeps; default all
  *     nonewprivs=1 seccomp=1
  *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,

@@ -1,8 +1,9 @@
+#include "agent/hidden.h"
+#include "agent/openin.h"
 #include "agent/shim_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,29 +27,21 @@ struct root {
     unsigned overlay_count;
     const char *points; /* mount points that are there already; may be NULL */
     const char *lower;  /* what the overlay of the root is over */
+    struct hidden hidden;
     char *words;
 };
-
-static int open_in(int root_fd, const char *path, uint64_t flags)
-{
-    struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .mode = flags & O_CREAT ? 0644 : 0,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-    return fd < 0 ? -errno : fd;
-}
 
 /* The folder `path` inside the root, made with its parents where missing; a descriptor. */
 static int make_folder(int root_fd, const char *path)
 {
-    int fd = open_in(root_fd, path, O_PATH | O_DIRECTORY);
+    int fd = open_in(root_fd, path, O_PATH | O_DIRECTORY, 0644);
     if (fd >= 0 || fd == -ENOTDIR)
         return fd;
     char piece[PATH_BYTES];
     size_t len = strlen(path);
     if (len >= sizeof(piece))
         return -ENAMETOOLONG;
-    int at = open_in(root_fd, "/", O_PATH | O_DIRECTORY);
+    int at = open_in(root_fd, "/", O_PATH | O_DIRECTORY, 0644);
     for (size_t i = 0; i <= len && at >= 0; i++) {
         if (i < len && path[i] != '/')
             continue;
@@ -64,7 +57,7 @@ static int make_folder(int root_fd, const char *path)
             return r;
         }
         close(at);
-        at = open_in(root_fd, piece, O_PATH | O_DIRECTORY);
+        at = open_in(root_fd, piece, O_PATH | O_DIRECTORY, 0644);
     }
     return at;
 }
@@ -72,7 +65,7 @@ static int make_folder(int root_fd, const char *path)
 /* A file to bind another one over, its folder made where missing. */
 static int make_file(int root_fd, const char *path)
 {
-    int fd = open_in(root_fd, path, O_PATH);
+    int fd = open_in(root_fd, path, O_PATH, 0644);
     if (fd >= 0)
         return fd;
     char folder[PATH_BYTES];
@@ -87,11 +80,11 @@ static int make_file(int root_fd, const char *path)
             return fd;
         close(fd);
     }
-    fd = open_in(root_fd, path, O_CREAT | O_WRONLY);
+    fd = open_in(root_fd, path, O_CREAT | O_WRONLY, 0644);
     if (fd < 0)
         return fd;
     close(fd);
-    return open_in(root_fd, path, O_PATH);
+    return open_in(root_fd, path, O_PATH, 0644);
 }
 
 static void fd_path(char out[static 32], int fd)
@@ -112,9 +105,15 @@ static bool has_option(const char *options, const char *word)
     return false;
 }
 
-/* A bind keeps its source's flags and gets those the options name. */
+/* A bind keeps its source's flags and gets those the options name; of nodev no mount below it is
+ * left out. */
 static int restrict_tree(int tree, const char *options)
 {
+    struct mount_attr below = {.attr_set = MOUNT_ATTR_NODEV};
+    if (has_option(options, "nodev") && has_option(options, "rec") &&
+        syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &below, sizeof(below)) <
+            0)
+        return -1;
     struct mount_attr attributes = {0};
     attributes.attr_set |= has_option(options, "ro") ? MOUNT_ATTR_RDONLY : 0ULL;
     attributes.attr_set |= has_option(options, "nosuid") ? MOUNT_ATTR_NOSUID : 0ULL;
@@ -241,21 +240,6 @@ static int overlay(struct root *root, const char *lower, const char *target)
     return r;
 }
 
-/* A path of /proc/self/mountinfo has \040 and the like for blanks: undo in place. */
-static void unescape(char *text)
-{
-    char *out = text;
-    for (char *in = text; *in; in++) {
-        if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] && in[3]) {
-            *out++ = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
-            in += 3;
-        } else {
-            *out++ = *in;
-        }
-    }
-    *out = '\0';
-}
-
 static bool under(const char *path, const char *folder)
 {
     size_t len = strlen(folder);
@@ -284,7 +268,7 @@ static int carry_mount(struct root *root, const char *path)
     struct stat st;
     if (stat(path, &st) < 0 || under(root->base, path))
         return 0; /* not to be reached, or the data folder's own file system: masked anyway */
-    int fd = open_in(root->fd, path, O_PATH);
+    int fd = open_in(root->fd, path, O_PATH, 0644);
     if (fd < 0)
         return 0; /* hidden by another mount */
     char to[32];
@@ -337,7 +321,7 @@ static int carry_mounts(struct root *root, const struct records *spec, const cha
         char *path = type ? word(line, 4) : NULL;
         if (!path)
             continue;
-        unescape(path);
+        mountinfo_unescape(path);
         if (!carried(path, type) || under(path, folder) || is_masked(spec, path))
             continue;
         count++;
@@ -356,7 +340,7 @@ static int carry_mounts(struct root *root, const struct records *spec, const cha
 static int make_read_only(struct root *root, const char *path)
 {
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
-    int fd = open_in(root->fd, path, O_PATH);
+    int fd = open_in(root->fd, path, O_PATH, 0644);
     if (fd < 0)
         return fd;
     long r = syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
@@ -427,7 +411,7 @@ static int make_devices(struct root *root, const char *shm_options)
                                            {"pts/ptmx", "ptmx"}};
     mode_t before = umask(0);
     int r = mount_in(root, "tmpfs", "/dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=4m");
-    int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY) : -1;
+    int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY, 0644) : -1;
     if (r == 0 && dev < 0)
         return shim_fail(root->words, "open", "/dev");
     for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(*devices); i++) {
@@ -454,23 +438,6 @@ static int make_devices(struct root *root, const char *shm_options)
     return r;
 }
 
-static int hide(struct root *root, const char *path)
-{
-    int fd = open_in(root->fd, path, O_PATH);
-    if (fd < 0)
-        return 0; /* nothing to hide */
-    struct stat st;
-    char to[32];
-    int r = fstat(fd, &st) ? -errno : 0;
-    fd_path(to, fd);
-    if (r == 0 && S_ISDIR(st.st_mode))
-        r = mount("tmpfs", to, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0,size=4k");
-    else if (r == 0)
-        r = mount("/dev/null", to, NULL, MS_BIND, NULL);
-    close(fd);
-    return r ? shim_fail(root->words, "hide", path) : 0;
-}
-
 struct mount_words {
     const char *source;
     const char *sub;
@@ -478,13 +445,110 @@ struct mount_words {
     const char *options;
 };
 
+/* An empty folder, or an empty file, over what is open. */
+static int cover(int fd)
+{
+    struct stat st;
+    char to[32];
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    fd_path(to, fd);
+    int r = S_ISDIR(st.st_mode)
+                ? mount("tmpfs", to, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0,size=4k")
+                : mount("/dev/null", to, NULL, MS_BIND, NULL);
+    return r < 0 ? -errno : 0;
+}
+
+static int hide(struct root *root, const char *path)
+{
+    int fd = open_in(root->fd, path, O_PATH, 0);
+    if (fd < 0)
+        return 0; /* nothing to hide */
+    int r = cover(fd);
+    close(fd);
+    errno = -r;
+    return r ? shim_fail(root->words, "hide", path) : 0;
+}
+
+static int hide_seen(void *user, const char *path)
+{
+    return hide(user, path);
+}
+
+static int cover_seen(void *user, const char *path)
+{
+    struct root *root = user;
+    int fd = open_exact(path, O_PATH);
+    int r = fd < 0 ? fd : cover(fd);
+    if (fd >= 0)
+        close(fd);
+    errno = -r;
+    /* A place inside one that was covered before is not there any more. */
+    return r && r != -ENOENT ? shim_fail(root->words, "hide", path) : 0;
+}
+
+/* ---- what of the host a pod may ask for ---- */
+
+/* The source of a hostPath, on the descriptor that will be mounted: what the agent looked at may be
+ * something else by now. */
+static int check_source(struct root *root, int fd, const struct mount_words *words)
+{
+    struct stat st;
+    const struct hidden_thing *thing;
+    int r = fstat(fd, &st) < 0 ? -errno : hidden_find(&root->hidden, fd, &thing);
+    if (r) {
+        errno = -r;
+        return shim_fail(root->words, "look at hostPath", words->source);
+    }
+    bool device = S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode);
+    if (!thing && !(device && has_option(words->options, "nodev")))
+        return 0;
+    (void)snprintf(root->words, 256, "hostPath %.120s: it shows %s, which no pod may see",
+                   words->source, thing ? "muster's own files" : "a device of the machine");
+    return -EPERM;
+}
+
+/* What lies below the source, wherever it is mounted now. */
+static int cover_below(struct root *root, const struct mount_words *words)
+{
+    char link[32], path[PATH_BYTES];
+    int fd = open_in(root->fd, words->target, O_PATH, 0);
+    if (fd < 0) {
+        errno = -fd;
+        return shim_fail(root->words, "open", words->target);
+    }
+    fd_path(link, fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    close(fd);
+    if (n < 0)
+        return shim_fail(root->words, "open", words->target);
+    path[n] = '\0';
+    root->hidden.with_proc = has_option(words->options, "nodev");
+    int r = hidden_places(&root->hidden, path, cover_seen, root);
+    root->hidden.with_proc = false;
+    if (r && !root->words[0]) {
+        errno = -r;
+        return shim_fail(root->words, "hide", words->target);
+    }
+    return r;
+}
+
+static int bind_source(struct root *root, int fd, const struct mount_words *words)
+{
+    bool host = has_option(words->options, "host");
+    int r = host ? check_source(root, fd, words) : 0;
+    if (r == 0)
+        r = bind_over(root, fd, words->target, words->options);
+    return r || !host ? r : cover_below(root, words);
+}
+
 /* A path inside a volume, which the pod may have filled with links: resolved inside it. */
 static int bind_sub(struct root *root, const struct mount_words *words)
 {
     int source = open(words->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (source < 0)
         return shim_fail(root->words, "open", words->source);
-    int fd = open_in(source, words->sub, O_PATH);
+    int fd = open_in(source, words->sub, O_PATH, 0644);
     if (fd == -ENOENT)
         fd = make_folder(source, words->sub);
     close(source);
@@ -492,7 +556,17 @@ static int bind_sub(struct root *root, const struct mount_words *words)
         errno = -fd;
         return shim_fail(root->words, "subPath", words->sub);
     }
-    int r = bind_over(root, fd, words->target, words->options);
+    int r = bind_source(root, fd, words);
+    close(fd);
+    return r;
+}
+
+static int bind_record(struct root *root, const struct mount_words *words)
+{
+    int fd = open(words->source, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return shim_fail(root->words, "open", words->source);
+    int r = bind_source(root, fd, words);
     close(fd);
     return r;
 }
@@ -502,7 +576,7 @@ static int mount_record(struct root *root, const char *type, const struct mount_
     if (strcmp(type, "bind") == 0 && *words->sub)
         return bind_sub(root, words);
     if (strcmp(type, "bind") == 0)
-        return bind_path(root, words->source, words->target, words->options);
+        return bind_record(root, words);
     if (strcmp(type, "tmpfs") == 0)
         return mount_in(root, "tmpfs", words->target, MS_NOSUID | MS_NODEV, words->options);
     return 0; /* of a newer agent */
@@ -517,7 +591,7 @@ static int protect_proc(struct root *root, const struct records *spec)
     if (!is_root || !records_get(spec, "caps"))
         return 0;
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-        int fd = open_in(root->fd, paths[i], O_PATH);
+        int fd = open_in(root->fd, paths[i], O_PATH, 0644);
         if (fd < 0)
             continue; /* not in this kernel */
         int r = bind_over(root, fd, paths[i], "ro");
@@ -568,9 +642,11 @@ static int make_records(struct root *root, const struct records *spec)
     int r = 0;
     /* What is hidden comes first, so that a volume inside the data folder's path can be mounted
      * over it but never revealed by it. */
-    for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);)
-        if (record_is(&record, "mask"))
-            r = hide(root, record.value);
+    r = hidden_places(&root->hidden, "/", hide_seen, root);
+    if (r && !root->words[0]) {
+        errno = -r;
+        return shim_fail(root->words, "hide", "muster's files");
+    }
     for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);) {
         if (record_is(&record, "mount.source"))
             words.source = record.value;
@@ -646,6 +722,19 @@ static int prepare_for_runtime(char words[static 256])
     return 0;
 }
 
+static int know_hidden(struct root *root, const struct records *spec)
+{
+    struct record record;
+    for (size_t offset = 0; records_next(spec, &offset, &record);) {
+        int r = record_is(&record, "mask") ? hidden_add(&root->hidden, record.value) : 0;
+        if (r) {
+            errno = -r;
+            return shim_fail(root->words, "hide", record.value);
+        }
+    }
+    return 0;
+}
+
 int mounts_make(const struct child_request *request, char words[static 256])
 {
     const struct records *spec = request->spec;
@@ -663,7 +752,9 @@ int mounts_make(const struct child_request *request, char words[static 256])
                    request->instance);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return shim_fail(words, "make private", "/");
-    int r = make_root(&root, spec, here, target);
+    int r = know_hidden(&root, spec);
+    if (r == 0)
+        r = make_root(&root, spec, here, target);
     if (r == 0)
         r = make_kernel_mounts(&root, spec);
     if (r == 0)

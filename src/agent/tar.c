@@ -1,5 +1,6 @@
 #include "agent/tar.h"
 
+#include "agent/openin.h"
 #include "agent/tar_stream.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -8,11 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define BLOCK        512
@@ -78,15 +77,6 @@ static int64_t number(const char *field, size_t size)
 
 /* ---- places below the folder ---- */
 
-static int open_in(const struct unpacking *u, const char *path, uint64_t flags)
-{
-    struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .mode = flags & O_CREAT ? 0600 : 0,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, u->options->root_fd, path, &how, sizeof(how));
-    return fd < 0 ? -errno : fd;
-}
-
 /* The folder that holds `path`, made where missing; *ret_name is the last word. Words that would
  * name a folder itself are refused. */
 static int open_parent(const struct unpacking *u, const char *path, const char **ret_name)
@@ -99,7 +89,7 @@ static int open_parent(const struct unpacking *u, const char *path, const char *
     *ret_name = name;
     memcpy(folder, path, len);
     folder[len] = '\0';
-    int fd = open_in(u, len ? folder : ".", O_PATH | O_DIRECTORY);
+    int fd = open_in(u->options->root_fd, len ? folder : ".", O_PATH | O_DIRECTORY, 0);
     for (size_t i = 1; fd == -ENOENT && i <= len; i++) {
         if (folder[i] != '/' && folder[i] != '\0')
             continue;
@@ -117,7 +107,7 @@ static int open_parent(const struct unpacking *u, const char *path, const char *
         close(parent);
         folder[i] = kept;
         if (i == len)
-            fd = open_in(u, folder, O_PATH | O_DIRECTORY);
+            fd = open_in(u->options->root_fd, folder, O_PATH | O_DIRECTORY, 0);
     }
     return fd;
 }

@@ -1,6 +1,7 @@
 #include "agent/volume.h"
 
 #include "agent/env.h"
+#include "agent/host_path.h"
 #include "agent/internal.h"
 #include "agent/record.h"
 #include "agent/token.h"
@@ -221,25 +222,6 @@ static int make_open_folder(struct pod *pod, const char *path, struct err *err)
     return 0;
 }
 
-static int make_host_path(const struct json *source, struct arena *arena, struct err *err)
-{
-    const char *path = str_c(arena, json_str(json_get(source, "path")));
-    struct str type = json_str(json_get(source, "type"));
-    struct stat st;
-    bool there = stat(path, &st) == 0;
-    if (str_is(type, "DirectoryOrCreate") && !there)
-        return files_make_folder(path, 0755, err);
-    if (str_is(type, "FileOrCreate") && !there)
-        return files_write(path, STR(""), 0644, err);
-    if (str_is(type, "Directory") && !(there && S_ISDIR(st.st_mode)))
-        return err_set(err, -EAGAIN, "hostPath %s is not a directory", path);
-    if (str_is(type, "File") && !(there && S_ISREG(st.st_mode)))
-        return err_set(err, -EAGAIN, "hostPath %s is not a file", path);
-    if (!there && !type.len)
-        return files_make_folder(path, 0755, err);
-    return there ? 0 : err_set(err, -EAGAIN, "hostPath %s does not exist", path);
-}
-
 static int make_volume(struct pod *pod,
                        struct arena *arena,
                        const struct json *volume,
@@ -260,7 +242,7 @@ static int make_volume(struct pod *pod,
         return make_open_folder(pod, folder, err);
     }
     if ((source = json_get(volume, "hostPath")))
-        return make_host_path(source, arena, err);
+        return host_path_make(pod, source, arena, err);
     int r = files_make_folder(content.folder, 0755, err);
     if (r)
         return r;
@@ -399,6 +381,8 @@ static int mount_one(struct pod *pod,
         return err_set(err, -EINVAL, "no volume of that name in spec.volumes");
     if (json_get(volume, "hostPath")) {
         mount.source = json_str_at(volume, "hostPath.path");
+        mount.options = str_printf(arena, STR_FMT ",host%s", STR_ARG(mount.options),
+                                   pod->agent->options.allow_privileged ? "" : ",nodev");
     } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
         const char *folder = claim_folder(arena, pod, volume);
         if (!folder)

@@ -1,5 +1,6 @@
 #include "cmd/datadir.h"
 
+#include "agent/host_path.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -212,6 +213,49 @@ void datadir_close(struct datadir *dir)
     dir->lock_fd = -1;
 }
 
+int datadir_note_kubeconfig(struct arena *arena,
+                            const char *folder,
+                            const char *path,
+                            const char **ret_path,
+                            struct err *err)
+{
+    const char *list = str_printf(arena, "%s/%s", folder, HOST_PATH_KUBECONFIGS).p;
+    struct str text = STR("");
+    int r = absolute(arena, path, ret_path, err);
+
+    if (r < 0)
+        return r;
+    r = file_read(arena, list, &text, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    struct str rest = text;
+    struct str line;
+    while (str_cut(&rest, '\n', &line))
+        if (str_is(line, *ret_path))
+            return 0;
+    /* The newest first: so many are hidden, and no more. */
+    return file_replace(list, str_printf(arena, "%s\n" STR_FMT, *ret_path, STR_ARG(text)), 0600,
+                        err);
+}
+
+int datadir_write_secret(const char *path, struct str text, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status;
+
+    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+        if (fd >= 0)
+            (void)close(fd);
+        return file_replace(path, text, 0600, err);
+    }
+    int r = fchmod(fd, 0600) < 0 ? -errno : 0;
+    if (r == 0 && (pwrite(fd, text.p, text.len, 0) != (ssize_t)text.len ||
+                   ftruncate(fd, (off_t)text.len) < 0 || fsync(fd) < 0))
+        r = errno ? -errno : -EIO;
+    (void)close(fd);
+    return r < 0 ? err_set(err, r, "cannot write %s: %s", path, uv_strerror(r)) : 0;
+}
+
 int datadir_write_kubeconfig(const struct datadir *dir,
                              const char *path,
                              const char *server,
@@ -243,5 +287,5 @@ int datadir_write_kubeconfig(const struct datadir *dir,
              "    user: muster\n"
              "    namespace: default\n",
              STR_ARG(dir->token));
-    return file_replace(path, buf_str(&text), 0600, err);
+    return datadir_write_secret(path, buf_str(&text), err);
 }

@@ -15,6 +15,7 @@ struct err;
  *     DIR/tls/            certificate authority, server certificate and key
  *     DIR/token           of the owner; DIR/token-key signs ServiceAccount tokens
  *     DIR/kubeconfig      for kubectl, with authority and token inside
+ *     DIR/kubeconfigs     where others were written: the node agent hides them from pods
  *
  * The folder is 0700 and its files 0600: whoever can read the token owns the cluster. */
 struct datadir {
@@ -41,6 +42,16 @@ void datadir_close(struct datadir *dir);
 
 /* A file of the folder: "DIR/name". */
 const char *datadir_file(struct arena *arena, const struct datadir *dir, const char *name);
+
+/* A kubeconfig with the owner's token will be written there: made absolute, and noted down. */
+int datadir_note_kubeconfig(struct arena *arena,
+                            const char *folder,
+                            const char *path,
+                            const char **ret_path,
+                            struct err *err);
+/* A file with the owner's token, 0600. One that is there stays the same file, or it would come out
+ * from under what hides it from the pods that run. */
+int datadir_write_secret(const char *path, struct str text, struct err *err);
 
 /* Write a kubeconfig for `server` ("https://127.0.0.1:7443"), 0600. */
 int datadir_write_kubeconfig(const struct datadir *dir,

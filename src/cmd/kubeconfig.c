@@ -55,7 +55,7 @@ static void merge_entry(struct arena *arena,
     json_push(target, json_clone(arena, entry));
 }
 
-static int merge(struct arena *arena, const char *source, struct err *err)
+static int merge(struct arena *arena, const char *data_dir, const char *source, struct err *err)
 {
     static const char *const lists[] = {"clusters", "users", "contexts"};
     _cleanup_(buf_done) struct buf out = {0};
@@ -89,7 +89,9 @@ static int merge(struct arena *arena, const char *source, struct err *err)
         merge_entry(arena, into, from, lists[i]);
     json_set(into, STR("current-context"), json_new_str(arena, STR("muster")));
     yaml_write(&out, into);
-    r = file_replace(path, buf_str(&out), 0600, err);
+    r = datadir_note_kubeconfig(arena, data_dir, path, &path, err);
+    if (r == 0)
+        r = datadir_write_secret(path, buf_str(&out), err);
     if (r == 0)
         (void)printf("%s\n", path);
     return r;
@@ -113,7 +115,7 @@ static int kubeconfig_run(struct invocation *invocation)
         (void)printf("%s\n", path);
         return EXIT_SUCCESS;
     }
-    if (merge(invocation->arena, path, &err) < 0) {
+    if (merge(invocation->arena, folder, path, &err) < 0) {
         (void)fprintf(stderr, "muster kubeconfig: %s\n", err.text);
         return EXIT_FAILURE;
     }

@@ -48,6 +48,7 @@ struct up_values {
     const char *node_labels;
     const char *controllers;
     int pod_network;
+    bool allow_privileged;
     struct scheduling_values scheduling;
     int images;
     int log_level;
@@ -95,6 +96,10 @@ static const struct option up_options[] = {
      .choices = pod_networks, .value = "KIND",
      .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
              "address for each pod; auto: a bridge where pods can reach the outside through it"},
+    {"allow-privileged", 0, OPTION_BOOL, offsetof(struct up_values, allow_privileged),
+     .help = "run pods that ask for privileged, hostPID, hostPaths of devices or of /proc, or "
+             "capabilities like SYS_ADMIN: whoever may create such pods can read the data folder "
+             "and become its owner"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "what to log on standard error"},
@@ -207,6 +212,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .gpu_library = gpu_library(up),
         .network = values->pod_network,
         .images_oci = values->images == 1,
+        .allow_privileged = values->allow_privileged,
         .log = &up->log,
     };
     uint64_t gpus;
@@ -295,9 +301,12 @@ static int start(struct up *up, struct err *err)
     const char *url = str_printf(up->arena, v6 ? "https://[%s]:%u" : "https://%s:%u", up->address,
                                  (unsigned)up->port)
                           .p;
-    up->kubeconfig = up->values->kubeconfig_out ? up->values->kubeconfig_out
-                                                : datadir_file(up->arena, &up->dir, "kubeconfig");
-    r = start_agent(up, url, err);
+    up->kubeconfig = datadir_file(up->arena, &up->dir, "kubeconfig");
+    if (up->values->kubeconfig_out)
+        r = datadir_note_kubeconfig(up->arena, up->dir.path, up->values->kubeconfig_out,
+                                    &up->kubeconfig, err);
+    if (r == 0)
+        r = start_agent(up, url, err);
     if (r < 0)
         return r;
     r = start_control(up, err);

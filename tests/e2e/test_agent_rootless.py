@@ -5,6 +5,7 @@ import shutil
 
 from harness import Muster, Skip, binary, check, wait_for
 from pods import apply, container, ended, logs, pod, run_pod, wait_phase
+from test_agent_hostpath import check_hidden
 
 USER = 65534
 
@@ -59,3 +60,8 @@ def test_kill_9_without_root():
         m.kubectl("exec", "a", "--", "touch", "/d/stop")
         wait_phase(m, "a", "Failed")
         check(ended(m, "a")["exitCode"] == 5, f"{ended(m, 'a')}")
+
+
+def test_the_data_folder_is_hidden_without_root():
+    with Rootless() as m:
+        check_hidden(m)

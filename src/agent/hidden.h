@@ -1,0 +1,46 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* hidden: files and folders that no pod may see, however they are called.
+ *
+ * A name proves nothing: a folder can be mounted a second time, be reached through links, or lie
+ * below what is shown. So a thing is known by its file system and its place in it, as
+ * /proc/self/mountinfo has them, and by its inode: whatever leads to the same place of the same
+ * file system is the same thing. Libc only: the agent refuses with it, early and in words;
+ * muster-shim decides with it on the very descriptors that it mounts. */
+#define HIDDEN_MAX 32 /* the data folder and the kubeconfigs ever written */
+
+struct hidden_thing {
+    char *path;  /* as it was given */
+    char *fs;    /* "8:1", of mountinfo */
+    char *place; /* in that file system */
+    dev_t dev;
+    ino_t ino;
+};
+
+struct hidden {
+    size_t count;
+    bool with_proc; /* hidden_places() tells of mounted /proc too: there are other roots in it */
+    struct hidden_thing things[HIDDEN_MAX];
+};
+
+/* What is not there, or out of reach, needs no hiding. 0 or -errno. */
+int hidden_add(struct hidden *hidden, const char *path);
+void hidden_done(struct hidden *hidden);
+
+/* The thing that the open file is, or lies in; NULL: none. What cannot be found out is an error. */
+int hidden_find(const struct hidden *hidden, int fd, const struct hidden_thing **ret);
+
+/* The type of file system an open file is on, "ext4", or "". */
+void hidden_type(int fd, char out[static 32]);
+
+/* Every place at or below `top` where a thing, or a mounted part of one, is seen by this process.
+ * Stops at the first error of `place`, which may mount there. */
+typedef int hidden_place_fn(void *user, const char *path);
+int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user);
+
+/* A path of /proc/self/mountinfo has \040 and the like for blanks: undo in place. */
+void mountinfo_unescape(char *text);

@@ -1,0 +1,130 @@
+#include "agent/host_path.h"
+
+#include "agent/hidden.h"
+#include "agent/internal.h"
+#include "agent/record.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIST_BYTES (HIDDEN_MAX * PATH_MAX)
+
+void host_path_masks(const struct agent *agent, struct buf *records)
+{
+    char path[PATH_MAX];
+    _cleanup_(buf_done) struct buf list = {0};
+    size_t count = 2;
+    record_add(records, "mask", str_from(agent->options.data_dir));
+    if (agent->options.kubeconfig)
+        record_add(records, "mask", str_from(agent->options.kubeconfig));
+    (void)snprintf(path, sizeof(path), "%s/%s", agent->options.data_dir, HOST_PATH_KUBECONFIGS);
+    if (!files_read(path, LIST_BYTES, &list))
+        return;
+    struct str rest = buf_str(&list), line;
+    while (count < HIDDEN_MAX && str_cut(&rest, '\n', &line))
+        if (line.len && !str_is(line, agent->options.kubeconfig ? agent->options.kubeconfig : "")) {
+            record_add(records, "mask", line);
+            count++;
+        }
+}
+
+static int know_hidden(const struct agent *agent, struct hidden *hidden, struct err *err)
+{
+    _cleanup_(buf_done) struct buf records = {0};
+    int r = 0;
+    host_path_masks(agent, &records);
+    struct str rest = buf_str(&records), record;
+    while (r == 0 && str_cut(&rest, '\0', &record) && record.len > strlen("mask="))
+        r = hidden_add(hidden, record.p + strlen("mask="));
+    return r ? err_set(err, r, "cannot look at what is to be hidden: %s", strerrordesc_np(-r)) : 0;
+}
+
+/* The path, or the nearest folder above it that is there: what is made is made in it. */
+static int open_nearest(const char *path)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len >= sizeof(part))
+        return -ENAMETOOLONG;
+    memcpy(part, path, len + 1);
+    for (;;) {
+        int fd = open(*part ? part : "/", O_PATH | O_CLOEXEC);
+        char *slash = strrchr(part, '/');
+        if (fd >= 0 || errno != ENOENT || !slash)
+            return fd < 0 ? -errno : fd;
+        *slash = '\0';
+    }
+}
+
+/* The machine's devices and processes lead to the same secrets by another way. */
+static int check_kind(const char *path, int fd, struct err *err)
+{
+    struct stat st;
+    char type[32];
+    if (fstat(fd, &st) < 0)
+        return err_set(err, -errno, "hostPath %s: %s", path, strerrordesc_np(errno));
+    hidden_type(fd, type);
+    bool device = S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode) || strcmp(type, "devtmpfs") == 0;
+    if (!device && strcmp(type, "proc") != 0)
+        return 0;
+    return err_set(err, -ENOTSUP,
+                   "hostPath %s shows the machine's %s, and with them what muster hides: this node "
+                   "runs such a pod only when muster was started with --allow-privileged",
+                   path, device ? "devices" : "processes");
+}
+
+static int check(const struct agent *agent, const char *path, struct err *err)
+{
+    struct hidden hidden = {0};
+    const struct hidden_thing *thing = NULL;
+    int fd = open_nearest(path);
+    if (fd < 0)
+        return err_set(err, -EAGAIN, "hostPath %s: %s", path, strerrordesc_np(-fd));
+    int r = know_hidden(agent, &hidden, err);
+    if (r == 0) {
+        r = hidden_find(&hidden, fd, &thing);
+        if (r)
+            (void)err_set(err, r, "hostPath %s: %s", path, strerrordesc_np(-r));
+    }
+    if (r == 0 && thing)
+        r = err_set(
+            err, -ENOTSUP,
+            "hostPath %s is %s or lies in it: those are muster's own files, which no pod may "
+            "see; use another folder, or a persistentVolumeClaim",
+            path, thing->path);
+    if (r == 0 && !agent->options.allow_privileged)
+        r = check_kind(path, fd, err);
+    hidden_done(&hidden);
+    close(fd);
+    return r;
+}
+
+int host_path_make(const struct pod *pod,
+                   const struct json *source,
+                   struct arena *arena,
+                   struct err *err)
+{
+    const char *path = str_c(arena, json_str(json_get(source, "path")));
+    struct str type = json_str(json_get(source, "type"));
+    struct stat st;
+    int r = check(pod->agent, path, err);
+    if (r)
+        return r;
+    bool there = stat(path, &st) == 0;
+    if (str_is(type, "DirectoryOrCreate") && !there)
+        return files_make_folder(path, 0755, err);
+    if (str_is(type, "FileOrCreate") && !there)
+        return files_write(path, STR(""), 0644, err);
+    if (str_is(type, "Directory") && !(there && S_ISDIR(st.st_mode)))
+        return err_set(err, -EAGAIN, "hostPath %s is not a directory", path);
+    if (str_is(type, "File") && !(there && S_ISREG(st.st_mode)))
+        return err_set(err, -EAGAIN, "hostPath %s is not a file", path);
+    if (!there && !type.len)
+        return files_make_folder(path, 0755, err);
+    return there ? 0 : err_set(err, -EAGAIN, "hostPath %s does not exist", path);
+}

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* openin: openat2(), for paths that somebody else chose. Libc only: muster-shim uses it too. All
+ * return a descriptor, closed on exec, or -errno, and follow none of /proc's magic links. */
+
+/* As if the folder were /: neither ".." nor a link leads out of it. `mode` is for O_CREAT. */
+int open_in(int root_fd, const char *path, uint64_t flags, mode_t mode);
+/* What would lead out of the folder is refused. */
+int open_beneath(int root_fd, const char *path, uint64_t flags);
+/* Names as the kernel gives them: links are refused. */
+int open_exact(const char *path, uint64_t flags);
