@@ -72,13 +72,16 @@ def events(m, name):
 
 
 def shims(m):
-    """Process ids of the shims of this muster's pods, by uid: each works in its pod's folder."""
-    found = {}
+    """Process ids of the shims of this muster's pods, by uid: each works in its pod's folder. A child that has not
+    become its container's program yet looks the same, but for its parent."""
+    seen = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             folder, program = (os.readlink(f"/proc/{pid}/{link}") for link in ("cwd", "exe"))
+            with open(f"/proc/{pid}/stat", errors="replace") as f:
+                parent = int(f.read().rpartition(")")[2].split()[1])
         except OSError:
             continue
         if os.path.dirname(folder) == os.path.join(m.data, "pods") and "muster-shim" in program:
-            found[os.path.basename(folder)] = int(pid)
-    return found
+            seen[int(pid)] = os.path.basename(folder), parent
+    return {uid: pid for pid, (uid, parent) in seen.items() if parent not in seen}
