@@ -72,6 +72,12 @@ static bool revision_suits(struct request *request, const struct api_result *res
     return false;
 }
 
+/* To evict is asked for and done; the pod is not the answer. */
+static bool is_order(const struct request *request)
+{
+    return request->call.verb == API_CREATE && str_is(request->route.subresource, "eviction");
+}
+
 static void answer(struct request *request, const struct api_result *result)
 {
     if (!request->no_warnings)
@@ -93,6 +99,10 @@ static void answer(struct request *request, const struct api_result *result)
     case API_DELETE_COLLECTION: break;
     }
     int code = result->created ? 201 : 200;
+    if (is_order(request)) {
+        status_reply(request, &(struct status){.code = 201});
+        return;
+    }
     if (result->object) {
         view_object(request, code, result->object);
         return;

@@ -103,7 +103,7 @@ void status_write(struct buf *buf, const struct status *status)
     if (status->reason && status->reason[0])
         member(buf, ",", "reason", str_from(status->reason));
     write_details(buf, status);
-    if (!success)
+    if (!success || status->code == 201)
         buf_addf(buf, ",\"code\":%d", status->code);
     buf_addc(buf, '}');
 }
