@@ -7,21 +7,42 @@
 #include <stdint.h>
 
 struct arena;
+struct buf;
 struct err;
 struct json;
-struct protobuf_field;
+struct type;
 
-/* protobuf: Kubernetes' binary form (application/vnd.kubernetes.protobuf) as JSON.
+/* protobuf: Kubernetes' binary form (application/vnd.kubernetes.protobuf), from and to JSON.
  *
- * New kubectls send request bodies in it for `create configmap`, `auth can-i` and their like and
- * have no fallback; API servers give pods and nodes in it for a fraction of JSON's cost. An object
- * stands in an envelope, "k8s\0" and a message {1 typeMeta{1 apiVersion, 2 kind}, 2 raw}; `raw` is
- * decoded by the table of its kind. Fields that a table does not know are skipped, as protobuf
- * wants; values that only say "empty" are left out, as their JSON form would. Strings of what is
- * decoded point into the bytes. Pure. */
+ * Typed Go clients send every body in it and have no fallback, API servers give pods and nodes in
+ * it for a fraction of JSON's cost. An object stands in an envelope, "k8s\0" and a message {1
+ * typeMeta{1 apiVersion, 2 kind}, 2 raw}; `raw` is a message of the kind's type (types.h). JSON is
+ * what Go's would be: what is absent or, without the word `keep`, zero, is left out. A field whose
+ * number the type does not have is told, never dropped in silence; one that comes in another form
+ * than its type's is an error. Strings of what is read point into the bytes. Pure. */
+#define PROTOBUF_DEPTH_MAX 128 /* messages within messages; a CRD's schema takes three a level */
+/* Of one body; each becomes at most a node of 32 bytes and its share of a text. The largest body
+ * that the server takes, as a Pod's list of tolerations, has a fifth of it. */
+#define PROTOBUF_VALUES_MAX  ((size_t)1 << 20)
+#define PROTOBUF_UNKNOWN_MAX 16 /* further ones are not told */
 
-/* -EINVAL: not what it claims to be; -EPROTONOSUPPORT: a kind without a table (415). */
-int protobuf_to_json(struct arena *arena, struct str body, struct json **ret, struct err *err);
+/* Fields that the types do not have: `unknown field number 77 of "spec.containers[0]"`. */
+struct protobuf_unknown {
+    struct str items[PROTOBUF_UNKNOWN_MAX];
+    size_t count;
+};
+
+/* `unknown` may be NULL: nobody wants to know. -EINVAL: not what it claims to be; -EPROTONOSUPPORT:
+ * a kind without a type (415). */
+int protobuf_to_json(struct arena *arena,
+                     struct str body,
+                     struct protobuf_unknown *unknown,
+                     struct json **ret,
+                     struct err *err);
+/* The envelope of an object, which has apiVersion and kind, behind what `out` has. What protobuf
+ * cannot say is an error, and `out` is as before: -EPROTONOSUPPORT for a kind without a type or a
+ * field that its type does not have, -EINVAL for a value of another form. */
+int protobuf_from_json(const struct json *object, struct buf *out, struct err *err);
 
 /* Whether bytes begin with the envelope's mark; JSON never does. */
 bool protobuf_is(struct str bytes);
@@ -32,12 +53,36 @@ struct protobuf_envelope {
     struct str raw;
 };
 int protobuf_open(struct str bytes, struct protobuf_envelope *ret, struct err *err);
-/* A message by its table. -EINVAL. */
+/* A message of a type; with `kept_only`, of its fields only those that informers keep (kept.h).
+ * -EINVAL. */
 int protobuf_decode(struct arena *arena,
-                    const struct protobuf_field *fields,
+                    const struct type *type,
+                    bool kept_only,
                     struct str message,
                     struct json **ret,
                     struct err *err);
+
+/* ---- the wire ---- fields of a message, one after the other */
+enum protobuf_wire {
+    WIRE_VARINT = 0,
+    WIRE_FIXED64 = 1,
+    WIRE_BYTES = 2,
+    WIRE_FIXED32 = 5,
+};
+
+struct protobuf_value {
+    uint32_t number;
+    enum protobuf_wire wire;
+    uint64_t varint;
+    struct str bytes; /* also of WIRE_FIXED64 and WIRE_FIXED32 */
+};
+
+bool protobuf_varint(struct str *in, uint64_t *ret);
+/* A number as JSON has it; exact for what protobuf_to_json() writes and for fifteen digits up to
+ * 10^22, else the last bit may differ. */
+double protobuf_double(struct str text);
+/* The next field of a message. False at its end, or with *bad when it is broken. */
+bool protobuf_next(struct str *in, struct protobuf_value *ret, bool *bad);
 
 /* ---- lists ---- {1 metadata{2 resourceVersion, 3 continue}, 2 items...}, in an envelope */
 struct protobuf_list {

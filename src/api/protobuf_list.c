@@ -1,5 +1,4 @@
 #include "api/protobuf.h"
-#include "api/protobuf_fields.h"
 #include "base/err.h"
 #include "base/str.h"
 

@@ -1,5 +1,7 @@
 #include "api/protobuf.h"
+#include "api/types.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -7,7 +9,9 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 static struct str from_hex(struct arena *arena, const char *hex)
@@ -42,7 +46,7 @@ TEST(protobuf_configmap_of_kubectl_is_read)
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *root = NULL;
 
-    EXPECT(protobuf_to_json(&arena, from_hex(&arena, CONFIGMAP), &root, NULL) == 0);
+    EXPECT(protobuf_to_json(&arena, from_hex(&arena, CONFIGMAP), NULL, &root, NULL) == 0);
     EXPECT(str_is(json_text(&arena, root),
                   "{\"metadata\":{\"name\":\"cm2\"},\"data\":{\"a\":\"b\"},"
                   "\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}"));
@@ -56,7 +60,7 @@ TEST(protobuf_secret_bytes_become_base64)
     struct str body = from_hex(&arena, "6b387300 0a0c 0a027631 1206536563726574 1210 0a03 0a0173 "
                                        "1209 0a016b 120400ff1041");
 
-    EXPECT(protobuf_to_json(&arena, body, &root, NULL) == 0);
+    EXPECT(protobuf_to_json(&arena, body, NULL, &root, NULL) == 0);
     EXPECT(str_is(json_str(json_at(root, "data.k")), "AP8QQQ=="));
 }
 
@@ -71,7 +75,7 @@ TEST(protobuf_broken_anywhere_is_refused_not_read_beyond)
         /* A copy of exactly that length, so that a sanitizer sees a read past it. */
         struct str part = str_dup(&arena, str_sub(whole, 0, len));
 
-        if (protobuf_to_json(&arena, part, &root, &err) == 0)
+        if (protobuf_to_json(&arena, part, NULL, &root, &err) == 0)
             EXPECT(root != NULL);
         else
             EXPECT(err.text[0] != 0);
@@ -84,6 +88,213 @@ TEST(protobuf_of_an_unknown_kind_says_so)
     struct json *root = NULL;
     struct err err = {0};
 
-    EXPECT(protobuf_to_json(&arena, from_hex(&arena, "6b387300 0a09 0a027631 1203466f6f"), &root,
-                            &err) == -EPROTONOSUPPORT);
+    EXPECT(protobuf_to_json(&arena, from_hex(&arena, "6b387300 0a09 0a027631 1203466f6f"), NULL,
+                            &root, &err) == -EPROTONOSUPPORT);
+}
+
+/* ---- bodies made by hand ---- */
+
+static void put_varint(struct buf *out, uint64_t number)
+{
+    for (; number >= 0x80; number >>= 7)
+        buf_addc(out, (char)(number | 0x80));
+    buf_addc(out, (char)number);
+}
+
+static struct str put_bytes(struct buf *out, uint32_t number, struct str bytes)
+{
+    put_varint(out, (uint64_t)number << 3 | WIRE_BYTES);
+    put_varint(out, bytes.len);
+    buf_add(out, bytes);
+    return buf_str(out);
+}
+
+/* `message` as the raw part of a kind's envelope. */
+static int read_raw(struct arena *arena,
+                    const char *kind,
+                    struct str message,
+                    struct protobuf_unknown *unknown,
+                    struct json **ret,
+                    struct err *err)
+{
+    bool crd = strcmp(kind, "CustomResourceDefinition") == 0;
+    _cleanup_(buf_done) struct buf type = {0};
+    _cleanup_(buf_done) struct buf body = {0};
+
+    (void)put_bytes(&type, 1, crd ? STR("apiextensions.k8s.io/v1") : STR("v1"));
+    (void)put_bytes(&type, 2, str_from(kind));
+    buf_add(&body, STR("k8s\0"));
+    (void)put_bytes(&body, 1, buf_str(&type));
+    (void)put_bytes(&body, 2, message);
+    return protobuf_to_json(arena, str_dup(arena, buf_str(&body)), unknown, ret, err);
+}
+
+TEST(protobuf_that_is_wrong_is_refused_in_words)
+{
+    static const struct {
+        const char *hex;
+        const char *words;
+        const char *why;
+    } rows[] = {
+        {"0a 02 08 01", "metadata.name: comes in a form", "a name that is a number"},
+        {"08 01", "metadata: comes in a form", "metadata that is a number"},
+        {"0a 81808080808080808002", "cut short", "a length of more than 64 bits"},
+        {"0a ffffffffffffffffff01", "cut short", "a length beyond the end of memory"},
+        {"0a 8180808080808080808001", "cut short", "a length that never ends"},
+        {"0a 05 0a 7f 61", "cut short", "a length beyond its message"},
+        {"00 00", "cut short", "field number 0"},
+        {"0b 0c", "cut short", "a group"},
+        {"12 04 20 ff ff", "cut short", "a number that is cut"},
+        {"0a 06 42 04 08 80 80 01 10 80", "", "a broken time"},
+        {"0a 0d 42 0b 08 ffffffffffffffffff01 00", "", "a broken time of some year"},
+        {"0a 0d 42 0b 08 ffffffffffffffffff7f", "", "a time beyond 64 bits"},
+        {"0a 09 42 07 08 ffffffff ff7f", "metadata.creationTimestamp: not a time",
+         "the year 400000"},
+        {"12 07 c8 01 80 80 80 80 10", "spec.priority: a number beyond 32 bits", "2^32"},
+        {"0a 07 6a 05 0a 04 61 62 00", "metadata.ownerReferences[0]: cut short",
+         "a list cut in the middle"},
+        {"0a 05 5a 03 18 01 00", "", "an entry of a map with a third field"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *root = NULL;
+        struct err err = {0};
+
+        test_case(rows[i].why);
+        EXPECT(read_raw(&arena, "Pod", from_hex(&arena, rows[i].hex), NULL, &root, &err) ==
+               -EINVAL);
+        EXPECT(str_contains(str_from(err.text), str_from(rows[i].words)));
+    }
+}
+
+TEST(protobuf_nested_without_end_is_refused)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str message = STR("");
+    struct json *root = NULL;
+    struct err err = {0};
+    const struct type *crd =
+        type_of_kind(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
+    const struct type_field *field = type_field_named(crd, STR("spec"));
+    const char *const path[] = {"versions", "schema", "openAPIV3Schema"};
+    uint32_t numbers[] = {field->number, 0, 0, 0};
+
+    for (size_t i = 0; i < 3; i++) {
+        field = type_field_named(field->type, str_from(path[i]));
+        numbers[i + 1] = field->number;
+    }
+    uint32_t not = type_field_named(field->type, STR("not"))->number;
+    for (int i = 0; i < 2 * PROTOBUF_DEPTH_MAX + 4; i++) {
+        _cleanup_(buf_done) struct buf out = {0};
+        bool inside = i < 2 * PROTOBUF_DEPTH_MAX;
+
+        message =
+            str_dup(&arena, put_bytes(&out, inside ? not : numbers[2 * PROTOBUF_DEPTH_MAX + 3 - i],
+                                      message));
+    }
+    EXPECT(read_raw(&arena, "CustomResourceDefinition", message, NULL, &root, &err) == -EINVAL);
+    EXPECT(str_contains(str_from(err.text), STR("nested too deeply")));
+}
+
+TEST(protobuf_of_more_values_than_an_object_has_is_refused)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf many = {0};
+    struct json *root = NULL;
+    struct err err = {0};
+
+    for (size_t i = 0; i <= PROTOBUF_VALUES_MAX; i++)
+        buf_add(&many, STR("\x78\0"));
+    EXPECT(read_raw(&arena, "Pod", buf_str(&many), NULL, &root, &err) == -EINVAL);
+    EXPECT(str_contains(str_from(err.text), STR("too many values")));
+}
+
+TEST(protobuf_map_is_bounded_and_its_last_entry_of_a_name_counts)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf message = {0};
+    struct json *root = NULL;
+    struct err err = {0};
+
+    for (int i = 0; i < JSON_MEMBERS_MAX + 2; i++) {
+        _cleanup_(buf_done) struct buf entry = {0};
+
+        if (i == JSON_MEMBERS_MAX + 1) { /* one name too many; so far there were doubles */
+            EXPECT(read_raw(&arena, "ConfigMap", buf_str(&message), NULL, &root, &err) == 0);
+            EXPECT(json_count(json_get(root, "data")) == JSON_MEMBERS_MAX);
+            EXPECT(str_is(json_str(json_get(json_get(root, "data"), "k7")), "20000"));
+        }
+        (void)put_bytes(&entry, 1, str_printf(&arena, "k%d", i == JSON_MEMBERS_MAX ? 7 : i));
+        (void)put_bytes(&entry, 2, str_printf(&arena, "%d", i));
+        (void)put_bytes(&message, 2, buf_str(&entry));
+    }
+    EXPECT(read_raw(&arena, "ConfigMap", buf_str(&message), NULL, &root, &err) == -EINVAL);
+    EXPECT(str_contains(str_from(err.text), STR("data: too many entries")));
+}
+
+TEST(protobuf_field_that_no_type_has_is_told_with_its_place)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct protobuf_unknown unknown = {0};
+    struct json *root = NULL;
+    /* Two containers, the second with field 1000; and field 15 of the Pod itself. */
+    struct str message =
+        from_hex(&arena, "12 0a 12 03 0a0161 12 03 c03e 01 78 01 12 07 12 05 c23e 02 6162");
+
+    EXPECT(read_raw(&arena, "Pod", message, &unknown, &root, NULL) == 0);
+    EXPECT(unknown.count == 3);
+    EXPECT(str_is(unknown.items[0], "unknown field number 1000 of \"spec.containers[1]\""));
+    EXPECT(str_is(unknown.items[1], "unknown field number 15 of \"Pod\""));
+    EXPECT(str_is(unknown.items[2], "unknown field number 1000 of \"spec.containers[2]\""));
+}
+
+TEST(protobuf_numbers_of_a_list_may_come_packed_and_a_message_in_halves)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+    /* securityContext.supplementalGroups [1, 2] packed, 3 alone; a second securityContext adds to
+     * the first */
+    struct str message = from_hex(&arena, "12 0d 72 06 22 02 0102 20 03 72 03 10 f001");
+
+    EXPECT(read_raw(&arena, "Pod", message, NULL, &root, NULL) == 0);
+    EXPECT(str_is(json_text(&arena, json_at(root, "spec.securityContext")),
+                  "{\"supplementalGroups\":[1,2,3],\"runAsUser\":240}"));
+}
+
+TEST(protobuf_says_only_what_it_can_say)
+{
+    static const struct {
+        const char *json;
+        int code;
+        const char *why;
+    } rows[] = {
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"later\":1}}", -EPROTONOSUPPORT,
+         "a field without a number would be lost"},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"later\":1}", -EPROTONOSUPPORT,
+         "at the top too"},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"later\":null}}", 0,
+         "null says nothing"},
+        {"{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"PyTorchJob\"}", -EPROTONOSUPPORT,
+         "a kind of a CRD"},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"containers\":{}}}", -EINVAL,
+         "an object for a list"},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"priority\":4294967296}}", -EINVAL,
+         "a number beyond 32 bits"},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"data\":{\"a\":\"*\"}}", -EINVAL,
+         "not base64"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf out = {0};
+        struct json *object = NULL;
+        struct err err = {0};
+
+        test_case(rows[i].why);
+        buf_add(&out, STR("before"));
+        EXPECT(json_parse(&arena, str_from(rows[i].json), &object, NULL) == 0);
+        EXPECT(protobuf_from_json(object, &out, &err) == rows[i].code);
+        EXPECT((rows[i].code != 0) == str_is(buf_str(&out), "before"));
+    }
 }

@@ -4,7 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/protobuf.h"
-#include "api/protobuf_fields.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -242,7 +242,7 @@ static int read_event_protobuf(const struct kind *kind,
 
         if (!str_is(status->kind, "Status"))
             return err_set(err, -EINVAL, "event of the watch: an error without a Status");
-        r = protobuf_decode(&arena, protobuf_fields_of(STR("v1"), STR("Status")), status->raw,
+        r = protobuf_decode(&arena, type_of_kind(STR("v1"), STR("Status")), false, status->raw,
                             &tree, err);
     } else {
         r = kept_decode(&arena, kind, event.object.raw, &tree, err);

@@ -260,7 +260,7 @@ void kube_failure(struct arena *arena,
         return;
     }
     if (protobuf_is(reply->body))
-        (void)protobuf_to_json(arena, reply->body, &status, NULL);
+        (void)protobuf_to_json(arena, reply->body, NULL, &status, NULL);
     else
         (void)json_parse(arena, reply->body, &status, NULL);
     message = json_str(json_get(status, "message"));

@@ -76,13 +76,22 @@ FUZZ(request)
 FUZZ(protobuf)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    struct protobuf_unknown unknown = {0};
+    _cleanup_(buf_done) struct buf written = {0};
     struct json *root = NULL;
+    struct json *again = NULL;
     struct err err = {0};
 
-    if (protobuf_to_json(&arena, input, &root, &err) < 0)
+    if (protobuf_to_json(&arena, input, &unknown, &root, &err) < 0) {
         FUZZ_HOLDS(err.text[0] != '\0');
-    else
-        FUZZ_HOLDS(json_is(root, JSON_OBJECT));
+        return;
+    }
+    FUZZ_HOLDS(json_is(root, JSON_OBJECT) && unknown.count <= PROTOBUF_UNKNOWN_MAX);
+    /* What was read can be written, and is read as the same. */
+    if (protobuf_from_json(root, &written, &err) < 0)
+        return;
+    FUZZ_HOLDS(protobuf_to_json(&arena, buf_str(&written), NULL, &again, &err) == 0);
+    FUZZ_HOLDS(json_equal(root, again));
 }
 
 FUZZ(websocket)

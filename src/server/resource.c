@@ -126,15 +126,37 @@ static void call(struct request *request)
     api_call(request->server->api, &request->call, on_done, request);
 }
 
+/* Fields of a newer client than we know are a warning, or an error, as in JSON. */
+static bool tell_unknown(struct request *request, const struct protobuf_unknown *unknown)
+{
+    struct arena *arena = request_arena(request);
+    struct str validation = http_query(arena, request->x->head.query, "fieldValidation");
+    struct str text = STR("");
+
+    if (!unknown->count || str_is(validation, "Ignore"))
+        return true;
+    if (!str_is(validation, "Strict")) {
+        for (size_t i = 0; i < unknown->count; i++)
+            reply_warnings(request, unknown->items[i]);
+        return true;
+    }
+    for (size_t i = 0; i < unknown->count; i++)
+        text = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(text), i ? ", " : "",
+                          STR_ARG(unknown->items[i]));
+    request_fail(request, 400, "BadRequest", "strict decoding error: " STR_FMT, STR_ARG(text));
+    return false;
+}
+
 static bool take_protobuf(struct request *request)
 {
+    struct protobuf_unknown unknown = {0};
     struct json *root = NULL;
     struct err err = {0};
-    int r = protobuf_to_json(request_arena(request), request->x->body, &root, &err);
+    int r = protobuf_to_json(request_arena(request), request->x->body, &unknown, &root, &err);
 
     if (r == 0) {
         request->call.body = json_text(request_arena(request), root);
-        return true;
+        return tell_unknown(request, &unknown);
     }
     int code = r == -EPROTONOSUPPORT ? 415 : 400;
     request_fail(request, code, status_reason(code), "%s", err.text);

@@ -12,7 +12,7 @@ from test_operator import QUEUE, job
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TIME = "2026-01-02T03:04:05Z"
 
-# Every field that api/kept.c keeps, and some that it does not.
+# Every field that informers keep (api/kept.h), and some that they do not.
 EVERYTHING = """
 apiVersion: v1
 kind: Pod

@@ -1,0 +1,265 @@
+/* embed_types OUTPUT FILE...: writes the tables of types (src/api/types.h says their form) as C.
+ * Run by the build. What it does not understand ends it, with file and line. */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+#define FIELDS_MAX     64 /* TYPE_FIELDS_MAX */
+#define NUMBER_MAX     UINT16_MAX
+
+struct field {
+    struct str name;
+    struct str type;
+    struct str flags; /* as C */
+    uint64_t number;
+    const char *file;
+    size_t line;
+};
+
+struct field_vec VEC_FIELDS(struct field);
+
+struct message {
+    struct str version;
+    struct str name;
+    struct field_vec fields;
+    bool kind, anywhere, bare;
+};
+
+struct message_vec VEC_FIELDS(struct message);
+
+struct reader {
+    struct arena *arena;
+    struct message_vec messages;
+    struct str version;
+    const char *file;
+    size_t line;
+};
+
+static const struct {
+    const char *word;
+    const char *form;
+} forms[] = {
+    {"string", "TYPE_STRING"},     {"bytes", "TYPE_BYTES"},
+    {"int32", "TYPE_INT32"},       {"int64", "TYPE_INT64"},
+    {"bool", "TYPE_BOOL"},         {"double", "TYPE_DOUBLE"},
+    {"time", "TYPE_TIME"},         {"microtime", "TYPE_MICROTIME"},
+    {"quantity", "TYPE_QUANTITY"}, {"int-or-string", "TYPE_INT_OR_STRING"},
+    {"json", "TYPE_JSON"},
+};
+
+static const struct {
+    const char *word;
+    const char *flag;
+} words[] = {
+    {"list", " | TYPE_LIST"},     {"map", " | TYPE_MAP"},   {"keep", " | TYPE_KEEP"},
+    {"inline", " | TYPE_INLINE"}, {"kept", " | TYPE_KEPT"},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static _Noreturn void die(const char *file, size_t line, const char *why, struct str what)
+{
+    (void)fprintf(stderr, "embed_types: %s:%zu: %s: " STR_FMT "\n", file, line, why, STR_ARG(what));
+    exit(EXIT_FAILURE);
+}
+
+static struct str read_file(struct arena *arena, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = ARENA_ARRAY(arena, char, FILE_BYTES_MAX);
+
+    if (!file)
+        die(path, 0, "cannot be read", STR("file"));
+    size_t len = fread(text, 1, FILE_BYTES_MAX, file);
+    (void)fclose(file);
+    if (len == FILE_BYTES_MAX)
+        die(path, 0, "too long", STR("file"));
+    return (struct str){text, len};
+}
+
+/* The next word of a line; empty at its end. */
+static struct str take_word(struct str *line)
+{
+    struct str word = STR("");
+
+    while (line->len && !word.len)
+        (void)str_cut(line, ' ', &word);
+    return word;
+}
+
+static void read_message(struct reader *reader, struct str line)
+{
+    struct message message = {.version = reader->version, .name = take_word(&line)};
+    struct str word;
+
+    if (!reader->version.len || !message.name.len)
+        die(reader->file, reader->line, "a message needs a version above it and a name", line);
+    while ((word = take_word(&line)).len) {
+        if (str_is(word, "kind"))
+            message.kind = true;
+        else if (str_is(word, "kind-anywhere"))
+            message.kind = message.anywhere = true;
+        else if (str_is(word, "bare"))
+            message.bare = true;
+        else
+            die(reader->file, reader->line, "unknown word behind a message", word);
+    }
+    VEC_PUSH(reader->arena, &reader->messages, message);
+}
+
+static struct str read_flags(struct reader *reader, struct str line)
+{
+    struct str flags = STR("0");
+    struct str word;
+
+    while ((word = take_word(&line)).len) {
+        size_t i = 0;
+
+        while (i < COUNT(words) && !str_is(word, words[i].word))
+            i++;
+        if (i == COUNT(words))
+            die(reader->file, reader->line, "unknown word behind a field", word);
+        flags = str_printf(reader->arena, STR_FMT "%s", STR_ARG(flags), words[i].flag);
+    }
+    return flags;
+}
+
+static void read_field(struct reader *reader, struct str line)
+{
+    struct field field = {.file = reader->file, .line = reader->line};
+    struct message *message;
+
+    if (!reader->messages.count)
+        die(reader->file, reader->line, "a field without a message above it", line);
+    message = &reader->messages.items[reader->messages.count - 1];
+    field.name = take_word(&line);
+    field.type = take_word(&line);
+    if (!str_to_u64(take_word(&line), &field.number) || field.number > NUMBER_MAX)
+        die(reader->file, reader->line, "a field has a name, a type and a number", field.name);
+    if (message->fields.count &&
+        message->fields.items[message->fields.count - 1].number >= field.number)
+        die(reader->file, reader->line, "fields stand in the order of their numbers", field.name);
+    if (message->fields.count == FIELDS_MAX)
+        die(reader->file, reader->line, "a message has too many fields", message->name);
+    field.flags = read_flags(reader, line);
+    VEC_PUSH(reader->arena, &message->fields, field);
+}
+
+static void read_types(struct reader *reader, const char *path)
+{
+    struct str text = read_file(reader->arena, path);
+    struct str line;
+
+    reader->file = path;
+    reader->line = 0;
+    reader->version = STR("");
+    while (str_cut(&text, '\n', &line)) {
+        bool indented = str_starts(line, STR(" "));
+        struct str rest = line;
+
+        reader->line++;
+        struct str word = take_word(&rest);
+        if (!word.len || word.p[0] == '#')
+            continue;
+        if (indented)
+            read_field(reader, line);
+        else if (str_is(word, "message"))
+            read_message(reader, rest);
+        else if (str_is(word, "version"))
+            reader->version = take_word(&rest);
+        else
+            die(path, reader->line, "neither version, message nor field", word);
+    }
+}
+
+/* "PodSpec" of the same version, or "v1.PodSpec". */
+static size_t find(const struct reader *reader,
+                   const struct message *from,
+                   const struct field *field)
+{
+    for (size_t i = 0; i < reader->messages.count; i++) {
+        const struct message *message = &reader->messages.items[i];
+        struct str whole = str_printf(reader->arena, STR_FMT "." STR_FMT, STR_ARG(message->version),
+                                      STR_ARG(message->name));
+
+        if (str_eq(field->type, whole) ||
+            (str_eq(field->type, message->name) && str_eq(from->version, message->version)))
+            return i;
+    }
+    die(field->file, field->line, "no such type", field->type);
+}
+
+static void put_field(const struct reader *reader,
+                      struct buf *out,
+                      const struct message *message,
+                      const struct field *field)
+{
+    size_t i = 0;
+
+    while (i < COUNT(forms) && !str_is(field->type, forms[i].word))
+        i++;
+    buf_addf(out, "    {\"" STR_FMT "\", ", STR_ARG(field->name));
+    if (i < COUNT(forms))
+        buf_addf(out, "NULL, %d, %s, ", (int)field->number, forms[i].form);
+    else
+        buf_addf(out, "&types[%zu], %d, TYPE_MESSAGE, ", find(reader, message, field),
+                 (int)field->number);
+    buf_addf(out, STR_FMT "},\n", STR_ARG(field->flags));
+}
+
+static void put_types(const struct reader *reader, struct buf *out)
+{
+    const struct message_vec *messages = &reader->messages;
+
+    buf_add(out, STR("#include \"api/types.h\"\n\n#include <stddef.h>\n\n"));
+    for (size_t i = 0; i < messages->count; i++) {
+        const struct message *message = &messages->items[i];
+
+        if (message->fields.count == 0)
+            continue;
+        buf_addf(out, "static const struct type_field fields_%zu[] = {\n", i);
+        for (size_t j = 0; j < message->fields.count; j++)
+            put_field(reader, out, message, &message->fields.items[j]);
+        buf_add(out, STR("};\n"));
+    }
+    buf_add(out, STR("const struct type types[] = {\n"));
+    for (size_t i = 0; i < messages->count; i++) {
+        const struct message *message = &messages->items[i];
+
+        buf_addf(out, "    {\"" STR_FMT "\", \"" STR_FMT "\", ", STR_ARG(message->version),
+                 STR_ARG(message->name));
+        if (message->fields.count)
+            buf_addf(out, "fields_%zu, ", i);
+        else
+            buf_add(out, STR("NULL, "));
+        buf_addf(out, "%d, %d, %d, %d},\n", (int)message->fields.count, message->kind,
+                 message->anywhere, message->bare);
+    }
+    buf_addf(out, "};\nconst size_t type_count = %zu;\n", messages->count);
+}
+
+int main(int argc, char **argv)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct reader reader = {.arena = &arena};
+
+    if (argc < 3)
+        die("usage", 0, "embed_types OUTPUT FILE...", STR(""));
+    for (int i = 2; i < argc; i++)
+        read_types(&reader, argv[i]);
+    put_types(&reader, &out);
+    FILE *file = fopen(argv[1], "we");
+    if (!file || fwrite(out.p, 1, out.len, file) != out.len || fclose(file) != 0)
+        die(argv[1], 0, "cannot be written", STR("file"));
+    return EXIT_SUCCESS;
+}
