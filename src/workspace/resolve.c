@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #define PACKET_BYTES     1500
 #define TRY_MS           1000
 #define DNS_HEAD_BYTES   12
+#define DNS_CUT          2 /* of the third byte: there is more than fits */
 
 static bool read_file(const char *path, struct buf *out)
 {
@@ -68,11 +70,12 @@ static bool same_name(struct str a, struct str b)
     return a.len == b.len && strncasecmp(a.p, b.p, a.len) == 0;
 }
 
-bool resolve_in_hosts(struct str hosts, struct str host, struct in_addr *ret)
+size_t resolve_in_hosts(struct str hosts, struct str host, struct in_addr *out, size_t max)
 {
     struct str line;
+    size_t count = 0;
 
-    while (str_cut(&hosts, '\n', &line)) {
+    while (count < max && str_cut(&hosts, '\n', &line)) {
         struct in_addr address;
         struct str word;
 
@@ -80,12 +83,12 @@ bool resolve_in_hosts(struct str hosts, struct str host, struct in_addr *ret)
             continue;
         while (next_word(&line, &word)) {
             if (same_name(word, host)) {
-                *ret = address;
-                return true;
+                out[count++] = address;
+                break;
             }
         }
     }
-    return false;
+    return count;
 }
 
 size_t resolve_query(struct str name, uint16_t id, unsigned char *out, size_t out_bytes)
@@ -122,72 +125,115 @@ static size_t skip_name(const unsigned char *p, size_t len, size_t at)
     return at < len ? at + 1 : 0;
 }
 
-bool resolve_answer(const unsigned char *p, size_t len, uint16_t id, struct in_addr *ret)
+size_t resolve_answer(const unsigned char *p,
+                      size_t len,
+                      uint16_t id,
+                      struct in_addr *out,
+                      size_t max)
 {
+    size_t count = 0;
     unsigned questions;
     unsigned answers;
     size_t at = DNS_HEAD_BYTES;
 
     if (len < DNS_HEAD_BYTES || (p[0] << 8 | p[1]) != id || !(p[2] & 0x80) || (p[3] & 15) != 0)
-        return false;
+        return 0;
     questions = (unsigned)(p[4] << 8 | p[5]);
     answers = (unsigned)(p[6] << 8 | p[7]);
     for (; questions > 0; questions--) {
         at = skip_name(p, len, at);
         if (at == 0 || at + 4 > len)
-            return false;
+            return 0;
         at += 4;
     }
-    for (; answers > 0; answers--) {
+    for (; answers > 0 && count < max; answers--) {
         at = skip_name(p, len, at);
         if (at == 0 || at + 10 > len)
-            return false;
+            return 0;
         unsigned type = (unsigned)(p[at] << 8 | p[at + 1]);
         size_t size = (size_t)(p[at + 8] << 8 | p[at + 9]);
 
         at += 10;
         if (size > len - at)
-            return false;
-        if (type == 1 && size == 4) {
-            memcpy(ret, p + at, 4);
-            return true;
-        }
+            return 0;
+        if (type == 1 && size == 4)
+            memcpy(&out[count++], p + at, 4);
         at += size;
     }
-    return false;
+    return count;
 }
 
-static bool ask(struct in_addr server, struct str name, struct in_addr *ret)
+/* The same question where the answer may be long; its size, or 0. */
+static size_t ask_stream(const struct sockaddr_in *server,
+                         const unsigned char *query,
+                         size_t query_bytes,
+                         struct buf *answer)
 {
+    unsigned char head[2] = {(unsigned char)(query_bytes >> 8), (unsigned char)query_bytes};
+    struct timeval limit = {.tv_sec = TRY_MS / 1000};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t size = 0;
+
+    if (fd < 0)
+        return 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (const struct sockaddr *)server, sizeof(*server)) == 0 &&
+        send(fd, head, sizeof(head), MSG_NOSIGNAL | MSG_MORE) == (ssize_t)sizeof(head) &&
+        send(fd, query, query_bytes, MSG_NOSIGNAL) == (ssize_t)query_bytes &&
+        recv(fd, head, sizeof(head), MSG_WAITALL) == (ssize_t)sizeof(head)) {
+        size_t wanted = (size_t)(head[0] << 8 | head[1]);
+
+        if (recv(fd, buf_room(answer, wanted + 1), wanted, MSG_WAITALL) == (ssize_t)wanted)
+            size = wanted;
+    }
+    close(fd);
+    return size;
+}
+
+static size_t ask(struct in_addr server, struct str name, struct in_addr *out, size_t max)
+{
+    _cleanup_(buf_done) struct buf long_answer = {0};
+    unsigned char query[PACKET_BYTES];
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = server};
     unsigned char packet[PACKET_BYTES];
     struct timespec now;
-    bool found = false;
+    size_t count = 0;
     uint16_t id;
     int fd;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     id = (uint16_t)(now.tv_nsec / 1000 ^ getpid());
-    size_t size = resolve_query(name, id, packet, sizeof(packet));
+    size_t size = resolve_query(name, id, query, sizeof(query));
     fd = size ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd < 0)
-        return false;
+        return 0;
     if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-        send(fd, packet, size, 0) == (ssize_t)size) {
+        send(fd, query, size, 0) == (ssize_t)size) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
 
         if (poll(&wait, 1, TRY_MS) == 1) {
             ssize_t got = recv(fd, packet, sizeof(packet), 0);
 
-            found = got > 0 && resolve_answer(packet, (size_t)got, id, ret);
+            count = got > 0 ? resolve_answer(packet, (size_t)got, id, out, max) : 0;
+            if (got > DNS_HEAD_BYTES && (packet[2] & DNS_CUT) && count < max) {
+                size_t more = ask_stream(&to, query, size, &long_answer);
+
+                if (more)
+                    count = resolve_answer((unsigned char *)long_answer.p, more, id, out, max);
+            }
         }
     }
     close(fd);
-    return found;
+    return count;
 }
 
 /* The name as it is when it has a dot, then with each search domain, then as it is. */
-static bool ask_all(struct in_addr server, struct str search, struct str host, struct in_addr *ret)
+static size_t ask_all(struct in_addr server,
+                      struct str search,
+                      struct str host,
+                      struct in_addr *out,
+                      size_t max)
 {
     char name[NAME_MAX_BYTES + 1];
     struct str domain;
@@ -195,13 +241,16 @@ static bool ask_all(struct in_addr server, struct str search, struct str host, s
     while (next_word(&search, &domain)) {
         int n = snprintf(name, sizeof(name), STR_FMT "." STR_FMT, STR_ARG(host), STR_ARG(domain));
 
-        if (n > 0 && (size_t)n < sizeof(name) && ask(server, str_from(name), ret))
-            return true;
+        size_t count =
+            n > 0 && (size_t)n < sizeof(name) ? ask(server, str_from(name), out, max) : 0;
+
+        if (count)
+            return count;
     }
-    return ask(server, host, ret);
+    return ask(server, host, out, max);
 }
 
-int resolve_host(struct str host, struct in_addr *ret, struct err *err)
+size_t resolve_all(struct str host, struct in_addr *out, size_t max)
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct str search = STR("");
@@ -209,13 +258,17 @@ int resolve_host(struct str host, struct in_addr *ret, struct err *err)
     struct str line;
     struct str word;
 
-    if (numeric(host, ret))
-        return 0;
-    if (read_file("/etc/hosts", &text) && resolve_in_hosts(buf_str(&text), host, ret))
-        return 0;
+    size_t count = 0;
+
+    if (numeric(host, out))
+        return 1;
+    if (read_file("/etc/hosts", &text))
+        count = resolve_in_hosts(buf_str(&text), host, out, max);
+    if (count)
+        return count;
     if (str_is(host, "localhost")) {
-        ret->s_addr = htonl(INADDR_LOOPBACK);
-        return 0;
+        out->s_addr = htonl(INADDR_LOOPBACK);
+        return 1;
     }
     buf_clear(&text);
     (void)read_file("/etc/resolv.conf", &text);
@@ -228,9 +281,16 @@ int resolve_host(struct str host, struct in_addr *ret, struct err *err)
         struct in_addr server;
 
         if (next_word(&line, &word) && str_is(word, "nameserver") && next_word(&line, &word) &&
-            numeric(word, &server) && ask_all(server, search, host, ret))
-            return 0;
+            numeric(word, &server) && (count = ask_all(server, search, host, out, max)) > 0)
+            return count;
     }
+    return 0;
+}
+
+int resolve_host(struct str host, struct in_addr *ret, struct err *err)
+{
+    if (resolve_all(host, ret, 1))
+        return 0;
     return err_set(err, -ENOENT,
                    "host '" STR_FMT "' is in no hosts file and no name server knows it",
                    STR_ARG(host));

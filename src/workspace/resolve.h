@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -11,16 +12,23 @@ struct err;
  *
  * getaddrinfo() of a static binary loads shared libraries of the image it runs in, which may not
  * fit. So: numbers, /etc/hosts, then the name servers of /etc/resolv.conf (with its search
- * domains), over UDP, A records. Blocks for at most RESOLVE_LIMIT_MS. */
+ * domains), over UDP (TCP for what does not fit), A records. Blocks for about RESOLVE_LIMIT_MS. */
 #define RESOLVE_LIMIT_MS 4000
 
 int resolve_host(struct str host, struct in_addr *ret, struct err *err);
+/* All addresses of a name, at most `max`; 0: nobody knows it. */
+size_t resolve_all(struct str host, struct in_addr *out, size_t max);
 
 /* "http://host:port" -> its parts; the port is 80 when it is not given. */
 int resolve_url(struct str url, struct str *ret_host, uint16_t *ret_port, struct err *err);
 
-/* Pure parts, for the tests: the address of `host` in the text of a hosts file; a DNS query for
- * `name` (its size, or 0 when the name does not fit); the first A record of an answer. */
-bool resolve_in_hosts(struct str hosts, struct str host, struct in_addr *ret);
+/* Pure parts, for the tests: how many addresses `host` has in the text of a hosts file, up to
+ * `max`; a DNS query for `name` (its size, or 0 when the name does not fit); how many A records
+ * an answer has. */
+size_t resolve_in_hosts(struct str hosts, struct str host, struct in_addr *out, size_t max);
 size_t resolve_query(struct str name, uint16_t id, unsigned char *out, size_t out_bytes);
-bool resolve_answer(const unsigned char *p, size_t len, uint16_t id, struct in_addr *ret);
+size_t resolve_answer(const unsigned char *p,
+                      size_t len,
+                      uint16_t id,
+                      struct in_addr *out,
+                      size_t max);

@@ -10,10 +10,21 @@ TEST(resolve_finds_names_in_a_hosts_file)
     struct str hosts = STR("# comment\n127.0.0.1\tlocalhost\n10.0.0.7 a.b a # x\n::1 six\n");
     struct in_addr got = {0};
 
-    EXPECT(resolve_in_hosts(hosts, STR("a"), &got) && got.s_addr == htonl(0x0a000007));
-    EXPECT(resolve_in_hosts(hosts, STR("A.B"), &got));
-    EXPECT(!resolve_in_hosts(hosts, STR("x"), &got));
-    EXPECT(!resolve_in_hosts(hosts, STR("six"), &got));
+    EXPECT(resolve_in_hosts(hosts, STR("a"), &got, 1) && got.s_addr == htonl(0x0a000007));
+    EXPECT(resolve_in_hosts(hosts, STR("A.B"), &got, 1));
+    EXPECT(!resolve_in_hosts(hosts, STR("x"), &got, 1));
+    EXPECT(!resolve_in_hosts(hosts, STR("six"), &got, 1));
+}
+
+TEST(resolve_finds_all_addresses_of_a_name)
+{
+    struct str hosts = STR("10.0.0.7 w-0.job\n10.0.0.7 job x\n10.0.0.8 job\n10.0.0.9 job\n");
+    struct in_addr got[3] = {0};
+
+    EXPECT(resolve_in_hosts(hosts, STR("job"), got, 3) == 3);
+    EXPECT(got[0].s_addr == htonl(0x0a000007) && got[2].s_addr == htonl(0x0a000009));
+    EXPECT(resolve_in_hosts(hosts, STR("job"), got, 2) == 2);
+    EXPECT(resolve_in_hosts(hosts, STR("w-0.job"), got, 3) == 1);
 }
 
 TEST(resolve_takes_urls_apart)
@@ -43,9 +54,9 @@ TEST(resolve_asks_and_reads_dns)
     memcpy(packet + size, answer, sizeof(answer));
     packet[2] |= 0x80;
     packet[7] = 1;
-    EXPECT(resolve_answer(packet, size + sizeof(answer), 0x1234, &got));
+    EXPECT(resolve_answer(packet, size + sizeof(answer), 0x1234, &got, 1));
     EXPECT(got.s_addr == htonl(0x0a010203));
-    EXPECT(!resolve_answer(packet, size + sizeof(answer), 0x4321, &got));
+    EXPECT(!resolve_answer(packet, size + sizeof(answer), 0x4321, &got, 1));
     for (size_t cut = 0; cut < size + sizeof(answer); cut++)
-        EXPECT(!resolve_answer(packet, cut, 0x1234, &got));
+        EXPECT(!resolve_answer(packet, cut, 0x1234, &got, 1));
 }
