@@ -37,6 +37,12 @@ void action_create_ssh_keys(struct actions *actions, struct json *body)
     actions->list.items[actions->list.count - 1].ssh_keys = true;
 }
 
+void action_create_secret(struct actions *actions, struct json *body, struct str key)
+{
+    action_create(actions, &kind_secret, body);
+    actions->list.items[actions->list.count - 1].draw = key;
+}
+
 void action_patch(struct actions *actions, const struct object *object, struct json *patch)
 {
     struct action action = on(actions, ACTION_PATCH, object);

@@ -35,6 +35,7 @@ struct action {
     struct json *body;     /* create, patch, patch status */
     int64_t grace_seconds; /* delete: -1 the object's own, 0 at once (force) */
     bool ssh_keys;         /* create: a Secret that gets a fresh key pair (exec/ssh_keys.h) */
+    struct str draw;       /* create: a Secret that gets a random value under this key */
     bool foreground;       /* delete: it stays until what it owns is gone */
     int64_t at_ms;         /* look again */
     struct str reason;     /* event: CamelCase */
@@ -52,6 +53,8 @@ struct actions {
 void action_create(struct actions *actions, const struct kind *kind, struct json *body);
 /* A Secret that gets a fresh ssh key pair: ssh-privatekey and ssh-publickey. */
 void action_create_ssh_keys(struct actions *actions, struct json *body);
+/* A Secret that gets LAUNCH_SECRET_BYTES random bytes, in hexadecimal digits, under `key`. */
+void action_create_secret(struct actions *actions, struct json *body, struct str key);
 void action_patch(struct actions *actions, const struct object *object, struct json *patch);
 void action_patch_status(struct actions *actions, const struct object *object, struct json *patch);
 void action_delete(struct actions *actions, const struct object *object);

@@ -4,6 +4,9 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -12,6 +15,8 @@
 #include "control/action.h"
 #include "exec/event.h"
 #include "exec/ssh_keys.h"
+#include "http/tls.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -140,6 +145,20 @@ static struct api_request request_for(struct arena *arena, const struct action *
     return request;
 }
 
+/* The value of a Secret that is to be drawn: controllers are pure and cannot. */
+static int draw(const struct execution *execution, const struct action *action, struct err *err)
+{
+    _cleanup_(buf_done) struct buf hex = {0};
+    struct arena *arena = execution->actions->arena;
+    executor_draw_fn *fn = execution->call.draw ? execution->call.draw : tls_random_hex;
+    int r = fn(&hex, LAUNCH_SECRET_BYTES, err);
+
+    if (r == 0)
+        json_set(json_make_path(arena, action->body, "data"), action->draw,
+                 json_new_str(arena, base64_encode(arena, buf_str(&hex))));
+    return r;
+}
+
 /* Everything is written down before the first action is sent: bodies may point into objects of the
  * cache, which are gone once an earlier action of the list has changed them. */
 static int write_down(struct execution *execution, struct err *err)
@@ -151,6 +170,8 @@ static int write_down(struct execution *execution, struct err *err)
         const struct action *action = &actions->list.items[i];
         int r = action->ssh_keys ? ssh_keys_fill(actions->arena, action->body, err) : 0;
 
+        if (r == 0 && action->draw.len)
+            r = draw(execution, action, err);
         if (r < 0)
             return r;
         execution->requests[i] = request_for(actions->arena, action);

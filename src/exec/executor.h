@@ -6,6 +6,7 @@
 
 struct actions;
 struct api;
+struct buf;
 struct err;
 struct kind;
 
@@ -36,10 +37,14 @@ struct executor_result {
 
 typedef void executor_done_fn(void *user, const struct executor_result *result);
 
+/* `count` random bytes as hexadecimal digits. */
+typedef int executor_draw_fn(struct buf *out, size_t count, struct err *err);
+
 struct executor_call {
     struct api *api;
     const char *component; /* source.component of events */
     int64_t now_ms;
+    executor_draw_fn *draw; /* of secrets; NULL: tls_random_hex() */
     executor_done_fn *done; /* from the loop, once; not after execution_forget() */
     void *user;
 };

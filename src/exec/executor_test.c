@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/action.h"
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static void on_done(void *user, const struct executor_result *result)
@@ -60,4 +62,45 @@ TEST(executor_needs_what_bodies_point_to_no_longer_than_its_own_call)
     EXPECT(harness_get(&h, &kind_configmap, "default", "last") == 0);
     harness_close(&h);
     arena_done(&arena);
+}
+
+static int draw_same(struct buf *out, size_t count, struct err *err)
+{
+    (void)err;
+    for (size_t i = 0; i < count; i++)
+        buf_add(out, STR("a5"));
+    return 0;
+}
+
+/* Nobody has the value before the API has; one that is there already stays as it is. */
+TEST(executor_draws_the_value_of_a_secret_once)
+{
+    static const struct {
+        executor_draw_fn *draw;
+        const char *name;
+    } cases[] = {{draw_same, "one"}, {NULL, "one"}, {NULL, "two"}, {NULL, "three"}};
+    char texts[4][128];
+    struct harness h;
+
+    harness_open(&h, NULL);
+    for (size_t i = 0; i < 4; i++) {
+        struct arena arena = {0};
+        struct actions actions = {.arena = &arena};
+        struct execution *execution = NULL;
+        int code = 1;
+
+        action_create_secret(&actions, config_map(&arena, cases[i].name), STR("secret"));
+        EXPECT(executor_run(
+                   &(struct executor_call){
+                       .api = h.api, .draw = cases[i].draw, .done = on_done, .user = &code},
+                   &actions, &execution, NULL) == 0);
+        harness_settle(&h);
+        EXPECT(code == 0 && harness_get(&h, &kind_secret, "default", cases[i].name) == 0);
+        (void)snprintf(texts[i], sizeof(texts[i]), "%s", harness_text(&h, "data.secret"));
+        arena_done(&arena);
+    }
+    EXPECT(strlen(texts[0]) == 88 && strncmp(texts[0], "YTVhNWE1", 8) == 0); /* a5a5a5 */
+    EXPECT(strcmp(texts[0], texts[1]) == 0);
+    EXPECT(strlen(texts[2]) == 88 && strcmp(texts[2], texts[3]) != 0);
+    harness_close(&h);
 }

@@ -91,6 +91,7 @@ struct runner {
     struct cache *cache;
     const struct log *log;
     int64_t (*now)(void *user);
+    executor_draw_fn *draw;
     void *now_user;
     const char *const *without;
     VEC(struct watch *) watches;
@@ -516,6 +517,7 @@ static void reconcile(struct work *work, int64_t now_ms)
     int r = executor_run(&(struct executor_call){.api = runner->api,
                                                  .component = "muster",
                                                  .now_ms = now_ms,
+                                                 .draw = runner->draw,
                                                  .done = on_done,
                                                  .user = work},
                          &work->actions, &work->execution, &err);
@@ -712,6 +714,7 @@ int runner_start(uv_loop_t *loop,
                               .log = options->log,
                               .now = options->now,
                               .now_user = options->now_user,
+                              .draw = options->draw,
                               .without = options->without,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);

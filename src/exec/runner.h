@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/control.h"
+#include "exec/executor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,7 @@ struct runner_options {
     /* The clock; NULL: the wall clock. The simulator hands in its own. */
     int64_t (*now)(void *user);
     void *now_user;
+    executor_draw_fn *draw; /* of secrets; NULL: the real thing. The simulator has its own. */
 };
 
 /* "-pytorchjob,-tfjob": all but these; "torchrunjob,group": these only, unless "*" is among them.

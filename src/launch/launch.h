@@ -38,6 +38,11 @@
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS" /* torchrun's own; 0 for fixed gangs */
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
 #define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"      /* working directory of the command: /app */
+/* The job's secret: name and key of the Secret in the job's namespace. */
+#define LAUNCH_SECRET_NAME(arena, job, uid) \
+    str_printf(arena, STR_FMT "-sync-" STR_FMT, STR_ARG(job), STR_ARG(str_sub(uid, 0, 8)))
+#define LAUNCH_SECRET_KEY   "secret"
+#define LAUNCH_SECRET_BYTES 32 /* drawn; twice as many hexadecimal digits */
 /* The sync pod's own: where the volume is mounted, what to fetch into it ("existing" takes it as it
  * is), where to listen (unset: everywhere, on LAUNCH_SYNC_PORT). */
 #define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR"
