@@ -10,6 +10,7 @@
 #include "launch/worker.h"
 #include "workspace/c10d.h"
 #include "workspace/disk.h"
+#include "workspace/door.h"
 #include "workspace/resolve.h"
 #include "workspace/results.h"
 #include "workspace/source.h"
@@ -86,6 +87,33 @@ static uint16_t port_of(const char *variable, uint16_t otherwise)
                                                                                : otherwise;
 }
 
+/* The secret leaves the environment here: what fetches a workspace must not inherit it. */
+static struct door *open_door(void)
+{
+    const char *uid = getenv(LAUNCH_ENV_PEER_UID);
+    struct door_options options = {
+        .job = getenv(LAUNCH_ENV_JOB), .secret = getenv(LAUNCH_ENV_JOB_SECRET), .peer_uid = -1};
+    struct door *door;
+
+    if (uid)
+        (void)str_to_i64(str_from(uid), &options.peer_uid);
+    door = door_new(&options);
+    (void)unsetenv(LAUNCH_ENV_JOB_SECRET);
+    return door;
+}
+
+static void start_store(struct door *door, const char *address)
+{
+    struct c10d_options options = {.address = address,
+                                   .port = port_of(LAUNCH_ENV_STORE_PORT, LAUNCH_STORE_PORT),
+                                   .door = door,
+                                   .note = note};
+    struct err err = {0};
+
+    if (door_has_job(door) && c10d_start(&options, &err) < 0)
+        note(NULL, err.text); /* jobs with another rendezvous do not need it */
+}
+
 static int sync_main(void)
 {
     char listen_at[INET_ADDRSTRLEN];
@@ -94,6 +122,7 @@ static int sync_main(void)
     const char *source = getenv(LAUNCH_ENV_SOURCE);
     struct sync_options options = {
         .folder = folder ? folder : "/workspace",
+        .door = open_door(),
         .address = listen_address(listen_at),
         .port = port_of(LAUNCH_ENV_SYNC_PORT, LAUNCH_SYNC_PORT),
         .adopt = source && strcmp(source, "existing") == 0,
@@ -109,8 +138,7 @@ static int sync_main(void)
         options.source = &fetched;
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
-    if (c10d_start(options.address, port_of(LAUNCH_ENV_STORE_PORT, LAUNCH_STORE_PORT), &err) < 0)
-        note(NULL, err.text); /* jobs with another rendezvous do not need it */
+    start_store(options.door, options.address);
     if (sync_serve(&options, &err) < 0) {
         fprintf(stderr, "muster-launch sync: %s\n", err.text);
         return 1;

@@ -74,6 +74,8 @@ struct session {
     const char *program;
     const char *command;
     uv_timer_t timer;
+    struct str sync_job;    /* whose header this is; on config_arena */
+    struct str sync_header; /* see sync_header() */
 };
 
 int session_open(struct session *session, const struct invocation *invocation, struct err *err);
@@ -117,6 +119,7 @@ struct session_request {
     struct str path;
     const char *content_type;
     struct str body;
+    struct str header; /* one more, "Name: value"; empty: none */
     int64_t timeout_ms;
 };
 int session_http(struct session *session,
@@ -129,8 +132,18 @@ struct str session_error_text(struct session *session, struct str body);
 void session_turn(struct session *session, int64_t limit_ms);
 void session_pause(struct session *session, int64_t pause_ms);
 
-/* The path of the sync pod's service behind the API server: ".../proxy/v1/state". */
+/* ---- the sync pod's service, behind the API server ---- */
+/* The path of a request: ".../proxy/v1/state". */
 struct str sync_path(struct session *session, const char *job, const char *what);
+/* The header that shows the job's secret (workspace/door.h), read with the person's own rights;
+ * empty: the job has none, as those of an older muster. Asked for once a job. */
+int sync_header(struct session *session, const char *job, struct str *ret, struct err *err);
+/* session_http() with that header. -EACCES: the person may not read the secret, in words. */
+int sync_http(struct session *session,
+              const char *job,
+              const struct session_request *request,
+              struct str *ret_body,
+              struct err *err);
 
 /* One look before anything is sent: the queue exists, some node could ever hold such a pod, and the
  * queue's limit allows it. What cannot be is said with the nearest that would work. */

@@ -230,12 +230,12 @@ static int restart_job(struct session *session, const char *job, const void *use
             printf("job %s starts again with new pods\n", job);
         return r;
     }
-    status = session_http(session,
-                          &(struct session_request){.method = "POST",
-                                                    .path = sync_path(session, job, "restart"),
-                                                    .content_type = "application/json",
-                                                    .timeout_ms = SYNC_PROXY_LIMIT_MS},
-                          &body, err);
+    status = sync_http(session, job,
+                       &(struct session_request){.method = "POST",
+                                                 .path = sync_path(session, job, "restart"),
+                                                 .content_type = "application/json",
+                                                 .timeout_ms = SYNC_PROXY_LIMIT_MS},
+                       &body, err);
     if (status != 200)
         return status < 0 ? status
                           : err_set(err, -EIO,

@@ -19,13 +19,16 @@ static int ask(struct session *session,
 {
     struct str path = str_printf(&session->arena, STR_FMT "?" STR_FMT,
                                  STR_ARG(sync_path(session, job, "log")), STR_ARG(query));
-    int status = session_http(
-        session,
+    int status = sync_http(
+        session, job,
         &(struct session_request){.method = "GET", .path = path, .timeout_ms = LOG_LIMIT_MS},
         ret_body, err);
 
     if (status == 200 || status < 0)
         return status < 0 ? status : 0;
+    if (status == 401)
+        return err_set(err, -EACCES, "the sync pod answered: " STR_FMT,
+                       STR_ARG(session_error_text(session, *ret_body)));
     return err_set(
         err, -ENOENT,
         "the pods of that generation are gone, and so is the sync pod that kept their "

@@ -1,12 +1,15 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "cmd/torchrun.h"
 #include "kube/client.h"
 #include "kube/kube.h"
 #include "launch/launch.h"
 #include "tool/clock.h"
+#include "workspace/door.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -329,6 +332,7 @@ int session_http(struct session *session,
         .content_type = request->content_type,
         .accept = "*/*",
         .body = request->body,
+        .header = request->header,
         .timeout_ms = request->timeout_ms,
         .done = on_http_done,
         .user = &call,
@@ -364,4 +368,65 @@ struct str sync_path(struct session *session, const char *job, const char *what)
 {
     return str_printf(&session->arena, "/api/v1/namespaces/%s/pods/%s-sync-0:%d/proxy/v1/%s",
                       session->config.ns, job, LAUNCH_SYNC_PORT, what);
+}
+
+int sync_header(struct session *session, const char *job, struct str *ret, struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    _cleanup_(object_unrefp) struct object *secret = NULL;
+    struct arena *arena = &session->arena;
+    struct err why = {0};
+    struct str value;
+    int r;
+
+    *ret = session->sync_header;
+    if (str_is(session->sync_job, job))
+        return 0;
+    r = session_get(session, &kind_torchrunjob, job, &object, err);
+    if (r < 0)
+        return r;
+    struct str name = LAUNCH_SECRET_NAME(arena, object->name, object->uid);
+    r = session_get(session, &kind_secret, name.p, &secret, &why);
+    *ret = STR_NONE;
+    if (r == -ENOENT)
+        return 0;
+    if (r == -EACCES && client_is_settling(session->client))
+        return err_set(err, -EAGAIN, "the secret of job %s: %s", job, why.text);
+    if (r == -EACCES)
+        return err_set(err, r,
+                       "the workspace of job %s is for people who may get secrets in namespace %s "
+                       "(Secret " STR_FMT "); ask for that right: %s",
+                       job, session->config.ns, STR_ARG(name), why.text);
+    if (r < 0)
+        return err_set(err, r, "the secret of job %s: %s", job, why.text);
+    if (!base64_decode(arena, json_str_at(object_json(secret, arena), "data." LAUNCH_SECRET_KEY),
+                       &value))
+        return err_set(err, -EINVAL, "Secret " STR_FMT " has no data." LAUNCH_SECRET_KEY,
+                       STR_ARG(name));
+    session->sync_job = str_dup(&session->config_arena, str_from(job));
+    session->sync_header =
+        str_printf(&session->config_arena, DOOR_HEADER ": " STR_FMT, STR_ARG(value));
+    *ret = session->sync_header;
+    return 0;
+}
+
+int sync_http(struct session *session,
+              const char *job,
+              const struct session_request *request,
+              struct str *ret_body,
+              struct err *err)
+{
+    struct session_request sent = *request;
+
+    for (int tries = 0;; tries++) {
+        int r = sync_header(session, job, &sent.header, err);
+
+        if (r == 0)
+            r = session_http(session, &sent, ret_body, err);
+        if (r != 401 || tries)
+            return r;
+        /* The secret came after we looked, or the job is another one of the same name. */
+        session->sync_job = STR_NONE;
+        session->sync_header = STR_NONE;
+    }
 }

@@ -68,10 +68,10 @@ static int wait_delivered(struct syncing *s, const char *revision, struct err *e
     struct str body;
     size_t count;
     int status =
-        session_http(session,
-                     &(struct session_request){
-                         .method = "GET", .path = path, .timeout_ms = 2 * SYNC_PROXY_LIMIT_MS},
-                     &body, err);
+        sync_http(session, s->job,
+                  &(struct session_request){
+                      .method = "GET", .path = path, .timeout_ms = 2 * SYNC_PROXY_LIMIT_MS},
+                  &body, err);
 
     if (status != 200)
         return status < 0 ? status : err_set(err, -EIO, "the sync pod answered %d", status);
@@ -87,13 +87,12 @@ static int restart_ranks(struct syncing *s, struct err *err)
 {
     struct session *session = s->session;
     struct str body;
-    int status =
-        session_http(session,
-                     &(struct session_request){.method = "POST",
-                                               .path = sync_path(session, s->job, "restart"),
-                                               .content_type = "application/json",
-                                               .timeout_ms = SYNC_PROXY_LIMIT_MS},
-                     &body, err);
+    int status = sync_http(session, s->job,
+                           &(struct session_request){.method = "POST",
+                                                     .path = sync_path(session, s->job, "restart"),
+                                                     .content_type = "application/json",
+                                                     .timeout_ms = SYNC_PROXY_LIMIT_MS},
+                           &body, err);
 
     if (status != 200)
         return status < 0 ? status
@@ -195,13 +194,13 @@ static int send_delta(struct syncing *s,
     for (size_t i = 0; i < batch->set.count; i++)
         frame_add_entry(&body, &batch->set.items[i]);
     frame_add_empty(&body, FRAME_COMMIT);
-    status = session_http(session,
-                          &(struct session_request){.method = "POST",
-                                                    .path = sync_path(session, s->job, "commit"),
-                                                    .content_type = FRAMES_TYPE,
-                                                    .body = buf_str(&body),
-                                                    .timeout_ms = SYNC_PROXY_LIMIT_MS},
-                          &answer, err);
+    status = sync_http(session, s->job,
+                       &(struct session_request){.method = "POST",
+                                                 .path = sync_path(session, s->job, "commit"),
+                                                 .content_type = FRAMES_TYPE,
+                                                 .body = buf_str(&body),
+                                                 .timeout_ms = SYNC_PROXY_LIMIT_MS},
+                       &answer, err);
     if (status != 200)
         return err_set(err, -ESTALE, "the change was not taken: %d", status);
     for (size_t i = 0; i < batch->gone.count; i++)

@@ -45,6 +45,7 @@ struct segment {
 struct sender {
     struct session *session;
     struct str path;
+    struct str header; /* shows the secret of the job */
     struct segment segments[SEGMENTS_MAX];
     struct outbox outbox;
     struct progress progress;
@@ -115,6 +116,7 @@ static void send_segment(struct sender *sender, struct segment *segment)
                                                    .content_type = FRAMES_TYPE,
                                                    .accept = "*/*",
                                                    .body = buf_str(&segment->body),
+                                                   .header = sender->header,
                                                    .timeout_ms = SEGMENT_LIMIT_MS,
                                                    .done = on_segment,
                                                    .user = segment,
@@ -167,8 +169,12 @@ static int send_contents(struct session *session,
     bool busy = true;
     int r = outbox_open(&sender.outbox, upload->folder, upload->manifest, err);
 
-    if (r < 0)
+    if (r == 0)
+        r = sync_header(session, job, &sender.header, err);
+    if (r < 0) {
+        outbox_done(&sender.outbox);
         return r;
+    }
     sender.outbox.missing = missing;
     sender.outbox.packed =
         !strstr(session->config.server, "//127.") && !strstr(session->config.server, "//localhost");
@@ -238,12 +244,14 @@ static int get_state(struct session *session, const char *job, struct hash *ret,
     struct str body;
 
     for (int64_t began_ms = clock_monotonic_ms();;) {
-        int status = session_http(session, &request, &body, err);
+        int status = sync_http(session, job, &request, &body, err);
         int64_t waited_ms = clock_monotonic_ms() - began_ms;
         int r;
 
         if (status == 200)
             break;
+        if (status == -EACCES || status == -ENOENT) /* the secret or the job: not the pod */
+            return status;
         r = waited_ms > QUICK_START_MS ? look_at_job(session, job, said, err) : 0;
         if (r < 0)
             return r;
@@ -293,13 +301,13 @@ static int ask_missing(struct session *session,
         if (manifest->entries.items[i].type == WS_FILE)
             frame_add_content(&body, manifest->entries.items[i].hash,
                               manifest->entries.items[i].size);
-    status = session_http(session,
-                          &(struct session_request){.method = "POST",
-                                                    .path = sync_path(session, job, "missing"),
-                                                    .content_type = FRAMES_TYPE,
-                                                    .body = buf_str(&body),
-                                                    .timeout_ms = SEGMENT_LIMIT_MS},
-                          &answer, err);
+    status = sync_http(session, job,
+                       &(struct session_request){.method = "POST",
+                                                 .path = sync_path(session, job, "missing"),
+                                                 .content_type = FRAMES_TYPE,
+                                                 .body = buf_str(&body),
+                                                 .timeout_ms = SEGMENT_LIMIT_MS},
+                       &answer, err);
     if (status != 200)
         return status < 0 ? status
                           : err_set(err, -EIO, "the sync pod answered %d: " STR_FMT, status,
@@ -322,13 +330,13 @@ static int commit(struct session *session, const char *job, struct upload *uploa
         frame_add_entry(&body, &manifest->entries.items[i]);
     frame_add_empty(&body, FRAME_COMMIT);
     for (int tries = 0; tries < SEGMENT_TRIES_MAX; tries++) {
-        status = session_http(session,
-                              &(struct session_request){.method = "POST",
-                                                        .path = sync_path(session, job, "commit"),
-                                                        .content_type = FRAMES_TYPE,
-                                                        .body = buf_str(&body),
-                                                        .timeout_ms = SEGMENT_LIMIT_MS},
-                              &answer, err);
+        status = sync_http(session, job,
+                           &(struct session_request){.method = "POST",
+                                                     .path = sync_path(session, job, "commit"),
+                                                     .content_type = FRAMES_TYPE,
+                                                     .body = buf_str(&body),
+                                                     .timeout_ms = SEGMENT_LIMIT_MS},
+                           &answer, err);
         if (!worth_retrying(status < 0 ? status : 0, status))
             break;
         session_pause(session, RETRY_MS);

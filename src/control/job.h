@@ -154,6 +154,7 @@ struct job_model {
     VEC(struct job_role) roles; /* in the order in which pods are made; JOB_ROLES_MAX */
     struct json *labels;        /* of every object of the job */
     struct json *sync_spec;     /* of the sync pod; NULL: none */
+    struct str sync_secret;     /* name of the Secret that it and its workers share; empty: none */
     bool headless;              /* a headless Service <job> over all pods */
     /* Writes what depends on the pod into `body`, a whole pod made of the role's pod_spec; may be
      * NULL. */
@@ -343,6 +344,13 @@ struct json *job_make_pod(const struct job_model *model,
                           const struct job_pod *pod,
                           struct arena *arena);
 struct json *job_make_sync_pod(const struct job_model *model, struct arena *arena);
+/* The user whom the workers name, if they do, for the sync pod's environment: where all share one
+ * network it serves the rendezvous to that user and its own. */
+void job_add_peer_uid(const struct json *pod_spec,
+                      const struct json *container,
+                      struct json *env,
+                      struct arena *arena);
+struct json *job_make_sync_secret(const struct job_model *model, struct arena *arena);
 struct json *job_make_service(const struct job_model *model, struct arena *arena);
 struct json *job_make_claim(const struct job_model *model,
                             const struct job_claim *claim,

@@ -132,6 +132,34 @@ struct json *job_make_sync_pod(const struct job_model *model, struct arena *aren
     return body;
 }
 
+void job_add_peer_uid(const struct json *pod_spec,
+                      const struct json *container,
+                      struct json *env,
+                      struct arena *arena)
+{
+    const struct json *said = json_at(container, "securityContext.runAsUser");
+    int64_t uid;
+
+    if (!said)
+        said = json_at(pod_spec, "securityContext.runAsUser");
+    if (!said || !json_i64(said, &uid))
+        return;
+    struct json *entry = json_push(env, json_new_object(arena));
+    json_add_c(arena, entry, "name", LAUNCH_ENV_PEER_UID);
+    json_add_str(arena, entry, "value", str_printf(arena, "%lld", (long long)uid));
+}
+
+/* But for its value, which only the executor can draw. It never changes, and goes with the job. */
+struct json *job_make_sync_secret(const struct job_model *model, struct arena *arena)
+{
+    struct json *body = object_of(model, &kind_secret, model->sync_secret, arena);
+
+    own(model, json_get(body, "metadata"), arena);
+    json_add_c(arena, body, "type", "Opaque");
+    json_add_bool(arena, body, "immutable", true);
+    return body;
+}
+
 static struct json *headless(struct arena *arena, struct json *body)
 {
     struct json *spec = json_add_object(arena, body, "spec");

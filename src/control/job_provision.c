@@ -11,6 +11,7 @@
 #include "control/job_engine.h"
 #include "control/launcher.h"
 #include "control/status.h"
+#include "launch/launch.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -191,6 +192,9 @@ static bool provision_sync(struct job_run *run)
 
     if (!pod) {
         struct json *body = job_make_sync_pod(&run->model, run->arena);
+        if (run->model.sync_secret.len)
+            action_create_secret(&run->actions, job_make_sync_secret(&run->model, run->arena),
+                                 STR(LAUNCH_SECRET_KEY));
         launcher_add(body, run->input->config->launcher_image, run->arena);
         action_create(&run->actions, &kind_pod, body);
         job_say(run, JOB_PROVISIONING, STR("starting the sync pod"));

@@ -176,8 +176,8 @@ static const struct row rows[] = {
      "0D 1D", "svc", "Succeeded", "all ranks", 0, 0, 0, ""},
     {"the queue went away: a failure is final", "\"jobQueue\":\"nope\",\"numGPUs\":4", "RUN",
      "0R 1F7", "svc", "Failed", "cannot be restarted", 0, 0, 0, "pod-1"},
-    {"upload: claim, service and sync pod first", "\"numGPUs\":4", "", "", "upload", "Provisioning",
-     "starting the sync pod", 0, 0, 0, "pvc+1 svc+1 pod+1"},
+    {"upload: claim, service, secret and sync pod first", "\"numGPUs\":4", "", "", "upload",
+     "Provisioning", "starting the sync pod", 0, 0, 0, "pvc+1 svc+1 secret+1 pod+1"},
     {"upload: the sync pod starts", "\"numGPUs\":4", "", "", "upload svc pvc syncP", "Provisioning",
      "starting the sync pod", 0, 0, 0, ""},
     {"upload: waiting for the files", "\"numGPUs\":4", "", "", "upload svc pvc syncR", "Syncing",
@@ -186,7 +186,7 @@ static const struct row rows[] = {
      0, 0, 0, "pod+2"},
     {"a sync pod that died comes back without disturbing the gang", "\"numGPUs\":4",
      "RUN,\"conditions\":[{\"type\":\"JobCreated\",\"status\":\"True\"}]", "0R 1R",
-     "uploaded svc pvc", "Running", "", 0, 0, 0, "pod+1"},
+     "uploaded svc pvc", "Running", "", 0, 0, 0, "secret+1 pod+1"},
     {"a storage class that does not exist", "\"numGPUs\":4", "", "", "upload svc pvcX",
      "Provisioning", "StorageClass nope of claim j-workspace (workspace) does not exist", 0, 0, 0,
      "warn+1"},
@@ -416,9 +416,9 @@ static struct str summary(struct arena *arena, const struct actions *actions)
         int64_t grace;
     } lines[] = {
         {"job-", &kind_torchrunjob, ACTION_DELETE, -1}, {"pvc+", &kind_pvc, ACTION_CREATE, 0},
-        {"svc+", &kind_service, ACTION_CREATE, 0},      {"pod+", &kind_pod, ACTION_CREATE, 0},
-        {"pod-", &kind_pod, ACTION_DELETE, -1},         {"pod-now", &kind_pod, ACTION_DELETE, 0},
-        {"look+", NULL, ACTION_LOOK_AGAIN, 0},
+        {"svc+", &kind_service, ACTION_CREATE, 0},      {"secret+", &kind_secret, ACTION_CREATE, 0},
+        {"pod+", &kind_pod, ACTION_CREATE, 0},          {"pod-", &kind_pod, ACTION_DELETE, -1},
+        {"pod-now", &kind_pod, ACTION_DELETE, 0},       {"look+", NULL, ACTION_LOOK_AGAIN, 0},
     };
     struct str text = STR_NONE;
 

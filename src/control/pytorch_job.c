@@ -72,6 +72,7 @@ static void host_store(struct kubeflow *k, struct job_model *model, const struct
         arena, env, LAUNCH_ENV_JOB,
         str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(k->job->ns), STR_ARG(k->job->name)));
     kubeflow_env(arena, env, LAUNCH_ENV_WORKSPACE_DIR, STR(WORKSPACE));
+    job_add_peer_uid(worker->pod_spec, json_at(worker->pod_spec, "containers.0"), env, arena);
     struct json *mount =
         json_push(json_add_array(arena, container, "volumeMounts"), json_new_object(arena));
     json_add_c(arena, mount, "name", "workspace");

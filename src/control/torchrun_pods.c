@@ -33,6 +33,19 @@ static void env_add(struct arena *arena, struct json *env, const char *name, str
     json_add_str(arena, entry, "value", value);
 }
 
+/* `optional`: a pod starts without it, too. */
+static void env_add_secret(struct arena *arena, struct json *env, struct str secret, bool optional)
+{
+    struct json *entry = json_push(env, json_new_object(arena));
+
+    json_add_c(arena, entry, "name", LAUNCH_ENV_JOB_SECRET);
+    struct json *from = json_make_path(arena, entry, "valueFrom.secretKeyRef");
+    json_add_str(arena, from, "name", secret);
+    json_add_c(arena, from, "key", LAUNCH_SECRET_KEY);
+    if (optional)
+        json_add_bool(arena, from, "optional", true);
+}
+
 static void append_all(struct arena *arena, struct json *list, const struct json *more)
 {
     JSON_FOREACH(more, item)
@@ -222,10 +235,14 @@ static void make_env(struct torchrun *t, struct json *trainer)
         env_add(t->arena, env, LAUNCH_ENV_SETUP, setup);
     env_add(t->arena, env, LAUNCH_ENV_APP_DIR, folder.len ? folder : t->mount_path);
     env_add(t->arena, env, LAUNCH_ENV_MAX_RESTARTS, t->elastic ? STR(ELASTIC_RESTARTS) : STR("0"));
-    if (t->host_workspace)
+    if (t->host_workspace) {
         env_add(t->arena, env, LAUNCH_ENV_SYNC_URL,
                 str_printf(t->arena, "http://" STR_FMT "-sync-0." STR_FMT ":%d",
                            STR_ARG(t->job->name), STR_ARG(t->job->name), LAUNCH_SYNC_PORT));
+        /* Optional: the sync pod of a job that an older muster began has none. */
+        env_add_secret(t->arena, env, LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid),
+                       true);
+    }
     json_set(trainer, STR("env"), env);
 }
 
@@ -316,6 +333,9 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
         env_add(arena, env, LAUNCH_ENV_SOURCE, t->spec.source);
     if (t->spec.source_url.len)
         env_add(arena, env, LAUNCH_ENV_SOURCE_URL, t->spec.source_url);
+    if (t->host_workspace)
+        env_add_secret(arena, env, LAUNCH_SECRET_NAME(arena, t->job->name, t->job->uid), false);
+    job_add_peer_uid(worker, container_named(worker, TORCHRUN_TRAINER), env, arena);
     struct json *port = json_push(json_add_array(arena, sync, "ports"), json_new_object(arena));
     json_add_c(arena, port, "name", JOB_ROLE_SYNC);
     json_add_i64(arena, port, "containerPort", LAUNCH_SYNC_PORT);
@@ -349,6 +369,8 @@ void torchrun_make_pods(struct torchrun *t, struct job_model *model)
     t->hosted = is_hosted(t) && (t->host_workspace || store);
     if (t->host_workspace || etcd || store)
         model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
+    if (t->host_workspace)
+        model->sync_secret = LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid);
     model->fill = torchrun_fill;
 }
 

@@ -195,6 +195,7 @@ static void send_call(struct client_call *call, struct str token)
                                                            .accept = request->accept,
                                                            .body = request->body,
                                                            .bearer = token,
+                                                           .header = request->header,
                                                            .timeout_ms = timeout_ms,
                                                            .data = request->data ? on_data : NULL,
                                                            .done = on_reply,

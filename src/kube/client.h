@@ -44,6 +44,7 @@ struct client_request {
     const char *content_type;
     const char *accept;
     struct str body;
+    struct str header; /* one more, "Name: value"; empty: none */
     int64_t
         timeout_ms; /* counted from the moment it is sent; 0: CLIENT_REQUEST_MS, none for streams */
     void (*data)(void *user,

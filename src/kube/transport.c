@@ -513,6 +513,8 @@ static void set_options(struct transport_exchange *exchange,
                "Accept: ", str_from(request->accept ? request->accept : "application/json"));
     if (request->bearer.len > 0)
         add_header(exchange, "Authorization: Bearer ", request->bearer);
+    if (request->header.len > 0)
+        add_header(exchange, "", request->header);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
 }
 

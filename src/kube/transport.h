@@ -58,6 +58,7 @@ struct transport_request {
     const char *accept;       /* NULL: JSON */
     struct str body;          /* copied */
     struct str bearer;        /* token; empty: none */
+    struct str header;        /* one more, "Name: value"; empty: none */
     int64_t timeout_ms;       /* for the whole request; 0: none */
     /* Set: the body of a 2xx answer is handed over in pieces as it arrives. */
     void (*data)(void *user, struct str bytes);

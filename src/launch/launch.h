@@ -13,6 +13,8 @@
  * command, forward signals, reap, write the first error to /dev/termination-log, exit with the
  * job's status (a signal becomes 128 + n). LAUNCH_PATH sync     the job's sync pod: keeps the
  * workspace volume, takes uploads and serves workers over HTTP on LAUNCH_SYNC_PORT.
+ * Without LAUNCH_ENV_JOB it is a store of somebody's own: etcd's keys for everybody, and nothing
+ * else.
  * muster-launch install FILE [SOURCE]   copies itself, or SOURCE: what init containers do.
  * muster-launch results list|read FOLDER PATH   what the job wrote, to stdout
  * (workspace/results.h).
@@ -23,7 +25,10 @@
 /* The sync pod's store for c10d rendezvous (workspace/c10d.h). */
 #define LAUNCH_STORE_PORT 7078
 
-#define LAUNCH_ENV_JOB           "MUSTER_JOB"           /* namespace/name, for messages */
+#define LAUNCH_ENV_JOB "MUSTER_JOB" /* namespace/name, for messages */
+/* The key to the sync pod (workspace/door.h), from a Secret. Taken out of the environment at once:
+ * neither the ranks nor what fetches a workspace inherit it. */
+#define LAUNCH_ENV_JOB_SECRET    "MUSTER_JOB_SECRET"
 #define LAUNCH_ENV_GENERATION    "MUSTER_GENERATION"    /* 0, 1, ...: whole-gang restarts so far */
 #define LAUNCH_ENV_COMMAND       "MUSTER_COMMAND"       /* the user's command, shell syntax */
 #define LAUNCH_ENV_SETUP         "MUSTER_SETUP"         /* run first, same shell; may be unset */
@@ -48,6 +53,7 @@
 #define LAUNCH_ENV_WORKSPACE_DIR "MUSTER_WORKSPACE_DIR"
 #define LAUNCH_ENV_SOURCE        "MUSTER_SOURCE"
 #define LAUNCH_ENV_SOURCE_URL    "MUSTER_SOURCE_URL"
+#define LAUNCH_ENV_PEER_UID      "MUSTER_PEER_UID" /* the user whom the workers name, if they do */
 #define LAUNCH_ENV_SYNC_ADDRESS  "MUSTER_SYNC_ADDRESS"
 #define LAUNCH_ENV_SYNC_PORT     "MUSTER_SYNC_PORT"
 #define LAUNCH_ENV_STORE_PORT    "MUSTER_STORE_PORT"

@@ -392,7 +392,9 @@ static int open_workspace(struct worker *worker, struct err *err)
     const char *url = getenv(LAUNCH_ENV_SYNC_URL);
     const char *rank_text = getenv(LAUNCH_ENV_NODE_RANK);
     const char *generation = getenv(LAUNCH_ENV_GENERATION);
+    const char *secret = getenv(LAUNCH_ENV_JOB_SECRET);
     uint64_t rank = 0;
+    int r;
 
     if (!url || !*url)
         return 0;
@@ -403,7 +405,10 @@ static int open_workspace(struct worker *worker, struct err *err)
     if (generation)
         (void)str_to_u64(str_from(generation), &worker->generation);
     worker->synced = true;
-    return pull_open(&worker->pull, url, worker->app_dir, rank, &handler, err);
+    r = pull_open(&worker->pull, &(struct pull_source){url, secret}, worker->app_dir, rank,
+                  &handler, err);
+    (void)unsetenv(LAUNCH_ENV_JOB_SECRET);
+    return r;
 }
 
 int worker_main(const char *self)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct door;
 struct err;
 
 /* c10d: the key-value store that torchrun's c10d rendezvous talks to (PyTorch's TCPStore), served
@@ -49,6 +50,13 @@ int c10d_input(struct c10d_conn *conn, struct str bytes);
 void c10d_wake(struct c10d_conn *conn);
 void c10d_conn_done(struct c10d_conn *conn);
 
-/* Serve a store on `address` (NULL: all) and `port` in a thread of its own, to the end of the
- * process. */
-int c10d_start(const char *address, uint16_t port, struct err *err);
+struct c10d_options {
+    const char *address; /* NULL: all */
+    uint16_t port;
+    struct door *door;                          /* whom to serve; lives as long as the process */
+    void (*note)(void *user, const char *text); /* of a refusal, from the store's thread */
+    void *user;
+};
+
+/* Serve a store in a thread of its own, to the end of the process. */
+int c10d_start(const struct c10d_options *options, struct err *err);

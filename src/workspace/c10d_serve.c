@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "workspace/c10d.h"
 #include "workspace/disk.h"
+#include "workspace/door.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The store's connections: one thread, poll(), nothing shared with the rest of the process. */
@@ -19,19 +21,53 @@
 #define IN_BYTES_MAX  ((size_t)64 << 20)
 #define OUT_BYTES_MAX ((size_t)64 << 20)
 #define BACKLOG       1024
+/* A stranger that comes again and again is told of only so often. */
+#define NOTES_MAX 20
 
 struct peer {
     struct c10d_conn conn;
     int fd;
     bool dead;
+    bool admitted;    /* not yet: nothing is read from it */
+    int64_t until_ms; /* for how long it may wait for that */
 };
 
 struct server {
     int fd;
+    struct c10d_options options;
+    size_t notes;
+    size_t waiting; /* peers that are not admitted yet */
     struct c10d store;
     VEC(struct peer *) peers;
     VEC(struct pollfd) polls;
 };
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Is it one of the job's? There is no way to refuse in words here: the sync pod's log has them. */
+static void admit(struct server *server, struct peer *peer)
+{
+    int64_t now_ms = clock_ms();
+    struct err err = {0};
+    enum door_answer answer = door_peer(server->options.door, peer->fd, now_ms, &err);
+
+    if (!peer->until_ms)
+        peer->until_ms = now_ms + DOOR_WAIT_MS;
+    peer->admitted = answer == DOOR_OPEN;
+    if (answer == DOOR_OPEN || (answer == DOOR_WAIT && now_ms < peer->until_ms))
+        return;
+    if (answer == DOOR_WAIT)
+        door_unknown(server->options.door, peer->fd, &err);
+    peer->dead = true;
+    if (server->notes++ < NOTES_MAX)
+        server->options.note(server->options.user, err.text);
+}
 
 static void accept_all(struct server *server)
 {
@@ -52,6 +88,7 @@ static void accept_all(struct server *server)
         peer->conn.store = &server->store;
         peer->conn.in.bytes_max = IN_BYTES_MAX;
         peer->conn.out.bytes_max = OUT_BYTES_MAX;
+        admit(server, peer);
         VEC_PUSH(NULL, &server->peers, peer);
     }
 }
@@ -83,20 +120,30 @@ static void turn(struct server *server)
     size_t count = server->peers.count;
 
     server->polls.count = 0;
+    server->waiting = 0;
     VEC_PUSH(NULL, &server->polls, (struct pollfd){.fd = server->fd, .events = POLLIN});
-    for (size_t i = 0; i < count; i++)
-        VEC_PUSH(
-            NULL, &server->polls,
-            (struct pollfd){
-                .fd = server->peers.items[i]->fd,
-                .events = (short)(POLLIN | (server->peers.items[i]->conn.out.len ? POLLOUT : 0))});
-    if (poll(server->polls.items, server->polls.count, -1) < 0)
+    for (size_t i = 0; i < count; i++) {
+        const struct peer *peer = server->peers.items[i];
+        int events = peer->admitted ? POLLIN | (peer->conn.out.len ? POLLOUT : 0) : 0;
+
+        server->waiting += !peer->admitted;
+        VEC_PUSH(NULL, &server->polls, (struct pollfd){.fd = peer->fd, .events = (short)events});
+    }
+    if (poll(server->polls.items, server->polls.count, server->waiting ? DOOR_RETRY_MS : -1) < 0)
         return;
     if (server->polls.items[0].revents)
         accept_all(server);
-    for (size_t i = 0; i < count; i++)
-        if (server->polls.items[i + 1].revents)
-            peer_read(server->peers.items[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct peer *peer = server->peers.items[i];
+        short events = server->polls.items[i + 1].revents;
+
+        if (!peer->admitted && (events & (POLLERR | POLLHUP)))
+            peer->dead = true; /* it did not wait for our answer */
+        else if (!peer->admitted)
+            admit(server, peer);
+        else if (events)
+            peer_read(peer);
+    }
     for (size_t i = server->peers.count; i-- > 0;) {
         struct peer *peer = server->peers.items[i];
 
@@ -119,22 +166,23 @@ static void *run(void *user)
     return NULL;
 }
 
-int c10d_start(const char *address, uint16_t port, struct err *err)
+int c10d_start(const struct c10d_options *options, struct err *err)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(options->port)};
     _cleanup_(disk_closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct server *server;
     pthread_t thread;
     int yes = 1;
     int r;
 
-    if (address && inet_pton(AF_INET, address, &at.sin_addr) != 1)
-        return err_set(err, -EINVAL, "'%s' is no address", address);
+    if (options->address && inet_pton(AF_INET, options->address, &at.sin_addr) != 1)
+        return err_set(err, -EINVAL, "'%s' is no address", options->address);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0)
-        return err_set(err, -errno, "port %u: %s", port, strerrordesc_np(errno));
+        return err_set(err, -errno, "port %u: %s", options->port, strerrordesc_np(errno));
     server = MEM_NEW(struct server);
     server->fd = fd;
+    server->options = *options;
     r = pthread_create(&thread, NULL, run, server);
     if (r != 0) {
         mem_free(server);

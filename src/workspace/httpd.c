@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "workspace/door.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -134,6 +135,7 @@ static const char *status_text(int status)
     case 200: return "OK";
     case 201: return "Created";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
@@ -232,6 +234,11 @@ void httpd_drop(struct httpd_conn *conn)
     conn->dead = true;
 }
 
+int httpd_fd(const struct httpd_conn *conn)
+{
+    return conn->fd;
+}
+
 void *httpd_user(const struct httpd_conn *conn)
 {
     return conn->httpd->handler.user;
@@ -302,6 +309,7 @@ static void head_complete(struct httpd_conn *conn)
     conn->request.path = str_sub(target, 0, str_find(target, '?'));
     conn->request.query = str_sub(target, conn->request.path.len + 1, target.len);
     conn->request.host = header(lines, "Host");
+    conn->request.secret = header(lines, DOOR_HEADER);
     conn->keep_alive = str_is(version, "HTTP/1.1") && !says(header(lines, "Connection"), "close");
     length = header(lines, "Content-Length");
     if (str_is_set(header(lines, "Transfer-Encoding"))) {

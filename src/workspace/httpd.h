@@ -13,12 +13,13 @@ struct httpd_conn;
 
 /* httpd: the sync pod's HTTP/1.1 server: libc alone, one thread, poll().
  *
- * For a few hundred trusted-enough peers (the plugin through the API server's proxy, the workers,
- * torchrun's etcd clients): small, bounded, no TLS. A request is told to the handler in three
- * steps: `begin` when its head is complete, `body` for every piece of its body, `end` when it is
- * complete. The handler answers with httpd_reply() at any time from `begin` on, also long after
- * `end` (a long poll keeps the connection and answers later), or opens a stream. An answer given
- * before the body is complete closes the connection afterwards. */
+ * For a few hundred peers (the plugin through the API server's proxy, the workers, torchrun's etcd
+ * clients): small, bounded, no TLS; whom to serve is the handler's business (workspace/door.h). A
+ * request is told to the handler in three steps: `begin` when its head is complete, `body` for
+ * every piece of its body, `end` when it is complete. The handler answers with httpd_reply() at any
+ * time from `begin` on, also long after `end` (a long poll keeps the connection and answers later),
+ * or opens a stream. An answer given before the body is complete closes the connection afterwards.
+ */
 #define HTTPD_CONNS_MAX     1024
 #define HTTPD_HEAD_MAX      ((size_t)16 << 10)
 #define HTTPD_READ_BYTES    ((size_t)256 << 10)
@@ -27,9 +28,10 @@ struct httpd_conn;
 
 struct httpd_request {
     struct str method;
-    struct str path;  /* decoded of its query only; percent signs stay */
-    struct str query; /* behind '?', or empty */
-    struct str host;  /* as the client calls us */
+    struct str path;   /* decoded of its query only; percent signs stay */
+    struct str query;  /* behind '?', or empty */
+    struct str host;   /* as the client calls us */
+    struct str secret; /* value of DOOR_HEADER (workspace/door.h); empty: not given */
 };
 
 struct httpd_handler {
@@ -77,6 +79,8 @@ void httpd_stream_end(struct httpd_conn *conn);
 size_t httpd_pending(const struct httpd_conn *conn);
 /* Close it at the end of the turn, without a further word. */
 void httpd_drop(struct httpd_conn *conn);
+/* Its socket, to ask who is at the other end. */
+int httpd_fd(const struct httpd_conn *conn);
 void *httpd_user(const struct httpd_conn *conn); /* the handler's `user` */
 /* What the handler keeps for a connection. */
 void httpd_set_data(struct httpd_conn *conn, void *data);

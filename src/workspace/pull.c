@@ -1,6 +1,7 @@
 #include "workspace/pull.h"
 
 #include "base/cleanup.h"
+#include "workspace/door.h"
 #include "workspace/frame.h"
 #include "workspace/resolve.h"
 
@@ -20,7 +21,7 @@
 #define HTTP_CHUNK_MAX ((uint64_t)1 << 30)
 
 int pull_open(struct pull *pull,
-              const char *url,
+              const struct pull_source *source,
               const char *folder,
               uint64_t rank,
               const struct pull_handler *handler,
@@ -28,7 +29,8 @@ int pull_open(struct pull *pull,
 {
     *pull =
         (struct pull){.fd = -1, .rank = rank, .handler = *handler, .pause_ms = PULL_RETRY_MIN_MS};
-    (void)snprintf(pull->url, sizeof(pull->url), "%s", url);
+    (void)snprintf(pull->url, sizeof(pull->url), "%s", source->url);
+    (void)snprintf(pull->secret, sizeof(pull->secret), "%s", source->secret ? source->secret : "");
     pull->frames.bytes_max = 2 * FRAME_BYTES_MAX;
     pull->in.bytes_max = 4 * READ_BYTES;
     return tree_open(&pull->tree, folder, false, err);
@@ -131,25 +133,26 @@ static void start(struct pull *pull, int64_t now_ms)
     for (size_t i = 0; i < have->entries.count; i++)
         frame_add_entry(&body, &have->entries.items[i]);
     buf_addf(&pull->out,
-             "POST /v1/pull?rank=%llu&revision=%s HTTP/1.1\r\nHost: sync\r\nContent-Length: "
-             "%zu\r\n\r\n",
-             (unsigned long long)pull->rank, hash_hex(have->revision, hex), body.len);
+             "POST /v1/pull?rank=%llu&revision=%s HTTP/1.1\r\nHost: sync\r\n" DOOR_HEADER
+             ": %s\r\nContent-Length: %zu\r\n\r\n",
+             (unsigned long long)pull->rank, hash_hex(have->revision, hex), pull->secret, body.len);
     buf_add(&pull->out, buf_str(&body));
 }
 
 /* A small request on a connection of its own; the answer does not matter, only that it came. */
 static void say(struct pull *pull, const char *query)
 {
-    char text[256];
+    char text[256 + PULL_SECRET_MAX];
     int fd = dial(pull, 0, NULL);
     int n;
 
     if (fd < 0)
         return;
-    n = snprintf(text, sizeof(text),
-                 "POST /v1/ack?rank=%llu&%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n"
-                 "Content-Length: 0\r\n\r\n",
-                 (unsigned long long)pull->rank, query);
+    n = snprintf(
+        text, sizeof(text),
+        "POST /v1/ack?rank=%llu&%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n" DOOR_HEADER
+        ": %s\r\nContent-Length: 0\r\n\r\n",
+        (unsigned long long)pull->rank, query, pull->secret);
     if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n)
         (void)recv(fd, text, sizeof(text), 0);
     close(fd);
@@ -166,9 +169,9 @@ int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct st
         return -EAGAIN;
     buf_addf(&out,
              "POST /v1/log?rank=%llu&generation=%llu&offset=%llu HTTP/1.1\r\nHost: sync\r\n"
-             "Connection: close\r\nContent-Length: %zu\r\n\r\n" STR_FMT,
+             "Connection: close\r\n" DOOR_HEADER ": %s\r\nContent-Length: %zu\r\n\r\n" STR_FMT,
              (unsigned long long)pull->rank, (unsigned long long)generation,
-             (unsigned long long)offset, text.len, STR_ARG(text));
+             (unsigned long long)offset, pull->secret, text.len, STR_ARG(text));
     if (disk_write(fd, buf_str(&out)) == 0)
         got = recv(fd, answer, sizeof(answer) - 1, 0);
     close(fd);
@@ -227,7 +230,10 @@ static int read_head(struct pull *pull, struct err *err)
     if (!str_starts(in, STR("HTTP/1.1 200 "))) {
         struct str line = str_sub(in, 0, str_find(in, '\r'));
 
-        return err_set(err, -EPROTO, "the sync pod answered '" STR_FMT "'", STR_ARG(line));
+        struct str words = str_trim(str_sub(in, (size_t)(end - in.p) + 4, in.len));
+
+        return err_set(err, -EPROTO, "the sync pod answered '" STR_FMT "'%s" STR_FMT, STR_ARG(line),
+                       words.len ? ": " : "", STR_ARG(words));
     }
     buf_consume(&pull->in, (size_t)(end - in.p) + 4);
     pull->in_body = true;

@@ -16,6 +16,7 @@
  * itself, with growing pauses, and what is already here is not fetched again. */
 #define PULL_RETRY_MIN_MS 100
 #define PULL_RETRY_MAX_MS 3000
+#define PULL_SECRET_MAX   128
 #define PULL_SILENCE_MS   35000 /* three pings missed: the connection is dead */
 
 struct pull_handler {
@@ -30,6 +31,7 @@ struct pull {
     struct tree tree;
     struct pull_handler handler;
     char url[512];
+    char secret[PULL_SECRET_MAX]; /* shown with every request; empty: none */
     uint64_t rank;
     int fd; /* -1: waiting to connect */
     bool connected;
@@ -45,8 +47,13 @@ struct pull {
     bool troubled; /* the same trouble is told once */
 };
 
+struct pull_source {
+    const char *url;
+    const char *secret; /* of the job (workspace/door.h); NULL: none */
+};
+
 int pull_open(struct pull *pull,
-              const char *url,
+              const struct pull_source *source,
               const char *folder,
               uint64_t rank,
               const struct pull_handler *handler,

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "workspace/door.h"
 #include "workspace/etcd.h"
 #include "workspace/facts.h"
 #include "workspace/frame.h"
@@ -28,7 +29,6 @@
 #define STREAM_BATCH_BYTES ((size_t)2 << 20)
 #define TURN_MS            200
 #define KEYS_PATH          "/v2/keys"
-#define LIGHT_BYTES_MAX    ((uint64_t)8 << 20)
 
 enum call {
     CALL_NONE, /* answered already */
@@ -39,7 +39,9 @@ enum call {
     CALL_PULL,
     CALL_WAIT,
     CALL_KEYS,      /* etcd's keys: the body is a form */
+    CALL_KEYS_DOOR, /* whether it may is not known yet */
     CALL_KEYS_WAIT, /* answered when a key changes */
+    CALL_REFUSED,   /* err says why, when all of it has come */
     CALL_LOG,       /* the body is text */
     CALL_OTHER,
 };
@@ -68,6 +70,8 @@ struct client {
     struct hash acked;
     uint64_t stopped; /* restart it has stopped for */
     int64_t ping_ms;
+    bool entered; /* door_enter() was told, with this address */
+    struct in_addr address;
     /* keys */
     struct etcd_wait keys_wait;
     /* wait */
@@ -77,6 +81,7 @@ struct client {
 
 struct sync {
     struct httpd *httpd;
+    struct door *door;
     struct tree tree;
     struct etcd etcd;
     struct client_vec VEC_FIELDS(struct client *) clients;
@@ -122,6 +127,7 @@ static void reply_error(struct client *client, int code, const struct err *err)
                  : code == -EPROTO ? 400
                  : code == -EILSEQ ? 422
                  : code == -ENOSPC ? 507
+                 : code == -EACCES ? 401
                                    : 500;
 
     buf_addf(&text, "%s\n", err->text);
@@ -184,14 +190,6 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
         return 0;
     }
     return delta_frame(&client->delta, frame, err);
-}
-
-static bool touches_restart_file(const struct delta *delta)
-{
-    for (size_t i = 0; i < delta->set.count; i++)
-        if (str_is(delta->set.items[i].path, WS_RESTART_FILE))
-            return true;
-    return false;
 }
 
 static void tell_workers(struct sync *sync, enum frame_type type)
@@ -356,18 +354,6 @@ static void pull_more(struct sync *sync, struct client *client)
     (void)httpd_stream_add(client->conn, buf_str(&out));
 }
 
-/* Small enough to be handed to every worker in one go, contents included. */
-static bool delta_is_light(const struct delta *delta)
-{
-    uint64_t bytes = 0;
-
-    if (delta->begin.full || delta->set.count + delta->gone.count > TREE_SMALL_DELTA_MAX)
-        return false;
-    for (size_t i = 0; i < delta->set.count; i++)
-        bytes += delta->set.items[i].size;
-    return bytes <= LIGHT_BYTES_MAX;
-}
-
 /* The frames of a light delta that has just been committed. */
 static int light_frames(struct sync *sync, const struct delta *delta, struct buf *out)
 {
@@ -443,6 +429,12 @@ static enum call call_of(const struct httpd_request *request)
     return facts_has(request->path) ? CALL_OTHER : CALL_NONE;
 }
 
+/* What is served to whoever knows the job's secret. */
+static bool needs_secret(enum call call, struct str path)
+{
+    return call != CALL_NONE && call != CALL_KEYS && !str_is(path, "/healthz") && !facts_has(path);
+}
+
 static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_request *request)
 {
     struct sync *sync = user;
@@ -464,6 +456,9 @@ static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_req
     delta_done(&client->delta);
     if (client->call == CALL_NONE)
         httpd_reply(conn, 404, "", "text/plain", STR("no such path; see workspace/sync.h\n"));
+    if (needs_secret(client->call, request->path) &&
+        door_secret(sync->door, request->secret, &client->err) < 0)
+        client->call = CALL_REFUSED; /* answered behind the body: who still sends may not listen */
     if (client->call == CALL_PULL)
         client->have = manifest_new();
 }
@@ -474,7 +469,7 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
 
     (void)user;
     if (client->failed || client->call == CALL_NONE || client->call == CALL_STATE ||
-        client->call == CALL_WAIT || client->call == CALL_OTHER)
+        client->call == CALL_WAIT || client->call == CALL_OTHER || client->call == CALL_REFUSED)
         return;
     if (client->call == CALL_KEYS || client->call == CALL_LOG) {
         buf_add(&client->in, bytes);
@@ -495,7 +490,7 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
 
 static void end_commit(struct sync *sync, struct client *client)
 {
-    bool restart = touches_restart_file(&client->delta) && is_ready(sync);
+    bool restart = delta_sets(&client->delta, STR(WS_RESTART_FILE)) && is_ready(sync);
     _cleanup_(manifest_unrefp) struct manifest *before =
         delta_is_light(&client->delta) ? NULL : manifest_ref(sync->tree.current);
     int r = 0;
@@ -535,6 +530,9 @@ static void end_pull(struct sync *sync, struct client *client)
     client->acked = client->have->revision;
     client->stopped = sync->restart;
     client->ping_ms = sync->now_ms;
+    client->address = door_address(httpd_fd(client->conn));
+    client->entered = true;
+    door_enter(sync->door, client->address);
     httpd_stream_begin(client->conn, "application/octet-stream");
     if (sync->restart > 0 && !sync->restart_going) {
         /* It comes after a restart: ranks that meet must agree on its number. */
@@ -620,6 +618,29 @@ static void end_keys(struct sync *sync, struct client *client)
     keys_tell(sync);
 }
 
+/* A request for keys is complete: whose is it? */
+static void keys_door(struct sync *sync, struct client *client)
+{
+    enum door_answer answer =
+        door_peer(sync->door, httpd_fd(client->conn), sync->now_ms, &client->err);
+
+    if (answer == DOOR_OPEN) {
+        end_keys(sync, client);
+        return;
+    }
+    if (answer == DOOR_WAIT && client->call == CALL_KEYS) {
+        client->call = CALL_KEYS_DOOR;
+        client->until_ms = sync->now_ms + DOOR_WAIT_MS;
+    }
+    if (answer == DOOR_WAIT && sync->now_ms < client->until_ms)
+        return;
+    if (answer == DOOR_WAIT)
+        door_unknown(sync->door, httpd_fd(client->conn), &client->err);
+    httpd_reply(client->conn, 403, "", "text/plain", str_from(client->err.text));
+    buf_clear(&client->in);
+    client->call = CALL_NONE;
+}
+
 static void end_other(struct sync *sync, struct client *client)
 {
     struct str path = httpd_request(client->conn)->path;
@@ -671,8 +692,10 @@ static void on_end(void *user, struct httpd_conn *conn)
         buf_clear(&client->in);
         client->call = CALL_NONE;
         break;
-    case CALL_KEYS: end_keys(sync, client); break;
+    case CALL_KEYS: keys_door(sync, client); break;
+    case CALL_KEYS_DOOR:
     case CALL_KEYS_WAIT: break;
+    case CALL_REFUSED: reply_error(client, -EACCES, &client->err); break;
     case CALL_OTHER: end_other(sync, client); break;
     }
 }
@@ -701,6 +724,8 @@ static void on_closed(void *user, struct httpd_conn *conn)
         pull_in_step(client, client->at);
         if (client->file_fd >= 0)
             close(client->file_fd);
+        if (client->entered)
+            door_leave(sync->door, client->address);
         mem_free(client);
         break;
     }
@@ -732,6 +757,8 @@ static void on_tick(void *user, int64_t now_ms)
         if (client->call == CALL_WAIT &&
             (now_ms > client->until_ms || all_have(sync, client->wanted)))
             reply_state(sync, client);
+        if (client->call == CALL_KEYS_DOOR)
+            keys_door(sync, client);
     }
     (void)etcd_expire(&sync->etcd, wall_ms());
     keys_tell(sync);
@@ -740,7 +767,7 @@ static void on_tick(void *user, int64_t now_ms)
 
 int sync_serve(const struct sync_options *options, struct err *err)
 {
-    struct sync sync = {.now_ms = 0};
+    struct sync sync = {.door = options->door};
     struct httpd_handler handler = {
         .begin = on_begin,
         .body = on_body,

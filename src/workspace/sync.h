@@ -3,14 +3,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct door;
 struct err;
 struct source;
 
 /* sync: the service in a job's sync pod.
  *
  * It owns the job's workspace folder, takes changes to it from the plugin and hands them on to the
- * workers. Bodies are frames (workspace/frame.h) unless said otherwise; refusals are one line of
- * text.
+ * workers. /v1 is for whoever knows the job's secret, /v2 for the job's pods (workspace/door.h):
+ * others get 401 or 403. Bodies are frames (workspace/frame.h) unless said otherwise; refusals are
+ * one line of text.
  *
  *   GET  /v1/state            JSON: revision, files, bytes, restart, workers[{rank,revision}]
  *   POST /v1/missing          content frames asked for -> content frames of what is missing, with
@@ -28,6 +30,7 @@ struct source;
  */
 struct sync_options {
     const char *folder;
+    struct door *door;
     const char *address; /* NULL: all */
     uint16_t port;
     bool adopt; /* a folder without a manifest is taken as it is: source `existing` */

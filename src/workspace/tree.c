@@ -274,6 +274,25 @@ void delta_done(struct delta *delta)
     *delta = (struct delta){0};
 }
 
+bool delta_is_light(const struct delta *delta)
+{
+    uint64_t bytes = 0;
+
+    if (delta->begin.full || delta->set.count + delta->gone.count > TREE_SMALL_DELTA_MAX)
+        return false;
+    for (size_t i = 0; i < delta->set.count; i++)
+        bytes += delta->set.items[i].size;
+    return bytes <= TREE_LIGHT_BYTES_MAX;
+}
+
+bool delta_sets(const struct delta *delta, struct str path)
+{
+    for (size_t i = 0; i < delta->set.count; i++)
+        if (str_eq(delta->set.items[i].path, path))
+            return true;
+    return false;
+}
+
 static int collect(void *user, const struct ws_entry *before, const struct ws_entry *after)
 {
     struct changes *changes = user;

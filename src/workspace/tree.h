@@ -24,6 +24,7 @@ struct err;
  * Nothing here trusts its input: paths are walked from the root one part at a time without
  * following links, contents must have the hash they were announced with, sizes are bounded. */
 #define TREE_SMALL_DELTA_MAX 64 /* up to this many changes are applied to the manifest in place */
+#define TREE_LIGHT_BYTES_MAX ((uint64_t)8 << 20)
 
 struct tree {
     int root_fd;
@@ -58,6 +59,9 @@ struct delta {
 /* Takes begin, entry and gone frames. -EPROTO for others, or in the wrong order. */
 int delta_frame(struct delta *delta, const struct frame *frame, struct err *err);
 void delta_done(struct delta *delta);
+/* Small enough to be handed to every worker in one go, contents included. */
+bool delta_is_light(const struct delta *delta);
+bool delta_sets(const struct delta *delta, struct str path);
 
 /* Make the folder what the delta says. -ESTALE: its base is not the current revision. All contents
  * must be here (-ENOENT names one that is not); -EILSEQ: the result is not the announced revision.

@@ -12,20 +12,27 @@ import tempfile
 from harness import binary, check, free_port, wait_for
 
 
+SECRET = "0123456789abcdef" * 4
+
+
 class Sync:
     """muster-launch sync on a folder of its own, spoken to directly."""
+
+    def __init__(self, **env):
+        self.env = env or {"MUSTER_JOB": "default/hostile", "MUSTER_JOB_SECRET": SECRET}
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="muster-sync-")
         self.workspace = os.path.join(self.folder, "workspace")
         os.mkdir(self.workspace)
         self.port = free_port()
+        self.store_port = free_port()
         self.start()
         return self
 
     def start(self):
         env = dict(os.environ, MUSTER_WORKSPACE_DIR=self.workspace, MUSTER_SYNC_PORT=str(self.port),
-                   MUSTER_SYNC_ADDRESS="127.0.0.1")
+                   MUSTER_SYNC_ADDRESS="127.0.0.1", MUSTER_STORE_PORT=str(self.store_port), **self.env)
         self.process = subprocess.Popen([binary("muster-launch"), "sync"], env=env,
                                         stderr=subprocess.DEVNULL)
         wait_for(lambda: self.ask("GET", "/healthz")[0] == 200, "the sync service", 10)
@@ -38,9 +45,9 @@ class Sync:
         self.stop(signal.SIGKILL)
         shutil.rmtree(self.folder)
 
-    def ask(self, method, path, body=b""):
+    def ask(self, method, path, body=b"", secret=SECRET):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        c.request(method, path, body)
+        c.request(method, path, body, {"Muster-Job-Secret": secret} if secret is not None else {})
         answer = c.getresponse()
         return answer.status, answer.read()
 

@@ -1,0 +1,108 @@
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "test.h"
+#include "workspace/disk.h"
+#include "workspace/door.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void door_freep(struct door **door)
+{
+    door_free(*door);
+}
+
+static struct door *door_of(const char *job, const char *secret)
+{
+    return door_new(&(struct door_options){.job = job, .secret = secret, .peer_uid = -1});
+}
+
+TEST(door_opens_for_the_secret_alone)
+{
+    static const struct {
+        const char *job;
+        const char *secret;
+        const char *given;
+        int r;
+        const char *word;
+        const char *why;
+    } cases[] = {
+        {"ns/j", "abcd", "abcd", 0, "", "the secret"},
+        {"ns/j", "abcd", "abce", -EACCES, "another", "the last byte counts"},
+        {"ns/j", "abcd", "xbcd", -EACCES, "another", "and the first"},
+        {"ns/j", "abcd", "abc", -EACCES, "another", "a beginning is not enough"},
+        {"ns/j", "abcd", "abcde", -EACCES, "another", "nor is something longer"},
+        {"ns/j", "abcd", "", -EACCES, "needed", "nothing was given"},
+        {"ns/j", "", "", -EACCES, "delete pod j-sync-0", "no secret opens for nobody"},
+        {"ns/j", NULL, "x", -EACCES, "delete pod j-sync-0", "whatever is given"},
+        {NULL, NULL, "", -EACCES, "keys alone", "a store without a job"},
+        {"", "abcd", "abcd", -EACCES, "keys alone", "whatever it knows"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        _cleanup_(door_freep) struct door *door = door_of(cases[i].job, cases[i].secret);
+        struct err err = {0};
+        int r = door_secret(door, str_from(cases[i].given), &err);
+
+        EXPECT(r == cases[i].r && strstr(err.text, cases[i].word) != NULL);
+    }
+}
+
+TEST(door_knows_pods_that_pull_and_pods_that_the_service_names)
+{
+    _cleanup_(door_freep) struct door *door = door_of("ns/j", "s");
+    struct in_addr a = {.s_addr = htonl(0x0a000001)};
+    struct in_addr b = {.s_addr = htonl(0x0a000002)};
+    struct in_addr both[] = {a, b};
+
+    EXPECT(door_knows(door, a, 1000) == DOOR_WAIT);
+    door_enter(door, a);
+    door_enter(door, a);
+    EXPECT(door_knows(door, a, 1000) == DOOR_OPEN && door_knows(door, b, 1000) == DOOR_WAIT);
+    door_leave(door, a);
+    EXPECT(door_knows(door, a, 1000) == DOOR_OPEN); /* by its other connection */
+    door_leave(door, a);
+    EXPECT(door_knows(door, a, 1000) == DOOR_WAIT);
+    door_learn(door, both, 2, 1000);
+    EXPECT(door_knows(door, a, 1001) == DOOR_OPEN && door_knows(door, b, 1001) == DOOR_OPEN);
+    /* Addresses are used again: what was true a while ago says nothing. */
+    EXPECT(door_knows(door, b, 1000 + DOOR_FRESH_MS) == DOOR_WAIT);
+    door_learn(door, both, 1, 20000);
+    EXPECT(door_knows(door, a, 20001) == DOOR_OPEN && door_knows(door, b, 20001) == DOOR_WAIT);
+}
+
+/* A connection over the loopback: *ret_client is the caller's end, the result ours. */
+static int connection(int *ret_client)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    _cleanup_(disk_closep) int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t len = sizeof(at);
+
+    EXPECT(bind(server, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(server, 1) == 0);
+    EXPECT(getsockname(server, (struct sockaddr *)&at, &len) == 0);
+    EXPECT(connect(client, (struct sockaddr *)&at, sizeof(at)) == 0);
+    *ret_client = client;
+    return accept4(server, NULL, NULL, SOCK_CLOEXEC);
+}
+
+TEST(door_asks_whose_process_is_at_the_other_end)
+{
+    _cleanup_(door_freep) struct door *door = door_of("ns/j", "s");
+    _cleanup_(door_freep) struct door *anybody = door_of(NULL, NULL);
+    _cleanup_(disk_closep) int own = -1;
+    struct err err = {0};
+    int client;
+
+    own = connection(&client);
+    EXPECT(door_peer(door, own, 1, &err) == DOOR_OPEN);
+    EXPECT(door_address(own).s_addr == htonl(INADDR_LOOPBACK));
+    close(client);
+    /* A socket that nobody holds would be root's: it is nobody's. */
+    EXPECT(door_peer(door, own, 1, &err) == DOOR_SHUT && strstr(err.text, "ns/j") != NULL);
+    EXPECT(door_peer(anybody, own, 1, &err) == DOOR_OPEN);
+}
