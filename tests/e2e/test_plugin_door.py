@@ -223,5 +223,5 @@ def test_a_person_who_may_not_read_the_secret_is_told():
             for word in (name, "get", "secrets", "namespace default"):
                 check(word in done.stderr, f"{argv} does not say {word!r}: {done.stderr}")
         m.torchrun("sync", "mine", cwd=folder)
-        m.torchrun("delete", "mine")
+        m.torchrun("delete", "mine", "--force")
         wait_for(lambda: not m.get("secret", name), "the secret to go with its job")
