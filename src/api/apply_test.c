@@ -1,7 +1,7 @@
 #include "api/apply.h"
 #include "api/kind.h"
+#include "api/large_test.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 static struct json *tree(struct arena *arena, const char *text)
 {
@@ -139,23 +138,6 @@ TEST(list_items_are_owned_by_their_keys)
              {0}});
 }
 
-static struct str many(struct arena *arena, size_t count, const char *before, const char *after)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-
-    for (size_t i = 0; i < count; i++)
-        buf_addf(&text, "%s%s%zu%s", i ? "," : "", before, i, after);
-    return str_dup(arena, buf_str(&text));
-}
-
-static struct str long_text(struct arena *arena, size_t bytes)
-{
-    char *text = arena_raw(arena, bytes, 1);
-
-    memset(text, 'x', bytes);
-    return (struct str){text, bytes};
-}
-
 #define FAR_ABOVE_LINEAR ((size_t)32 << 20)
 
 /* A path for every member below a long name would be the name as many times; so would the fields
@@ -163,8 +145,8 @@ static struct str long_text(struct arena *arena, size_t bytes)
 TEST(apply_does_not_copy_the_path_for_every_member)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str name = long_text(&arena, 100000);
-    struct str members = many(&arena, 2000, "\"", "\":\"1\"");
+    struct str name = large_word(&arena, 100000);
+    struct str members = large_list(&arena, 2000, "\"", "\":\"1\"");
     struct str text =
         str_printf(&arena, "{\"" STR_FMT "\":{" STR_FMT "}}", STR_ARG(name), STR_ARG(members));
     struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("one")};
@@ -189,7 +171,7 @@ TEST(apply_does_not_copy_the_path_for_every_member)
 TEST(apply_does_not_write_the_keys_of_every_pair_of_items)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str items = many(&arena, 1500, "{\"name\":\"c", "\",\"image\":\"i\"}");
+    struct str items = large_list(&arena, 1500, "{\"name\":\"c", "\",\"image\":\"i\"}");
     struct str text =
         str_printf(&arena, "{\"spec\":{\"containers\":[" STR_FMT "]}}", STR_ARG(items));
     struct apply apply = {.arena = &arena, .kind = &kind_pod, .manager = STR("one")};
@@ -206,8 +188,8 @@ TEST(apply_does_not_write_the_keys_of_every_pair_of_items)
 TEST(apply_that_needs_more_memory_than_it_may_have_is_refused)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str name = str_printf(&arena, "\"f:" STR_FMT, STR_ARG(long_text(&arena, 20000)));
-    struct str members = many(&arena, 200, name.p, "\":{}");
+    struct str name = str_printf(&arena, "\"f:" STR_FMT, STR_ARG(large_word(&arena, 20000)));
+    struct str members = large_list(&arena, 200, name.p, "\":{}");
     struct json *live = tree(&arena, "{\"metadata\":{\"name\":\"a\"},\"data\":{\"x\":\"1\"}}");
     struct json *entries = json_add_array(&arena, json_get(live, "metadata"), "managedFields");
     struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("mine")};
@@ -233,7 +215,7 @@ TEST(apply_that_needs_more_memory_than_it_may_have_is_refused)
 TEST(apply_refuses_a_list_with_more_items_than_can_be_owned)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str items = many(&arena, JSON_MEMBERS_MAX + 1, "\"", "\"");
+    struct str items = large_list(&arena, JSON_MEMBERS_MAX + 1, "\"", "\"");
     struct str text =
         str_printf(&arena, "{\"metadata\":{\"finalizers\":[" STR_FMT "]}}", STR_ARG(items));
     struct apply apply = {.arena = &arena, .kind = &kind_configmap, .manager = STR("one")};

@@ -1,7 +1,7 @@
 #include "api/kind.h"
+#include "api/large_test.h"
 #include "api/patch.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -118,31 +118,13 @@ TEST(json_patch_growth_is_bounded)
     EXPECT(patch_json(&arena, tree(&arena, "{\"l\":[0]}"), patch, &result, NULL) == -E2BIG);
 }
 
-/* `count` members or items, `each` printed with their index. */
-static struct str many(struct arena *arena, size_t count, const char *before, const char *after)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-
-    for (size_t i = 0; i < count; i++)
-        buf_addf(&text, "%s%s%zu%s", i ? "," : "", before, i, after);
-    return str_dup(arena, buf_str(&text));
-}
-
-static struct str long_text(struct arena *arena, size_t bytes)
-{
-    char *text = arena_raw(arena, bytes, 1);
-
-    memset(text, 'x', bytes);
-    return (struct str){text, bytes};
-}
-
 /* A text of 1 MB, and then one small operation after another about it. */
 static struct json *operations_on_a_long_text(struct arena *arena, size_t count, const char *format)
 {
     struct json *patch = json_new_array(arena);
     struct json *first = json_push(patch, tree(arena, "{\"op\":\"add\",\"path\":\"/0\"}"));
 
-    json_add_str(arena, first, "value", long_text(arena, (size_t)1 << 20));
+    json_add_str(arena, first, "value", large_word(arena, (size_t)1 << 20));
     for (size_t i = 0; i < count; i++) {
         struct json *operation = json_push(patch, json_new_object(arena));
 
@@ -182,8 +164,8 @@ TEST(json_patch_moves_copy_nothing)
 TEST(strategic_merge_does_not_copy_the_path_for_every_member)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str name = long_text(&arena, 100000);
-    struct str members = many(&arena, 2000, "\"", "\":{}");
+    struct str name = large_word(&arena, 100000);
+    struct str members = large_list(&arena, 2000, "\"", "\":{}");
     struct str text =
         str_printf(&arena, "{\"" STR_FMT "\":{" STR_FMT "}}", STR_ARG(name), STR_ARG(members));
     struct json *target = tree(&arena, "{}");
@@ -198,7 +180,7 @@ TEST(strategic_merge_does_not_copy_the_path_for_every_member)
 TEST(strategic_merge_compares_only_so_many_items)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str items = many(&arena, 30000, "{\"name\":\"", "\"}");
+    struct str items = large_list(&arena, 30000, "{\"name\":\"", "\"}");
     struct str text = str_printf(&arena, "{\"spec\":{\"volumes\":[" STR_FMT "]}}", STR_ARG(items));
     struct err err = {0};
 
