@@ -142,7 +142,7 @@ int main(int argc, char *argv[])
     const char *name = argc == 5 ? argv[4] : "crd";
     struct names names = yaml_files(&arena, argv[1]);
     buf_addf(&deps, "%s: %s", argv[2], argv[1]);
-    buf_add(&out, argc == 5 ? STR("#include \"control/runtimes.h\"\n\n")
+    buf_add(&out, argc == 5 ? STR("#include \"control/kinds/runtimes.h\"\n\n")
                             : STR("#include \"api/crd_builtin.h\"\n#include \"api/kind.h\"\n\n"));
     buf_add(&out, STR("#include <stddef.h>\n\n"));
     for (size_t i = 0; i < names.count; i++) {

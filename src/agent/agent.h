@@ -16,7 +16,7 @@ struct podio;
 /* agent: the node agent of `muster up`.
  *
  * It registers this machine as one or several virtual nodes, runs every pod that is bound to one of
- * them through a muster-shim of its own (agent/shim.h is the protocol) and reports back in the
+ * them through a muster-shim of its own (shim/shim.h is the protocol) and reports back in the
  * pods' status. Decisions about a pod's containers are a pure function (agent/lifecycle.h); this is
  * the shell around it: files, sockets, processes, timers.
  *

@@ -1,9 +1,9 @@
 #include "agent/bridge.h"
 
 #include "agent/internal.h"
-#include "agent/netlink.h"
 #include "agent/record.h"
 #include "base/json.h"
+#include "shim/netlink.h"
 #include "tool/log.h"
 
 #include <arpa/inet.h>

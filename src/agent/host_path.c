@@ -1,9 +1,9 @@
 #include "agent/host_path.h"
 
-#include "agent/hidden.h"
 #include "agent/internal.h"
 #include "agent/record.h"
 #include "base/json.h"
+#include "shim/hidden.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 #include "agent/image.h"
 
 #include "agent/internal.h"
-#include "agent/openin.h"
 #include "agent/tar.h"
 #include "agent/tar_stream.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "shim/openin.h"
 
 #include <dirent.h>
 #include <errno.h>

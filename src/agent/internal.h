@@ -5,7 +5,6 @@
 #include "agent/cgroup.h"
 #include "agent/gpu.h"
 #include "agent/lifecycle.h"
-#include "agent/shim.h"
 #include "agent/stream.h"
 #include "agent/trash.h"
 #include "api/api.h"
@@ -17,6 +16,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "exec/event.h"
+#include "shim/shim.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -57,7 +57,7 @@ struct link {
     void *user;
 };
 
-/* The process that makes shims (agent/shim.h). */
+/* The process that makes shims (shim/shim.h). */
 struct spawner {
     pid_t pid; /* 0: none */
     int fd;

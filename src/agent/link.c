@@ -1,6 +1,6 @@
 #include "agent/internal.h"
 #include "agent/token.h"
-#include "launch/launch.h"
+#include "api/launch.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 #include "agent/oci.h"
 
-#include "agent/denied_calls.h"
 #include "agent/env.h"
 #include "agent/image.h"
 #include "agent/internal.h"
 #include "agent/record.h"
 #include "agent/security.h"
 #include "base/json.h"
+#include "shim/denied_calls.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -5,13 +5,13 @@
 #include "agent/network.h"
 #include "agent/oci.h"
 #include "agent/probe.h"
-#include "agent/shim_message.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "exec/event.h"
+#include "shim/message.h"
 #include "tool/log.h"
 
 #include <errno.h>

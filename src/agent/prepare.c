@@ -9,10 +9,10 @@
 #include "agent/service.h"
 #include "agent/token.h"
 #include "agent/volume.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/json.h"
-#include "launch/launch.h"
 
 #include <errno.h>
 #include <stdio.h>

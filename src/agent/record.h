@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* record: writing the files a shim reads (agent/shim.h). A NUL inside a value would end it early
+/* record: writing the files a shim reads (shim/shim.h). A NUL inside a value would end it early
  * and start a record of somebody else's choosing: it is cut there and the rest dropped. */
 static inline void record_add(struct buf *buf, const char *name, struct str value)
 {

@@ -1,9 +1,9 @@
 #include "agent/tar.h"
 
-#include "agent/openin.h"
 #include "agent/tar_stream.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "shim/openin.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -40,9 +40,9 @@ struct json;
  * the tree, the arena or the table.
  *
  * Every kind of deploy/crds says by a struct decode_kind, beside its tables, what it reads; the
- * list of them is in src/control/tables_test.c, which compares each with its schema. To add a kind:
- * write the table, make its decode_kind, add it to that list, and follow what the test says until
- * it has nothing to say. */
+ * list of them is in src/control/kinds/tables_test.c, which compares each with its schema. To add a
+ * kind: write the table, make its decode_kind, add it to that list, and follow what the test says
+ * until it has nothing to say. */
 enum decode_type {
     DECODE_STR,      /* struct str */
     DECODE_BOOL,     /* bool */

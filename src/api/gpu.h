@@ -5,8 +5,8 @@
  * Embedded, the scheduler numbers the devices itself: it writes the numbers together with the
  * binding, the agent hands out what they say, and both read them back after a restart, so a device
  * is never given twice. On a cluster a device plugin hands out devices; a shared one is held by a
- * reservation pod, and everything about it is named by its group (control/sharing.h). Requests are
- * in KAI Scheduler's words. */
+ * reservation pod, and everything about it is named by its group (control/cluster/sharing.h).
+ * Requests are in KAI Scheduler's words. */
 #define GPU_RESOURCE "nvidia.com/gpu"
 
 /* Written with the binding. */

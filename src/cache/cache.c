@@ -27,7 +27,7 @@ struct bucket {
     char name[];
 };
 
-#define GROUP_ANNOTATION "pod-group-name" /* what control/group.h calls so */
+#define GROUP_ANNOTATION "pod-group-name" /* what control/grouping/group.h calls so */
 
 struct table {
     const struct kind *kind;

@@ -5,7 +5,8 @@
 #include "base/str.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
-#include "control/group.h"
+#include "control/core/group_name.h"
+#include "control/grouping/group.h"
 #include "tool/option.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "cmd/torchrun.h"
+#include "plugin/plugin.h"
 #include "tool/option.h"
 
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* muster-launch: runs inside a job's pods. src/launch/launch.h is its contract; everything it needs
+/* muster-launch: runs inside a job's pods. src/api/launch.h is its contract; everything it needs
  * to know is in the environment, so it has subcommands and no options. */
+#include "api/launch.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "launch/launch.h"
 #include "launch/rank.h"
 #include "launch/torchrun.h"
 #include "launch/worker.h"

@@ -79,9 +79,9 @@ bool operator_webhook_is_ready(const struct operator* op);
 uint64_t operator_webhook_reviews(const struct operator* op);
 void operator_webhook_stop(struct operator* op);
 
-/* Looks for other operators of our kinds (control/coexist.h). `changed` comes from the loop, once
- * it is known who is there and whenever that changes; operator_leaves() then says whose kinds are
- * not ours. */
+/* Looks for other operators of our kinds (control/cluster/coexist.h). `changed` comes from the
+ * loop, once it is known who is there and whenever that changes; operator_leaves() then says whose
+ * kinds are not ours. */
 void operator_others_start(struct operator* op, void (*changed)(struct operator* op));
 bool operator_leaves(const struct operator* op, size_t other);
 void operator_others_stop(struct operator* op);

@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/operator.h"
-#include "control/coexist.h"
+#include "control/cluster/coexist.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "http/server.h"

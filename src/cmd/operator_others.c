@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/operator.h"
-#include "control/coexist.h"
+#include "control/cluster/coexist.h"
+#include "control/core/controllers.h"
 #include "exec/event.h"
 #include "kube/kube.h"
 #include "tool/clock.h"
@@ -19,9 +20,10 @@
 #include <string.h>
 #include <uv.h>
 
-/* Which other operators run here (control/coexist.h), seen through the watch of pods that there is
- * anyway. One counts as gone when none of its pods was there for OTHERS_GONE_MS: while it is being
- * updated it may have none for a moment, and a kind that changes hands twice gains nothing. */
+/* Which other operators run here (control/cluster/coexist.h), seen through the watch of pods that
+ * there is anyway. One counts as gone when none of its pods was there for OTHERS_GONE_MS: while it
+ * is being updated it may have none for a moment, and a kind that changes hands twice gains
+ * nothing. */
 
 #define OTHERS_GONE_MS 30000
 #define UID_BYTES      64

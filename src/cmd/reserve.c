@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "cmd/connect.h"
 #include "cmd/muster.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "kube/kube.h"
 #include "tool/log.h"
 #include "tool/option.h"
@@ -24,8 +24,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* muster reserve-gpu: what a reservation pod runs (control/sharing.h): it has one whole GPU, writes
- * which one to its own pod, and then only holds it. */
+/* muster reserve-gpu: what a reservation pod runs (control/cluster/sharing.h): it has one whole
+ * GPU, writes which one to its own pod, and then only holds it. */
 
 #define RETRY_MS 2000
 

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "control/control.h"
+#include "control/core/control.h"
 #include "sched/sched.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "control/control.h"
+#include "control/core/control.h"
 #include "sched/sched.h"
 #include "tool/option.h"
 

@@ -3,8 +3,9 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "control/coexist.h"
-#include "control/control.h"
+#include "control/cluster/coexist.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
 #include "test.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "control/status.h"
+#include "control/core/status.h"
 
 #include <stdint.h>
 

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/certificates.h"
+#include "control/cluster/certificates.h"
 #include "http/certificate.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -23,8 +23,8 @@
 #include <uv.h>
 
 /* Flow: watches tell the Secret and the configurations; each change, and a timer, brings step(): it
- * looks at what is there, lets control/certificates.c decide, and makes one write at a time. The
- * write shows up as a change. */
+ * looks at what is there, lets control/cluster/certificates.c decide, and makes one write at a
+ * time. The write shows up as a change. */
 
 #define RETRY_MS     INT64_C(2000) /* after a write that failed */
 #define SEEN_MS      INT64_C(100)  /* after one that did not: its change is seen by then */

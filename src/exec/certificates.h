@@ -9,8 +9,8 @@ struct certificates;
 struct log;
 struct uv_loop_s;
 
-/* certificates: keeps the certificates of the admission webhooks (control/certificates.h says when)
- * in a Secret that all replicas watch and that the leader writes:
+/* certificates: keeps the certificates of the admission webhooks (control/cluster/certificates.h
+ * says when) in a Secret that all replicas watch and that the leader writes:
  *
  *     ca.crt           our authorities, newest first
  *     ca.key           of the newest

@@ -1,7 +1,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "control/control.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
 #include "exec/runner.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/base64.h"
@@ -12,11 +13,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "control/action.h"
+#include "control/core/action.h"
 #include "exec/event.h"
 #include "exec/ssh_keys.h"
 #include "http/tls.h"
-#include "launch/launch.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "control/action.h"
+#include "control/core/action.h"
 #include "exec/executor.h"
 #include "store/harness.h"
 #include "test.h"

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/status.h"
+#include "control/core/status.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/str.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sched/sched.h"
 
 #include <stdbool.h>
@@ -14,8 +14,8 @@ struct err;
 struct log;
 struct object;
 
-/* reservations: shared GPUs on a cluster, carried out (control/sharing.h says what they are and
- * decides).
+/* reservations: shared GPUs on a cluster, carried out (control/cluster/sharing.h says what they are
+ * and decides).
  *
  * Before pods with shares are bound, reservations_prepare() sees to it that each of their groups
  * has a reservation pod that has told its device, and writes the pods' ConfigMaps and labels.

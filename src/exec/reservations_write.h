@@ -1,6 +1,6 @@
 #pragma once
 
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sched/sched.h"
 
 #include <stddef.h>

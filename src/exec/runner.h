@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
-#include "control/control.h"
+#include "control/core/control.h"
 #include "exec/executor.h"
 
 #include <stdbool.h>
@@ -69,8 +69,9 @@ void runner_rename(struct runner *runner, struct str scheduler_name, struct str 
 /* Where trainings tell their progress from now on, and by whose certificates they know it
  * (control_config.trainer_url); what trainings of before were told of these follows. Copied. */
 void runner_set_trainer(struct runner *runner, struct str url, struct str ca);
-/* What the controllers know of a pod that is about to be created: its group (control/group.h). In
- * the shape store_set_admit_pod() wants; `runner` is a struct runner. */
+/* What the controllers know of a pod that is about to be created: its group
+ * (control/grouping/group.h). In the shape store_set_admit_pod() wants; `runner` is a struct
+ * runner. */
 void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);
 /* What became of jobs so far, as Prometheus text (exec/job_counts.h). */
 void runner_write_metrics(const struct runner *runner, struct buf *buf);

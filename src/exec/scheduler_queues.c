@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "cache/cache.h"
-#include "control/status.h"
+#include "control/core/status.h"
 #include "exec/queue_writer.h"
 #include "sched/sched.h"
 

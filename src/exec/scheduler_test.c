@@ -2,7 +2,7 @@
 #include "api/kind.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "exec/scheduler.h"
 #include "exec/scheduler_report.h"
 #include "sched/sched.h"

@@ -1,10 +1,10 @@
 #include "launch/rank.h"
 
+#include "api/launch.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "launch/launch.h"
 #include "launch/record.h"
 #include "launch/shell.h"
 

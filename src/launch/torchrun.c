@@ -1,7 +1,7 @@
 #include "launch/torchrun.h"
 
+#include "api/launch.h"
 #include "base/err.h"
-#include "launch/launch.h"
 #include "launch/reach.h"
 #include "launch/shell.h"
 

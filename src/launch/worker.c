@@ -1,11 +1,11 @@
 #include "launch/worker.h"
 
+#include "api/launch.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/family.h"
-#include "launch/launch.h"
 #include "launch/record.h"
 #include "launch/shell.h"
 #include "launch/torchrun.h"

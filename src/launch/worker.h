@@ -1,6 +1,6 @@
 #pragma once
 
-/* worker: PID 1 of a training container; src/launch/launch.h is its contract.
+/* worker: PID 1 of a training container; src/api/launch.h is its contract.
  *
  * Fetches the workspace, starts the setup command and torchrun, keeps the workspace at the newest
  * revision while they run, restarts the ranks in place when the sync service says so, hands signals

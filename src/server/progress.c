@@ -1,4 +1,4 @@
-#include "control/progress.h"
+#include "control/cluster/progress.h"
 
 #include "api/api.h"
 #include "api/kind.h"
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a training tells of itself (control/progress.h), once it is known that it may: rules of
- * access are not asked, the token says all. */
+/* What a training tells of itself (control/cluster/progress.h), once it is known that it may: rules
+ * of access are not asked, the token says all. */
 
 struct telling {
     struct request *request;

@@ -5,7 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/str.h"
-#include "control/progress.h"
+#include "control/cluster/progress.h"
 #include "http/server.h"
 #include "server/request.h"
 #include "server/route.h"

@@ -7,8 +7,8 @@ struct api;
 struct http_exchange;
 struct log;
 
-/* progress elsewhere: what a training tells of itself (control/progress.h), on a server beside a
- * Kubernetes API server: that one is asked whose the token is, and is told.
+/* progress elsewhere: what a training tells of itself (control/cluster/progress.h), on a server
+ * beside a Kubernetes API server: that one is asked whose the token is, and is told.
  *
  * 200: told. 401: no token. 403: the token is not for this TrainJob, or of another namespace.
  * 413, 400, 422: what is wrong with the body. 404: no such TrainJob. 429: too many at once. 503:

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "control/progress.h"
+#include "control/cluster/progress.h"
 #include "http/server.h"
 #include "server/authz.h"
 #include "server/kubelet.h"

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "control/group.h"
+#include "control/core/group_name.h"
 
 #include <errno.h>
 #include <stdbool.h>

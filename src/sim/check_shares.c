@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/cache.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sim/check_report.h"
 #include "sim/process.h"
 

@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/time.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sim/hollow_body.h"
 #include "tool/clock.h"
 #include "tool/log.h"

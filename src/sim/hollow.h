@@ -19,7 +19,8 @@ struct uv_loop_s;
  *   - hollow.muster.dev/stuck: "true" never starts.
  *
  * GPUs are handed out as a device plugin does it: a pod that asks for more than are free fails, and
- * a reservation pod of a shared GPU (control/sharing.h) tells the one it got, GPU-<node>-<number>.
+ * a reservation pod of a shared GPU (control/cluster/sharing.h) tells the one it got,
+ * GPU-<node>-<number>.
  *
  * Everything goes through struct api; what failed is tried again after HOLLOW_RETRY_MS. */
 #define HOLLOW_NODES_MAX    10000

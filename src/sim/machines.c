@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sim/hollow.h"
 #include "sim/hollow_body.h"
 #include "sim/process.h"

@@ -24,8 +24,8 @@ struct machines_options {
     struct rng *rng;
     size_t count;
     int64_t gpus; /* of each */
-    /* A device plugin hands out whole GPUs, and reservation pods (control/sharing.h) tell theirs or
-     * fail. Otherwise the plan says who has which. */
+    /* A device plugin hands out whole GPUs, and reservation pods (control/cluster/sharing.h) tell
+     * theirs or fail. Otherwise the plan says who has which. */
     bool device_plugin;
     /* A process starts and ends: the truth, whatever the API says. */
     void (*started)(void *user, const struct sim_process *process);

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "sched/sched.h"

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "control/sharing.h"
+#include "control/cluster/sharing.h"
 #include "sim/jobs.h"
 
 #include <assert.h>

@@ -1,12 +1,12 @@
-#include "control/grouping.h"
+#include "control/grouping/grouping.h"
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "conformance/conformance.h"
-#include "control/control.h"
-#include "control/grouping_rule.h"
+#include "control/core/control.h"
+#include "control/grouping/grouping_rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,295 @@
+#include "api/kind.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "test.h"
+
+#include <stddef.h>
+
+/* What happens to the pods of a Job -> its conditions and counters. */
+
+#define JOB(spec)                                               \
+    "{'metadata':{'name':'j'},'spec':{" spec                    \
+    "'template':{'spec':{'restartPolicy':'Never','containers':" \
+    "[{'name':'c','image':'i'}]}}}}"
+#define INDEXED "'completionMode':'Indexed','completions':3,'parallelism':3,"
+
+/* The pods are numbered in the order in which they were made. */
+#define DONE "{'status':{'phase':'Succeeded'}}"
+#define BAD(code)                                                                           \
+    "{'status':{'phase':'Failed','containerStatuses':[{'name':'c','state':{'terminated':{'" \
+    "exitCode"                                                                              \
+    "':" code ",'finishedAt':'1970-01-01T00:16:40Z'}}}]}}"
+#define READY "{'status':{'phase':'Running','conditions':[{'type':'Ready','status':'True'}]}}"
+
+struct step {
+    int pod; /* -1: the job */
+    const char *patch;
+};
+#define POD(number, patch)  \
+    {                       \
+        (number) + 1, patch \
+    }
+#define SELF(patch) \
+    {               \
+        -1, patch   \
+    }
+
+static const struct {
+    const char *why;
+    const char *job;
+    struct step steps[4];
+    const char *conditions;
+    const char *status; /* part of it */
+    size_t pods;        /* there are now */
+    int later_s;        /* pass before the last look */
+} rows[] = {
+    {"one pod",
+     JOB("'completions':1,'parallelism':1,"),
+     {{0}},
+     "",
+     "'active':1,'ready':0,'succeeded':0,'failed':0",
+     1,
+     0},
+    {"ready pods are counted",
+     JOB("'completions':1,'parallelism':1,"),
+     {POD(0, READY)},
+     "",
+     "'active':1,'ready':1",
+     1,
+     0},
+    {"done",
+     JOB("'completions':1,'parallelism':1,"),
+     {POD(0, DONE)},
+     "SuccessCriteriaMet=True Complete=True",
+     "'succeeded':1",
+     1,
+     0},
+    {"two at a time of three",
+     JOB("'completions':3,'parallelism':2,"),
+     {POD(0, DONE)},
+     "",
+     "'active':2,'ready':0,'succeeded':1",
+     3,
+     0},
+    {"no more than are missing",
+     JOB("'completions':2,'parallelism':2,"),
+     {POD(0, DONE)},
+     "",
+     "'active':1",
+     2,
+     0},
+    {"a failure waits before the next try",
+     JOB("'completions':1,'parallelism':1,"),
+     {POD(0, BAD("1"))},
+     "",
+     "'active':0,'ready':0,'succeeded':0,'failed':1",
+     1,
+     0},
+    {"and is tried again",
+     JOB("'completions':1,'parallelism':1,"),
+     {POD(0, BAD("1"))},
+     "",
+     "'active':1",
+     2,
+     11},
+    {"backoffLimit 0",
+     JOB("'completions':1,'parallelism':1,'backoffLimit':0,"),
+     {POD(0, BAD("1"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'BackoffLimitExceeded'",
+     1,
+     0},
+    {"no number of completions: one success, and the rest may end",
+     JOB("'parallelism':2,"),
+     {POD(0, DONE), POD(1, DONE)},
+     "SuccessCriteriaMet=True Complete=True",
+     "'succeeded':2",
+     2,
+     0},
+    {"indexed", JOB(INDEXED), {POD(0, DONE), POD(2, DONE)}, "", "'completedIndexes':'0,2'", 3, 0},
+    {"all indexes",
+     JOB(INDEXED),
+     {POD(0, DONE), POD(1, DONE), POD(2, DONE)},
+     "SuccessCriteriaMet=True Complete=True",
+     "'completedIndexes':'0-2'",
+     3,
+     0},
+    {"an index is given up, the others go on",
+     JOB(INDEXED "'backoffLimitPerIndex':0,'backoffLimit':99,"),
+     {POD(1, BAD("1"))},
+     "",
+     "'failedIndexes':'1'",
+     3,
+     0},
+    {"all indexes have ended",
+     JOB(INDEXED "'backoffLimitPerIndex':0,'backoffLimit':99,"),
+     {POD(0, DONE), POD(1, BAD("1")), POD(2, DONE)},
+     "FailureTarget=True Failed=True",
+     "'reason':'FailedIndexes'",
+     3,
+     0},
+    {"an index has tries left",
+     JOB(INDEXED "'backoffLimitPerIndex':1,'backoffLimit':99,"),
+     {POD(1, BAD("1"))},
+     "",
+     "'failedIndexes':''",
+     4,
+     11},
+    {"too many indexes",
+     JOB(INDEXED "'backoffLimitPerIndex':0,'maxFailedIndexes':0,'backoffLimit':99,"),
+     {POD(1, BAD("1"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'MaxFailedIndexesExceeded'",
+     1,
+     0},
+    {"successPolicy",
+     JOB(INDEXED "'successPolicy':{'rules':[{'succeededIndexes':'0'}]},"),
+     {POD(0, DONE)},
+     "SuccessCriteriaMet=True Complete=True",
+     "'reason':'SuccessPolicy'",
+     1,
+     0},
+    {"podFailurePolicy: final",
+     JOB("'completions':1,'parallelism':1,'podFailurePolicy':{'rules':[{'action':'FailJob','"
+         "onExitCodes':{'operator':'In','values':[42]}}]},"),
+     {POD(0, BAD("42"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'PodFailurePolicy'",
+     1,
+     0},
+    {"podFailurePolicy: does not count",
+     JOB("'completions':1,'parallelism':1,'backoffLimit':0,'podFailurePolicy':{'rules':[{'action':'"
+         "Ignore','onExitCodes':{'operator':'In','values':[42]}}]},"),
+     {POD(0, BAD("42"))},
+     "",
+     "'failed':0",
+     2,
+     11},
+    {"podFailurePolicy: gives the index up at once",
+     JOB(INDEXED
+         "'backoffLimitPerIndex':9,'backoffLimit':99,'podFailurePolicy':{'rules':[{'action':"
+         "'FailIndex','onExitCodes':{'operator':'In','values':[42]}}]},"),
+     {POD(1, BAD("42"))},
+     "",
+     "'failedIndexes':'1'",
+     3,
+     0},
+    {"suspended from the start",
+     JOB("'completions':1,'parallelism':1,'suspend':true,"),
+     {{0}},
+     "Suspended=True",
+     "'active':0",
+     0,
+     0},
+    {"suspended while running",
+     JOB("'completions':2,'parallelism':2,"),
+     {SELF("{'spec':{'suspend':true}}")},
+     "Suspended=True",
+     "'active':0",
+     0,
+     0},
+    {"resumed",
+     JOB("'completions':1,'parallelism':1,'suspend':true,"),
+     {SELF("{'spec':{'suspend':false}}")},
+     "Suspended=False",
+     "'active':1",
+     1,
+     0},
+    {"the deadline passes",
+     JOB("'completions':1,'parallelism':1,'activeDeadlineSeconds':5,"),
+     {POD(0, READY)},
+     "FailureTarget=True Failed=True",
+     "'reason':'DeadlineExceeded'",
+     0,
+     6},
+    {"fewer at a time",
+     JOB("'completions':4,'parallelism':3,"),
+     {SELF("{'spec':{'parallelism':1}}")},
+     "",
+     "'active':1",
+     1,
+     0},
+    {"somebody else's", JOB("'managedBy':'acme.io/jobs',"), {{0}}, "", "", 0, 0},
+};
+
+static struct str nth_pod(struct scene *scene, int number)
+{
+    struct str rest = scene_names(scene, &kind_pod);
+    struct str name = STR_NONE;
+
+    for (int i = 0; i <= number; i++)
+        (void)str_cut(&rest, ' ', &name);
+    return str_dup(&scene->arena, name);
+}
+
+static size_t count_pods(struct scene *scene)
+{
+    struct str rest = scene_names(scene, &kind_pod);
+    struct str name = STR_NONE;
+    size_t count = 0;
+
+    while (rest.len && str_cut(&rest, ' ', &name))
+        count++;
+    return count;
+}
+
+TEST(a_job_counts_its_pods)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_job, rows[i].job);
+        scene_run(&scene, &batch_job_controller, "j");
+        for (size_t j = 0; j < 4 && rows[i].steps[j].pod; j++) {
+            const struct step *step = &rows[i].steps[j];
+
+            if (step->pod < 0)
+                scene_patch(&scene, &kind_job, "j", step->patch);
+            else
+                scene_patch(&scene, &kind_pod, nth_pod(&scene, step->pod - 1).p, step->patch);
+            scene_run(&scene, &batch_job_controller, "j");
+        }
+        scene.now_ms += rows[i].later_s * 1000;
+        scene_run(&scene, &batch_job_controller, "j");
+        struct str status =
+            json_text(&scene.arena, json_get(scene_get(&scene, &kind_job, "j"), "status"));
+        EXPECT(str_is(scene_conditions(&scene, &kind_job, "j"), rows[i].conditions));
+        EXPECT(str_contains(status, scene_text(&scene, rows[i].status)));
+        EXPECT(count_pods(&scene) == rows[i].pods);
+    }
+}
+
+TEST(a_finished_job_goes_after_its_time)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job, JOB("'completions':1,'ttlSecondsAfterFinished':5,"));
+    scene_run(&scene, &batch_job_controller, "j");
+    scene_patch(&scene, &kind_pod, nth_pod(&scene, 0).p, DONE);
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(scene_get(&scene, &kind_job, "j") != NULL);
+    scene.now_ms += 5000;
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(scene_get(&scene, &kind_job, "j") == NULL);
+}
+
+TEST(pods_of_a_job_that_goes_wait_for_nothing)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job, JOB("'completions':1,"));
+    scene_run(&scene, &batch_job_controller, "j");
+    const char *pod = nth_pod(&scene, 0).p;
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 1);
+    scene_patch(&scene, &kind_job, "j",
+                "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}");
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 0);
+}

@@ -1,0 +1,354 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/pod.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* PersistentVolumeClaims on one machine: a claim is bound to a volume that fits, or, when its class
+ * is ours, to one that is made for it. What is behind such a volume is a folder of the node agent.
+ * A claim that pods still use stays until they have ended. */
+
+#define PROVISIONER    "muster.local/folder"
+#define DRIVER         "folder.muster.local" /* a domain name: Kubernetes checks it */
+#define DEFAULT_CLASS  "standard"
+#define IS_DEFAULT     "storageclass.kubernetes.io/is-default-class"
+#define PROVISIONED_BY "pv.kubernetes.io/provisioned-by"
+#define BIND_COMPLETED "pv.kubernetes.io/bind-completed"
+#define PROTECTION     "kubernetes.io/pvc-protection"
+
+static struct json *head(struct arena *arena, const struct kind *kind, struct str name)
+{
+    struct json *body = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
+    json_add_c(arena, body, "kind", kind->name);
+    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
+    return body;
+}
+
+static void make_default_class(const struct control_input *input, struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+
+    if (cache_count(input->cache, &kind_storageclass))
+        return;
+    struct json *body = head(arena, &kind_storageclass, STR(DEFAULT_CLASS));
+    json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), IS_DEFAULT, "true");
+    json_add_c(arena, body, "provisioner", PROVISIONER);
+    json_add_c(arena, body, "reclaimPolicy", "Delete");
+    json_add_c(arena, body, "volumeBindingMode", "Immediate");
+    action_create(actions, &kind_storageclass, body);
+}
+
+/* One claim being looked at. */
+struct run {
+    const struct control_input *input;
+    struct arena *arena;
+    struct actions *actions;
+    const struct object *claim;
+    const struct json *root;
+};
+
+static bool is_for(const struct json *volume, const struct object *claim)
+{
+    struct str uid = json_str_at(volume, "spec.claimRef.uid");
+
+    return str_eq(json_str_at(volume, "spec.claimRef.namespace"), claim->ns) &&
+           str_eq(json_str_at(volume, "spec.claimRef.name"), claim->name) &&
+           (!uid.len || str_eq(uid, claim->uid));
+}
+
+static bool has_modes(const struct json *volume, const struct json *claim)
+{
+    JSON_FOREACH(json_at(claim, "spec.accessModes"), wanted) {
+        bool there = false;
+
+        JSON_FOREACH(json_at(volume, "spec.accessModes"), mode)
+            there |= json_equal(mode, wanted);
+        if (!there)
+            return false;
+    }
+    return true;
+}
+
+static int64_t bytes_at(const struct json *root, const char *path)
+{
+    int64_t bytes = 0;
+
+    (void)quantity_whole_json(json_at(root, path), &bytes, NULL);
+    return bytes;
+}
+
+static bool fits(const struct run *run, const struct json *volume, const struct object *object)
+{
+    struct str wanted = json_str_at(run->root, "spec.volumeName");
+
+    if (is_for(volume, run->claim))
+        return true;
+    if (json_at(volume, "spec.claimRef") || object->deleted_ms)
+        return false;
+    if (wanted.len)
+        return str_eq(wanted, object->name);
+    return str_eq(json_str_at(volume, "spec.storageClassName"),
+                  json_str_at(run->root, "spec.storageClassName")) &&
+           has_modes(volume, run->root) &&
+           bytes_at(volume, "spec.capacity.storage") >=
+               bytes_at(run->root, "spec.resources.requests.storage");
+}
+
+/* The volume made for the claim, or the smallest that fits. */
+static const struct object *find_volume(const struct run *run, const struct json **ret_root)
+{
+    const struct object *best = NULL;
+    const struct object *volume = NULL;
+    int64_t best_bytes = 0;
+    size_t cursor = 0;
+
+    while ((volume = cache_next(run->input->cache, &kind_pv, STR(""), &cursor))) {
+        const struct json *root = object_json(volume, run->arena);
+        int64_t bytes = bytes_at(root, "spec.capacity.storage");
+
+        if (!fits(run, root, volume))
+            continue;
+        if (!best || is_for(root, run->claim) || bytes < best_bytes) {
+            best = volume;
+            best_bytes = bytes;
+            *ret_root = root;
+        }
+        if (is_for(root, run->claim))
+            break;
+    }
+    return best;
+}
+
+static struct json *claim_ref(const struct run *run)
+{
+    struct json *ref = json_new_object(run->arena);
+
+    json_add_c(run->arena, ref, "apiVersion", "v1");
+    json_add_c(run->arena, ref, "kind", "PersistentVolumeClaim");
+    json_add_str(run->arena, ref, "namespace", run->claim->ns);
+    json_add_str(run->arena, ref, "name", run->claim->name);
+    json_add_str(run->arena, ref, "uid", run->claim->uid);
+    return ref;
+}
+
+static struct json *status_patch(const struct run *run, const char *phase)
+{
+    struct json *patch = json_new_object(run->arena);
+
+    json_add_c(run->arena, json_add_object(run->arena, patch, "status"), "phase", phase);
+    return patch;
+}
+
+static void bind(const struct run *run, const struct object *volume, const struct json *root)
+{
+    struct arena *arena = run->arena;
+
+    if (!json_str_at(root, "spec.claimRef.uid").len) {
+        struct json *patch = json_new_object(arena);
+
+        json_set(json_add_object(arena, patch, "spec"), STR("claimRef"), claim_ref(run));
+        action_patch(run->actions, volume, patch);
+    }
+    if (!str_is(json_str_at(root, "status.phase"), "Bound"))
+        action_patch_status(run->actions, volume, status_patch(run, "Bound"));
+    if (!json_str_at(run->root, "spec.volumeName").len) {
+        struct json *patch = json_new_object(arena);
+
+        json_add_c(arena, json_make_path(arena, patch, "metadata.annotations"), BIND_COMPLETED,
+                   "yes");
+        json_add_str(arena, json_add_object(arena, patch, "spec"), "volumeName", volume->name);
+        action_patch(run->actions, run->claim, patch);
+    }
+    struct json *patch = status_patch(run, "Bound");
+    struct json *status = json_get(patch, "status");
+    json_set(status, STR("accessModes"), json_clone(arena, json_at(root, "spec.accessModes")));
+    json_set(status, STR("capacity"), json_clone(arena, json_at(root, "spec.capacity")));
+    action_patch_status(run->actions, run->claim, patch);
+}
+
+static void provision(const struct run *run, const struct object *class)
+{
+    struct arena *arena = run->arena;
+    const struct json *class_root = object_json(class, arena);
+    struct str policy = json_str(json_get(class_root, "reclaimPolicy"));
+    struct json *body =
+        head(arena, &kind_pv, str_printf(arena, "pvc-" STR_FMT, STR_ARG(run->claim->uid)));
+    struct json *spec = json_add_object(arena, body, "spec");
+
+    if (!str_is(json_str(json_get(class_root, "provisioner")), PROVISIONER))
+        return;
+    json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), PROVISIONED_BY,
+               PROVISIONER);
+    json_set(json_add_object(arena, spec, "capacity"), STR("storage"),
+             json_clone(arena, json_at(run->root, "spec.resources.requests.storage")));
+    json_set(spec, STR("accessModes"), json_clone(arena, json_at(run->root, "spec.accessModes")));
+    json_set(spec, STR("claimRef"), claim_ref(run));
+    json_add_str(arena, spec, "persistentVolumeReclaimPolicy", policy.len ? policy : STR("Delete"));
+    json_add_str(arena, spec, "storageClassName", class->name);
+    json_add_c(arena, spec, "volumeMode", "Filesystem");
+    struct json *source = json_add_object(arena, spec, "csi");
+    json_add_c(arena, source, "driver", DRIVER);
+    json_add_str(arena, source, "volumeHandle",
+                 str_printf(arena, STR_FMT "_" STR_FMT "_" STR_FMT, STR_ARG(run->claim->ns),
+                            STR_ARG(run->claim->name), STR_ARG(run->claim->uid)));
+    action_create(run->actions, &kind_pv, body);
+}
+
+static bool uses(const struct object *pod, struct str claim)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *root = object_json(pod, &arena);
+
+    if (pod_is_over(root))
+        return false;
+    JSON_FOREACH(json_at(root, "spec.volumes"), volume)
+        if (str_eq(json_str_at(volume, "persistentVolumeClaim.claimName"), claim))
+            return true;
+    return false;
+}
+
+/* A claim that is being deleted goes when no pod uses it. */
+static void release(const struct run *run)
+{
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+    struct json *patch = json_new_object(run->arena);
+    struct json *left =
+        json_add_array(run->arena, json_add_object(run->arena, patch, "metadata"), "finalizers");
+    const struct json *finalizers = json_at(run->root, "metadata.finalizers");
+
+    while ((pod = cache_next(run->input->cache, &kind_pod, run->claim->ns, &cursor)))
+        if (uses(pod, run->claim->name))
+            return;
+    JSON_FOREACH(finalizers, item)
+        if (!str_is(json_str(item), PROTECTION))
+            json_push(left, json_clone(run->arena, item));
+    if (json_count(left) < json_count(finalizers))
+        action_patch(run->actions, run->claim, patch);
+}
+
+/* Volumes whose claim is gone. */
+static void reclaim(const struct control_input *input,
+                    const struct control_key *key,
+                    struct actions *actions)
+{
+    const struct object *volume = NULL;
+    size_t cursor = 0;
+    const struct object *claim = cache_get(input->cache, &kind_pvc, key->ns, key->name);
+
+    while ((volume = cache_next(input->cache, &kind_pv, STR(""), &cursor))) {
+        const struct json *root = object_json(volume, actions->arena);
+        struct str uid = json_str_at(root, "spec.claimRef.uid");
+        struct run run = {.arena = actions->arena};
+
+        if (!uid.len || !str_eq(json_str_at(root, "spec.claimRef.namespace"), key->ns) ||
+            !str_eq(json_str_at(root, "spec.claimRef.name"), key->name) ||
+            (claim && str_eq(claim->uid, uid)) || volume->deleted_ms)
+            continue;
+        if (str_is(json_str_at(root, "spec.persistentVolumeReclaimPolicy"), "Delete"))
+            action_delete(actions, volume);
+        else if (!str_is(json_str_at(root, "status.phase"), "Released"))
+            action_patch_status(actions, volume, status_patch(&run, "Released"));
+    }
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    struct run run = {.input = input,
+                      .arena = actions->arena,
+                      .actions = actions,
+                      .claim = cache_get(input->cache, &kind_pvc, key->ns, key->name)};
+    const struct json *volume_root = NULL;
+
+    if (!key->name.len) {
+        make_default_class(input, actions);
+        return;
+    }
+    reclaim(input, key, actions);
+    if (!run.claim)
+        return;
+    run.root = object_json(run.claim, run.arena);
+    if (run.claim->deleted_ms) {
+        release(&run);
+        return;
+    }
+    if (str_is(json_str_at(run.root, "status.phase"), "Bound"))
+        return;
+    const struct object *volume = find_volume(&run, &volume_root);
+    struct str class_name = json_str_at(run.root, "spec.storageClassName");
+    const struct object *class = cache_get(input->cache, &kind_storageclass, STR(""), class_name);
+    if (volume)
+        bind(&run, volume, volume_root);
+    else if (class && !json_str_at(run.root, "spec.volumeName").len)
+        provision(&run, class);
+}
+
+static void keys_of_pod(const struct object *pod, struct control_keys *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    /* Few pods have one: looking for the word costs less than parsing them all. */
+    if (!str_contains(pod->raw, STR("\"persistentVolumeClaim\"")))
+        return;
+    JSON_FOREACH(json_at(object_json(pod, &arena), "spec.volumes"), volume) {
+        struct str claim = json_str_at(volume, "persistentVolumeClaim.claimName");
+
+        if (claim.len)
+            control_keys_add(ret, pod->ns, claim);
+    }
+}
+
+static void keys_of_all(const struct cache *cache, struct control_keys *ret)
+{
+    const struct object *claim = NULL;
+    size_t cursor = 0;
+
+    while ((claim = cache_next(cache, &kind_pvc, STR(""), &cursor)))
+        control_keys_add(ret, claim->ns, claim->name);
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (object->kind == &kind_pvc) {
+        control_keys_add(ret, object->ns, object->name);
+    } else if (object->kind == &kind_pod) {
+        keys_of_pod(object, ret);
+    } else if (object->kind == &kind_storageclass) {
+        keys_of_all(cache, ret);
+    } else {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *root = object_json(object, &arena);
+
+        if (json_str_at(root, "spec.claimRef.name").len)
+            control_keys_add(ret, json_str_at(root, "spec.claimRef.namespace"),
+                             json_str_at(root, "spec.claimRef.name"));
+        else
+            keys_of_all(cache, ret);
+    }
+}
+
+static const struct kind *const watches[] = {&kind_pvc, &kind_pv, &kind_storageclass, &kind_pod,
+                                             NULL};
+
+const struct controller claims_controller = {.name = "claims",
+                                             .embedded = true,
+                                             .at_start = true,
+                                             .watches = watches,
+                                             .keys = keys,
+                                             .reconcile = reconcile};

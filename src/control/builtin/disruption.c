@@ -1,0 +1,160 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/pod.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The status of PodDisruptionBudgets: how many of their pods may be evicted now. Evictions read it
+ * and count it down. */
+
+#define DISRUPTED_MS 120000 /* as long as Kubernetes waits for an evicted pod to go */
+
+/* A number, or a percentage of `whole` rounded up. */
+static int64_t amount(const struct json *value, int64_t whole)
+{
+    struct str text = json_str(value);
+    int64_t percent = 0;
+
+    if (json_is(value, JSON_STRING) && str_ends(text, STR("%")) &&
+        str_to_i64(str_sub(text, 0, text.len - 1), &percent))
+        return (percent * whole + 99) / 100;
+    return json_i64_or(value, 0);
+}
+
+static bool is_ready(const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return !pod->deleted_ms &&
+           condition_is_true(json_get(object_json(pod, &arena), "status"), "Ready");
+}
+
+static bool is_over(const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return pod_is_over(object_json(pod, &arena));
+}
+
+/* Evicted, says the budget, and the pod does not show it yet: it is as good as gone. One that stays
+ * for longer has been kept by somebody and counts again. Those that still count are kept in `ret`.
+ */
+static bool is_disrupted(struct actions *actions,
+                         const struct json *disrupted,
+                         const struct object *pod,
+                         int64_t now_ms,
+                         struct json *ret)
+{
+    struct str at = json_str(json_get_str(disrupted, pod->name));
+    int64_t since_ms = 0;
+
+    if (pod->deleted_ms || !time_parse(at, &since_ms) || now_ms >= since_ms + DISRUPTED_MS)
+        return false;
+    json_set(ret, pod->name, json_new_str(actions->arena, at));
+    action_look_again(actions, since_ms + DISRUPTED_MS);
+    return true;
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct object *budget = cache_get(input->cache, &kind_pdb, key->ns, key->name);
+    const struct object *pod = NULL;
+    struct selector selector = {0};
+    size_t cursor = 0;
+    int64_t expected = 0;
+    int64_t healthy = 0;
+
+    if (!budget || budget->deleted_ms)
+        return;
+    const struct json *root = object_json(budget, arena);
+    const struct json *spec = json_get(root, "spec");
+    if (!json_get(spec, "selector") ||
+        selector_from_json(arena, json_get(spec, "selector"), &selector, NULL) < 0)
+        return;
+    const struct json *disrupted = json_at(root, "status.disruptedPods");
+    struct json *still = json_new_object(arena);
+    while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
+        if (!selector_matches(&selector, pod->labels, pod->label_count) || is_over(pod))
+            continue;
+        expected++;
+        healthy += !is_disrupted(actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
+    }
+    int64_t desired = json_is_null(json_get(spec, "maxUnavailable"))
+                          ? amount(json_get(spec, "minAvailable"), expected)
+                          : expected - amount(json_get(spec, "maxUnavailable"), expected);
+    if (desired < 0)
+        desired = 0;
+    int64_t allowed = healthy > desired && expected ? healthy - desired : 0;
+
+    struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
+                                                   : json_new_object(arena);
+    if (disrupted && json_count(still))
+        json_set(status, STR("disruptedPods"), still);
+    else
+        json_remove(status, STR("disruptedPods"));
+    json_add_i64(arena, status, "expectedPods", expected);
+    json_add_i64(arena, status, "currentHealthy", healthy);
+    json_add_i64(arena, status, "desiredHealthy", desired);
+    json_add_i64(arena, status, "disruptionsAllowed", allowed);
+    json_add_i64(arena, status, "observedGeneration", budget->generation);
+    condition_set(arena, status,
+                  &(struct condition){
+                      .type = "DisruptionAllowed",
+                      .status = allowed ? "True" : "False",
+                      .reason = allowed ? "SufficientPods" : "InsufficientPods",
+                      .message = STR(""),
+                  },
+                  input->now_ms);
+    struct json *patch = merge_diff(arena, json_get(root, "status"), status);
+    if (!patch)
+        return;
+    struct json *body = json_new_object(arena);
+    json_set(body, STR("status"), patch);
+    action_patch_status(actions, budget, body);
+    /* An eviction meanwhile has counted it down: that must not be undone. */
+    actions->list.items[actions->list.count - 1].revision = budget->revision;
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    const struct object *budget = NULL;
+    size_t cursor = 0;
+
+    if (object->kind == &kind_pdb) {
+        control_keys_add(ret, object->ns, object->name);
+        return;
+    }
+    while ((budget = cache_next(cache, &kind_pdb, object->ns, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct selector selector = {0};
+
+        if (selector_from_json(&arena, json_at(object_json(budget, &arena), "spec.selector"),
+                               &selector, NULL) == 0 &&
+            selector_matches(&selector, object->labels, object->label_count))
+            control_keys_add(ret, budget->ns, budget->name);
+    }
+}
+
+static const struct kind *const watches[] = {&kind_pdb, &kind_pod, NULL};
+
+const struct controller disruption_controller = {.name = "disruption",
+                                                 .embedded = true,
+                                                 .watches = watches,
+                                                 .keys = keys,
+                                                 .reconcile = reconcile};

@@ -1,0 +1,281 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The loops of a controller-manager: what is there, and what they do about it. */
+struct stage {
+    struct arena arena;
+    struct cache *cache;
+    struct actions actions;
+};
+
+static void stage_open(struct stage *stage)
+{
+    *stage = (struct stage){.cache = cache_new(1)};
+    stage->actions.arena = &stage->arena;
+}
+
+static void stage_close(struct stage *stage)
+{
+    cache_free(stage->cache);
+    arena_done(&stage->arena);
+}
+
+static void put(struct stage *stage, const struct kind *kind, const char *text)
+{
+    struct object *object = NULL;
+
+    EXPECT(object_new(kind, str_from(text), &object, NULL) == 0);
+    if (object)
+        cache_put(stage->cache, object);
+    object_unref(object);
+}
+
+/* What the controller does about a key, one line an action: "create pv/pvc-u1 {...}". */
+static struct str react(struct stage *stage,
+                        const struct controller *controller,
+                        const char *ns,
+                        const char *name)
+{
+    static const char *const verbs[] = {[ACTION_CREATE] = "create",
+                                        [ACTION_PATCH] = "patch",
+                                        [ACTION_PATCH_STATUS] = "status",
+                                        [ACTION_DELETE] = "delete"};
+    struct control_config config = {.root_ca = STR("PEM")};
+    struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
+    struct control_key key = {.ns = str_from(ns), .name = str_from(name)};
+    struct str text = STR("");
+
+    stage->actions.list.count = 0;
+    controller->reconcile(&input, &key, &stage->actions);
+    for (size_t i = 0; i < stage->actions.list.count; i++) {
+        const struct action *action = &stage->actions.list.items[i];
+        struct str object = action->type == ACTION_CREATE
+                                ? json_str_at(action->body, "metadata.name")
+                                : action->name;
+
+        if (action->type > ACTION_DELETE)
+            continue;
+        text = str_printf(&stage->arena, STR_FMT "%s %s/" STR_FMT "%s" STR_FMT "\n", STR_ARG(text),
+                          verbs[action->type], action->kind->singular, STR_ARG(object),
+                          action->type == ACTION_DELETE ? "" : " ",
+                          STR_ARG(action->type == ACTION_DELETE
+                                      ? STR("")
+                                      : json_text(&stage->arena, action->body)));
+    }
+    return text;
+}
+
+TEST(every_namespace_gets_a_default_account)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"a\"}}");
+    put(&stage, &kind_namespace,
+        "{\"metadata\":{\"name\":\"b\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
+    put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"c\"}}");
+    put(&stage, &kind_serviceaccount, "{\"metadata\":{\"name\":\"default\",\"namespace\":\"c\"}}");
+    EXPECT(str_starts(react(&stage, &serviceaccounts_controller, "", "a"),
+                      STR("create serviceaccount/default")));
+    EXPECT(react(&stage, &serviceaccounts_controller, "", "b").len == 0);
+    EXPECT(react(&stage, &serviceaccounts_controller, "", "c").len == 0);
+    EXPECT(react(&stage, &serviceaccounts_controller, "", "gone").len == 0);
+}
+
+TEST(every_namespace_has_the_certificate_of_the_api_server)
+{
+    static const struct {
+        const char *why;
+        const char *map; /* members of the ConfigMap; NULL: there is none */
+        const char *action;
+    } rows[] = {
+        {"none is made", NULL, "create configmap/kube-root-ca.crt {"},
+        {"a right one stays", "\"data\":{\"ca.crt\":\"PEM\"}", ""},
+        {"an edit is undone", "\"data\":{\"ca.crt\":\"other\"}",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"ca.crt\":\"PEM\"}}"},
+        {"so is an addition", "\"data\":{\"x\":\"y\",\"ca.crt\":\"PEM\"}",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"x\":null,\"ca.crt\":\"PEM\"}}"},
+        {"and a removal", "\"immutable\":false",
+         "patch configmap/kube-root-ca.crt {\"data\":{\"ca.crt\":\"PEM\"}}"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"a\"}}");
+        put(&stage, &kind_namespace,
+            "{\"metadata\":{\"name\":\"b\",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}");
+        if (rows[i].map)
+            put(&stage, &kind_configmap,
+                str_printf(&stage.arena,
+                           "{\"metadata\":{\"name\":\"kube-root-ca.crt\",\"namespace\":\"a\"},%s}",
+                           rows[i].map)
+                    .p);
+        struct str text = react(&stage, &root_ca_controller, "", "a");
+        EXPECT(str_starts(text, str_from(rows[i].action)) && (text.len > 0) == !!*rows[i].action);
+        EXPECT(react(&stage, &root_ca_controller, "", "b").len == 0);
+        EXPECT(react(&stage, &root_ca_controller, "", "gone").len == 0);
+    }
+}
+
+#define CLAIM(extra, phase)                                                                      \
+    "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\",\"uid\":\"u1\",\"finalizers\":["          \
+    "\"kubernetes.io/pvc-protection\"]" extra "},\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]," \
+    "\"storageClassName\":\"standard\",\"resources\":{\"requests\":{\"storage\":\"2Gi\"}}},"     \
+    "\"status\":{\"phase\":\"" phase "\"}}"
+#define CLASS(provisioner) \
+    "{\"metadata\":{\"name\":\"standard\"},\"provisioner\":\"" provisioner "\"}"
+#define VOLUME(name, size, extra)                                                            \
+    "{\"metadata\":{\"name\":\"" name "\",\"uid\":\"" name "\"},\"spec\":{\"accessModes\":[" \
+    "\"ReadWriteOnce\"],\"storageClassName\":\"standard\",\"capacity\":{\"storage\":\"" size \
+    "\"}" extra "}}"
+
+TEST(a_claim_gets_a_volume_of_its_own_or_the_smallest_that_fits)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    EXPECT(
+        str_starts(react(&stage, &claims_controller, "", ""), STR("create storageclass/standard")));
+    put(&stage, &kind_pvc, CLAIM("", "Pending"));
+    EXPECT(react(&stage, &claims_controller, "n", "d").len == 0);
+    put(&stage, &kind_storageclass, CLASS("somebody.else/disk"));
+    EXPECT(react(&stage, &claims_controller, "n", "d").len == 0);
+    put(&stage, &kind_storageclass, CLASS("muster.local/folder"));
+    struct str made = react(&stage, &claims_controller, "n", "d");
+    EXPECT(str_starts(made, STR("create persistentvolume/pvc-u1")));
+    EXPECT(str_contains(made, STR("\"uid\":\"u1\"")) && str_contains(made, STR("\"2Gi\"")));
+
+    put(&stage, &kind_pv, VOLUME("small", "1Gi", ""));
+    put(&stage, &kind_pv, VOLUME("huge", "9Gi", ""));
+    put(&stage, &kind_pv, VOLUME("right", "3Gi", ""));
+    put(&stage, &kind_pv,
+        VOLUME("taken", "2Gi", ",\"claimRef\":{\"namespace\":\"n\",\"name\":\"x\"}"));
+    struct str bound = react(&stage, &claims_controller, "n", "d");
+    EXPECT(str_starts(bound, STR("patch persistentvolume/right")));
+    EXPECT(str_contains(bound,
+                        STR("status persistentvolumeclaim/d {\"status\":{\"phase\":\"Bound\"")));
+    EXPECT(str_contains(bound, STR("\"volumeName\":\"right\"")));
+    put(&stage, &kind_pvc, CLAIM("", "Bound"));
+    EXPECT(react(&stage, &claims_controller, "n", "d").len == 0);
+}
+
+TEST(a_claim_that_is_deleted_waits_for_its_pods_and_takes_its_volume)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pvc, CLAIM(",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", "Bound"));
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"resourceVersion\":\"1\"},\"spec\":{"
+        "\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"d\"}}]}}");
+    EXPECT(react(&stage, &claims_controller, "n", "d").len == 0);
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"resourceVersion\":\"2\"},\"spec\":{"
+        "\"volumes\":[{\"persistentVolumeClaim\":{\"claimName\":\"d\"}}]},\"status\":{\"phase\":"
+        "\"Succeeded\"}}");
+    EXPECT(str_is(react(&stage, &claims_controller, "n", "d"),
+                  "patch persistentvolumeclaim/d {\"metadata\":{\"finalizers\":[]}}\n"));
+
+    put(&stage, &kind_pv,
+        VOLUME("mine", "2Gi",
+               ",\"persistentVolumeReclaimPolicy\":\"Delete\",\"claimRef\":{\"namespace\":\"n\","
+               "\"name\":\"e\",\"uid\":\"u2\"}"));
+    EXPECT(str_is(react(&stage, &claims_controller, "n", "e"), "delete persistentvolume/mine\n"));
+}
+
+#define READY "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]"
+
+TEST(a_service_has_the_addresses_of_its_pods)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"selector\":{"
+        "\"a\":\"b\"},\"ports\":[{\"port\":80,\"targetPort\":\"web\"}]}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"up\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{"
+        "\"containers\":[{\"ports\":[{\"name\":\"web\",\"containerPort\":8080}]}]},\"status\":{"
+        "\"podIP\":\"10.0.0.1\"," READY "}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"down\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"status\":"
+        "{\"podIP\":\"10.0.0.2\"}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"over\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"status\":"
+        "{\"podIP\":\"10.0.0.3\",\"phase\":\"Succeeded\"}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"other\",\"namespace\":\"n\"},\"status\":{\"podIP\":\"10.0.0."
+        "4\"," READY "}}");
+    struct str made = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_starts(made, STR("create endpoints/s ")));
+    EXPECT(str_contains(made, STR("create endpointslice/s-v4 ")));
+    EXPECT(str_contains(made, STR("\"addresses\":[{\"ip\":\"10.0.0.1\"")));
+    EXPECT(str_contains(made, STR("\"notReadyAddresses\":[{\"ip\":\"10.0.0.2\"")));
+    EXPECT(str_contains(made, STR("\"port\":8080")));
+    EXPECT(!str_contains(made, STR("10.0.0.3")) && !str_contains(made, STR("10.0.0.4")));
+    /* What it made is what it wants: nothing more to do. */
+    for (size_t i = 0; i < 2; i++) {
+        const struct action action = stage.actions.list.items[i];
+
+        put(&stage, action.kind, json_text(&stage.arena, action.body).p);
+    }
+    EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+}
+
+TEST(a_budget_says_how_many_pods_may_go)
+{
+    static const struct {
+        const char *spec;
+        const char *allowed;
+    } rows[] = {
+        {"\"minAvailable\":1", "\"disruptionsAllowed\":2"},
+        {"\"minAvailable\":\"50%\"", "\"disruptionsAllowed\":1"},
+        {"\"maxUnavailable\":1", "\"disruptionsAllowed\":0"},
+        {"\"maxUnavailable\":\"100%\"", "\"disruptionsAllowed\":3"},
+        {"\"minAvailable\":9", "\"disruptionsAllowed\":0"},
+        /* One was evicted, but does not show it yet; long ago it would count again. */
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"p0\":\"1970-01-01T00:00:00Z\"}",
+         "\"disruptionsAllowed\":1"},
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"p0\":\"1969-12-31T23:00:00Z\"}",
+         "\"disruptionsAllowed\":2"},
+        {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"gone\":\"1970-01-01T00:00:00Z\"}",
+         "\"disruptionsAllowed\":2"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].spec);
+        stage_open(&stage);
+        put(&stage, &kind_pdb,
+            str_printf(&stage.arena,
+                       "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\"},\"spec\":{\"selector\":{"
+                       "\"matchLabels\":{\"a\":\"b\"}},%s}}",
+                       rows[i].spec)
+                .p);
+        /* Three that are ready, one that is not: four are expected. */
+        for (int j = 0; j < 4; j++)
+            put(&stage, &kind_pod,
+                str_printf(&stage.arena,
+                           "{\"metadata\":{\"name\":\"p%d\",\"namespace\":\"n\",\"labels\":{\"a\":"
+                           "\"b\"}},\"status\":{%s}}",
+                           j, j < 3 ? READY : "")
+                    .p);
+        struct str text = react(&stage, &disruption_controller, "n", "b");
+        EXPECT(str_starts(text, STR("status poddisruptionbudget/b")));
+        EXPECT(str_contains(text, str_from(rows[i].allowed)));
+    }
+}

@@ -1,0 +1,270 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/pod.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The addresses behind a Service: Endpoints for older readers, one EndpointSlice for newer ones.
+ * Services without a selector are somebody else's to fill. */
+
+#define SLICE_SUFFIX    "-v4"
+#define ADDRESSES_MAX   1000 /* what one slice may hold */
+#define MANAGED_BY      "endpointslice.kubernetes.io/managed-by"
+#define MANAGED_BY_NAME "muster"
+
+struct run {
+    struct arena *arena;
+    const struct object *service;
+    const struct json *spec;
+    bool not_ready_too; /* publishNotReadyAddresses */
+};
+
+static struct json *reference(struct arena *arena, const struct object *pod)
+{
+    struct json *target = json_new_object(arena);
+
+    json_add_c(arena, target, "kind", "Pod");
+    json_add_str(arena, target, "namespace", pod->ns);
+    json_add_str(arena, target, "name", pod->name);
+    json_add_str(arena, target, "uid", pod->uid);
+    return target;
+}
+
+/* The number a Service's targetPort means for a pod: a number, or the name of a container's port.
+ */
+static int64_t target_port(const struct json *port, const struct json *pod)
+{
+    const struct json *target = json_get(port, "targetPort");
+
+    if (json_is_null(target))
+        return json_i64_or(json_get(port, "port"), 0);
+    if (!json_is(target, JSON_STRING))
+        return json_i64_or(target, 0);
+    JSON_FOREACH(json_at(pod, "spec.containers"), container)
+        JSON_FOREACH(json_get(container, "ports"), named)
+            if (json_equal(json_get(named, "name"), target))
+                return json_i64_or(json_get(named, "containerPort"), 0);
+    return 0;
+}
+
+/* All pods of a Service are of one make, so the ports of the first stand for all. */
+static struct json *ports_of(const struct run *run, const struct json *pod)
+{
+    struct json *list = json_new_array(run->arena);
+
+    JSON_FOREACH(json_get(run->spec, "ports"), port) {
+        int64_t number = target_port(port, pod);
+
+        if (!number)
+            continue;
+        struct json *item = json_push(list, json_new_object(run->arena));
+        if (json_str(json_get(port, "name")).len)
+            json_add_str(run->arena, item, "name", json_str(json_get(port, "name")));
+        json_add_i64(run->arena, item, "port", number);
+        json_add_str(run->arena, item, "protocol",
+                     json_str(json_get(port, "protocol")).len ? json_str(json_get(port, "protocol"))
+                                                              : STR("TCP"));
+    }
+    return list;
+}
+
+struct found {
+    struct json *ready; /* Endpoints addresses */
+    struct json *not_ready;
+    struct json *endpoints; /* of the slice */
+    struct json *ports;
+};
+
+static void add_pod(const struct run *run, const struct object *pod, struct found *found)
+{
+    struct arena *arena = run->arena;
+    const struct json *root = object_json(pod, arena);
+    const struct json *status = json_get(root, "status");
+    struct str ip = json_str(json_get(status, "podIP"));
+    bool ready = condition_is_true(status, "Ready") && !pod->deleted_ms;
+
+    if (!ip.len || pod_is_over(root) || json_count(found->endpoints) == ADDRESSES_MAX)
+        return;
+    if (!found->ports)
+        found->ports = ports_of(run, root);
+    struct json *address = json_new_object(arena);
+    json_add_str(arena, address, "ip", ip);
+    if (json_str_at(root, "spec.hostname").len)
+        json_add_str(arena, address, "hostname", json_str_at(root, "spec.hostname"));
+    json_add_str(arena, address, "nodeName", json_str_at(root, "spec.nodeName"));
+    json_set(address, STR("targetRef"), reference(arena, pod));
+    json_push(ready || run->not_ready_too ? found->ready : found->not_ready, address);
+
+    struct json *endpoint = json_push(found->endpoints, json_new_object(arena));
+    json_push(json_add_array(arena, endpoint, "addresses"), json_new_str(arena, ip));
+    struct json *conditions = json_add_object(arena, endpoint, "conditions");
+    json_add_bool(arena, conditions, "ready", ready || run->not_ready_too);
+    json_add_bool(arena, conditions, "serving", condition_is_true(status, "Ready"));
+    json_add_bool(arena, conditions, "terminating", pod->deleted_ms != 0);
+    if (json_str_at(root, "spec.hostname").len)
+        json_add_str(arena, endpoint, "hostname", json_str_at(root, "spec.hostname"));
+    json_add_str(arena, endpoint, "nodeName", json_str_at(root, "spec.nodeName"));
+    json_set(endpoint, STR("targetRef"), reference(arena, pod));
+}
+
+static struct json *subsets(const struct run *run, const struct found *found)
+{
+    struct arena *arena = run->arena;
+    struct json *list = json_new_array(arena);
+
+    if (!json_count(found->endpoints))
+        return list;
+    struct json *subset = json_push(list, json_new_object(arena));
+    if (json_count(found->ready))
+        json_set(subset, STR("addresses"), found->ready);
+    if (json_count(found->not_ready))
+        json_set(subset, STR("notReadyAddresses"), found->not_ready);
+    if (json_count(found->ports))
+        json_set(subset, STR("ports"), json_clone(arena, found->ports));
+    return list;
+}
+
+static struct json *head(const struct run *run, const struct kind *kind, struct str name)
+{
+    struct arena *arena = run->arena;
+    struct json *body = json_new_object(arena);
+    struct json *meta = NULL;
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
+    json_add_c(arena, body, "kind", kind->name);
+    meta = json_add_object(arena, body, "metadata");
+    json_add_str(arena, meta, "name", name);
+    json_add_str(arena, meta, "namespace", run->service->ns);
+    struct json *owner =
+        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
+    json_add_c(arena, owner, "apiVersion", "v1");
+    json_add_c(arena, owner, "kind", "Service");
+    json_add_str(arena, owner, "name", run->service->name);
+    json_add_str(arena, owner, "uid", run->service->uid);
+    json_add_bool(arena, owner, "controller", true);
+    json_add_bool(arena, owner, "blockOwnerDeletion", true);
+    return body;
+}
+
+/* Create, or patch the members that differ. */
+static void apply(const struct run *run,
+                  const struct object *old,
+                  const struct kind *kind,
+                  struct json *body,
+                  struct actions *actions)
+{
+    static const char *const members[] = {"subsets", "endpoints", "ports"};
+
+    if (!old) {
+        action_create(actions, kind, body);
+        return;
+    }
+    const struct json *before = object_json(old, run->arena);
+    struct json *patch = json_new_object(run->arena);
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        struct json *wanted = json_get(body, members[i]);
+
+        if (wanted && !json_equal(wanted, json_get(before, members[i])))
+            json_set(patch, str_from(members[i]), json_clone(run->arena, wanted));
+    }
+    if (json_count(patch))
+        action_patch(actions, old, patch);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    struct run run = {.arena = arena,
+                      .service = cache_get(input->cache, &kind_service, key->ns, key->name)};
+    struct selector selector = {0};
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    if (!run.service || run.service->deleted_ms)
+        return;
+    run.spec = json_get(object_json(run.service, arena), "spec");
+    run.not_ready_too = json_bool_or(json_get(run.spec, "publishNotReadyAddresses"), false);
+    struct json *wanted = json_new_object(arena);
+    if (!json_count(json_get(run.spec, "selector")))
+        return;
+    json_set(wanted, STR("matchLabels"), json_clone(arena, json_get(run.spec, "selector")));
+    if (selector_from_json(arena, wanted, &selector, NULL) < 0)
+        return;
+    struct found found = {.ready = json_new_array(arena),
+                          .not_ready = json_new_array(arena),
+                          .endpoints = json_new_array(arena)};
+    while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor)))
+        if (selector_matches(&selector, pod->labels, pod->label_count))
+            add_pod(&run, pod, &found);
+
+    struct json *endpoints = head(&run, &kind_endpoints, key->name);
+    json_set(endpoints, STR("subsets"), subsets(&run, &found));
+    apply(&run, cache_get(input->cache, &kind_endpoints, key->ns, key->name), &kind_endpoints,
+          endpoints, actions);
+
+    struct str slice_name = str_printf(arena, STR_FMT SLICE_SUFFIX, STR_ARG(key->name));
+    struct json *slice = head(&run, &kind_endpointslice, slice_name);
+    struct json *labels = json_make_path(arena, slice, "metadata.labels");
+    json_add_str(arena, labels, "kubernetes.io/service-name", key->name);
+    json_add_c(arena, labels, MANAGED_BY, MANAGED_BY_NAME);
+    json_add_c(arena, slice, "addressType", "IPv4");
+    json_set(slice, STR("endpoints"), found.endpoints);
+    json_set(slice, STR("ports"), found.ports ? found.ports : json_new_array(arena));
+    apply(&run, cache_get(input->cache, &kind_endpointslice, key->ns, slice_name),
+          &kind_endpointslice, slice, actions);
+}
+
+static void keys_of_pod(const struct cache *cache,
+                        const struct object *pod,
+                        struct control_keys *ret)
+{
+    const struct object *service = NULL;
+    size_t cursor = 0;
+
+    while ((service = cache_next(cache, &kind_service, pod->ns, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *wanted = json_at(object_json(service, &arena), "spec.selector");
+        bool all = json_count(wanted) > 0;
+
+        JSON_FOREACH(wanted, label)
+            all = all && str_eq(object_label(pod, str_c(&arena, json_key(label))), json_str(label));
+        if (all)
+            control_keys_add(ret, service->ns, service->name);
+    }
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    const struct object_owner *owner = object_controller(object);
+
+    if (object->kind == &kind_pod)
+        keys_of_pod(cache, object, ret);
+    else if (object->kind == &kind_service)
+        control_keys_add(ret, object->ns, object->name);
+    else if (owner && str_is(owner->kind, "Service"))
+        control_keys_add(ret, object->ns, owner->name);
+}
+
+static const struct kind *const watches[] = {&kind_service, &kind_pod, &kind_endpoints,
+                                             &kind_endpointslice, NULL};
+
+const struct controller endpoints_controller = {.name = "endpoints",
+                                                .embedded = true,
+                                                .watches = watches,
+                                                .keys = keys,
+                                                .reconcile = reconcile};

@@ -1,0 +1,107 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What every cluster has: three queues and four priority classes. One that was deleted comes back;
+ * one that was changed is left as it is. */
+
+static const struct {
+    const char *name;
+    int64_t value;
+    const char *description;
+} classes[] = {
+    {"train", 50, "Training that may be stopped for others"},
+    {"build-preemptible", 75, "Interactive work that may be stopped for others"},
+    {"build", 100, "Interactive work that is not stopped; runs within the quota of its queue"},
+    {"inference", 125, "Serving that is not stopped; runs within the quota of its queue"},
+};
+
+static struct json *without_limit(struct arena *arena, int64_t quota)
+{
+    struct json *resources = json_new_object(arena);
+    const char *const names[] = {"gpu", "cpu", "memory"};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct json *share = json_add_object(arena, resources, names[i]);
+
+        json_add_i64(arena, share, "quota", quota);
+        json_add_i64(arena, share, "limit", -1);
+        json_add_i64(arena, share, "overQuotaWeight", 1);
+    }
+    return resources;
+}
+
+static struct json *head(struct arena *arena, const struct kind *kind, struct str name)
+{
+    struct json *body = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
+    json_add_c(arena, body, "kind", kind->name);
+    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
+    return body;
+}
+
+/* quota -1: all there is. */
+static void make_queue(const struct control_input *input,
+                       struct actions *actions,
+                       struct str name,
+                       struct str parent,
+                       int64_t quota)
+{
+    struct arena *arena = actions->arena;
+
+    if (cache_get(input->cache, &kind_queue, STR(""), name))
+        return;
+    struct json *body = head(arena, &kind_queue, name);
+    struct json *spec = json_add_object(arena, body, "spec");
+    if (parent.len)
+        json_add_str(arena, spec, "parentQueue", parent);
+    json_set(spec, STR("resources"), without_limit(arena, quota));
+    action_create(actions, &kind_queue, body);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+
+    (void)key;
+    /* The parent of TorchrunQueues that name none. */
+    make_queue(input, actions, STR("default"), STR_NONE, -1);
+    /* As KAI Scheduler installs them, so that applying its manifest changes nothing: no guarantee,
+     * no limit. */
+    make_queue(input, actions, input->config->default_parent, STR_NONE, 0);
+    make_queue(input, actions, input->config->default_queue, input->config->default_parent, 0);
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        if (cache_get(input->cache, &kind_priorityclass, STR(""), str_from(classes[i].name)))
+            continue;
+        struct json *body = head(arena, &kind_priorityclass, str_from(classes[i].name));
+        json_add_i64(arena, body, "value", classes[i].value);
+        json_add_c(arena, body, "description", classes[i].description);
+        action_create(actions, &kind_priorityclass, body);
+    }
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (!cache_get(cache, object->kind, object->ns, object->name))
+        control_keys_add(ret, STR(""), STR(""));
+}
+
+static const struct kind *const watches[] = {&kind_queue, &kind_priorityclass, NULL};
+
+const struct controller defaults_controller = {.name = "defaults",
+                                               .at_start = true,
+                                               .watches = watches,
+                                               .keys = keys,
+                                               .reconcile = reconcile};

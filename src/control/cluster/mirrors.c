@@ -1,0 +1,160 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/group_name.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Pods that stand for parts of this program, in the places where the systems it replaces have
+ * theirs, so that scripts that wait for those to be ready go on. They are objects only: nothing
+ * runs in them, no node has them. Each is there, and ready, while its controller runs here. */
+
+#define NODE "muster" /* of no agent: the scheduler leaves a pod that has a node alone */
+
+static const struct {
+    const char *ns;
+    const char *name;
+    const char *label;
+    const char *value;
+    const char *controller; /* that it stands for; NULL: the scheduler, which is always there */
+} mirrors[] = {
+    {"kubeflow", "training-operator", "control-plane", "kubeflow-training-operator", "pytorchjob"},
+    {"kubeflow-trainer-system", "kubeflow-trainer-controller-manager", "app.kubernetes.io/name",
+     "kubeflow-trainer", "trainjob"},
+    {"kubeflow-trainer-system", "jobset-controller-manager", "app.kubernetes.io/name", "jobset",
+     "jobset"},
+    {"kai-scheduler", "scheduler", "app", "scheduler", NULL},
+    {"kai-scheduler", "binder", "app", "binder", NULL},
+    {"kai-scheduler", "podgrouper", "app", "podgrouper", "podgrouper"},
+    {"kai-scheduler", "queuecontroller", "app", "queuecontroller", "podgroupstatus"},
+};
+#define MIRRORS (sizeof(mirrors) / sizeof(mirrors[0]))
+
+static bool is_on(const struct control_input *input, const char *controller)
+{
+    for (size_t i = 0; controller && input->without && input->without[i]; i++)
+        if (strcmp(input->without[i], controller) == 0)
+            return false;
+    return true;
+}
+
+static struct json *head(struct arena *arena, const char *kind, const char *name)
+{
+    struct json *body = json_new_object(arena);
+
+    json_add_c(arena, body, "apiVersion", "v1");
+    json_add_c(arena, body, "kind", kind);
+    json_add_c(arena, json_add_object(arena, body, "metadata"), "name", name);
+    return body;
+}
+
+static struct json *make_pod(struct arena *arena, size_t index)
+{
+    struct json *body = head(arena, "Pod", mirrors[index].name);
+    struct json *meta = json_get(body, "metadata");
+    struct json *spec = json_add_object(arena, body, "spec");
+    struct json *container =
+        json_push(json_add_array(arena, spec, "containers"), json_new_object(arena));
+    struct json *labels = json_add_object(arena, meta, "labels");
+
+    json_add_c(arena, meta, "namespace", mirrors[index].ns);
+    json_add_c(arena, labels, mirrors[index].label, mirrors[index].value);
+    json_add_c(arena, labels, "app.kubernetes.io/managed-by", "muster");
+    json_add_c(arena, json_add_object(arena, meta, "annotations"), GROUP_MIRROR, "muster");
+    json_add_c(arena, container, "name", "manager");
+    json_add_c(arena, container, "image", "muster");
+    json_add_c(arena, spec, "nodeName", NODE);
+    /* No process has to end: it goes at once, so that kubectl, which looks for it again after a
+     * delete, finds nothing or one with another uid, and never one that is about to be replaced. */
+    json_add_i64(arena, spec, "terminationGracePeriodSeconds", 0);
+    return body;
+}
+
+static void be_ready(const struct control_input *input,
+                     const struct object *pod,
+                     struct actions *actions)
+{
+    static const char *const types[] = {"Initialized", "Ready", "ContainersReady", "PodScheduled"};
+    struct arena *arena = actions->arena;
+    struct json *patch = json_new_object(arena);
+    struct json *status = json_add_object(arena, patch, "status");
+    struct json *conditions = json_add_array(arena, status, "conditions");
+    struct str now = time_text(arena, input->now_ms);
+
+    if (str_is(json_str_at(object_json(pod, arena), "status.phase"), "Running"))
+        return;
+    json_add_c(arena, status, "phase", "Running");
+    json_add_str(arena, status, "startTime", now);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct json *condition = json_push(conditions, json_new_object(arena));
+
+        json_add_c(arena, condition, "type", types[i]);
+        json_add_c(arena, condition, "status", "True");
+        json_add_str(arena, condition, "lastTransitionTime", now);
+    }
+    struct json *container =
+        json_push(json_add_array(arena, status, "containerStatuses"), json_new_object(arena));
+    json_add_c(arena, container, "name", "manager");
+    json_add_c(arena, container, "image", "muster");
+    json_add_c(arena, container, "imageID", "");
+    json_add_bool(arena, container, "ready", true);
+    json_add_bool(arena, container, "started", true);
+    json_add_i64(arena, container, "restartCount", 0);
+    json_add_str(arena, json_make_path(arena, container, "state.running"), "startedAt", now);
+    action_patch_status(actions, pod, patch);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    (void)key;
+    for (size_t i = 0; i < MIRRORS; i++) {
+        struct str ns = str_from(mirrors[i].ns);
+        const struct object *place = cache_get(input->cache, &kind_namespace, STR(""), ns);
+        const struct object *pod =
+            cache_get(input->cache, &kind_pod, ns, str_from(mirrors[i].name));
+        bool on = is_on(input, mirrors[i].controller);
+
+        if (pod && !str_is(object_annotation(pod, GROUP_MIRROR), "muster"))
+            continue; /* somebody else's */
+        if (pod && (!on || pod->deleted_ms))
+            action_delete_now(actions, pod);
+        else if (pod)
+            be_ready(input, pod, actions);
+        else if (on && !place)
+            action_create(actions, &kind_namespace,
+                          head(actions->arena, "Namespace", mirrors[i].ns));
+        else if (on && !place->deleted_ms)
+            action_create(actions, &kind_pod, make_pod(actions->arena, i));
+    }
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    struct str ns = object->kind == &kind_namespace ? object->name : object->ns;
+
+    (void)cache;
+    for (size_t i = 0; i < MIRRORS; i++)
+        if (str_is(ns, mirrors[i].ns)) {
+            control_keys_add(ret, STR(""), STR(""));
+            return;
+        }
+}
+
+static const struct kind *const watches[] = {&kind_pod, &kind_namespace, NULL};
+
+const struct controller mirrors_controller = {.name = "mirrors",
+                                              .at_start = true,
+                                              .embedded = true,
+                                              .watches = watches,
+                                              .keys = keys,
+                                              .reconcile = reconcile};

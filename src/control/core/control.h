@@ -1,0 +1,79 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct actions;
+struct arena;
+struct cache;
+struct kind;
+struct kinds;
+struct object;
+
+/* control: a controller is a pure function from what it observes to a list of actions.
+ *
+ * It says which kinds it watches, to which keys a change of one of them matters, and what to do
+ * about a key. src/exec runs it: feeds the cache, collects dirty keys, calls reconcile with one
+ * `now` a turn, applies the actions. Reconcile is level-triggered: it looks at the whole state of
+ * its key, whatever the event was, and repeating it is harmless. A key whose last actions are still
+ * under way is not reconciled until they have come back, so a reconcile sees its own writes. */
+struct control_key {
+    struct str ns;
+    struct str name;
+};
+struct control_keys {
+    struct arena *arena;
+    VEC(struct control_key) list;
+};
+
+struct control_config {
+    struct str scheduler_name;  /* kai-scheduler */
+    bool other_schedulers;      /* pods that name another one are not ours to group */
+    struct str queue_label_key; /* kai.scheduler/queue */
+    struct str default_queue;   /* default-queue */
+    struct str default_parent;  /* default-parent-queue */
+    struct str cluster_domain;  /* cluster.local */
+    /* Where trainings tell their progress, https://HOST:PORT as pods see it, and the certificate of
+     * who signed it; empty: nowhere (trainjob_progress.c). */
+    struct str trainer_url;
+    struct str trainer_ca;
+    /* The certificate of who signed the API server's, PEM; empty: namespaces are not given it. */
+    struct str root_ca;
+    struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
+};
+
+struct control_input {
+    const struct cache *cache;
+    const struct control_config *config;
+    int64_t now_ms;
+    const struct kinds *kinds; /* every kind there is; may be NULL */
+    /* Whether the cache knows all objects of a kind; NULL: of every kind. */
+    bool (*is_watched)(const void *user, const struct kind *kind);
+    const void *user;
+    /* What the API server said when it refused an action of the last look at this key (a rule of
+     * somebody's, a quota); empty: it refused none. */
+    struct str refusal;
+    const char *const *without; /* names of controllers that are off; NULL-terminated, or NULL */
+};
+
+struct controller {
+    const char *name; /* as in --controllers=-name */
+    /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
+    bool at_start;
+    bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
+    /* How long after it was touched a key is looked at, in milliseconds, so that several changes in
+     * a row become one write: for what only tells. NULL: at once. */
+    int64_t (*settle)(const struct cache *cache, const struct control_key *key);
+    const struct kind *const *watches; /* NULL-terminated */
+    /* The keys that a change of `object` touches: usually the object itself or its owner. */
+    void (*keys)(const struct cache *cache, const struct object *object, struct control_keys *ret);
+    void (*reconcile)(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions);
+};
+
+void control_keys_add(struct control_keys *keys, struct str ns, struct str name);

@@ -1,0 +1,33 @@
+#pragma once
+
+/* controllers: every controller, one a file; controllers.c lists them. */
+struct controller;
+
+/* Every controller there is, in the order they are started; NULL-terminated. */
+extern const struct controller *const controllers[];
+
+extern const struct controller defaults_controller;        /* default queues, priority classes */
+extern const struct controller torchrun_queue_controller;  /* TorchrunQueue */
+extern const struct controller torchrun_job_controller;    /* TorchrunJob */
+extern const struct controller jobset_controller;          /* JobSet */
+extern const struct controller pytorch_job_controller;     /* PyTorchJob */
+extern const struct controller tf_job_controller;          /* TFJob */
+extern const struct controller mpi_job_controller;         /* MPIJob */
+extern const struct controller xgboost_job_controller;     /* XGBoostJob */
+extern const struct controller jax_job_controller;         /* JAXJob */
+extern const struct controller paddle_job_controller;      /* PaddleJob */
+extern const struct controller trainjob_controller;        /* TrainJob */
+extern const struct controller tensorstack_job_controller; /* PyTorchTrainingJob */
+extern const struct controller tensorboard_controller;     /* TensorBoard */
+extern const struct controller mirrors_controller;         /* pods that stand for parts of this */
+extern const struct controller runtimes_controller;        /* default ClusterTrainingRuntimes */
+extern const struct controller group_status_controller;    /* status of pod groups */
+extern const struct controller group_controller;           /* pod groups */
+
+/* What a controller-manager does; only where there is none. */
+extern const struct controller batch_job_controller;       /* batch/v1 Job */
+extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
+extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
+extern const struct controller endpoints_controller;       /* addresses of Services */
+extern const struct controller claims_controller;          /* PersistentVolumeClaims */
+extern const struct controller disruption_controller;      /* PodDisruptionBudgets */

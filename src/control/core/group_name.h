@@ -1,0 +1,24 @@
+#pragma once
+
+#include "base/str.h"
+
+struct arena;
+struct object;
+
+/* group_name: names that pods, pod groups and their makers agree on. */
+#define GROUP_ANNOTATION     "pod-group-name"              /* on pods */
+#define GROUP_SUBGROUP_LABEL "kai.scheduler/subgroup-name" /* on pods */
+
+/* On pod groups, moments: when the scheduler first started it, and since when it is below its
+ * minimum. Both outlive a restart of the scheduler. */
+#define GROUP_START_ANNOTATION "kai.scheduler/last-start-timestamp"
+#define GROUP_STALE_ANNOTATION "kai.scheduler/stale-podgroup-timestamp"
+
+/* On pods that are objects only, nothing runs in them: they belong to no group. */
+#define GROUP_MIRROR "kubernetes.io/config.mirror"
+
+/* pg-<name>-<uid> of the object that owns the gang. */
+struct str group_name(const struct object *owner, struct arena *arena);
+
+/* Annotation of a Job's template in a JobSet: it begins with that many of its pods. */
+#define GROUPING_MIN_PODS "torchrun.ai/min-pods"

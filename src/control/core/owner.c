@@ -1,0 +1,44 @@
+#include "control/core/owner.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+
+void owner_set(struct arena *arena, struct json *meta, const struct object *owner)
+{
+    struct json *entry =
+        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, entry, "apiVersion",
+                 str_dup(arena, kind_api_version(owner->kind, version)));
+    json_add_c(arena, entry, "kind", owner->kind->name);
+    json_add_str(arena, entry, "name", str_dup(arena, owner->name));
+    json_add_str(arena, entry, "uid", str_dup(arena, owner->uid));
+    json_add_bool(arena, entry, "controller", true);
+    json_add_bool(arena, entry, "blockOwnerDeletion", true);
+}
+
+struct json *owner_make(struct arena *arena,
+                        const struct object *owner,
+                        const struct kind *kind,
+                        struct str name)
+{
+    struct json *body = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
+    json_add_c(arena, body, "kind", kind->name);
+    struct json *meta = json_add_object(arena, body, "metadata");
+    json_add_str(arena, meta, "name", str_dup(arena, name));
+    json_add_str(arena, meta, "namespace", str_dup(arena, owner->ns));
+    owner_set(arena, meta, owner);
+    return body;
+}
+
+void owner_merge_map(struct arena *arena, struct json *to, const struct json *from)
+{
+    JSON_FOREACH(from, member)
+        json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+}

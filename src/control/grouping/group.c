@@ -1,0 +1,345 @@
+#include "control/grouping/group.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/group_name.h"
+#include "control/core/status.h"
+#include "control/grouping/grouping.h"
+#include "control/job/job.h"
+#include "control/kinds/torchrun.h"
+#include "control/kinds/torchrun_model.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The pod grouper: every pod belongs to one PodGroup, made here and nowhere else.
+ * control/grouping/grouping.h decides which; this collects the pod's owners and writes what is
+ * missing.
+ *
+ * A key is a pod. Owners may be of any kind: one that is not watched yet is asked for, and the pod
+ * is looked at again when it is. */
+
+struct run {
+    const struct control_input *input;
+    struct actions *actions;
+    struct arena *arena;
+    bool waits; /* for a kind to be watched */
+};
+
+/* ---- what is around ---- */
+
+static const struct json *tree(struct run *run, const struct object *object)
+{
+    if (!object)
+        return NULL;
+    arena_defer(run->arena, object_release, object_ref(object));
+    return object_json(object, run->arena);
+}
+
+/* False: its objects are not known yet, and have been asked for. */
+static bool is_known(struct run *run, const struct kind *kind)
+{
+    if (!run->input->is_watched || run->input->is_watched(run->input->user, kind))
+        return true;
+    action_watch(run->actions, kind);
+    run->waits = true;
+    return false;
+}
+
+static const struct kind *kind_named(const struct run *run, const char *name)
+{
+    static const struct kind *const own[] = {&kind_priorityclass, &kind_podgroup, &kind_pod,
+                                             &kind_job};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (str_is(str_from(name), own[i]->name))
+            return own[i];
+    for (size_t i = 0; run->input->kinds && i < kinds_count(run->input->kinds); i++)
+        if (str_is(str_from(name), kinds_at(run->input->kinds, i)->name))
+            return kinds_at(run->input->kinds, i);
+    return NULL;
+}
+
+static const struct json *find(void *user, const char *name, struct str ns, struct str object)
+{
+    struct run *run = user;
+    const struct kind *kind = kind_named(run, name);
+
+    if (!kind || !is_known(run, kind))
+        return NULL;
+    return tree(run, cache_get(run->input->cache, kind, ns, object));
+}
+
+static const struct json *next(void *user, const char *name, struct str ns, size_t *cursor)
+{
+    struct run *run = user;
+    const struct kind *kind = kind_named(run, name);
+
+    return kind ? tree(run, cache_next(run->input->cache, kind, ns, cursor)) : NULL;
+}
+
+static const struct object *owner_object(struct run *run,
+                                         struct str ns,
+                                         const struct object_owner *owner)
+{
+    const struct kind *kind = NULL;
+
+    if (run->input->kinds)
+        kind = kinds_by_name(run->input->kinds, owner->api_version, owner->kind);
+    else if (str_is(owner->kind, kind_torchrunjob.name))
+        kind = &kind_torchrunjob;
+    if (!kind || !is_known(run, kind))
+        return NULL;
+    const struct object *object =
+        cache_get(run->input->cache, kind, kind->namespaced ? ns : STR(""), owner->name);
+    return object && str_eq(object->uid, owner->uid) ? object : NULL;
+}
+
+/* Up the owner references, from the pod's owner on. What cannot be read ends the way: the last one
+ * found is the top. */
+static int collect_owners(struct run *run,
+                          const struct object *first,
+                          struct grouping_input *in,
+                          struct err *err)
+{
+    const struct object *chain[GROUPING_OWNERS_MAX];
+    size_t count = 0;
+
+    for (const struct object *at = first; at && count < GROUPING_OWNERS_MAX;) {
+        chain[count++] = at;
+        if (at->owner_count > 1)
+            return err_set(err, -1, "%s " STR_FMT " has %zu owners; a pod group needs one",
+                           at->kind->name, STR_ARG(at->name), at->owner_count);
+        at = at->owner_count ? owner_object(run, at->ns, &at->owners[0]) : NULL;
+    }
+    in->owner_count = count;
+    for (size_t i = 0; i < count; i++)
+        in->owners[i] = tree(run, chain[count - 1 - i]);
+    if (count && chain[count - 1]->kind == &kind_torchrunjob) {
+        struct job_model model = {.object = chain[count - 1]};
+
+        torchrun_job_kind.translate(run->input, model.object, run->arena, &model);
+        const struct torchrun *t = model.front;
+        in->torchrun_min = (int64_t)job_min_size(&model);
+        if (t->spec.topology_required.len || t->spec.topology_preferred.len)
+            in->torchrun_topology = (struct grouping_topology){
+                t->spec.topology, t->spec.topology_required, t->spec.topology_preferred};
+    }
+    return 0;
+}
+
+static struct grouping_input input_of(struct run *run, const struct json *pod)
+{
+    return (struct grouping_input){.arena = run->arena,
+                                   .config = run->input->config,
+                                   .pod = pod,
+                                   .find = find,
+                                   .next = next,
+                                   .user = run,
+                                   .knative_gang = true,
+                                   .legacy_jobs = true};
+}
+
+/* ---- writing ---- */
+
+/* What a group that exists keeps, whatever its owner says now. */
+static void keep(struct arena *arena, struct json *spec, const struct json *before)
+{
+    const char *const kept[] = {"queue",       "markUnschedulable", "schedulingBackoff",
+                                "parallelism", "completions",       "backoffLimit"};
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        const struct json *value = json_get(before, kept[i]);
+
+        if (value)
+            json_set(spec, str_from(kept[i]), json_clone(arena, value));
+    }
+}
+
+/* A constraint that cannot mean what its writer thinks is worth a word, once. */
+static void warn_of_topology(struct run *run,
+                             const struct object *pod,
+                             const struct grouping_input *in)
+{
+    const struct json *top = in->owner_count ? in->owners[0] : NULL;
+    const struct json *notes = json_at(top, "metadata.annotations");
+
+    if (str_is(json_str_at(top, "kind"), "Job") && json_get(notes, "kai.scheduler/topology"))
+        action_warn(run->actions, pod, "PodGrouperWarning",
+                    STR("every pod of a Job is a pod group of its own: the topology constraint "
+                        "holds for each pod alone and does not keep them together; use one "
+                        "PodGroup or a JobSet for that"));
+}
+
+static void write_group(struct run *run, const struct grouping *grouping)
+{
+    struct json *manifest = grouping_manifest(grouping, run->arena);
+    const struct object *group =
+        cache_get(run->input->cache, &kind_podgroup, grouping->ns, grouping->name);
+
+    if (!group) {
+        action_create(run->actions, &kind_podgroup, manifest);
+        return;
+    }
+    const struct json *before = json_get(tree(run, group), "spec");
+    struct json *spec = json_get(manifest, "spec");
+    keep(run->arena, spec, before);
+    struct json *patch = merge_diff(run->arena, before, spec);
+    if (!patch)
+        return;
+    struct json *body = json_new_object(run->arena);
+    json_set(body, STR("spec"), patch);
+    action_patch(run->actions, group, body);
+}
+
+static void write_pod(struct run *run, const struct object *pod, const struct grouping *grouping)
+{
+    struct json *patch = json_new_object(run->arena);
+    bool moved = !str_eq(object_annotation(pod, GROUP_ANNOTATION), grouping->name);
+    bool placed = grouping->pod_sub.len &&
+                  !str_eq(object_label(pod, GROUP_SUBGROUP_LABEL), grouping->pod_sub);
+
+    if (moved)
+        json_add_str(run->arena, json_make_path(run->arena, patch, "metadata.annotations"),
+                     GROUP_ANNOTATION, grouping->name);
+    if (placed)
+        json_add_str(run->arena, json_make_path(run->arena, patch, "metadata.labels"),
+                     GROUP_SUBGROUP_LABEL, grouping->pod_sub);
+    if (!moved && !placed)
+        return;
+    action_patch(run->actions, pod, patch);
+    /* A group that could not be made is made at the next look: the pod need not wait for it. */
+    run->actions->list.items[run->actions->list.count - 1].beside = true;
+}
+
+static bool is_ours(const struct control_input *input, const struct json *pod)
+{
+    return !input->config->other_schedulers ||
+           str_eq(json_str_at(pod, "spec.schedulerName"), input->config->scheduler_name);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    const struct object *pod = cache_get(input->cache, &kind_pod, key->ns, key->name);
+    struct run run = {.input = input, .actions = actions, .arena = actions->arena};
+    struct grouping grouping = {0};
+    struct err err = {0};
+
+    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len ||
+        !is_ours(input, tree(&run, pod)))
+        return;
+    /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
+    struct str named = object_annotation(pod, GROUP_ANNOTATION);
+    if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
+        return;
+    struct grouping_input in = input_of(&run, tree(&run, pod));
+    int r = 0;
+    if (pod->owner_count > 1)
+        r = err_set(&err, -1, "Pod " STR_FMT " has %zu owners; a pod group needs one",
+                    STR_ARG(pod->name), pod->owner_count);
+    else if (pod->owner_count)
+        r = collect_owners(&run, owner_object(&run, pod->ns, &pod->owners[0]), &in, &err);
+    if (r == 0)
+        r = grouping_decide(&in, NULL, &grouping, &err);
+    if (run.waits)
+        return;
+    if (r < 0) {
+        action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
+        return;
+    }
+    if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
+        warn_of_topology(&run, pod, &in);
+    write_group(&run, &grouping);
+    write_pod(&run, pod, &grouping);
+}
+
+/* ---- at admission ---- */
+
+void group_admit(const struct control_input *input, struct json *pod, struct arena *arena)
+{
+    struct actions none = {.arena = arena};
+    struct run run = {.input = input, .actions = &none, .arena = arena};
+    struct json *meta = json_get(pod, "metadata");
+    const struct json *notes = json_get(meta, "annotations");
+    const struct json *owners = json_get(meta, "ownerReferences");
+    const struct json *first = json_index(owners, 0);
+    struct grouping_input in = input_of(&run, pod);
+    struct grouping grouping = {0};
+
+    if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
+        json_count(owners) > 1 || !is_ours(input, pod))
+        return;
+    if (first) {
+        const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),
+                                           .kind = json_str_at(first, "kind"),
+                                           .name = json_str_at(first, "name"),
+                                           .uid = json_str_at(first, "uid")};
+        const struct object *owner = owner_object(&run, json_str_at(meta, "namespace"), &named);
+
+        if (!owner || collect_owners(&run, owner, &in, NULL) < 0)
+            return;
+    }
+    if (grouping_decide(&in, NULL, &grouping, NULL) < 0 || run.waits)
+        return;
+    json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
+                 grouping.name);
+    if (grouping.pod_sub.len)
+        json_add_str(arena, json_make_path(arena, pod, "metadata.labels"), GROUP_SUBGROUP_LABEL,
+                     grouping.pod_sub);
+}
+
+/* ---- keys ---- */
+
+static void pods_below(const struct cache *cache,
+                       const struct object *object,
+                       bool deeper,
+                       struct control_keys *ret)
+{
+    const struct object *child;
+    size_t cursor = 0;
+
+    while ((child = cache_next_owned(cache, &kind_pod, object->uid, &cursor)))
+        control_keys_add(ret, child->ns, child->name);
+    cursor = 0;
+    while (deeper && (child = cache_next_owned(cache, &kind_job, object->uid, &cursor)))
+        pods_below(cache, child, false, ret);
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (object->kind == &kind_pod) {
+        control_keys_add(ret, object->ns, object->name);
+    } else if (object->kind == &kind_podgroup) {
+        /* One that was deleted under its pods comes back. */
+        if (!cache_get(cache, &kind_podgroup, object->ns, object->name) && object->owner_count)
+            control_keys_add(ret, object->ns, object->owners[0].name);
+    } else if (object->kind != &kind_torchrunqueue && object->kind != &kind_node &&
+               object->kind != &kind_priorityclass) {
+        pods_below(cache, object, true, ret);
+    }
+}
+
+static const struct kind *const watches[] = {&kind_pod,
+                                             &kind_podgroup,
+                                             &kind_torchrunjob,
+                                             &kind_torchrunqueue,
+                                             &kind_node,
+                                             &kind_priorityclass,
+                                             NULL};
+
+const struct controller group_controller = {.name = "podgrouper",
+                                            .watches = watches,
+                                            .keys = keys,
+                                            .reconcile = reconcile};

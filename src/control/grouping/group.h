@@ -1,0 +1,21 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct arena;
+struct control_input;
+struct json;
+struct object;
+
+/* group: the controller that puts every pod into its pod group. */
+
+/* Pods that have to start together, by the spec of a pod group: minMember, or what its subgroups
+ * ask for together. */
+int64_t group_minimum(const struct json *spec);
+
+/* Names the group on a pod that is about to be created, uid and all, so that the pod grouper need
+ * not write it afterwards. Where the pod names one, or its owners are not known yet, nothing is
+ * done. */
+void group_admit(const struct control_input *input, struct json *pod, struct arena *arena);

@@ -1,0 +1,454 @@
+#include "control/grouping/grouping.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "control/core/control.h"
+#include "control/core/memory.h"
+#include "control/grouping/grouping_rule.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOP_OWNER   "kai.scheduler/top-owner-metadata"
+#define POOL_LABEL  "kai.scheduler/node-pool"
+#define TRAIN       "train"
+#define PREEMPTIBLE "kai.scheduler/preemptibility"
+#define PRIORITY    "priorityClassName"
+
+static const char *const launcher[] = {"Launcher", NULL};
+static const char *const master[] = {"Master", NULL};
+static const char *const worker_only[] = {"Worker", NULL};
+
+/* One line a kind. Whatever is not here gets the last one. */
+static const struct grouping_rule rules[] = {
+    {.name = "TorchrunJob", .group = "torchrun.ai", .apply = grouping_torchrun},
+    {.name = "PyTorchTrainingJob", .group = "batch.tensorstack.dev", .apply = grouping_tensorstack},
+    {.name = "PyTorchJob",
+     .group = "kubeflow.org",
+     .replica_key = "pytorchReplicaSpecs",
+     .apply = grouping_pytorch},
+    {.name = "TFJob",
+     .group = "kubeflow.org",
+     .replica_key = "tfReplicaSpecs",
+     .apply = grouping_kubeflow},
+    {.name = "XGBoostJob",
+     .group = "kubeflow.org",
+     .replica_key = "xgbReplicaSpecs",
+     .required = master,
+     .apply = grouping_kubeflow},
+    {.name = "JAXJob",
+     .group = "kubeflow.org",
+     .replica_key = "jaxReplicaSpecs",
+     .required = worker_only,
+     .apply = grouping_kubeflow},
+    {.name = "PaddleJob",
+     .group = "kubeflow.org",
+     .replica_key = "paddleReplicaSpecs",
+     .apply = grouping_kubeflow},
+    {.name = "MPIJob",
+     .group = "kubeflow.org",
+     .replica_key = "mpiReplicaSpecs",
+     .required = launcher,
+     .apply = grouping_mpi},
+    {.name = "Notebook", .group = "kubeflow.org", .priority = "build"},
+    {.name = "JobSet", .group = "jobset.x-k8s.io", .apply = grouping_jobset},
+    {.name = "LeaderWorkerSet", .group = "leaderworkerset.x-k8s.io", .apply = grouping_lws},
+    {.name = "RayCluster", .group = "ray.io", .apply = grouping_ray},
+    {.name = "RayJob", .group = "ray.io", .apply = grouping_ray},
+    {.name = "RayService", .group = "ray.io", .apply = grouping_ray},
+    {.name = "PodGangSet", .group = "grove.io", .apply = grouping_grove},
+    {.name = "PodCliqueSet", .group = "grove.io", .apply = grouping_grove},
+    {.name = "Job", .group = "batch", .apply = grouping_job},
+    {.name = "CronJob", .group = "batch", .apply = grouping_cronjob},
+    {.name = "Deployment", .group = "apps", .priority = "inference", .apply = grouping_deployment},
+    {.name = "Service",
+     .group = "serving.knative.dev",
+     .priority = "inference",
+     .apply = grouping_knative},
+    {.name = "SPOTRequest", .group = "egx.nvidia.io", .priority = "inference"},
+    {.name = "RunaiJob", .group = "run.ai", .apply = grouping_runaijob},
+    {.name = "AmlJob", .group = "amlarc.azureml.com", .apply = grouping_aml},
+    {.name = "TrainJob", .group = "trainer.kubeflow.org", .skip = true},
+    {.name = "Workflow", .group = "argoproj.io", .skip = true},
+    {.name = "DynamoGraphDeployment", .group = "nvidia.com", .skip = true},
+    {.name = "TrainingWorkload", .group = "run.ai", .skip = true},
+    {.name = "InteractiveWorkload", .group = "run.ai", .skip = true},
+    {.name = "DistributedWorkload", .group = "run.ai", .skip = true},
+    {.name = "DistributedInferenceWorkload", .group = "run.ai", .skip = true},
+    {.name = "InferenceWorkload", .group = "run.ai", .skip = true},
+    {.name = "default"},
+};
+#define RULES        (sizeof(rules) / sizeof(rules[0]))
+#define RULE_DEFAULT (&rules[RULES - 1])
+
+static struct str group_of(struct str api_version)
+{
+    size_t slash = str_find(api_version, '/');
+
+    return slash < api_version.len ? str_sub(api_version, 0, slash) : STR("");
+}
+
+const struct grouping_rule *grouping_rule_for(const struct json *owner)
+{
+    struct str kind = json_str(json_get(owner, "kind"));
+    struct str group = group_of(json_str(json_get(owner, "apiVersion")));
+
+    for (size_t i = 0; i < RULES; i++)
+        if (str_is(kind, rules[i].name) && (!rules[i].group || str_is(group, rules[i].group)))
+            return &rules[i];
+    return RULE_DEFAULT;
+}
+
+const struct grouping_rule *grouping_rule_named(struct str name)
+{
+    for (size_t i = 0; i < RULES; i++)
+        if (str_is(name, rules[i].name))
+            return &rules[i];
+    return NULL;
+}
+
+/* ---- small readers ---- */
+
+struct str grouping_meta(const struct json *object, const char *key)
+{
+    return json_str(json_get(json_get(object, "metadata"), key));
+}
+
+struct str grouping_label(const struct json *object, const char *key)
+{
+    return json_str(json_get(json_at(object, "metadata.labels"), key));
+}
+
+struct str grouping_annotation(const struct json *object, const char *key)
+{
+    return json_str(json_get(json_at(object, "metadata.annotations"), key));
+}
+
+struct grouping_topology grouping_topology_of(const struct json *annotations,
+                                              const char *required,
+                                              const char *preferred,
+                                              const struct json *fallback)
+{
+    struct grouping_topology ret = {
+        .topology = json_str(json_get(annotations, "kai.scheduler/topology")),
+        .required = json_str(json_get(annotations, required)),
+        .preferred = json_str(json_get(annotations, preferred)),
+    };
+
+    if (!ret.topology.len)
+        ret.topology = json_str(json_get(fallback, "kai.scheduler/topology"));
+    if (!ret.topology.len || (!ret.required.len && !ret.preferred.len))
+        return (struct grouping_topology){0};
+    return ret;
+}
+
+void grouping_own(struct grouping *ret, const struct json *object)
+{
+    struct str version = json_str(json_get(object, "apiVersion"));
+    struct str kind = json_str(json_get(object, "kind"));
+
+    ret->owner = (struct grouping_owner){.api_version = version,
+                                         .kind = kind,
+                                         .name = grouping_meta(object, "name"),
+                                         .uid = grouping_meta(object, "uid")};
+}
+
+void grouping_per_pod(const struct grouping_input *input, struct grouping *ret)
+{
+    grouping_own(ret, input->pod);
+    if (!ret->owner.api_version.len)
+        ret->owner.api_version = STR("v1");
+    if (!ret->owner.kind.len)
+        ret->owner.kind = STR("Pod");
+    ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(ret->owner.name),
+                           STR_ARG(ret->owner.uid));
+    ret->min_member = 1;
+}
+
+void grouping_sub_add(const struct grouping_input *input,
+                      struct grouping *ret,
+                      const struct grouping_sub *sub)
+{
+    if (ret->subs.count < GROUPING_SUBGROUPS_MAX)
+        VEC_PUSH(input->arena, &ret->subs, *sub);
+}
+
+/* ---- what is common to all kinds ---- */
+
+static bool class_exists(const struct grouping_input *input, struct str name)
+{
+    return name.len && input->find(input->user, "PriorityClass", STR(""), name);
+}
+
+/* The entry of the defaults for a kind: group and kind, else kind alone. */
+static const struct json *kind_defaults(const struct grouping_input *input,
+                                        const struct json *owner)
+{
+    struct str kind = json_str(json_get(owner, "kind"));
+    struct str group = group_of(json_str(json_get(owner, "apiVersion")));
+    const struct json *by_kind = NULL;
+    struct json *list = NULL;
+
+    if (!input->defaults.len || !kind.len ||
+        json_parse(input->arena, input->defaults, &list, NULL) < 0)
+        return NULL;
+    JSON_FOREACH(list, entry) {
+        struct str entry_group = json_str(json_get(entry, "group"));
+
+        if (!str_eq(json_str(json_get(entry, "typeName")), kind))
+            continue;
+        if (str_eq(entry_group, group) && group.len)
+            return entry;
+        if (!entry_group.len && !by_kind)
+            by_kind = entry;
+    }
+    return by_kind;
+}
+
+static struct str priority_of(const struct grouping_input *input,
+                              const struct grouping_rule *rule,
+                              const struct json *owner)
+{
+    struct str name = grouping_label(owner, PRIORITY);
+
+    if (class_exists(input, name))
+        return name;
+    for (size_t i = 0; i < input->owner_count; i++) {
+        name = grouping_label(input->owners[i], PRIORITY);
+        if (class_exists(input, name))
+            return name;
+    }
+    name = grouping_label(input->pod, PRIORITY);
+    if (class_exists(input, name))
+        return name;
+    name = json_str_at(input->pod, "spec.priorityClassName");
+    if (class_exists(input, name))
+        return name;
+    name = json_str(json_get(kind_defaults(input, owner), "priorityName"));
+    if (class_exists(input, name))
+        return name;
+    return str_from(rule->priority ? rule->priority : TRAIN);
+}
+
+static bool is_preemptibility(struct str value)
+{
+    return str_is(value, "preemptible") || str_is(value, "non-preemptible");
+}
+
+static struct str preemptibility_of(const struct grouping_input *input, const struct json *owner)
+{
+    struct str value = grouping_label(owner, PREEMPTIBLE);
+
+    if (is_preemptibility(value))
+        return value;
+    value = grouping_label(input->pod, PREEMPTIBLE);
+    if (is_preemptibility(value))
+        return value;
+    value = json_str(json_get(kind_defaults(input, owner), "preemptibility"));
+    return is_preemptibility(value) ? value : STR_NONE;
+}
+
+static struct str either_label(const struct grouping_input *input,
+                               const struct json *owner,
+                               const char *key)
+{
+    struct str value = grouping_label(owner, key);
+
+    return value.len ? value : grouping_label(input->pod, key);
+}
+
+struct str grouping_queue(const struct grouping_input *input, const struct json *owner)
+{
+    const char *const keys[] = {str_c(input->arena, input->config->queue_label_key), "runai/queue"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct str queue = either_label(input, owner, keys[i]);
+
+        if (queue.len)
+            return queue;
+    }
+    struct str project = either_label(input, owner, "project");
+    struct str pool = either_label(input, owner, POOL_LABEL);
+    if (project.len && pool.len)
+        return str_printf(input->arena, STR_FMT "-" STR_FMT, STR_ARG(project), STR_ARG(pool));
+    return project;
+}
+
+static struct json *copy_map(struct arena *arena, const struct json *map)
+{
+    return json_is(map, JSON_OBJECT) ? json_clone(arena, map) : json_new_object(arena);
+}
+
+static void add_metadata(const struct grouping_input *input,
+                         const struct json *owner,
+                         struct grouping *ret)
+{
+    struct str user = either_label(input, owner, "user");
+    struct str pool = either_label(input, owner, POOL_LABEL);
+    struct str version = json_str(json_get(owner, "apiVersion"));
+
+    ret->labels = copy_map(input->arena, json_at(owner, "metadata.labels"));
+    ret->annotations = copy_map(input->arena, json_at(owner, "metadata.annotations"));
+    /* What kubectl noted about the owner, and what is counted there, is not about the group. */
+    json_remove(ret->annotations, STR("kubectl.kubernetes.io/last-applied-configuration"));
+    json_remove(ret->annotations, STR(MEMORY_ANNOTATION));
+    if (user.len)
+        json_add_str(input->arena, ret->labels, "user", user);
+    if (pool.len)
+        json_add_str(input->arena, ret->labels, POOL_LABEL, pool);
+    size_t slash = str_find(version, '/');
+    json_add_str(input->arena, ret->annotations, TOP_OWNER,
+                 str_printf(input->arena,
+                            "name: " STR_FMT "\nuid: " STR_FMT "\ngroup: " STR_FMT
+                            "\nversion: " STR_FMT "\nkind: " STR_FMT "\n",
+                            STR_ARG(grouping_meta(owner, "name")),
+                            STR_ARG(grouping_meta(owner, "uid")), STR_ARG(group_of(version)),
+                            STR_ARG(slash < version.len ? str_sub(version, slash + 1, version.len)
+                                                        : version),
+                            STR_ARG(json_str(json_get(owner, "kind")))));
+}
+
+static void common(const struct grouping_input *input,
+                   const struct grouping_rule *rule,
+                   const struct json *owner,
+                   struct grouping *ret)
+{
+    grouping_own(ret, owner);
+    ret->ns = grouping_meta(owner, "namespace");
+    if (!ret->ns.len)
+        ret->ns = grouping_meta(input->pod, "namespace");
+    ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(ret->owner.name),
+                           STR_ARG(ret->owner.uid));
+    ret->min_member = 1;
+    ret->queue = grouping_queue(input, owner);
+    if (!ret->queue.len)
+        ret->queue = input->config->default_queue;
+    ret->priority = priority_of(input, rule, owner);
+    ret->preemptibility = preemptibility_of(input, owner);
+    ret->topology = grouping_topology_of(json_at(owner, "metadata.annotations"),
+                                         "kai.scheduler/topology-required-placement",
+                                         "kai.scheduler/topology-preferred-placement", NULL);
+    add_metadata(input, owner, ret);
+}
+
+/* An owner with what it lacks of labels and annotations taken from the one above it. */
+static struct json *inherit(struct arena *arena,
+                            const struct json *object,
+                            const struct json *above)
+{
+    struct json *copy = json_clone(arena, object);
+    struct json *meta = json_make_path(arena, copy, "metadata");
+    const char *const maps[] = {"labels", "annotations"};
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *from = json_get(json_get(above, "metadata"), maps[i]);
+        struct json *to = json_get(meta, maps[i]);
+
+        if (!json_is(from, JSON_OBJECT))
+            continue;
+        if (!json_is(to, JSON_OBJECT))
+            to = json_add_object(arena, meta, maps[i]);
+        JSON_FOREACH(from, member)
+            if (!json_get_str(to, json_key(member)))
+                json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+    }
+    return copy;
+}
+
+static void spark(const struct grouping_input *input, struct grouping *ret)
+{
+    struct str selector = grouping_label(input->pod, "spark-app-selector");
+
+    if (selector.len && grouping_label(input->pod, "spark-app-name").len)
+        ret->name = selector;
+}
+
+int grouping_decide(const struct grouping_input *input,
+                    const struct grouping_rule *rule,
+                    struct grouping *ret,
+                    struct err *err)
+{
+    const struct json *owner = input->owner_count ? input->owners[0] : input->pod;
+
+    *ret = (struct grouping){0};
+    if (!rule)
+        rule = grouping_rule_for(owner);
+    for (size_t below = 1; rule->skip; below++) {
+        const struct json *next = below < input->owner_count ? input->owners[below] : input->pod;
+
+        owner = inherit(input->arena, next, owner);
+        rule = below < input->owner_count ? grouping_rule_for(owner) : RULE_DEFAULT;
+    }
+    common(input, rule, owner, ret);
+    if (!input->owner_count) {
+        spark(input, ret);
+        if (!ret->owner.api_version.len)
+            ret->owner.api_version = STR("v1");
+        if (!ret->owner.kind.len)
+            ret->owner.kind = STR("Pod");
+    }
+    return rule->apply ? rule->apply(input, rule, owner, ret, err) : 0;
+}
+
+/* ---- the manifest ---- */
+
+static void add_topology(struct arena *arena,
+                         struct json *to,
+                         const struct grouping_topology *topology)
+{
+    if (!topology->topology.len)
+        return;
+    struct json *constraint = json_add_object(arena, to, "topologyConstraint");
+    json_add_str(arena, constraint, "topology", topology->topology);
+    if (topology->required.len)
+        json_add_str(arena, constraint, "requiredTopologyLevel", topology->required);
+    if (topology->preferred.len)
+        json_add_str(arena, constraint, "preferredTopologyLevel", topology->preferred);
+}
+
+struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena)
+{
+    struct json *body = json_new_object(arena);
+
+    json_add_c(arena, body, "apiVersion", "scheduling.run.ai/v2alpha2");
+    json_add_c(arena, body, "kind", "PodGroup");
+    struct json *meta = json_add_object(arena, body, "metadata");
+    json_add_str(arena, meta, "namespace", grouping->ns);
+    json_add_str(arena, meta, "name", grouping->name);
+    json_set(meta, STR("labels"), json_clone(arena, grouping->labels));
+    json_set(meta, STR("annotations"), json_clone(arena, grouping->annotations));
+    struct json *owner =
+        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
+    json_add_str(arena, owner, "apiVersion", grouping->owner.api_version);
+    json_add_str(arena, owner, "kind", grouping->owner.kind);
+    json_add_str(arena, owner, "name", grouping->owner.name);
+    json_add_str(arena, owner, "uid", grouping->owner.uid);
+    json_add_bool(arena, owner, "controller", true);
+    struct json *spec = json_add_object(arena, body, "spec");
+    json_add_i64(arena, spec, "minMember", grouping->min_member);
+    json_add_str(arena, spec, "queue", grouping->queue);
+    json_add_str(arena, spec, "priorityClassName", grouping->priority);
+    if (grouping->preemptibility.len)
+        json_add_str(arena, spec, "preemptibility", grouping->preemptibility);
+    add_topology(arena, spec, &grouping->topology);
+    if (!grouping->subs.count)
+        return body;
+    struct json *subs = json_add_array(arena, spec, "subGroups");
+    for (size_t i = 0; i < grouping->subs.count; i++) {
+        const struct grouping_sub *sub = &grouping->subs.items[i];
+        struct json *entry = json_push(subs, json_new_object(arena));
+
+        json_add_str(arena, entry, "name", sub->name);
+        if (!sub->inner && sub->min > 0)
+            json_add_i64(arena, entry, "minMember", sub->min);
+        if (sub->parent.len)
+            json_add_str(arena, entry, "parent", sub->parent);
+        add_topology(arena, entry, &sub->topology);
+    }
+    return body;
+}

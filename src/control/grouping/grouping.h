@@ -1,0 +1,96 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct control_config;
+struct err;
+struct json;
+
+/* grouping: which pod group a pod belongs to, and what that group should be. Pure decisions on
+ * trees; control/grouping/group.c is the controller around it.
+ *
+ * The group follows from the pod's top owner, found by going up the owner references. Every kind
+ * of owner has a rule (the table in grouping.c); an unknown kind gets the common one: one group an
+ * owner, named pg-<name>-<uid>, that starts with one pod. */
+#define GROUPING_OWNERS_MAX    16   /* levels above a pod */
+#define GROUPING_SUBGROUPS_MAX 4096 /* of one group */
+
+struct grouping_topology {
+    struct str topology; /* empty: no constraint */
+    struct str required;
+    struct str preferred;
+};
+
+struct grouping_sub {
+    struct str name;
+    int64_t min;
+    struct str parent; /* empty: top */
+    struct grouping_topology topology;
+    bool inner; /* has subgroups below it: its minimum says nothing */
+};
+
+struct grouping_owner {
+    struct str api_version;
+    struct str kind;
+    struct str name;
+    struct str uid;
+};
+
+/* What the group should be. Strings live in the input's arena or in its trees. */
+struct grouping {
+    struct str name;
+    struct str ns;
+    struct grouping_owner owner;
+    struct json *labels;
+    struct json *annotations;
+    int64_t min_member;
+    struct str queue;
+    struct str priority;
+    struct str preemptibility; /* empty: by priority */
+    struct grouping_topology topology;
+    VEC(struct grouping_sub) subs;
+    struct str pod_sub; /* subgroup of the pod at hand; empty: none */
+};
+
+struct grouping_input {
+    struct arena *arena;
+    const struct control_config *config;
+    const struct json *pod;
+    /* The pod's owners as objects, top first; none: the pod is its own. */
+    const struct json *owners[GROUPING_OWNERS_MAX];
+    size_t owner_count;
+    /* Objects around: by kind name ("Job", "PriorityClass"), namespace (empty: cluster-scoped) and
+     * name, or NULL; and a walk over the objects of a kind in a namespace, cursor from 0. */
+    const struct json *(*find)(void *user, const char *kind, struct str ns, struct str name);
+    const struct json *(*next)(void *user, const char *kind, struct str ns, size_t *cursor);
+    void *user;
+    struct str defaults; /* JSON list of {typeName, group, priorityName, preemptibility}; or none */
+    bool knative_gang;   /* a revision is a gang, not pods one by one */
+    bool legacy_jobs;    /* honour groups that older versions made for Jobs */
+    /* TorchrunJob: pods of the gang, and where its queue or spec wants them. */
+    int64_t torchrun_min;
+    struct grouping_topology torchrun_topology;
+};
+
+struct grouping_rule;
+
+/* The rule of an owner, by its apiVersion and kind; never NULL. */
+const struct grouping_rule *grouping_rule_for(const struct json *owner);
+/* By the kind's name alone ("PyTorchJob", "default", ...); NULL when there is none. */
+const struct grouping_rule *grouping_rule_named(struct str name);
+
+/* Decide. -EINVAL with words when the owner makes no sense (a gang of nothing, say). `rule` NULL:
+ * the owner's. */
+int grouping_decide(const struct grouping_input *input,
+                    const struct grouping_rule *rule,
+                    struct grouping *ret,
+                    struct err *err);
+
+/* The PodGroup, ready to be created. */
+struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena);

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "control/grouping/grouping.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* grouping_rule: what the files with rules share. A rule starts from what the common part filled in
+ * (grouping_common) and changes what is different for its kind. */
+struct grouping_rule {
+    const char *name;            /* kind */
+    const char *group;           /* API group; NULL: any */
+    const char *priority;        /* default priority class; NULL: train */
+    const char *replica_key;     /* Kubeflow: member of spec with the replica specs */
+    const char *const *required; /* Kubeflow: roles that must be there; NULL-terminated, or NULL */
+    bool skip;                   /* the owner below is the one that counts */
+    int (*apply)(const struct grouping_input *input,
+                 const struct grouping_rule *rule,
+                 const struct json *owner,
+                 struct grouping *ret,
+                 struct err *err);
+};
+
+typedef int grouping_apply_fn(const struct grouping_input *input,
+                              const struct grouping_rule *rule,
+                              const struct json *owner,
+                              struct grouping *ret,
+                              struct err *err);
+
+grouping_apply_fn grouping_kubeflow;
+grouping_apply_fn grouping_pytorch;
+grouping_apply_fn grouping_mpi;
+grouping_apply_fn grouping_jobset;
+grouping_apply_fn grouping_lws;
+grouping_apply_fn grouping_ray;
+grouping_apply_fn grouping_grove;
+grouping_apply_fn grouping_torchrun;
+grouping_apply_fn grouping_tensorstack;
+grouping_apply_fn grouping_job;
+grouping_apply_fn grouping_cronjob;
+grouping_apply_fn grouping_deployment;
+grouping_apply_fn grouping_knative;
+grouping_apply_fn grouping_runaijob;
+grouping_apply_fn grouping_aml;
+
+/* metadata.labels[key] and metadata.annotations[key], whatever dots the key has. */
+struct str grouping_label(const struct json *object, const char *key);
+struct str grouping_annotation(const struct json *object, const char *key);
+struct str grouping_meta(const struct json *object, const char *key);
+/* The queue that the labels of the owner or the pod name; empty: none. */
+struct str grouping_queue(const struct grouping_input *input, const struct json *owner);
+/* The constraint that annotations say, with keys <prefix>required-placement and so on; `fallback`
+ * is asked for the topology's name where `object` does not say it. */
+struct grouping_topology grouping_topology_of(const struct json *annotations,
+                                              const char *required,
+                                              const char *preferred,
+                                              const struct json *fallback);
+/* Take `object` as the owner of the group. */
+void grouping_own(struct grouping *ret, const struct json *object);
+/* One group a pod, owned by it. */
+void grouping_per_pod(const struct grouping_input *input, struct grouping *ret);
+void grouping_sub_add(const struct grouping_input *input,
+                      struct grouping *ret,
+                      const struct grouping_sub *sub);

@@ -1,0 +1,467 @@
+#include "control/job/job.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/memory.h"
+#include "control/core/status.h"
+#include "control/job/job_engine.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Flow of a reconcile: translate the object, read the state it remembers, look at its pods, take
+ * the one step that is due (finished, suspended, held up, provisioning, syncing, gang), write the
+ * state if it changed. The status is written first and the rest of the actions follow, see job.h.
+ */
+
+static const char *const phase_words[] = {
+#define JOB_PHASE_WORD(name, word) [JOB_##name] = (word),
+    JOB_PHASES(JOB_PHASE_WORD)
+#undef JOB_PHASE_WORD
+};
+
+const char *job_phase_word(enum job_phase phase)
+{
+    return phase_words[phase];
+}
+
+enum job_phase job_phase_parse(struct str word)
+{
+    for (size_t i = 0; i < sizeof(phase_words) / sizeof(phase_words[0]); i++)
+        if (str_is(word, phase_words[i]))
+            return (enum job_phase)i;
+    return JOB_PENDING;
+}
+
+void job_say(struct job_run *run, enum job_phase phase, struct str message)
+{
+    run->state.phase = phase;
+    run->state.message = message;
+}
+
+/* The run of this generation is over: keep its time, for the deadline. */
+static void stop_clock(struct job_run *run)
+{
+    if (run->state.run_start_ms)
+        run->state.run_ms += run->input->now_ms - run->state.run_start_ms;
+    run->state.run_start_ms = 0;
+}
+
+void job_next_generation(struct job_run *run)
+{
+    stop_clock(run);
+    run->state.generation++;
+    run->state.created = false;
+}
+
+static void tell_deleted(struct job_run *run, const struct object *object)
+{
+    if (run->model.tell_objects)
+        action_event(&run->actions, run->model.object,
+                     object->kind == &kind_pod ? "SuccessfulDeletePod" : "SuccessfulDeleteService",
+                     str_printf(run->arena, "Deleted %s: " STR_FMT,
+                                object->kind == &kind_pod ? "pod" : "service",
+                                STR_ARG(object->name)));
+}
+
+void job_finish(struct job_run *run, enum job_phase phase, struct str message)
+{
+    stop_clock(run);
+    job_say(run, phase, message);
+    run->state.completion_ms = run->input->now_ms;
+}
+
+void job_remove(struct job_run *run, const struct job_member *member)
+{
+    if (member->lost)
+        action_delete_now(&run->actions, member->object);
+    else if (!member->leaving)
+        action_delete(&run->actions, member->object);
+    if (!member->leaving)
+        tell_deleted(run, member->object);
+}
+
+const struct object *job_sync_pod(const struct job_run *run)
+{
+    const struct object *pod = cache_get(run->input->cache, &kind_pod, run->model.object->ns,
+                                         job_sync_name(&run->model, run->arena));
+
+    return pod && object_owned_by(pod, run->model.object->uid) ? pod : NULL;
+}
+
+bool object_owned_by(const struct object *object, struct str uid)
+{
+    for (size_t i = 0; i < object->owner_count; i++)
+        if (str_eq(object->owners[i].uid, uid))
+            return true;
+    return false;
+}
+
+static void remove_sync_pod(struct job_run *run)
+{
+    const struct object *pod = job_sync_pod(run);
+
+    if (pod && !pod->deleted_ms)
+        action_delete(&run->actions, pod);
+}
+
+/* Services of single pods: those of pods that go, or all of them. */
+static void remove_services(struct job_run *run, bool all)
+{
+    const struct object *service;
+    size_t cursor = 0;
+
+    while ((service = cache_next_owned(run->input->cache, &kind_service, run->model.object->uid,
+                                       &cursor))) {
+        const struct object *pod =
+            cache_get(run->input->cache, &kind_pod, service->ns, service->name);
+
+        if (!object_label(service, JOB_LABEL_INDEX).len || service->deleted_ms || (!all && pod))
+            continue;
+        action_delete(&run->actions, service);
+        tell_deleted(run, service);
+    }
+}
+
+static void remove_extras(struct job_run *run)
+{
+    for (size_t i = 0; i < run->model.extras.count; i++) {
+        const struct job_extra *extra = &run->model.extras.items[i];
+        const struct object *object =
+            cache_get(run->input->cache, extra->kind, run->model.object->ns, extra->name);
+
+        if (!extra->while_active)
+            continue;
+        if (object && !object->deleted_ms && object_owned_by(object, run->model.object->uid))
+            action_delete(&run->actions, object);
+        else if (run->input->is_watched && !run->input->is_watched(run->input->user, extra->kind))
+            action_watch(&run->actions, extra->kind);
+    }
+}
+
+/* ---- steps that end the work ---- */
+
+/* Whether a pod of a job that is over has to go. */
+static bool is_cleaned(const struct job_run *run, const struct job_member *member)
+{
+    bool ended = member->phase >= JOB_POD_SUCCEEDED;
+
+    switch (run->model.clean) {
+    case JOB_CLEAN_ALL: return true;
+    case JOB_CLEAN_RUNNING: return !ended;
+    case JOB_CLEAN_FAILED: return !ended && run->state.phase != JOB_SUCCEEDED;
+    case JOB_CLEAN_NONE: break;
+    }
+    return false;
+}
+
+static void step_finished(struct job_run *run)
+{
+    const struct job_model *model = &run->model;
+    const struct job_state *state = &run->state;
+
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (is_cleaned(run, member) || member->lost)
+            job_remove(run, member);
+    }
+    remove_services(run, false);
+    remove_extras(run);
+    if (!state->generation) /* it keeps the logs of the generations before the last */
+        remove_sync_pod(run);
+    if (model->ttl_ms < 0 || !state->completion_ms)
+        return;
+    if (run->input->now_ms >= state->completion_ms + model->ttl_ms)
+        action_delete(&run->actions, model->object);
+    else
+        action_look_again(&run->actions, state->completion_ms + model->ttl_ms);
+}
+
+static void step_suspended(struct job_run *run)
+{
+    if (run->state.run_start_ms || (run->state.phase != JOB_SUSPENDED && run->state.created))
+        job_next_generation(run);
+    for (size_t i = 0; i < run->members.count; i++)
+        job_remove(run, &run->members.items[i]);
+    remove_services(run, true);
+    remove_extras(run);
+    remove_sync_pod(run);
+    if (run->model.waiting_counts)
+        run->state.start_ms = 0;
+    job_say(run, JOB_SUSPENDED,
+            run->members.count
+                ? str_printf(run->arena, "suspended; %zu pods are ending", run->members.count)
+                : str_printf(run->arena, "suspended; set %s to false to continue",
+                             run->model.suspend_field ? run->model.suspend_field : "spec.suspend"));
+}
+
+static bool step_deadline(struct job_run *run)
+{
+    const struct job_model *model = &run->model;
+    const struct job_state *state = &run->state;
+    int64_t from_ms = model->waiting_counts ? state->start_ms : state->run_start_ms;
+
+    if (!model->deadline_ms || !from_ms)
+        return false;
+    int64_t at_ms = from_ms + model->deadline_ms - (model->waiting_counts ? 0 : state->run_ms);
+    if (run->input->now_ms < at_ms) {
+        action_look_again(&run->actions, at_ms);
+        return false;
+    }
+    job_finish(run, JOB_TIMED_OUT,
+               str_printf(run->arena, "ran longer than activeDeadlineSeconds (%lld)",
+                          (long long)(model->deadline_ms / 1000)));
+    step_finished(run);
+    return true;
+}
+
+/* Something is wrong with the input. Pods that run already are left to their end, but nothing new
+ * is started: a failure is final. */
+static void step_held_up(struct job_run *run)
+{
+    const struct job_member *failed = NULL;
+    size_t ended = 0;
+
+    run->state.problem = run->model.problem;
+    run->state.message = run->model.problem.message;
+    if (!run->members.count) {
+        run->state.phase = JOB_PENDING;
+        return;
+    }
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        ended += member->phase == JOB_POD_SUCCEEDED;
+        if (member->phase == JOB_POD_FAILED && !failed)
+            failed = member;
+    }
+    if (failed) {
+        run->state.failure = failed->failure;
+        run->state.exit_code = failed->failure.exit_code;
+        job_finish(run, JOB_FAILED,
+                   str_printf(run->arena,
+                              "pod " STR_FMT " failed, and the job cannot be restarted: " STR_FMT,
+                              STR_ARG(failed->object->name), STR_ARG(run->model.problem.message)));
+    } else if (ended == run->members.count) {
+        run->state.exit_code = 0;
+        job_finish(run, JOB_SUCCEEDED, STR("all ranks are done"));
+    }
+    if (!job_phase_is_final(run->state.phase))
+        return;
+    run->state.problem = (struct job_problem){0};
+    step_finished(run);
+}
+
+/* ---- what is common to all steps ---- */
+
+static void count_member(const struct job_member *member, struct job_workers *workers)
+{
+    workers->pending += member->phase == JOB_POD_PENDING;
+    workers->running += member->phase == JOB_POD_RUNNING;
+    workers->ready += member->ready;
+    workers->succeeded += member->phase == JOB_POD_SUCCEEDED;
+    workers->failed += member->phase == JOB_POD_FAILED;
+}
+
+static void count_workers(struct job_run *run)
+{
+    struct job_state *state = &run->state;
+
+    state->workers = (struct job_workers){0};
+    for (size_t i = 0; i < JOB_ROLES_MAX; i++)
+        state->roles[i] = (struct job_workers){0};
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (member->generation != state->generation)
+            continue;
+        count_member(member, &state->workers);
+        if (member->role)
+            count_member(member, &state->roles[member->role - run->model.roles.items]);
+    }
+}
+
+static void step(struct job_run *run)
+{
+    struct job_state *state = &run->state;
+
+    if (job_phase_is_final(state->phase)) {
+        step_finished(run);
+        return;
+    }
+    state->problem = (struct job_problem){0};
+    if (run->model.problem.condition) {
+        step_held_up(run);
+        return;
+    }
+    if (run->model.suspend) {
+        step_suspended(run);
+        return;
+    }
+    if (run->model.waiting_counts && !state->start_ms)
+        state->start_ms = run->input->now_ms;
+    if (step_deadline(run) || !job_provision(run))
+        return;
+    job_gang(run);
+    if (job_phase_is_final(state->phase)) {
+        state->problem = (struct job_problem){0};
+        step_finished(run);
+    } else if (state->problem.condition && state->phase <= JOB_RUNNING) {
+        state->message = state->problem.message;
+    }
+}
+
+/* An event for each pod that is not as it should be, once for each thing that is wrong with it. */
+static void tell_abnormal(struct job_run *run, const struct job_state *before)
+{
+    struct job_state *state = &run->state;
+
+    state->abnormal_count = 0;
+    if (!run->model.tell_objects || job_phase_is_final(state->phase))
+        return;
+    for (size_t i = 0; i < run->members.count && state->abnormal_count < JOB_ABNORMAL_MAX; i++) {
+        const struct job_member *member = &run->members.items[i];
+        bool told = false;
+
+        if (!member->abnormal.len)
+            continue;
+        for (size_t j = 0; j < before->abnormal_count; j++)
+            told |= str_eq(before->abnormal[j].pod, member->object->name) &&
+                    str_eq(before->abnormal[j].reason, member->abnormal);
+        if (!told)
+            action_warn(&run->actions, run->model.object, str_c(run->arena, member->abnormal),
+                        str_printf(run->arena, "pod " STR_FMT ": " STR_FMT,
+                                   STR_ARG(member->object->name), STR_ARG(member->abnormal_words)));
+        state->abnormal[state->abnormal_count++] =
+            (struct job_abnormal){member->object->name, member->abnormal};
+    }
+}
+
+/* The server does not take what the job needs: the job waits, and says for what. */
+static void hear_refusal(struct job_run *run, const struct job_state *before)
+{
+    struct str words = run->input->refusal;
+
+    if (!words.len || run->state.phase >= JOB_RUNNING || run->state.problem.condition)
+        return;
+    run->state.message = str_printf(run->arena, "not accepted: " STR_FMT, STR_ARG(words));
+    if (!str_eq(before->message, run->state.message))
+        action_warn(&run->actions, run->model.object,
+                    run->model.tell_objects ? "FailedCreatePod" : "Refused", run->state.message);
+}
+
+/* Says what is wrong, and not what became of its pods. */
+static bool is_held_up(const struct job_state *state)
+{
+    return state->problem.condition && str_eq(state->message, state->problem.message);
+}
+
+static const char *event_reason(const struct job_run *run,
+                                const struct job_kind *kind,
+                                const struct job_state *before)
+{
+    if (is_held_up(&run->state))
+        return run->state.problem.reason;
+    if (kind->reason)
+        return str_c(run->arena, kind->reason(&run->model, before, &run->state, run->arena));
+    return job_phase_word(run->state.phase);
+}
+
+/* One event a change of phase, or of what is wrong. */
+static void tell(struct job_run *run,
+                 const struct job_kind *kind,
+                 const struct job_state *before,
+                 struct actions *actions)
+{
+    const struct job_state *now = &run->state;
+    const char *reason = event_reason(run, kind, before);
+    bool moved = before->phase != now->phase || before->generation != now->generation;
+    bool wrong = is_held_up(now) && !str_eq(before->message, now->message);
+
+    if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
+        action_warn(actions, run->model.object, "Ignored", run->model.warning);
+    if ((!moved && !wrong) || !reason[0])
+        return;
+    if (is_held_up(now) || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||
+        now->phase == JOB_RESTARTING)
+        action_warn(actions, run->model.object, reason, now->message);
+    else
+        action_event(actions, run->model.object, reason, now->message);
+}
+
+/* Memory and status, beside each other: whoever crashes between them finds the one of the two that
+ * is further along. */
+static void write_state(struct job_run *run,
+                        const struct job_kind *kind,
+                        const struct job_memory *memory,
+                        const struct job_state *before,
+                        struct actions *actions)
+{
+    const struct object *object = run->model.object;
+    struct json *after =
+        memory->known ? json_clone(run->arena, memory->known) : json_new_object(run->arena);
+    struct job_state told = run->state;
+
+    if (memory->foreign)
+        told.message = memory_note(run->arena, object, told.message);
+    kind->write(&run->model, &told, after, run->input->now_ms, run->arena);
+    bool moved = job_remember(kind, memory, &run->state, after, object, actions);
+    struct json *patch = memory_diff(run->arena, memory->status, after, memory->foreign && !moved);
+    if (patch) {
+        struct json *body = json_new_object(run->arena);
+
+        json_set(body, STR("status"), patch);
+        action_patch_status(actions, object, body);
+        actions->list.items[actions->list.count - 1].beside = moved;
+    }
+    if (memory->foreign && !json_get(memory->before, MEMORY_FOREIGN))
+        memory_tell(actions, object);
+    if (patch || moved)
+        tell(run, kind, before, actions);
+}
+
+void job_reconcile(const struct control_input *input,
+                   const struct job_kind *kind,
+                   const struct control_key *key,
+                   struct actions *actions)
+{
+    const struct object *object = cache_get(input->cache, kind->kind, key->ns, key->name);
+
+    /* What a deleted job owned goes by its owner references. */
+    if (!object || object->deleted_ms)
+        return;
+    arena_defer(actions->arena, object_release, object_ref(object));
+    struct job_run run = {.input = input,
+                          .arena = actions->arena,
+                          .actions = {.arena = actions->arena},
+                          .model = {.object = object, .ttl_ms = -1}};
+    const struct job_memory memory = job_recall(kind, object, run.arena);
+
+    kind->translate(input, object, run.arena, &run.model);
+    if (run.model.ignore)
+        return;
+    assert(run.model.roles.count <= JOB_ROLES_MAX);
+    kind->read(memory.known, &run.state);
+    struct job_state before = run.state;
+    job_observe(input, &run.model, run.arena, &run.members);
+    run.state.created = run.state.created || run.members.count;
+    step(&run);
+    count_workers(&run);
+    hear_refusal(&run, &before);
+    tell_abnormal(&run, &before);
+
+    write_state(&run, kind, &memory, &before, actions);
+    for (size_t i = 0; i < run.actions.list.count; i++)
+        VEC_PUSH(actions->arena, &actions->list, run.actions.list.items[i]);
+}

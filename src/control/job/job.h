@@ -1,0 +1,374 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct actions;
+struct arena;
+struct cache;
+struct control_input;
+struct control_key;
+struct control_keys;
+struct json;
+struct kind;
+struct object;
+
+/* job: one engine for every kind of training job.
+ *
+ * A kind is a front end (struct job_kind): it translates its object to the model below, and the
+ * engine's state back to its own status. The engine (job_reconcile) does the rest: claims, the
+ * sync pod, services, further objects, pods; generations; restarts, back-off, deadline, time to
+ * live, suspension, clean-up, lost nodes; and a message that says what the job is waiting for.
+ * A new kind is one file: translate(), write(), JOB_CONTROLLER.
+ *
+ * Rules the engine keeps:
+ *  - JOB_SCOPE_GANG: a gang restarts together, all roles of it. One failed pod ends the generation:
+ *    its pods are deleted, and when all are gone the next generation starts with a fresh rendezvous
+ *    id. A change of a role's size is such a new generation too. Elastic roles (min < max) lose and
+ *    gain pods without one, as long as the minimum runs.
+ *  - JOB_SCOPE_POD: a failed pod is replaced alone, whatever the others do.
+ *  - Failures count against max_restarts; evictions, lost nodes, suspension, resizing and deleted
+ *    pods count against nothing.
+ *  - The state is written before pods are touched, so a crash between the two repeats the second
+ *    and never counts twice. It is written to the status and to an annotation
+ * (control/core/memory.h): a schema of somebody else's may drop parts of a status.
+ *  - A finished job stays finished: whatever happens to its pods, it never runs again.
+ *  - Names are deterministic: pod <job>-<role>-<index>, service <job>, sync pod <job>-sync-0. */
+
+/* X(NAME, word): the phases of a job. The last three are final. */
+#define JOB_PHASES(X)               \
+    X(PENDING, "Pending")           \
+    X(PROVISIONING, "Provisioning") \
+    X(SYNCING, "Syncing")           \
+    X(QUEUED, "Queued")             \
+    X(RUNNING, "Running")           \
+    X(RESTARTING, "Restarting")     \
+    X(SUSPENDED, "Suspended")       \
+    X(PREEMPTED, "Preempted")       \
+    X(SUCCEEDED, "Succeeded")       \
+    X(FAILED, "Failed")             \
+    X(TIMED_OUT, "TimedOut")
+
+enum job_phase {
+#define JOB_PHASE_ENUM(name, word) JOB_##name,
+    JOB_PHASES(JOB_PHASE_ENUM)
+#undef JOB_PHASE_ENUM
+};
+const char *job_phase_word(enum job_phase phase);
+/* JOB_PENDING for anything that is not a phase. */
+enum job_phase job_phase_parse(struct str word);
+static inline bool job_phase_is_final(enum job_phase phase)
+{
+    return phase >= JOB_SUCCEEDED;
+}
+
+#define JOB_PODS_MAX    4096 /* of one job */
+#define JOB_CLAIMS_MAX  8
+#define JOB_ROLES_MAX   16
+#define JOB_FAILURE_MAX 2048 /* bytes of the last lines kept in the status */
+
+/* Labels that the engine puts on everything it makes, and reads back. */
+#define JOB_LABEL_NAME       "torchrun-job-name"
+#define JOB_LABEL_ROLE       "torchrun.ai/role"
+#define JOB_LABEL_INDEX      "torchrun.ai/index"
+#define JOB_LABEL_GENERATION "torchrun.ai/generation"
+#define JOB_ROLE_SYNC        "sync"
+/* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
+#define JOB_ANNOTATION_SIZE "torchrun.ai/size"
+
+/* Why something cannot go on, as a condition and in words. */
+struct job_problem {
+    const char *condition; /* type of the condition that is made true; NULL: no problem */
+    const char *reason;
+    struct str message;
+};
+
+struct job_claim {
+    struct str name;
+    struct json *spec; /* NULL: it exists already, somebody else's */
+    bool keep;         /* survives the job: no owner reference */
+    const char *what;  /* workspace, checkpoints, datasets: for messages */
+};
+
+/* Something else that belongs to the job: made when missing, and brought up to date where it says
+ * something else (members that `body` does not name are left alone). */
+struct job_extra {
+    const struct kind *kind;
+    struct str name;
+    struct json *body; /* but for namespace, labels and owner, which the engine adds */
+    bool while_active; /* goes when the job is suspended or over */
+};
+
+/* What the end of a pod means. */
+enum job_restart {
+    JOB_RESTART_ALWAYS,  /* whatever its exit status: again */
+    JOB_RESTART_NEVER,   /* a failure is final */
+    JOB_RESTART_BY_EXIT, /* what model->is_retryable says */
+};
+
+/* Which pods of a role must be done for the job to be. */
+enum job_done {
+    JOB_DONE_ALL,
+    JOB_DONE_ANY,   /* one torchrun that is done means that all are */
+    JOB_DONE_FIRST, /* index 0 */
+    JOB_DONE_NONE,  /* they do not matter; at least one role must */
+};
+
+/* Pods that are alike. Fixed ones have min == count == max. */
+struct job_role {
+    struct str name;  /* in names and labels: "worker" */
+    const char *type; /* as the kind spells it, "Worker"; the engine does not look at it */
+    size_t count;     /* pods wanted */
+    size_t min;
+    size_t max;
+    const int64_t *gpus;      /* of each pod, [max]; NULL: none, or not the engine's business */
+    struct json *labels;      /* on top of the job's; may be NULL */
+    struct json *annotations; /* may be NULL */
+    struct json *pod_spec;    /* but for what depends on the index */
+    struct json *ports;       /* a headless Service for each pod with these ports; NULL: none */
+    struct str main;          /* the container whose exit status counts; empty: the first to fail */
+    enum job_restart restart;
+    enum job_done done;
+    bool leads; /* the job runs when a pod of such a role does; without any: when every min does */
+    bool later; /* made when the pods of all other roles are ready */
+    bool bare;  /* one pod, named without an index */
+};
+
+struct job_pod {
+    const struct job_role *role;
+    struct str name;
+    size_t index; /* in its role */
+    int64_t gpus;
+    int64_t generation;
+    size_t pods; /* of this generation, all roles together */
+};
+
+struct job_model {
+    const struct object *object;
+    bool ignore;                /* it is somebody else's: nothing is done, nothing is written */
+    struct job_problem problem; /* of the input: nothing is made while there is one */
+    VEC(struct job_role) roles; /* in the order in which pods are made; JOB_ROLES_MAX */
+    struct json *labels;        /* of every object of the job */
+    struct json *sync_spec;     /* of the sync pod; NULL: none */
+    struct str sync_secret;     /* name of the Secret that it and its workers share; empty: none */
+    bool headless;              /* a headless Service <job> over all pods */
+    /* Writes what depends on the pod into `body`, a whole pod made of the role's pod_spec; may be
+     * NULL. */
+    void (*fill)(const struct job_model *model,
+                 const struct job_pod *pod,
+                 struct json *body,
+                 struct arena *arena);
+    const void *front; /* of the front end, for fill() and write() */
+    VEC(struct job_claim) claims;
+    VEC(struct job_extra) extras;
+    /* The workspace: wait for an upload. */
+    bool upload;
+    struct str workspace_revision; /* empty: not uploaded yet */
+    /* Policy. */
+    bool suspend;
+    const char *suspend_field; /* its path, for messages; NULL: spec.suspend */
+    enum {
+        JOB_SCOPE_GANG,
+        JOB_SCOPE_POD
+    } scope;
+    int64_t max_restarts;                    /* -1: no limit */
+    bool (*is_retryable)(int64_t exit_code); /* for JOB_RESTART_BY_EXIT */
+    /* The second restart waits this long, each further one twice as long as the last, to
+     * JOB_BACKOFF_LAST_MS; 0: none waits. */
+    int64_t backoff_first_ms;
+    int64_t deadline_ms; /* of running; 0: none */
+    /* Start and deadline count from the moment the pods are made, and anew after a suspension;
+     * else only the time they run counts, all generations together. */
+    bool waiting_counts;
+    int64_t ttl_ms; /* after the end; -1: for ever */
+    enum {
+        JOB_CLEAN_RUNNING,
+        JOB_CLEAN_NONE,
+        JOB_CLEAN_ALL,
+        JOB_CLEAN_FAILED, /* what runs goes if the job failed, nothing if it succeeded */
+    } clean;
+    bool tell_objects;  /* an event for every pod and service made or deleted */
+    struct str warning; /* something that was left out, in words; empty: nothing */
+};
+
+#define JOB_BACKOFF_LAST_MS 300000
+
+struct job_failure {
+    struct str pod;
+    int64_t exit_code;
+    struct str reason;  /* Error, OOMKilled, NodeLost, ... */
+    struct str message; /* last lines */
+    int64_t time_ms;    /* 0: no failure */
+    int64_t first_ms; /* when the first rank of the pod failed, as muster-launch told; 0: unknown */
+};
+
+/* A pod that is not as it should be; its words are in the event that told it. */
+struct job_abnormal {
+    struct str pod;
+    struct str reason; /* Unschedulable, ImagePullBackOff, Error, ... */
+};
+#define JOB_ABNORMAL_MAX 8 /* of one job: what is wrong with the ninth is wrong with the first */
+
+struct job_workers {
+    int64_t pending;
+    int64_t running;
+    int64_t ready;
+    int64_t succeeded;
+    int64_t failed;
+};
+
+/* What the engine remembers between reconciles, in the object's status and its memory. */
+struct job_state {
+    enum job_phase phase;
+    struct str message;
+    int64_t generation;
+    int64_t restarts;    /* counted against max_restarts */
+    int64_t disruptions; /* not counted */
+    int64_t start_ms;    /* first time it ran */
+    int64_t completion_ms;
+    int64_t run_start_ms; /* of the current generation; 0: it has not run yet */
+    int64_t run_ms;       /* spent running before that */
+    int64_t exit_code;    /* -1: not known */
+    struct job_failure failure;
+    struct job_workers workers;
+    struct job_workers roles[JOB_ROLES_MAX]; /* the same for each role of the model */
+    int64_t in_place; /* restarts of containers in pods that stayed; they count too */
+    bool provisioned; /* claims and sync pod are there */
+    bool workspace_ready;
+    bool created; /* pods were made */
+    struct job_abnormal abnormal[JOB_ABNORMAL_MAX];
+    size_t abnormal_count;
+    struct job_problem problem;
+};
+
+/* A front end. */
+struct job_kind {
+    const struct kind *kind;
+    const char *engine; /* member of status with what the engine remembers; NULL: status itself */
+    /* Further members of status that the front end reads back; NULL-terminated, or NULL. */
+    const char *const *remembers;
+    void (*translate)(const struct control_input *input,
+                      const struct object *object,
+                      struct arena *arena,
+                      struct job_model *ret);
+    void (*read)(const struct json *status, struct job_state *ret);
+    /* The whole status as it should be; `status` starts as a copy of what is there. */
+    void (*write)(const struct job_model *model,
+                  const struct job_state *state,
+                  struct json *status,
+                  int64_t now_ms,
+                  struct arena *arena);
+    /* The reason of the event that tells a change, empty for none; NULL: the word for the phase. */
+    struct str (*reason)(const struct job_model *model,
+                         const struct job_state *before,
+                         const struct job_state *state,
+                         struct arena *arena);
+};
+
+/* The part of the status that every kind of ours has: phase, message, generation, restarts,
+ * preemptions, times, exitCode, failure. A kind that keeps more wraps these. */
+void job_state_read(const struct json *status, struct job_state *ret);
+void job_state_write(const struct job_state *state, struct json *status, struct arena *arena);
+
+void job_reconcile(const struct control_input *input,
+                   const struct job_kind *kind,
+                   const struct control_key *key,
+                   struct actions *actions);
+
+/* Keys of a controller whose objects are jobs: the job itself, the job that controls what changed,
+ * and every unfinished job when a node comes, goes or falls silent. */
+void job_keys(const struct kind *kind,
+              const struct cache *cache,
+              const struct object *object,
+              struct control_keys *ret);
+
+/* The controller of a kind that is nothing but a job; include control/core/control.h. */
+#define JOB_CONTROLLER(symbol, word, job_kind, ...)                                        \
+    static void symbol##_reconcile(const struct control_input *input,                      \
+                                   const struct control_key *key, struct actions *actions) \
+    {                                                                                      \
+        job_reconcile(input, &(job_kind), key, actions);                                   \
+    }                                                                                      \
+    static void symbol##_keys(const struct cache *cache, const struct object *object,      \
+                              struct control_keys *ret)                                    \
+    {                                                                                      \
+        job_keys((job_kind).kind, cache, object, ret);                                     \
+    }                                                                                      \
+    static const struct kind *const symbol##_watches[] = {__VA_ARGS__, NULL};              \
+    const struct controller symbol = {.name = (word),                                      \
+                                      .watches = symbol##_watches,                         \
+                                      .keys = symbol##_keys,                               \
+                                      .reconcile = symbol##_reconcile}
+
+/* ---- parts of the engine, each with tests of its own ---- */
+
+/* A pod of the job as observed. */
+struct job_member {
+    const struct object *object;
+    const struct job_role *role; /* NULL: of a role that the job no longer has */
+    size_t index;
+    size_t size;      /* of how many pods it was made one; 0: not known */
+    int64_t in_place; /* restarts of its containers */
+    int64_t generation;
+    enum {
+        JOB_POD_PENDING,
+        JOB_POD_RUNNING,
+        JOB_POD_SUCCEEDED,
+        JOB_POD_FAILED
+    } phase;
+    bool ready;
+    bool leaving;               /* being deleted */
+    bool taken;                 /* FAILED, but by an eviction or its node: no failure of its own */
+    struct str taken_for;       /* whom it gave way to, as the scheduler says; empty: unknown */
+    bool lost;                  /* its node is gone or silent */
+    bool scheduled;             /* has a node */
+    int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */
+    struct job_failure failure; /* FAILED */
+    struct str waiting;         /* why it does not run, in words; empty: unknown */
+    struct str abnormal;        /* a word for what is wrong with it; empty: nothing */
+    struct str abnormal_words;
+};
+struct job_members VEC_FIELDS(struct job_member);
+
+/* All worker pods that the job owns, whatever their generation. */
+void job_observe(const struct control_input *input,
+                 const struct job_model *model,
+                 struct arena *arena,
+                 struct job_members *ret);
+/* Objects, ready to be created. */
+struct json *job_make_pod(const struct job_model *model,
+                          const struct job_pod *pod,
+                          struct arena *arena);
+struct json *job_make_sync_pod(const struct job_model *model, struct arena *arena);
+/* The user whom the workers name, if they do, for the sync pod's environment: where all share one
+ * network it serves the rendezvous to that user and its own. */
+void job_add_peer_uid(const struct json *pod_spec,
+                      const struct json *container,
+                      struct json *env,
+                      struct arena *arena);
+struct json *job_make_sync_secret(const struct job_model *model, struct arena *arena);
+struct json *job_make_service(const struct job_model *model, struct arena *arena);
+struct json *job_make_claim(const struct job_model *model,
+                            const struct job_claim *claim,
+                            struct arena *arena);
+/* The Service of one pod. */
+struct json *job_make_pod_service(const struct job_model *model,
+                                  const struct job_role *role,
+                                  size_t index,
+                                  struct arena *arena);
+struct json *job_make_extra(const struct job_model *model,
+                            const struct job_extra *extra,
+                            struct arena *arena);
+struct str job_pod_name(const struct job_model *model,
+                        const struct job_role *role,
+                        size_t index,
+                        struct arena *arena);
+/* Pods of all roles together. */
+size_t job_size(const struct job_model *model);
+/* The fewest with which it runs. */
+size_t job_min_size(const struct job_model *model);
+struct str job_sync_name(const struct job_model *model, struct arena *arena);

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "control/core/action.h"
+#include "control/job/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct control_input;
+struct json;
+struct object;
+
+/* job_engine: what the files of the engine share: one reconcile of one job. */
+struct job_run {
+    const struct control_input *input;
+    struct arena *arena;
+    struct actions actions; /* to follow the status */
+    struct job_model model;
+    struct job_state state;
+    struct job_members members;
+};
+
+void job_say(struct job_run *run, enum job_phase phase, struct str message);
+/* The end, for good. */
+void job_finish(struct job_run *run, enum job_phase phase, struct str message);
+/* From here on pods belong to a new generation; those there are belong to an old one. */
+void job_next_generation(struct job_run *run);
+/* Delete a pod, by force where nobody is left to do it gracefully. */
+void job_remove(struct job_run *run, const struct job_member *member);
+const struct object *job_sync_pod(const struct job_run *run);
+bool object_owned_by(const struct object *object, struct str uid);
+
+/* What is remembered of a job, in its status and beside it (control/core/memory.h). */
+struct job_memory {
+    const struct json *status; /* as it is; may be NULL */
+    const struct json *before; /* the memory; NULL: none */
+    const struct json *known;  /* the status with what the memory knows better; may be NULL */
+    bool foreign;              /* the status loses what is remembered */
+    bool suspect;              /* it may: nothing was remembered so far */
+};
+/* Write the memory where it changed; true: it did. `status` is the one to be written. */
+bool job_remember(const struct job_kind *kind,
+                  const struct job_memory *memory,
+                  const struct job_state *state,
+                  const struct json *status,
+                  const struct object *object,
+                  struct actions *actions);
+struct job_memory job_recall(const struct job_kind *kind,
+                             const struct object *object,
+                             struct arena *arena);
+
+/* One look at the pods of the current generation. */
+struct job_look {
+    size_t old;     /* pods of earlier generations, still there */
+    size_t present; /* pods of this generation */
+    size_t started; /* running or ended */
+    size_t running;
+    size_t succeeded;
+    size_t staying; /* running and not going away */
+    size_t leading; /* started, of roles that lead */
+    size_t surplus; /* of no role, or beyond its count */
+    size_t size;    /* of how many pods they were made part; 0: not known */
+    int64_t in_place;
+    const struct job_member *failed;    /* the first to fail by itself */
+    const struct job_member *disrupted; /* one that was taken from us */
+    const struct job_member *waiting;   /* one that does not run, with words if any has */
+    /* Of the model: */
+    bool leaders;  /* a role leads */
+    bool elastic;  /* a role can do with fewer pods */
+    size_t wanted; /* pods that should be there by now */
+    size_t min;    /* the fewest of those */
+};
+struct job_look job_look(const struct job_run *run);
+/* Whether the pods of a role should be there: those of roles that come later wait for the rest. */
+bool job_is_due(const struct job_run *run, const struct job_role *role);
+/* A pod failed: count it and return true, or end the job. A failure is counted once, however often
+ * it is seen before its pod is gone. */
+bool job_may_restart(struct job_run *run, const struct job_member *member);
+struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
+struct str job_restart_words(const struct job_run *run);
+/* The moment before which nothing that failed is made again; 0: none. */
+int64_t job_backoff_until(const struct job_run *run);
+/* All pods that are not there, but for the one named `except`. */
+void job_create_missing(struct job_run *run, struct str except);
+/* Pods of roles or indexes that the job no longer has. */
+void job_remove_surplus(struct job_run *run);
+/* Running, or what it waits for. */
+void job_say_running(struct job_run *run, const struct job_look *look);
+
+/* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
+bool job_provision(struct job_run *run);
+/* The pods; job_each() where each lives alone. */
+void job_gang(struct job_run *run);
+void job_each(struct job_run *run, const struct job_look *look);

@@ -1,0 +1,230 @@
+#include "api/kind.h"
+#include "api/launch.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/group_name.h"
+#include "control/job/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The objects of a job: pods, sync pod, service, claims. All carry the model's labels and, unless
+ * they are to survive it, the job as their owner. */
+
+struct str job_pod_name(const struct job_model *model,
+                        const struct job_role *role,
+                        size_t index,
+                        struct arena *arena)
+{
+    if (role->bare)
+        return str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(model->object->name),
+                          STR_ARG(role->name));
+    return str_printf(arena, STR_FMT "-" STR_FMT "-%zu", STR_ARG(model->object->name),
+                      STR_ARG(role->name), index);
+}
+
+size_t job_size(const struct job_model *model)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < model->roles.count; i++)
+        size += model->roles.items[i].count;
+    return size;
+}
+
+size_t job_min_size(const struct job_model *model)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < model->roles.count; i++)
+        size += model->roles.items[i].min;
+    return size;
+}
+
+struct str job_sync_name(const struct job_model *model, struct arena *arena)
+{
+    return str_printf(arena, STR_FMT "-sync-0", STR_ARG(model->object->name));
+}
+
+static void own(const struct job_model *model, struct json *meta, struct arena *arena)
+{
+    struct json *owner =
+        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, owner, "apiVersion",
+                 str_dup(arena, kind_api_version(model->object->kind, version)));
+    json_add_c(arena, owner, "kind", model->object->kind->name);
+    json_add_str(arena, owner, "name", model->object->name);
+    json_add_str(arena, owner, "uid", model->object->uid);
+    json_add_bool(arena, owner, "controller", true);
+    json_add_bool(arena, owner, "blockOwnerDeletion", true);
+}
+
+static struct json *object_of(const struct job_model *model,
+                              const struct kind *kind,
+                              struct str name,
+                              struct arena *arena)
+{
+    struct json *body = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
+    json_add_c(arena, body, "kind", kind->name);
+    struct json *meta = json_add_object(arena, body, "metadata");
+    json_add_str(arena, meta, "namespace", model->object->ns);
+    json_add_str(arena, meta, "name", name);
+    json_set(meta, STR("labels"),
+             model->labels ? json_clone(arena, model->labels) : json_new_object(arena));
+    return body;
+}
+
+static void merge(struct arena *arena, struct json *to, const struct json *from)
+{
+    JSON_FOREACH(from, member)
+        json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+}
+
+struct json *job_make_pod(const struct job_model *model,
+                          const struct job_pod *pod,
+                          struct arena *arena)
+{
+    const struct job_role *role = pod->role;
+    struct json *body = object_of(model, &kind_pod, pod->name, arena);
+    struct json *meta = json_get(body, "metadata");
+    struct json *labels = json_get(meta, "labels");
+    struct json *spec = json_clone(arena, role->pod_spec);
+
+    merge(arena, labels, role->labels);
+    json_add_str(arena, labels, JOB_LABEL_ROLE, role->name);
+    json_add_str(arena, labels, JOB_LABEL_INDEX, str_printf(arena, "%zu", pod->index));
+    json_add_str(arena, labels, JOB_LABEL_GENERATION,
+                 str_printf(arena, "%lld", (long long)pod->generation));
+    struct json *annotations = json_add_object(arena, meta, "annotations");
+    merge(arena, annotations, role->annotations);
+    json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
+    /* Told at birth, so that the pod grouper need not write the pod a second time. */
+    json_add_str(arena, annotations, GROUP_ANNOTATION, group_name(model->object, arena));
+    own(model, meta, arena);
+    json_add_str(arena, spec, "hostname", pod->name);
+    if (model->headless)
+        json_add_str(arena, spec, "subdomain", model->object->name);
+    json_set(body, STR("spec"), spec);
+    if (model->fill)
+        model->fill(model, pod, body, arena);
+    return body;
+}
+
+struct json *job_make_sync_pod(const struct job_model *model, struct arena *arena)
+{
+    struct str name = job_sync_name(model, arena);
+    struct json *body = object_of(model, &kind_pod, name, arena);
+    struct json *meta = json_get(body, "metadata");
+    struct json *spec = json_clone(arena, model->sync_spec);
+
+    json_add_c(arena, json_get(meta, "labels"), JOB_LABEL_ROLE, JOB_ROLE_SYNC);
+    own(model, meta, arena);
+    json_add_str(arena, spec, "hostname", name);
+    json_add_str(arena, spec, "subdomain", model->object->name);
+    json_set(body, STR("spec"), spec);
+    return body;
+}
+
+void job_add_peer_uid(const struct json *pod_spec,
+                      const struct json *container,
+                      struct json *env,
+                      struct arena *arena)
+{
+    const struct json *said = json_at(container, "securityContext.runAsUser");
+    int64_t uid;
+
+    if (!said)
+        said = json_at(pod_spec, "securityContext.runAsUser");
+    if (!said || !json_i64(said, &uid))
+        return;
+    struct json *entry = json_push(env, json_new_object(arena));
+    json_add_c(arena, entry, "name", LAUNCH_ENV_PEER_UID);
+    json_add_str(arena, entry, "value", str_printf(arena, "%lld", (long long)uid));
+}
+
+/* But for its value, which only the executor can draw. It never changes, and goes with the job. */
+struct json *job_make_sync_secret(const struct job_model *model, struct arena *arena)
+{
+    struct json *body = object_of(model, &kind_secret, model->sync_secret, arena);
+
+    own(model, json_get(body, "metadata"), arena);
+    json_add_c(arena, body, "type", "Opaque");
+    json_add_bool(arena, body, "immutable", true);
+    return body;
+}
+
+static struct json *headless(struct arena *arena, struct json *body)
+{
+    struct json *spec = json_add_object(arena, body, "spec");
+
+    json_add_c(arena, spec, "clusterIP", "None");
+    /* Ranks look each other up before they are ready, and the sync pod before anything is. */
+    json_add_bool(arena, spec, "publishNotReadyAddresses", true);
+    return spec;
+}
+
+struct json *job_make_service(const struct job_model *model, struct arena *arena)
+{
+    struct json *body = object_of(model, &kind_service, model->object->name, arena);
+    struct json *spec = headless(arena, body);
+
+    own(model, json_get(body, "metadata"), arena);
+    json_add_str(arena, json_add_object(arena, spec, "selector"), JOB_LABEL_NAME,
+                 model->object->name);
+    struct json *port = json_push(json_add_array(arena, spec, "ports"), json_new_object(arena));
+    json_add_c(arena, port, "name", "sync");
+    json_add_i64(arena, port, "port", LAUNCH_SYNC_PORT);
+    return body;
+}
+
+struct json *job_make_pod_service(const struct job_model *model,
+                                  const struct job_role *role,
+                                  size_t index,
+                                  struct arena *arena)
+{
+    struct json *body =
+        object_of(model, &kind_service, job_pod_name(model, role, index, arena), arena);
+    struct json *spec = headless(arena, body);
+    struct json *labels = json_get(json_get(body, "metadata"), "labels");
+    struct str number = str_printf(arena, "%zu", index);
+
+    own(model, json_get(body, "metadata"), arena);
+    json_add_str(arena, labels, JOB_LABEL_ROLE, role->name);
+    json_add_str(arena, labels, JOB_LABEL_INDEX, number);
+    /* The job's labels say which job, these two which pod of it. */
+    json_set(spec, STR("selector"), json_clone(arena, labels));
+    json_set(spec, STR("ports"), json_clone(arena, role->ports));
+    return body;
+}
+
+struct json *job_make_extra(const struct job_model *model,
+                            const struct job_extra *extra,
+                            struct arena *arena)
+{
+    struct json *body = object_of(model, extra->kind, extra->name, arena);
+
+    own(model, json_get(body, "metadata"), arena);
+    merge(arena, body, extra->body);
+    return body;
+}
+
+struct json *job_make_claim(const struct job_model *model,
+                            const struct job_claim *claim,
+                            struct arena *arena)
+{
+    struct json *body = object_of(model, &kind_pvc, claim->name, arena);
+    struct json *meta = json_get(body, "metadata");
+
+    json_add_c(arena, json_get(meta, "labels"), "torchrun.ai/type", claim->what);
+    if (!claim->keep)
+        own(model, meta, arena);
+    json_set(body, STR("spec"), json_clone(arena, claim->spec));
+    return body;
+}

@@ -1,0 +1,180 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct actions;
+struct arena;
+struct control_input;
+struct decode_table;
+struct json;
+struct object;
+
+/* jobset: JobSet (jobset.x-k8s.io/v1alpha2): several batch/v1 Jobs that succeed, fail, restart,
+ * stop and go together. What the files of the controller share.
+ *
+ * The Jobs of a set carry the attempt they belong to. A restart only raises status.restarts; Jobs
+ * of an earlier attempt are then deleted in the foreground, and made anew once they, and so their
+ * pods, are gone. Counting comes first and is written before anything is deleted, so a crash in
+ * between counts nothing twice. */
+#define JOBSET_DOMAIN          "jobset.sigs.k8s.io/"
+#define JOBSET_NAME            JOBSET_DOMAIN "jobset-name"
+#define JOBSET_REPLICATED_NAME JOBSET_DOMAIN "replicatedjob-name"
+#define JOBSET_ATTEMPT         JOBSET_DOMAIN "restart-attempt"
+#define JOBSET_JOB_INDEX       JOBSET_DOMAIN "job-index"
+/* Ours: how often this Job alone was restarted (action RestartJob). */
+#define JOBSET_OWN_ATTEMPT JOBSET_DOMAIN "job-restart-attempt"
+#define JOBSET_EXCLUSIVE   "alpha.jobset.sigs.k8s.io/exclusive-topology"
+#define JOBSET_MANAGER     "jobset.sigs.k8s.io/jobset-controller"
+#define JOBSET_JOBS_MAX    10000 /* Jobs of one set */
+
+struct jobset_job {
+    const struct object *object;
+    const struct json *tree;
+    int64_t index;
+    bool complete;
+    bool failed;
+    bool suspended;
+    int64_t failed_ms;
+    struct str reason; /* of the failure */
+    struct str message;
+};
+
+/* Names of parts; none means every part. */
+struct jobset_targets {
+    const struct str *names;
+    size_t count;
+};
+
+struct jobset_depend {
+    struct str name;
+    enum {
+        JOBSET_READY,
+        JOBSET_COMPLETE
+    } status;
+};
+
+struct jobset_part_spec {
+    struct str name;
+    struct str group;
+    int64_t replicas;
+    const struct jobset_depend *depends;
+    size_t depend_count;
+    const struct json *template; /* of its Jobs, as it is */
+};
+
+enum jobset_action {
+    JOBSET_FAIL,
+    JOBSET_RESTART,
+    JOBSET_RESTART_FREE, /* not counted against maxRestarts */
+    JOBSET_RESTART_JOB,
+    JOBSET_RESTART_JOB_FREE,
+};
+
+struct jobset_rule {
+    struct str name;
+    enum jobset_action action;
+    const struct str *reasons;
+    size_t reason_count;
+    const struct str *patterns;
+    size_t pattern_count;
+    struct jobset_targets targets;
+};
+
+struct jobset_spec {
+    const struct jobset_part_spec *parts;
+    size_t part_count;
+    bool names; /* pods have host names */
+    struct str subdomain;
+    bool publish; /* also before they are ready */
+    enum {
+        JOBSET_ALL,
+        JOBSET_ANY
+    } success;
+    struct jobset_targets success_targets;
+    bool may_fail; /* there is a failurePolicy */
+    int64_t max_restarts;
+    enum {
+        JOBSET_RECREATE,
+        JOBSET_BLOCKING,
+        JOBSET_IN_PLACE
+    } strategy;
+    const struct jobset_rule *rules;
+    size_t rule_count;
+    enum {
+        JOBSET_ANY_ORDER,
+        JOBSET_IN_ORDER
+    } order;
+    bool suspend;
+    struct str coordinator; /* empty: none */
+    int64_t coordinator_job;
+    int64_t coordinator_pod;
+    struct str manager;
+    int64_t ttl_s; /* -1: for ever */
+    const struct json *claims;
+};
+extern const struct decode_table jobset_spec_table;
+/* What is wrong leaves its field alone: admission has refused it before. */
+void jobset_spec_read(const struct json *spec, struct arena *arena, struct jobset_spec *ret);
+
+/* One entry of spec.replicatedJobs. */
+struct jobset_part {
+    const struct jobset_part_spec *spec;
+    struct str name;
+    int64_t replicas;
+    int64_t global_first; /* number of its first Job among all of the set */
+    int64_t group_first;  /* and among those of its group */
+    int64_t group_replicas;
+    VEC(struct jobset_job) jobs; /* of this attempt, as far as they exist */
+    int64_t ready;
+    int64_t succeeded;
+    int64_t failed;
+    int64_t active;
+    int64_t suspended;
+};
+
+struct jobset {
+    const struct control_input *input;
+    struct arena *arena;
+    struct actions *actions; /* to follow the status */
+    const struct object *object;
+    const struct json *tree;
+    struct jobset_spec spec;
+    const struct json *before; /* status as it is */
+    struct json *status;       /* as it should be */
+    const struct json
+        *memory;  /* what is remembered beside it (control/core/memory.h); NULL: nothing */
+    bool foreign; /* the status loses what is counted */
+    bool suspect; /* it may: nothing was remembered so far */
+    VEC(struct jobset_part) parts;
+    VEC(const struct object *) stale; /* Jobs of earlier attempts */
+    int64_t total;                    /* Jobs wanted */
+    bool suspended;
+};
+
+/* jobset_policy.c: what the set's Jobs mean for the set. */
+bool jobset_has_succeeded(const struct jobset *set);
+/* Looks at failed Jobs: ends the set, or counts a restart. Returns whether there was one. */
+bool jobset_judge_failures(struct jobset *set);
+/* Whether the Jobs of a part may run now: what comes before it is far enough. */
+bool jobset_may_start(const struct jobset *set, const struct jobset_part *part);
+bool jobset_in_order(const struct jobset *set);
+int64_t jobset_restarts(const struct jobset *set);
+/* How often the Job of that name was restarted alone. */
+int64_t jobset_own_restarts(const struct jobset *set, struct str job);
+void jobset_finish(struct jobset *set, bool well, const char *reason, struct str message);
+
+/* jobset_make.c: objects of the set, ready to be created. */
+struct str jobset_job_name(const struct jobset *set, const struct jobset_part *part, int64_t index);
+struct json *jobset_make_job(const struct jobset *set,
+                             const struct jobset_part *part,
+                             int64_t index);
+/* NULL: pods need no names. */
+struct json *jobset_make_service(const struct jobset *set);
+struct str jobset_subdomain(const struct jobset *set);
+/* Claims of volumeClaimPolicies that do not exist yet are added to the actions. */
+void jobset_make_claims(struct jobset *set);

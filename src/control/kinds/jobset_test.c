@@ -1,0 +1,324 @@
+#include "api/kind.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "test.h"
+
+#include <stddef.h>
+
+/* What happens to a JobSet -> its conditions, counters and Jobs. */
+
+#define PART(name, more)                                                                          \
+    "{'name':'" name "'," more                                                                    \
+    "'template':{'spec':{'parallelism':2,'template':{'spec':{'containers':[{'name':'c','image':'" \
+    "i'}]}}}}}"
+#define SET(spec, parts) "{'metadata':{'name':'js'},'spec':{" spec "'replicatedJobs':[" parts "]}}"
+#define ONE              PART("w", "'replicas':2,")
+#define TWO              PART("a", "") "," PART("b", "")
+
+#define COMPLETE "{'status':{'conditions':[{'type':'Complete','status':'True'}],'succeeded':2}}"
+#define FAILED_AS(reason, message)                                                               \
+    "{'status':{'conditions':[{'type':'Failed','status':'True','reason':'" reason "','message':" \
+    "'" message "','lastTransitionTime':'2026-01-01T00:00:00Z'}]}}"
+#define FAILED FAILED_AS("BackoffLimitExceeded", "too many")
+#define READY  "{'status':{'active':2,'ready':2}}"
+
+struct step {
+    const struct kind *kind;
+    const char *name;
+    const char *patch;
+};
+
+#define JOB(name, patch)       \
+    {                          \
+        &kind_job, name, patch \
+    }
+#define SELF(patch)               \
+    {                             \
+        &kind_jobset, "js", patch \
+    }
+
+static const struct {
+    const char *why;
+    const char *set;
+    struct step steps[4];
+    const char *conditions;
+    const char *status; /* part of it */
+    const char *jobs;
+} rows[] = {
+    {"a new set makes its jobs",
+     SET("", ONE),
+     {{0}},
+     "",
+     "'restarts':0,'restartsCountTowardsMax':0",
+     "js-w-0 js-w-1"},
+    {"active and ready jobs are counted",
+     SET("", ONE),
+     {JOB("js-w-0", READY)},
+     "",
+     "{'name':'w','ready':1,'succeeded':0,'failed':0,'active':1,'suspended':0}",
+     "js-w-0 js-w-1"},
+    {"a job with one pod of two is active, not ready",
+     SET("", ONE),
+     {JOB("js-w-0", "{'status':{'active':2,'ready':1}}")},
+     "",
+     "{'name':'w','ready':0,'succeeded':0,'failed':0,'active':1,'suspended':0}",
+     "js-w-0 js-w-1"},
+    {"one of two complete: not over",
+     SET("", ONE),
+     {JOB("js-w-0", COMPLETE)},
+     "",
+     "'succeeded':1",
+     "js-w-0 js-w-1"},
+    {"all complete",
+     SET("", ONE),
+     {JOB("js-w-0", COMPLETE), JOB("js-w-1", COMPLETE)},
+     "Completed=True",
+     "'terminalState':'Completed'",
+     "js-w-0 js-w-1"},
+    {"any complete: the rest is removed",
+     SET("'successPolicy':{'operator':'Any'},", ONE),
+     {JOB("js-w-1", COMPLETE)},
+     "Completed=True",
+     "'terminalState':'Completed'",
+     "js-w-1"},
+    {"only targets count for success",
+     SET("'successPolicy':{'operator':'All','targetReplicatedJobs':['b']},", TWO),
+     {JOB("js-b-0", COMPLETE)},
+     "Completed=True",
+     "'terminalState':'Completed'",
+     "js-b-0"},
+    {"no failure policy: the first failure is the end",
+     SET("", ONE),
+     {JOB("js-w-0", FAILED)},
+     "Failed=True",
+     "'reason':'FailedJobs'",
+     "js-w-0"},
+    {"maxRestarts 0 is the end as well",
+     SET("'failurePolicy':{'maxRestarts':0},", ONE),
+     {JOB("js-w-0", FAILED)},
+     "Failed=True",
+     "'reason':'ReachedMaxRestarts'",
+     "js-w-0"},
+    {"a restart makes all jobs anew",
+     SET("'failurePolicy':{'maxRestarts':1},", ONE),
+     {JOB("js-w-0", FAILED)},
+     "RestartingJobSet=False",
+     "'restarts':1,'restartsCountTowardsMax':1",
+     "js-w-0 js-w-1"},
+    {"and the second failure is one too many",
+     SET("'failurePolicy':{'maxRestarts':1},", ONE),
+     {JOB("js-w-0", FAILED), JOB("js-w-1", FAILED)},
+     "RestartingJobSet=False Failed=True",
+     "'reason':'ReachedMaxRestarts'",
+     "js-w-1"},
+    {"a rule ends it at once",
+     SET("'failurePolicy':{'maxRestarts':9,'rules':[{'action':'FailJobSet','onJobFailureReasons':["
+         "'PodFailurePolicy']}]},",
+         ONE),
+     {JOB("js-w-0", FAILED_AS("PodFailurePolicy", "code 42"))},
+     "Failed=True",
+     "'reason':'FailJobSetFailurePolicyAction'",
+     "js-w-0"},
+    {"a rule for another reason does not match",
+     SET("'failurePolicy':{'maxRestarts':9,'rules':[{'action':'FailJobSet','onJobFailureReasons':["
+         "'PodFailurePolicy']}]},",
+         ONE),
+     {JOB("js-w-0", FAILED)},
+     "RestartingJobSet=False",
+     "'restarts':1,'restartsCountTowardsMax':1",
+     "js-w-0 js-w-1"},
+    {"a rule looks into the message",
+     SET("'failurePolicy':{'maxRestarts':0,'rules':[{'action':'RestartJobSetAndIgnoreMaxRestarts',"
+         "'onJobFailureMessagePatterns':['node .* lost']}]},",
+         ONE),
+     {JOB("js-w-0", FAILED_AS("BackoffLimitExceeded", "its node n1 was lost"))},
+     "RestartingJobSet=False",
+     "'restarts':1,'restartsCountTowardsMax':0",
+     "js-w-0 js-w-1"},
+    {"a rule of another part does not match",
+     SET("'failurePolicy':{'maxRestarts':0,'rules':[{'action':'RestartJobSetAndIgnoreMaxRestarts',"
+         "'targetReplicatedJobs':['b']}]},",
+         TWO),
+     {JOB("js-a-0", FAILED)},
+     "Failed=True",
+     "'reason':'ReachedMaxRestarts'",
+     "js-a-0"},
+    {"one job is restarted alone",
+     SET("'failurePolicy':{'maxRestarts':3,'rules':[{'action':'RestartJob'}]},", ONE),
+     {JOB("js-w-0", FAILED)},
+     "",
+     "'individualJobRestarts':[{'restarts':1,'name':'js-w-0'}]",
+     "js-w-1 js-w-0"},
+    {"suspended from the start: the jobs are made, and suspended",
+     SET("'suspend':true,", ONE),
+     {{0}},
+     "Suspended=True",
+     "'suspended':2",
+     "js-w-0 js-w-1"},
+    {"resumed",
+     SET("'suspend':true,", ONE),
+     {SELF("{'spec':{'suspend':false}}")},
+     "Suspended=False",
+     "'suspended':0",
+     "js-w-0 js-w-1"},
+    {"suspended while running",
+     SET("", ONE),
+     {JOB("js-w-0", READY), SELF("{'spec':{'suspend':true}}")},
+     "Suspended=True",
+     "'suspended':2",
+     "js-w-0 js-w-1"},
+    {"in order: the second part waits",
+     SET("'startupPolicy':{'startupPolicyOrder':'InOrder'},", TWO),
+     {{0}},
+     "StartupPolicyInProgress=True",
+     "'restarts':0",
+     "js-a-0"},
+    {"in order: the first is ready, the second comes",
+     SET("'startupPolicy':{'startupPolicyOrder':'InOrder'},", TWO),
+     {JOB("js-a-0", READY)},
+     "StartupPolicyInProgress=True",
+     "'ready':1",
+     "js-a-0 js-b-0"},
+    {"in order: all are ready",
+     SET("'startupPolicy':{'startupPolicyOrder':'InOrder'},", TWO),
+     {JOB("js-a-0", READY), JOB("js-b-0", READY)},
+     "StartupPolicyInProgress=False StartupPolicyCompleted=True",
+     "'ready':1",
+     "js-a-0 js-b-0"},
+    {"depending on completion: ready is not enough",
+     SET("", PART("a", "") "," PART("b", "'dependsOn':[{'name':'a','status':'Complete'}],")),
+     {JOB("js-a-0", READY)},
+     "",
+     "'ready':1",
+     "js-a-0"},
+    {"depending on completion: done",
+     SET("", PART("a", "") "," PART("b", "'dependsOn':[{'name':'a','status':'Complete'}],")),
+     {JOB("js-a-0", COMPLETE)},
+     "",
+     "'succeeded':1",
+     "js-a-0 js-b-0"},
+    {"depending on readiness",
+     SET("", PART("a", "") "," PART("b", "'dependsOn':[{'name':'a','status':'Ready'}],")),
+     {JOB("js-a-0", READY)},
+     "",
+     "'ready':1",
+     "js-a-0 js-b-0"},
+    {"a finished set stays finished",
+     SET("", ONE),
+     {JOB("js-w-0", COMPLETE), JOB("js-w-1", COMPLETE), JOB("js-w-1", FAILED)},
+     "Completed=True",
+     "'terminalState':'Completed'",
+     "js-w-0 js-w-1"},
+    {"somebody else's set is left alone",
+     SET("'managedBy':'acme.io/sets',", ONE),
+     {{0}},
+     "",
+     "",
+     ""},
+};
+
+TEST(a_jobset_follows_its_jobs)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_jobset, rows[i].set);
+        scene_run(&scene, &jobset_controller, "js");
+        for (size_t j = 0; j < 4 && rows[i].steps[j].kind; j++) {
+            const struct step *step = &rows[i].steps[j];
+
+            scene_patch(&scene, step->kind, step->name, step->patch);
+            scene_run(&scene, &jobset_controller, "js");
+        }
+        struct str status =
+            json_text(&scene.arena, json_get(scene_get(&scene, &kind_jobset, "js"), "status"));
+        EXPECT(str_is(scene_conditions(&scene, &kind_jobset, "js"), rows[i].conditions));
+        EXPECT(str_contains(status, scene_text(&scene, rows[i].status)));
+        EXPECT(str_is(scene_names(&scene, &kind_job), rows[i].jobs));
+    }
+}
+
+TEST(a_finished_jobset_goes_after_its_time)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_jobset, SET("'ttlSecondsAfterFinished':5,", PART("w", "")));
+    scene_run(&scene, &jobset_controller, "js");
+    scene_patch(&scene, &kind_job, "js-w-0", COMPLETE);
+    scene_run(&scene, &jobset_controller, "js");
+    EXPECT(scene_get(&scene, &kind_jobset, "js") != NULL);
+    scene.now_ms += 5000;
+    scene_run(&scene, &jobset_controller, "js");
+    EXPECT(scene_get(&scene, &kind_jobset, "js") == NULL);
+}
+
+TEST(a_job_of_a_set_says_where_it_belongs)
+{
+    static const struct {
+        const char *path;
+        const char *value;
+    } expected[] = {
+        {"jobset-name", "js"},
+        {"replicatedjob-name", "b"},
+        {"replicatedjob-replicas", "2"},
+        {"global-replicas", "3"},
+        {"job-index", "1"},
+        {"job-global-index", "2"},
+        {"restart-attempt", "0"},
+        {"group-name", "default"},
+        {"group-replicas", "3"},
+        {"job-group-index", "2"},
+        {"coordinator", "js-a-0-0.net"},
+        {"job-key", "0279a1987856acaa38634ac06643801535f40cee"},
+    };
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_jobset,
+              SET("'network':{'subdomain':'net'},'coordinator':{'replicatedJob':'a'},",
+                  PART("a", "") "," PART("b", "'replicas':2,")));
+    scene_run(&scene, &jobset_controller, "js");
+    const struct json *job = scene_get(&scene, &kind_job, "js-b-1");
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        struct str key = str_printf(&scene.arena, "jobset.sigs.k8s.io/%s", expected[i].path);
+
+        test_case(expected[i].path);
+        EXPECT(str_is(json_str(json_get_str(json_at(job, "metadata.labels"), key)),
+                      expected[i].value));
+        EXPECT(
+            str_is(json_str(json_get_str(json_at(job, "spec.template.metadata.annotations"), key)),
+                   expected[i].value));
+    }
+    EXPECT(str_is(json_str_at(job, "spec.template.spec.subdomain"), "net"));
+    EXPECT(str_is(json_str_at(job, "spec.completionMode"), "Indexed"));
+    EXPECT(str_is(json_str_at(job, "spec.template.spec.restartPolicy"), "OnFailure"));
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_service, "net"), "spec.clusterIP"), "None"));
+}
+
+TEST(exclusive_placement_and_claims_reach_the_pods)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_jobset,
+              "{'metadata':{'name':'js','annotations':{'alpha.jobset.sigs.k8s.io/"
+              "exclusive-topology':'rack'}},'spec':{'volumeClaimPolicies':[{'templates':[{'metadata"
+              "':{'name':'data'},'spec':{'accessModes':['ReadWriteOnce']}}],'retentionPolicy':{'"
+              "whenDeleted':'Retain'}}],'replicatedJobs':[{'name':'w','template':{'spec':{'template"
+              "':{'spec':{'containers':[{'name':'c','volumeMounts':[{'name':'data','mountPath':'/d'"
+              "}]}]}}}}}]}}");
+    scene_run(&scene, &jobset_controller, "js");
+    const struct json *spec = json_at(scene_get(&scene, &kind_job, "js-w-0"), "spec.template.spec");
+    EXPECT(str_is(json_str_at(spec, "volumes.0.persistentVolumeClaim.claimName"), "data-js"));
+    EXPECT(str_is(json_str_at(spec, "affinity.podAffinity."
+                                    "requiredDuringSchedulingIgnoredDuringExecution.0.topologyKey"),
+                  "rack"));
+    const struct json *claim = scene_get(&scene, &kind_pvc, "data-js");
+    EXPECT(claim && !json_at(claim, "metadata.ownerReferences"));
+}

@@ -1,0 +1,304 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/status.h"
+#include "control/job/job.h"
+#include "control/kinds/torchrun.h"
+#include "control/kinds/torchrun_spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TorchrunQueue: checks the template, makes the scheduling Queue it maps to, says how it is.
+ *
+ * A scheduling Queue is cluster-scoped and cannot be owned by a namespaced object, so it carries
+ * the name and namespace of the TorchrunQueue that made it as labels; one whose maker is gone is
+ * deleted. A Queue that somebody else made is used and left alone. */
+#define LABEL_MANAGED "torchrun.ai/managed-by"
+#define LABEL_QUEUE   "torchrun.ai/jobqueue"
+#define LABEL_SPACE   "torchrun.ai/jobqueue-namespace"
+#define MANAGED_BY    "jobqueue-controller"
+
+struct run {
+    const struct control_input *input;
+    struct arena *arena;
+    struct actions *actions;
+    const struct object *object;
+    struct torchrun_spec spec;
+    struct torchrun_names names; /* of the scheduling queue */
+    const struct object *kai;    /* the scheduling Queue; NULL: not there yet */
+    struct str problem;          /* of the spec */
+};
+
+static bool made_by(const struct object *kai, struct str ns, struct str name)
+{
+    return str_is(object_label(kai, LABEL_MANAGED), MANAGED_BY) &&
+           str_eq(object_label(kai, LABEL_QUEUE), name) &&
+           str_eq(object_label(kai, LABEL_SPACE), ns);
+}
+
+/* Queues that (ns, name) made and that are not called `keep`. */
+static void drop_others(const struct control_input *input,
+                        const struct control_key *key,
+                        struct str keep,
+                        struct actions *actions)
+{
+    const struct object *kai;
+    size_t cursor = 0;
+
+    while ((kai = cache_next(input->cache, &kind_queue, STR(""), &cursor)))
+        if (!str_eq(kai->name, keep) && !kai->deleted_ms && made_by(kai, key->ns, key->name))
+            action_delete(actions, kai);
+}
+
+/* ---- the scheduling queue ---- */
+
+static struct json *share_of(const struct run *run, const char *resource)
+{
+    const struct json *given = json_get(run->names.shares, resource);
+    struct json *share = json_new_object(run->arena);
+    static const struct {
+        const char *key;
+        int64_t otherwise;
+    } fields[] = {{"quota", -1}, {"limit", -1}, {"overQuotaWeight", 1}};
+
+    for (size_t i = 0; i < 3; i++) {
+        const struct json *value = json_get(given, fields[i].key);
+
+        if (json_is(value, JSON_NUMBER))
+            json_set(share, str_from(fields[i].key), json_clone(run->arena, value));
+        else
+            json_add_i64(run->arena, share, fields[i].key, fields[i].otherwise);
+    }
+    return share;
+}
+
+static struct json *kai_spec(const struct run *run)
+{
+    struct json *spec = json_new_object(run->arena);
+    struct json *resources = json_new_object(run->arena);
+    const char *const names[] = {"gpu", "cpu", "memory"};
+
+    if (!str_eq(run->names.parent, run->names.queue))
+        json_add_str(run->arena, spec, "parentQueue", run->names.parent);
+    for (size_t i = 0; i < 3; i++)
+        json_set(resources, str_from(names[i]), share_of(run, names[i]));
+    json_set(spec, STR("resources"), resources);
+    return spec;
+}
+
+static void create_kai(const struct run *run)
+{
+    struct json *body = json_new_object(run->arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(run->arena, body, "apiVersion",
+                 str_dup(run->arena, kind_api_version(&kind_queue, version)));
+    json_add_c(run->arena, body, "kind", kind_queue.name);
+    struct json *meta = json_add_object(run->arena, body, "metadata");
+    json_add_str(run->arena, meta, "name", run->names.queue);
+    struct json *labels = json_add_object(run->arena, meta, "labels");
+    json_add_c(run->arena, labels, LABEL_MANAGED, MANAGED_BY);
+    json_add_str(run->arena, labels, LABEL_QUEUE, run->object->name);
+    json_add_str(run->arena, labels, LABEL_SPACE, run->object->ns);
+    json_set(body, STR("spec"), kai_spec(run));
+    action_create(run->actions, &kind_queue, body);
+}
+
+static void reconcile_kai(struct run *run)
+{
+    if (!run->kai) {
+        create_kai(run);
+        return;
+    }
+    if (!made_by(run->kai, run->object->ns, run->object->name))
+        return;
+    const struct json *now = json_get(object_json(run->kai, run->arena), "spec");
+    struct json *patch = merge_diff(run->arena, now, kai_spec(run));
+    if (!patch)
+        return;
+    struct json *body = json_new_object(run->arena);
+    json_set(body, STR("spec"), patch);
+    action_patch(run->actions, run->kai, body);
+}
+
+/* ---- status ---- */
+
+static int64_t active_jobs(const struct run *run)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *job;
+    size_t cursor = 0;
+    int64_t count = 0;
+
+    while ((job = cache_next(run->input->cache, &kind_torchrunjob, run->object->ns, &cursor))) {
+        const struct json *root = object_json(job, &arena);
+        struct str phase = json_str_at(root, "status.phase");
+
+        if (str_eq(torchrun_job_queue(&arena, root), run->object->name) &&
+            !job_phase_is_final(job_phase_parse(phase)))
+            count++;
+    }
+    return count;
+}
+
+static struct str queue_problem(const struct run *run)
+{
+    if (!run->kai)
+        return str_printf(run->arena, "making scheduling queue " STR_FMT,
+                          STR_ARG(run->names.queue));
+    struct str parent = json_str_at(object_json(run->kai, run->arena), "spec.parentQueue");
+    if (parent.len && !cache_get(run->input->cache, &kind_queue, STR(""), parent))
+        return str_printf(run->arena,
+                          "parent " STR_FMT " of scheduling queue " STR_FMT
+                          " does not exist; see: kubectl get queues",
+                          STR_ARG(parent), STR_ARG(run->names.queue));
+    const struct object *other;
+    size_t cursor = 0;
+    _cleanup_(arena_done) struct arena arena = {0};
+    while ((other = cache_next(run->input->cache, &kind_queue, STR(""), &cursor)))
+        if (str_eq(json_str_at(object_json(other, &arena), "spec.parentQueue"), run->names.queue))
+            return str_printf(run->arena,
+                              "scheduling queue " STR_FMT " has queues below it (" STR_FMT
+                              "): only a queue without children takes jobs",
+                              STR_ARG(run->names.queue), STR_ARG(other->name));
+    return STR_NONE;
+}
+
+static void write_status(const struct run *run, struct json *status)
+{
+    struct arena *arena = run->arena;
+    int64_t now_ms = run->input->now_ms;
+    struct str queue = queue_problem(run);
+    bool resources = torchrun_resources(run->input, run->object, &run->spec, run->actions, status);
+    bool ready = !queue.len && !run->problem.len && resources;
+
+    json_add_c(arena, status, "phase", ready ? "Active" : "Updating");
+    json_add_str(arena, status, "message",
+                 run->problem.len ? run->problem
+                 : queue.len      ? queue
+                 : !resources     ? STR("not all objects of spec.resources are there yet")
+                              : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
+                                           STR_ARG(run->names.queue)));
+    json_add_str(arena, status, "kaiQueue", run->names.queue);
+    json_add_i64(arena, status, "activeJobs", active_jobs(run));
+    json_add_i64(arena, status, "observedGeneration", run->object->generation);
+    condition_set(arena, status,
+                  &(struct condition){"Valid", run->problem.len ? "False" : "True",
+                                      run->problem.len ? "ValidationError" : "ValidationPassed",
+                                      run->problem},
+                  now_ms);
+    condition_set(arena, status,
+                  &(struct condition){"QueueReady", queue.len ? "False" : "True",
+                                      queue.len ? "QueueNotFound" : "QueueExists", queue},
+                  now_ms);
+    if (run->spec.resource_count)
+        condition_set(arena, status,
+                      &(struct condition){"ResourcesReady", resources ? "True" : "False",
+                                          resources ? "AllResourcesReady" : "ResourcesNotReady",
+                                          STR("")},
+                      now_ms);
+}
+
+static void patch_status(const struct run *run)
+{
+    const struct json *before = json_get(object_json(run->object, run->arena), "status");
+    struct json *after = before ? json_clone(run->arena, before) : json_new_object(run->arena);
+    bool was_valid =
+        !str_is(json_str(json_get(condition_find(before, "Valid"), "status")), "False");
+
+    write_status(run, after);
+    struct json *patch = merge_diff(run->arena, before, after);
+    if (!patch)
+        return;
+    json_add_str(run->arena, patch, "lastUpdateTime", time_text(run->arena, run->input->now_ms));
+    struct json *body = json_new_object(run->arena);
+    json_set(body, STR("status"), patch);
+    action_patch_status(run->actions, run->object, body);
+    if (run->problem.len && was_valid)
+        action_warn(run->actions, run->object, "ValidationError", run->problem);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    const struct object *object = cache_get(input->cache, &kind_torchrunqueue, key->ns, key->name);
+
+    if (!object || object->deleted_ms) {
+        drop_others(input, key, STR_NONE, actions);
+        return;
+    }
+    struct run run = {
+        .input = input, .arena = actions->arena, .actions = actions, .object = object};
+    arena_defer(run.arena, object_release, object_ref(object));
+    const struct json *tree = object_json(object, run.arena);
+    struct err err = {0};
+    run.names = torchrun_queue_map(run.arena, object, tree);
+    run.kai = cache_get(input->cache, &kind_queue, STR(""), run.names.queue);
+    if (run.kai)
+        arena_defer(run.arena, object_release, object_ref(run.kai));
+    if (torchrun_spec_read(run.arena, tree, NULL, &run.spec, &err))
+        run.problem = str_printf(run.arena, "%s", err.text);
+    else
+        run.problem = torchrun_template_problem(run.spec.pod_template, run.arena);
+    drop_others(input, key, run.names.queue, actions);
+    reconcile_kai(&run);
+    patch_status(&run);
+}
+
+static void all_queues(const struct cache *cache, struct str kai_name, struct control_keys *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *queue;
+    size_t cursor = 0;
+
+    while ((queue = cache_next(cache, &kind_torchrunqueue, STR(""), &cursor))) {
+        struct torchrun_names names = torchrun_queue_map(&arena, queue, object_json(queue, &arena));
+
+        if (str_eq(names.queue, kai_name) || str_eq(names.parent, kai_name))
+            control_keys_add(ret, queue->ns, queue->name);
+    }
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (object->kind == &kind_torchrunqueue) {
+        control_keys_add(ret, object->ns, object->name);
+    } else if (object->kind == &kind_queue) {
+        struct str name = object_label(object, LABEL_QUEUE);
+
+        if (name.len)
+            control_keys_add(ret, object_label(object, LABEL_SPACE), name);
+        all_queues(cache, object->name, ret);
+    } else if (object->kind == &kind_torchrunjob) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str queue = torchrun_job_queue(&arena, object_json(object, &arena));
+
+        if (queue.len)
+            control_keys_add(ret, object->ns, queue);
+    } else {
+        const struct object_owner *owner = object_controller(object);
+
+        if (owner && str_is(owner->kind, kind_torchrunqueue.name))
+            control_keys_add(ret, object->ns, owner->name);
+    }
+}
+
+static const struct kind *const watches[] = {&kind_torchrunqueue, &kind_queue, &kind_torchrunjob,
+                                             NULL};
+
+const struct controller torchrun_queue_controller = {.name = "torchrunqueue",
+                                                     .watches = watches,
+                                                     .keys = keys,
+                                                     .reconcile = reconcile};

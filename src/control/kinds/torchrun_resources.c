@@ -1,0 +1,146 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/kinds/torchrun.h"
+#include "control/kinds/torchrun_spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The further objects of a TorchrunQueue (spec.resources): made with it, owned by it, kept as the
+ * template says unless immutable. */
+
+struct run {
+    const struct control_input *input;
+    struct arena *arena;
+    struct actions *actions;
+    const struct object *queue;
+};
+
+struct str torchrun_resource_name(const struct object *queue,
+                                  const struct torchrun_resource *resource,
+                                  struct arena *arena)
+{
+    if (resource->name_mode == TORCHRUN_NAME_EXACT)
+        return resource->name;
+    return str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(queue->name), STR_ARG(resource->name));
+}
+
+static struct json *make(struct run *run,
+                         const struct json *template,
+                         const struct kind *kind,
+                         struct str name)
+{
+    struct json *body = json_clone(run->arena, template);
+    struct json *meta = json_make_path(run->arena, body, "metadata");
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_str(run->arena, meta, "name", name);
+    if (kind->namespaced)
+        json_add_str(run->arena, meta, "namespace", run->queue->ns);
+    struct json *labels = json_make_path(run->arena, meta, "labels");
+    json_add_c(run->arena, labels, "torchrun.ai/managed-by", "torchrunqueue-controller");
+    json_add_str(run->arena, labels, "torchrun.ai/queue", run->queue->name);
+    if (!kind->namespaced) /* a namespaced owner cannot own it */
+        return body;
+    struct json *owner =
+        json_push(json_add_array(run->arena, meta, "ownerReferences"), json_new_object(run->arena));
+    json_add_str(run->arena, owner, "apiVersion",
+                 str_dup(run->arena, kind_api_version(run->queue->kind, version)));
+    json_add_c(run->arena, owner, "kind", run->queue->kind->name);
+    json_add_str(run->arena, owner, "name", run->queue->name);
+    json_add_str(run->arena, owner, "uid", run->queue->uid);
+    json_add_bool(run->arena, owner, "controller", true);
+    json_add_bool(run->arena, owner, "blockOwnerDeletion", true);
+    return body;
+}
+
+/* What the template says and the object does not; what the server or others added stays. */
+static struct json *missing(struct arena *arena, const struct json *has, const struct json *wanted)
+{
+    struct json *patch = NULL;
+
+    JSON_FOREACH(wanted, member) {
+        const struct json *now = json_get_str(has, json_key(member));
+        struct json *change;
+
+        if (json_equal(now, member))
+            continue;
+        change = json_is(now, JSON_OBJECT) && json_is(member, JSON_OBJECT)
+                     ? missing(arena, now, member)
+                     : json_clone(arena, member);
+        if (!change)
+            continue;
+        patch = patch ? patch : json_new_object(arena);
+        json_set(patch, json_key(member), change);
+    }
+    return patch;
+}
+
+/* Empty: the object is there. */
+static struct str ensure(struct run *run, const struct torchrun_resource *resource)
+{
+    const struct json *template = resource->template;
+    struct str version = json_str(json_get(template, "apiVersion"));
+    struct str kind_name = json_str(json_get(template, "kind"));
+    const struct kind *kind =
+        run->input->kinds ? kinds_by_name(run->input->kinds, version, kind_name) : NULL;
+    struct str name = torchrun_resource_name(run->queue, resource, run->arena);
+
+    if (!kind)
+        return str_printf(run->arena,
+                          "the server knows no kind " STR_FMT " in apiVersion \"" STR_FMT "\"",
+                          STR_ARG(kind_name), STR_ARG(version));
+    if (run->input->is_watched && !run->input->is_watched(run->input->user, kind)) {
+        action_watch(run->actions, kind);
+        return STR("being looked for");
+    }
+    const struct object *object =
+        cache_get(run->input->cache, kind, kind->namespaced ? run->queue->ns : STR(""), name);
+    if (!object) {
+        action_create(run->actions, kind, make(run, template, kind, name));
+        return STR("being made");
+    }
+    if (resource->immutable || object->deleted_ms)
+        return STR_NONE;
+    struct json *wanted = json_clone(run->arena, template);
+    json_remove(wanted, STR("metadata"));
+    json_remove(wanted, STR("status"));
+    struct json *patch = missing(run->arena, object_json(object, run->arena), wanted);
+    if (patch)
+        action_patch(run->actions, object, patch);
+    return STR_NONE;
+}
+
+bool torchrun_resources(const struct control_input *input,
+                        const struct object *queue,
+                        const struct torchrun_spec *spec,
+                        struct actions *actions,
+                        struct json *status)
+{
+    struct run run = {.input = input, .arena = actions->arena, .actions = actions, .queue = queue};
+    struct json *list = json_new_array(run.arena);
+    bool ready = true;
+
+    for (size_t i = 0; i < spec->resource_count; i++) {
+        const struct torchrun_resource *resource = &spec->resources[i];
+        struct str problem = ensure(&run, resource);
+        struct json *entry = json_push(list, json_new_object(run.arena));
+
+        json_add_str(run.arena, entry, "name", torchrun_resource_name(queue, resource, run.arena));
+        json_add_str(run.arena, entry, "kind", json_str(json_get(resource->template, "kind")));
+        json_add_bool(run.arena, entry, "ready", !problem.len);
+        if (problem.len)
+            json_add_str(run.arena, entry, "message", problem);
+        ready = ready && !problem.len;
+    }
+    if (!json_count(list))
+        return true;
+    json_set(status, STR("resourceStatuses"), list);
+    json_add_bool(run.arena, status, "resourcesReady", ready);
+    return ready;
+}

@@ -1,0 +1,175 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "plugin/plugin.h"
+#include "plugin/results.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* delete: what goes with a job does not come back, so it is named first, and asked about. Where
+ * nobody can be asked, --force says yes. */
+#define PODS_MAX  16 /* whose folders are looked into */
+#define NAMED_MAX 10 /* files that are named */
+
+struct delete_values {
+    struct common_values common;
+    bool force;
+};
+
+static const struct option delete_options[] = {
+    COMMON_OPTIONS,
+    {"force", 0, OPTION_BOOL, offsetof(struct delete_values, force),
+     .help = "do not ask; needed where there is no terminal", .flag_only = true},
+    {0},
+};
+
+static void name_files(struct session *session,
+                       const char *pod,
+                       const struct result_list *list,
+                       size_t *named)
+{
+    char bytes[TERM_BYTES_TEXT];
+    size_t shown = 0;
+
+    session_say(session, "  %zu file%s (%s) that %s wrote into its folder:", list->files.count,
+                list->files.count == 1 ? "" : "s", term_bytes(list->bytes, bytes), pod);
+    for (size_t i = 0; i < list->files.count && *named < NAMED_MAX; i++, shown++, ++*named)
+        session_say(session, "    %s (%s)", results_name(session, list->files.items[i].path),
+                    term_bytes(list->files.items[i].size, bytes));
+    if (shown < list->files.count)
+        session_say(session, "    and %zu more", list->files.count - shown);
+}
+
+/* False: nothing that could be seen. */
+static bool name_pods(struct session *session, const char *job)
+{
+    const struct object **pods = NULL;
+    struct err err = {0};
+    size_t count = 0;
+    size_t named = 0;
+    bool any = false;
+
+    if (results_pods(session, job, &pods, &count, &err) < 0) {
+        session_say(session, "  what its pods wrote, which cannot be told: %s", err.text);
+        return true;
+    }
+    for (size_t i = 0; i < count && i < PODS_MAX; i++) {
+        const char *pod = str_c(&session->arena, pods[i]->name);
+        struct result_list list;
+
+        if (results_list(session, pods[i], STR(""), &list, &err) < 0)
+            session_say(session, "  what %s wrote, which cannot be told: %s", pod, err.text);
+        else if (list.files.count)
+            name_files(session, pod, &list, &named);
+        else
+            continue;
+        any = true;
+    }
+    if (count > PODS_MAX)
+        session_say(session, "  and what %zu more pods wrote, which was not looked at",
+                    count - PODS_MAX);
+    return any;
+}
+
+/* Claims that belong to the job alone; shared ones outlive it. */
+static bool name_claims(struct session *session, const struct object *job)
+{
+    const struct object **claims = NULL;
+    size_t count = 0;
+    bool any = false;
+
+    if (session_list(session, &kind_pvc, session->config.ns, NULL, &claims, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        JSON_FOREACH(json_at(object_json(claims[i], &session->arena), "metadata.ownerReferences"),
+                     owner)
+            if (str_eq(json_str(json_get(owner, "uid")), job->uid)) {
+                session_say(session, "  claim " STR_FMT " and what is in it",
+                            STR_ARG(claims[i]->name));
+                any = true;
+            }
+    return any;
+}
+
+/* 0: yes. */
+static int confirm(struct session *session,
+                   const char *job,
+                   const struct object *object,
+                   struct err *err)
+{
+    struct str phase = json_str_at(object_json(object, &session->arena), "status.phase");
+    char answer[16] = "";
+    bool any;
+
+    session_say(session, "deleting job %s%s would destroy:", job,
+                job_is_over(phase) ? "" : ", which is not over,");
+    any = name_pods(session, job);
+    any = name_claims(session, object) || any;
+    if (!any)
+        session_say(session, "  the job itself; it wrote nothing into its folder");
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return err_set(err, -ENOTTY,
+                       "job %s was not deleted: there is no terminal to ask on. --force deletes "
+                       "it; `kubectl torchrun pull %s` copies what it wrote",
+                       job, job);
+    (void)fprintf(stderr, "delete it? [y/N] ");
+    if (read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 &&
+        (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    return err_set(err, -ECANCELED, "job %s was not deleted", job);
+}
+
+static int delete_job(struct session *session, const char *job, bool force, struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r == 0 && !force)
+        r = confirm(session, job, object, err);
+    if (r == 0)
+        r = session_call(
+            session,
+            &(struct api_request){.verb = API_DELETE,
+                                  .kind = &kind_torchrunjob,
+                                  .ns = str_from(session->config.ns),
+                                  .name = str_from(job),
+                                  .uid = object->uid, /* the one that was asked about */
+                                  .body = STR("{\"propagationPolicy\":\"Background\"}")},
+            NULL, err);
+    if (r == 0)
+        printf("job %s deleted\n", job);
+    else if (err->http_status == 404)
+        err_set(err, r, "job %s does not exist in namespace %s", job, session->config.ns);
+    return r;
+}
+
+static int delete_run(struct invocation *invocation)
+{
+    const struct delete_values *v = invocation->values;
+    struct session session;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    for (size_t i = 0; r == 0 && i < invocation->arg_count; i++)
+        r = delete_job(&session, invocation->args[i], v->force, &err);
+    if (r < 0)
+        r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_delete = {
+    .name = "delete",
+    .summary = "cancel jobs and remove what belongs to them, after asking",
+    .usage = "JOB...",
+    .options = delete_options,
+    .values_size = sizeof(struct delete_values),
+    .args_min = 1,
+    .args_max = 100,
+    .run = delete_run,
+};

@@ -1,0 +1,184 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "plugin/plugin.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* exec, checkpoints: run a program in a worker pod. kubectl does the talking: it is there wherever
+ * this is a plugin of it, and knows every way to reach a container. */
+#define ARGS_MAX 120
+
+struct exec_values {
+    struct common_values common;
+    int64_t worker;
+    bool tty;
+    bool input;
+};
+
+static const struct option exec_options[] = {
+    COMMON_OPTIONS,
+    {"worker", 'w', OPTION_I64, offsetof(struct exec_values, worker), .fallback = "0", .min = 0,
+     .max = 100000, .value = "N", .help = "which pod of the job", .flag_only = true},
+    {"tty", 't', OPTION_BOOL, offsetof(struct exec_values, tty), .help = "with a terminal",
+     .flag_only = true},
+    {"stdin", 'i', OPTION_BOOL, offsetof(struct exec_values, input), .help = "with standard input",
+     .flag_only = true},
+    {0},
+};
+
+struct args {
+    const char *items[ARGS_MAX];
+    size_t count;
+};
+
+static void add(struct args *args, const char *item)
+{
+    if (args->count + 1 < ARGS_MAX)
+        args->items[args->count++] = item;
+    args->items[args->count] = NULL;
+}
+
+/* kubectl with the same cluster, context and namespace as ours. */
+static void add_kubectl(struct args *args, const struct session *session, const char *verb)
+{
+    add(args, "kubectl");
+    if (session->config.source && *session->config.source) {
+        add(args, "--kubeconfig");
+        add(args, session->config.source);
+    }
+    if (*session->config.context) {
+        add(args, "--context");
+        add(args, session->config.context);
+    }
+    add(args, "-n");
+    add(args, session->config.ns);
+    add(args, verb);
+}
+
+static int become(const struct args *args, struct err *err)
+{
+    (void)execvp(args->items[0], (char *const *)(uintptr_t)args->items);
+    return err_set(err, -errno, "kubectl, which this needs, cannot be run: %s",
+                   strerrordesc_np(errno));
+}
+
+static int exec_run(struct invocation *invocation)
+{
+    const struct exec_values *v = invocation->values;
+    _cleanup_(object_unrefp) struct object *pod = NULL;
+    struct args args = {0};
+    struct session session;
+    struct err err = {0};
+    char name[300];
+    int r = session_open(&session, invocation, &err);
+
+    (void)snprintf(name, sizeof(name), "%s-worker-%lld", invocation->args[0], (long long)v->worker);
+    if (r == 0)
+        r = session_get(&session, &kind_pod, name, &pod, &err);
+    if (r == 0) {
+        add_kubectl(&args, &session, "exec");
+        if (v->input)
+            add(&args, "-i");
+        if (v->tty)
+            add(&args, "-t");
+        add(&args, name);
+        add(&args, "--");
+        for (size_t i = 1; i < invocation->arg_count; i++)
+            add(&args, invocation->args[i]);
+        if (invocation->arg_count == 1)
+            add(&args, "sh");
+        (void)become(&args, &err);
+    }
+    r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_exec = {
+    .name = "exec",
+    .summary = "run a program in a pod of a job",
+    .usage = "JOB [-- PROGRAM...]",
+    .options = exec_options,
+    .values_size = sizeof(struct exec_values),
+    .args_min = 1,
+    .args_max = 100,
+    .run = exec_run,
+};
+
+/* ---- checkpoints ---- */
+
+static const struct option checkpoints_options[] = {
+    COMMON_OPTIONS,
+    {0},
+};
+
+static const struct object *running_worker(struct session *session, const char *job)
+{
+    const struct object **pods;
+    size_t count;
+
+    if (session_list(session, &kind_pod, session->config.ns,
+                     str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
+                     NULL) < 0)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct json *tree = object_json(pods[i], &session->arena);
+
+        if (str_contains(pods[i]->name, STR("-worker-")) &&
+            str_is(json_str_at(tree, "status.phase"), "Running"))
+            return pods[i];
+    }
+    return NULL;
+}
+
+static int checkpoints_run(struct invocation *invocation)
+{
+    static const char script[] =
+        "d=${CHECKPOINT_DIR:-/checkpoints}; [ -d \"$d\" ] || { echo \"this job has no checkpoint "
+        "volume\" >&2; exit 1; }; ls -lt --time-style=long-iso \"$d\"";
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    const struct object *pod = NULL;
+    struct args args = {0};
+    struct session session;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    if (r == 0)
+        r = session_get(&session, &kind_torchrunjob, invocation->args[0], &job, &err);
+    if (r == 0) {
+        pod = running_worker(&session, invocation->args[0]);
+        if (!pod)
+            r = err_set(&err, -ENOENT, "no pod of job %s runs: its checkpoints cannot be looked at",
+                        invocation->args[0]);
+    }
+    if (r == 0 && pod) {
+        add_kubectl(&args, &session, "exec");
+        add(&args, str_c(&session.arena, pod->name));
+        add(&args, "--");
+        add(&args, "sh");
+        add(&args, "-c");
+        add(&args, script);
+        (void)become(&args, &err);
+    }
+    r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_checkpoints = {
+    .name = "checkpoints",
+    .summary = "list the checkpoints that a running job can see",
+    .usage = "JOB",
+    .options = checkpoints_options,
+    .values_size = sizeof(struct common_values),
+    .args_min = 1,
+    .args_max = 1,
+    .run = checkpoints_run,
+};

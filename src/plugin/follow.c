@@ -1,0 +1,543 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/time.h"
+#include "kube/client.h"
+#include "launch/record.h"
+#include "plugin/plugin.h"
+#include "tool/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Following a job: a watch on the job, a watch on its pods, one log stream a pod.
+ *
+ * Streams ask for timestamps: when one is cut (the network, a restarted server) it is opened again
+ * from the last moment seen, and lines that were already shown are dropped. Before the first log
+ * line a live view shows how the gang forms; afterwards only lines. */
+#define LINE_BYTES_MAX    ((size_t)256 << 10)
+#define REOPEN_MS         500
+#define LOGS_END_LIMIT_MS 5000 /* after the job's end, for the last lines to arrive */
+#define WORKER_LABEL      "torchrun-job-name"
+#define STAMP_BYTES       48
+
+struct follow;
+
+/* The log of one pod (one generation of it: names repeat, uids do not). */
+struct podlog {
+    struct follow *follow;
+    char name[256];
+    char uid[64];
+    struct client_call *call;
+    struct buf line;
+    char stamp[STAMP_BYTES]; /* of the last line shown */
+    bool skipping;           /* until a line is newer than the stamp */
+    bool started;            /* the container has run: there is a log */
+    bool ended;              /* the container has ended: a finished stream is complete */
+    bool gone;               /* the pod is deleted: its name may mean another one now */
+    bool complete;
+    int64_t due_ms;
+};
+
+struct follow {
+    struct session *session;
+    const struct follow_options *options;
+    struct object *job;
+    bool job_synced;
+    bool job_gone;
+    bool pods_synced;
+    struct map pods; /* name -> struct object */
+    struct map logs; /* uid -> struct podlog */
+    struct live live;
+    bool shown_any;
+    bool interrupted;
+    bool detached;
+    bool refused; /* a log that was asked for is not there */
+    int64_t ended_ms;
+};
+
+/* ---- lines ---- */
+
+static enum term_colour rank_colour(int64_t rank)
+{
+    static const enum term_colour colours[] = {COLOUR_GREEN, COLOUR_YELLOW, COLOUR_BLUE, COLOUR_RED,
+                                               COLOUR_BOLD};
+
+    return colours[(size_t)rank % (sizeof(colours) / sizeof(colours[0]))];
+}
+
+/* "[rank3] text" -> 3 and the text. -1: a line that is no rank's. */
+static int64_t split_rank(struct str *line)
+{
+    struct str text = *line;
+    int64_t rank;
+    size_t end;
+
+    if (!str_starts(text, STR("[rank")))
+        return -1;
+    end = str_find(text, ']');
+    if (end + 1 >= text.len || text.p[end + 1] != ' ' ||
+        !str_to_i64(str_sub(text, 5, end - 5), &rank) || rank < 0)
+        return -1;
+    *line = str_sub(text, end + 2, text.len);
+    return rank;
+}
+
+bool follow_show_line(struct session *session, int64_t only, struct str pod, struct str line)
+{
+    const struct term *out = &session->out;
+    _cleanup_(buf_done) struct buf text = {0};
+    int64_t rank = split_rank(&line);
+
+    if (only >= 0 && rank != only)
+        return false;
+    if (rank >= 0) {
+        buf_addf(&text, "%s[rank%lld]%s ", term_colour(out, rank_colour(rank)), (long long)rank,
+                 term_colour(out, COLOUR_NONE));
+    } else {
+        buf_addf(&text, "%s[" STR_FMT "]%s ", term_colour(out, COLOUR_DIM), STR_ARG(pod),
+                 term_colour(out, COLOUR_NONE));
+    }
+    buf_add(&text, line);
+    buf_addc(&text, '\n');
+    term_write(out, buf_str(&text));
+    return true;
+}
+
+static void show_line(struct podlog *log, struct str line)
+{
+    struct follow *follow = log->follow;
+    const char *name = strstr(log->name, "-worker-");
+    struct str copy = line;
+    int64_t only = follow->options->rank;
+
+    if (only >= 0 && split_rank(&copy) != only)
+        return;
+    if (!follow->shown_any) {
+        live_done(&follow->live);
+        follow->shown_any = true;
+    }
+    (void)follow_show_line(follow->session, only, str_from(name ? name + 1 : log->name), line);
+}
+
+/* A line with its timestamp in front; kept when it cannot be told apart. */
+static void take_line(struct podlog *log, struct str line)
+{
+    size_t blank = str_find(line, ' ');
+    struct str stamp = str_sub(line, 0, blank);
+    int64_t when;
+
+    if (stamp.len < STAMP_BYTES && time_parse(stamp, &when)) {
+        if (log->skipping && str_cmp(stamp, str_from(log->stamp)) <= 0)
+            return;
+        log->skipping = false;
+        memcpy(log->stamp, stamp.p, stamp.len);
+        log->stamp[stamp.len] = '\0';
+        line = str_sub(line, blank + 1, line.len);
+    }
+    show_line(log, line);
+}
+
+static void on_log_data(void *user, struct str bytes)
+{
+    struct podlog *log = user;
+
+    while (bytes.len) {
+        size_t end = str_find(bytes, '\n');
+
+        if (log->line.len + end <= LINE_BYTES_MAX)
+            buf_add(&log->line, str_sub(bytes, 0, end));
+        if (end == bytes.len)
+            return;
+        take_line(log, buf_str(&log->line));
+        buf_clear(&log->line);
+        bytes = str_sub(bytes, end + 1, bytes.len);
+    }
+}
+
+static void on_log_done(void *user, const struct transport_reply *reply)
+{
+    struct podlog *log = user;
+
+    log->call = NULL;
+    if (reply->code == 0 && reply->status >= 400 && reply->status < 500 &&
+        !log->follow->options->watch) {
+        struct session *session = log->follow->session;
+
+        session_say(session, "%s: " STR_FMT, log->name,
+                    STR_ARG(session_error_text(session, reply->body)));
+        log->follow->refused = log->complete = true;
+        return;
+    }
+    if (reply->code == 0 && reply->status == 200 && (log->ended || !log->follow->options->watch)) {
+        if (log->line.len)
+            take_line(log, buf_str(&log->line));
+        buf_clear(&log->line);
+        log->complete = true;
+        return;
+    }
+    if (log->gone || (reply->code == 0 && reply->status == 404 && log->ended))
+        log->complete = true; /* the pod is gone, and its log with it */
+    buf_clear(&log->line);
+    log->due_ms = clock_monotonic_ms() + REOPEN_MS;
+}
+
+static void log_open(struct podlog *log)
+{
+    const struct follow_options *options = log->follow->options;
+    struct session *session = log->follow->session;
+    _cleanup_(buf_done) struct buf path = {0};
+
+    buf_addf(&path, "/api/v1/namespaces/%s/pods/%s/log?timestamps=true", session->config.ns,
+             log->name);
+    if (options->watch)
+        buf_add(&path, STR("&follow=true"));
+    if (options->previous)
+        buf_add(&path, STR("&previous=true"));
+    if (log->stamp[0]) {
+        buf_addf(&path, "&sinceTime=%.19sZ", log->stamp);
+        log->skipping = true;
+    } else if (options->tail >= 0) {
+        buf_addf(&path, "&tailLines=%lld", (long long)options->tail);
+    }
+    log->call = client_send(session->client, &(struct client_request){.class = LIMITER_READ,
+                                                                      .method = "GET",
+                                                                      .path = buf_str(&path),
+                                                                      .accept = "*/*",
+                                                                      .data = on_log_data,
+                                                                      .done = on_log_done,
+                                                                      .user = log});
+}
+
+/* ---- pods ---- */
+
+static bool is_worker(const struct follow *follow, const struct object *pod)
+{
+    struct str prefix = str_from(follow->options->job);
+
+    return str_starts(pod->name, prefix) &&
+           str_starts(str_sub(pod->name, prefix.len, pod->name.len), STR("-worker-"));
+}
+
+static void pod_changed(struct follow *follow, const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *tree = object_json(pod, &arena);
+    struct str phase = json_str_at(tree, "status.phase");
+    struct json *state = json_at(tree, "status.containerStatuses.0.state");
+    struct podlog *log = map_get(&follow->logs, pod->uid);
+
+    int64_t generation = -1;
+
+    (void)str_to_i64(object_label(pod, "torchrun.ai/generation"), &generation);
+    if (!is_worker(follow, pod) ||
+        (follow->options->generation >= 0 && generation != follow->options->generation))
+        return;
+    if (!log) {
+        log = MEM_NEW(struct podlog);
+        log->follow = follow;
+        (void)snprintf(log->name, sizeof(log->name), STR_FMT, STR_ARG(pod->name));
+        (void)snprintf(log->uid, sizeof(log->uid), STR_FMT, STR_ARG(pod->uid));
+        (void)map_set(&follow->logs, str_from(log->uid), log);
+    }
+    if (json_get(state, "running") || json_get(state, "terminated") || str_is(phase, "Running"))
+        log->started = true;
+    if (str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+        log->started = log->ended = true;
+}
+
+static void on_pod(void *user, const struct api_change *change)
+{
+    struct follow *follow = user;
+    struct object *old;
+
+    if (change->event == API_SYNCED)
+        follow->pods_synced = true;
+    if (!change->object)
+        return;
+    if (change->event == API_DELETED) {
+        struct podlog *log = map_get(&follow->logs, change->object->uid);
+
+        if (log) {
+            log->ended = log->gone = true;
+            log->complete |= !log->call;
+        }
+        object_unref(map_remove(&follow->pods, change->object->name));
+        return;
+    }
+    old = map_set(&follow->pods, change->object->name, object_ref(change->object));
+    object_unref(old);
+    pod_changed(follow, change->object);
+}
+
+static void on_job(void *user, const struct api_change *change)
+{
+    struct follow *follow = user;
+
+    if (change->event == API_SYNCED)
+        follow->job_synced = true;
+    if (change->event == API_DELETED)
+        follow->job_gone = true;
+    if (!change->object || change->event == API_DELETED)
+        return;
+    object_unref(follow->job);
+    follow->job = object_ref(change->object);
+}
+
+static bool logs_step(struct follow *follow)
+{
+    int64_t now = clock_monotonic_ms();
+    bool busy = false;
+
+    MAP_FOREACH(&follow->logs, item) {
+        struct podlog *log = item->value;
+
+        if (!log->complete && !log->call && log->started && now >= log->due_ms)
+            log_open(log);
+        busy |= log->call != NULL || (log->started && !log->complete);
+    }
+    return busy;
+}
+
+/* ---- words ---- */
+
+static bool phase_is_final(struct str phase)
+{
+    return job_is_over(phase) || str_is(phase, "Deleted");
+}
+
+static void count_workers(const struct follow *follow, size_t *ret_placed, size_t *ret_running)
+{
+    *ret_placed = 0;
+    *ret_running = 0;
+    MAP_FOREACH(&follow->pods, item) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct object *pod = item->value;
+        struct json *tree = object_json(pod, &arena);
+
+        if (!is_worker(follow, pod) || pod->deleted_ms)
+            continue;
+        *ret_placed += json_str_at(tree, "spec.nodeName").len > 0;
+        *ret_running += str_is(json_str_at(tree, "status.phase"), "Running");
+    }
+}
+
+/* How things stand before the first line: the phase, how much of the gang is placed, the reason. */
+static void show_state(struct follow *follow)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct json *tree;
+    struct str phase;
+    struct str message;
+    size_t placed;
+    size_t running;
+    int64_t nodes;
+
+    if (!follow->job || follow->options->quiet || follow->shown_any)
+        return;
+    tree = object_json(follow->job, &arena);
+    phase = json_str_at(tree, "status.phase");
+    message = json_str_at(tree, "status.message");
+    nodes = json_i64_or(json_at(tree, "status.numNodes"), 0);
+    count_workers(follow, &placed, &running);
+    buf_addf(&text, "%s: " STR_FMT, follow->options->job,
+             STR_ARG(phase.len ? phase : STR("Pending")));
+    if (nodes > 0)
+        buf_addf(&text, ", %zu of %lld pods placed, %zu running", placed, (long long)nodes,
+                 running);
+    if (message.len)
+        buf_addf(&text, ": " STR_FMT, STR_ARG(str_sub(message, 0, 300)));
+    buf_addc(&text, '\n');
+    live_show(&follow->live, buf_str(&text));
+}
+
+/* After the end: what failed, in words, and the status for the shell. */
+static int report_end(struct follow *follow)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct session *session = follow->session;
+    struct json *tree = object_json(follow->job, &arena);
+    struct json *failure = json_at(tree, "status.failure");
+    struct str phase = json_str_at(tree, "status.phase");
+    struct str message = json_str_at(tree, "status.message");
+    struct str last = str_trim(json_str(json_get(failure, "message")));
+    int64_t code = json_i64_or(json_at(tree, "status.exitCode"), -1);
+    const char *job = follow->options->job;
+
+    if (str_is(phase, "Succeeded")) {
+        if (!follow->options->quiet)
+            session_say(session, "%sjob %s succeeded%s", term_colour(&session->err, COLOUR_GREEN),
+                        job, term_colour(&session->err, COLOUR_NONE));
+        return 0;
+    }
+    if (code <= 0 || code > 255)
+        code = json_i64_or(json_get(failure, "exitCode"), 1);
+    session_say(session, "%sjob %s: " STR_FMT "%s%s" STR_FMT,
+                term_colour(&session->err, COLOUR_RED), job, STR_ARG(phase),
+                term_colour(&session->err, COLOUR_NONE), message.len ? ": " : "",
+                STR_ARG(str_sub(message, 0, 600)));
+    if (last.len && !str_contains(message, last))
+        session_say(session, STR_FMT, STR_ARG(last));
+    return code > 0 && code < 256 ? (int)code : 1;
+}
+
+/* ---- Ctrl-C ---- */
+
+static void on_interrupt(uv_signal_t *handle, int number)
+{
+    struct follow *follow = handle->data;
+
+    (void)number;
+    follow->interrupted = true;
+}
+
+/* Detach, cancel, or go on? Not a terminal: detach. Returns false to go on. */
+static bool ask_interrupt(struct follow *follow)
+{
+    struct session *session = follow->session;
+    const char *job = follow->options->job;
+    char answer[16] = "";
+    ssize_t got;
+
+    follow->interrupted = false;
+    live_done(&follow->live);
+    if (!session->err.live || !isatty(STDIN_FILENO)) {
+        session_say(session, "detached from %s, which goes on; `kubectl torchrun logs -f %s`", job,
+                    job);
+        follow->detached = true;
+        return true;
+    }
+    (void)fprintf(stderr,
+                  "\n[d]etach, [c]ancel (delete) the job with what it wrote, or go on following? ");
+    got = read(STDIN_FILENO, answer, sizeof(answer) - 1);
+    if (got <= 0 || answer[0] == 'd' || answer[0] == 'D') {
+        session_say(session, "detached from %s, which goes on; `kubectl torchrun logs -f %s`", job,
+                    job);
+        follow->detached = true;
+        return true;
+    }
+    if (answer[0] == 'c' || answer[0] == 'C') {
+        struct err err = {0};
+
+        if (session_call(
+                session,
+                &(struct api_request){.verb = API_DELETE,
+                                      .kind = &kind_torchrunjob,
+                                      .ns = str_from(session->config.ns),
+                                      .name = str_from(job),
+                                      .body = STR("{\"propagationPolicy\":\"Background\"}")},
+                NULL, &err) < 0)
+            (void)session_fail(session, &err);
+        else
+            session_say(session, "job %s is cancelled", job);
+        follow->detached = true;
+        return true;
+    }
+    return false;
+}
+
+/* ---- the loop ---- */
+
+static void follow_free(struct follow *follow)
+{
+    MAP_FOREACH(&follow->logs, item) {
+        struct podlog *log = item->value;
+
+        client_cancel(log->call);
+        buf_done(&log->line);
+        mem_free(log);
+    }
+    MAP_FOREACH(&follow->pods, item)
+        object_unref(item->value);
+    map_done(&follow->logs);
+    map_done(&follow->pods);
+    object_unref(follow->job);
+    live_done(&follow->live);
+    buf_done(&follow->live.shown);
+}
+
+/* True when there is nothing more to wait for. */
+static bool follow_step(struct follow *follow)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    bool busy = logs_step(follow);
+    struct str phase;
+    int64_t now = clock_monotonic_ms();
+
+    if (follow->interrupted && ask_interrupt(follow))
+        return true;
+    if (!follow->job_synced || !follow->pods_synced)
+        return false;
+    if (!follow->options->watch)
+        return !busy;
+    if (follow->job_gone || !follow->job)
+        return true;
+    phase = json_str_at(object_json(follow->job, &arena), "status.phase");
+    if (!phase_is_final(phase)) {
+        show_state(follow);
+        return false;
+    }
+    if (follow->ended_ms == 0) {
+        follow->ended_ms = now;
+        MAP_FOREACH(&follow->logs, item)
+            ((struct podlog *)item->value)->ended = true;
+    }
+    return !busy || now - follow->ended_ms > LOGS_END_LIMIT_MS;
+}
+
+int follow_job(struct session *session, const struct follow_options *options, struct err *err)
+{
+    struct follow follow = {.session = session, .options = options};
+    struct str selector = str_printf(&session->arena, WORKER_LABEL "=%s", options->job);
+    struct api_watch *jobs;
+    struct api_watch *pods;
+    uv_signal_t interrupt;
+    int status = 0;
+
+    follow.live.term = &session->err;
+    jobs = api_watch(
+        session->api,
+        &(struct api_watch_request){
+            .kind = &kind_torchrunjob,
+            .ns = str_from(session->config.ns),
+            .field_selector = str_printf(&session->arena, "metadata.name=%s", options->job)},
+        on_job, &follow);
+    pods = api_watch(session->api,
+                     &(struct api_watch_request){.kind = &kind_pod,
+                                                 .ns = str_from(session->config.ns),
+                                                 .label_selector = selector},
+                     on_pod, &follow);
+    (void)uv_signal_init(&session->loop, &interrupt);
+    interrupt.data = &follow;
+    (void)uv_signal_start(&interrupt, on_interrupt, SIGINT);
+    while (!follow_step(&follow))
+        session_turn(session, 100);
+    (void)uv_signal_stop(&interrupt);
+    uv_close((uv_handle_t *)&interrupt, NULL);
+    session_turn(session, 0);
+    api_watch_stop(session->api, jobs);
+    api_watch_stop(session->api, pods);
+    if (!follow.job && !follow.detached)
+        status = err_set(err, -ENOENT, "job %s does not exist in namespace %s", options->job,
+                         session->config.ns);
+    else if (follow.job_gone)
+        status = err_set(err, -ENOENT, "job %s was deleted", options->job);
+    else if (options->watch && !follow.detached)
+        status = report_end(&follow);
+    else if (follow.refused)
+        status = 1;
+    else if (options->rank >= 0 && !follow.shown_any && !follow.detached)
+        session_say(session, "rank %lld of job %s has printed nothing", (long long)options->rank,
+                    options->job);
+    follow_free(&follow);
+    return status;
+}

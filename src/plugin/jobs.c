@@ -1,0 +1,219 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "base/yaml.h"
+#include "plugin/plugin.h"
+#include "tool/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* list, logs: what there is, and what it printed. */
+
+/* ---- list ---- */
+
+struct list_values {
+    struct common_values common;
+    int output;
+    bool all;
+};
+
+static const struct option list_options[] = {
+    COMMON_OPTIONS,
+    {"output", 'o', OPTION_CHOICE, offsetof(struct list_values, output), .fallback = "table",
+     .choices = output_names, .help = "table, wide, json, yaml or name", .flag_only = true},
+    {"all-namespaces", 'A', OPTION_BOOL, offsetof(struct list_values, all),
+     .help = "jobs of every namespace", .flag_only = true},
+    {0},
+};
+
+static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
+{
+    int64_t number;
+
+    return json_i64(value, &number) ? str_printf(arena, "%lld", (long long)number)
+                                    : str_from(otherwise);
+}
+
+static void list_table(struct session *session,
+                       const struct list_values *v,
+                       const struct object **jobs,
+                       size_t count)
+{
+    static const char *const narrow[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
+                                         "PHASE", "WORKERS", "AGE",  NULL};
+    static const char *const wide[] = {"NAME",    "QUEUE", "GPUS",     "PODS",    "PHASE",
+                                       "WORKERS", "AGE",   "RESTARTS", "MESSAGE", NULL};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct arena *arena = &session->arena;
+    struct table table;
+    int64_t now = clock_now_ms();
+
+    table_init(&table, arena, v->output == OUTPUT_WIDE ? wide : narrow);
+    for (size_t i = 0; i < count; i++) {
+        struct json *tree = object_json(jobs[i], arena);
+        struct json *status = json_get(tree, "status");
+        struct str phase = json_str(json_get(status, "phase"));
+        struct str queue = json_str_at(tree, "spec.jobQueue");
+
+        table_add(&table, v->all ? str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(jobs[i]->ns),
+                                              STR_ARG(jobs[i]->name))
+                                 : jobs[i]->name);
+        table_add(&table, queue.len ? queue : json_str_at(tree, "spec.queue"));
+        table_add(&table, number_or(arena, json_get(status, "numGPUs"), "-"));
+        table_add(&table, number_or(arena, json_get(status, "numNodes"), "-"));
+        table_add(&table, phase.len ? phase : STR("Pending"));
+        table_add(&table, json_str(json_get(status, "workersStatus")));
+        table_add(&table, time_age(arena, now - jobs[i]->created_ms));
+        if (v->output != OUTPUT_WIDE)
+            continue;
+        table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
+        table_add(&table, json_str(json_get(status, "message")));
+    }
+    table_write(&text, &table, true);
+    term_write(&session->out, buf_str(&text));
+}
+
+bool job_is_over(struct str phase)
+{
+    return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
+}
+
+void print_objects(struct session *session, int output, const struct object **objects, size_t count)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct arena *arena = &session->arena;
+    struct json *list = json_new_object(arena);
+    struct json *items;
+
+    json_add_c(arena, list, "apiVersion", "v1");
+    json_add_c(arena, list, "kind", "List");
+    items = json_add_array(arena, list, "items");
+    for (size_t i = 0; i < count; i++) {
+        if (count > 1)
+            json_push(items, object_json(objects[i], arena));
+        if (output == OUTPUT_NAME)
+            buf_addf(&text, "%s.%s/" STR_FMT "\n", objects[i]->kind->singular,
+                     objects[i]->kind->group, STR_ARG(objects[i]->name));
+    }
+    if (count == 1)
+        list = object_json(objects[0], arena);
+    if (output == OUTPUT_JSON) {
+        json_write_pretty(&text, list);
+        buf_addc(&text, '\n');
+    } else if (output == OUTPUT_YAML) {
+        yaml_write(&text, list);
+    }
+    term_write(&session->out, buf_str(&text));
+}
+
+static int list_run(struct invocation *invocation)
+{
+    const struct list_values *v = invocation->values;
+    struct session session;
+    const struct object **jobs = NULL;
+    struct err err = {0};
+    size_t count = 0;
+    int r = session_open(&session, invocation, &err);
+
+    if (r == 0)
+        r = session_list(&session, &kind_torchrunjob, v->all ? "*" : session.config.ns, NULL, &jobs,
+                         &count, &err);
+    if (r < 0) {
+        r = session_fail(&session, &err);
+    } else if (v->output == OUTPUT_TABLE || v->output == OUTPUT_WIDE) {
+        if (count)
+            list_table(&session, v, jobs, count);
+        else
+            session_say(&session, "no jobs in namespace %s", session.config.ns);
+    } else {
+        print_objects(&session, v->output, jobs, count);
+    }
+    session_close(&session);
+    return r;
+}
+
+const struct command command_list = {
+    .name = "list",
+    .summary = "show the jobs",
+    .options = list_options,
+    .values_size = sizeof(struct list_values),
+    .run = list_run,
+};
+
+/* ---- logs ---- */
+
+struct logs_values {
+    struct common_values common;
+    bool follow;
+    bool previous;
+    int64_t rank;
+    int64_t tail;
+    int64_t generation;
+};
+
+static const struct option logs_options[] = {
+    COMMON_OPTIONS,
+    {"follow", 'f', OPTION_BOOL, offsetof(struct logs_values, follow),
+     .help = "go on until the job ends, and end with its exit status", .flag_only = true},
+    {"previous", 'p', OPTION_BOOL, offsetof(struct logs_values, previous),
+     .help = "of the generation before, or of the containers before their last restart",
+     .flag_only = true},
+    {"rank", 'r', OPTION_I64, offsetof(struct logs_values, rank), .fallback = "-1", .min = -1,
+     .max = 1000000, .value = "N", .help = "only this rank", .flag_only = true},
+    {"tail", 0, OPTION_I64, offsetof(struct logs_values, tail), .fallback = "-1", .min = -1,
+     .max = 1000000000, .value = "LINES", .help = "the last lines of each pod", .flag_only = true},
+    {"generation", 0, OPTION_I64, offsetof(struct logs_values, generation), .fallback = "-1",
+     .min = -1, .max = 1000000, .value = "N",
+     .help = "of this generation, also when its pods are gone (0 is the first; each restart of the "
+             "gang adds one)",
+     .flag_only = true},
+    {0},
+};
+
+static int logs_run(struct invocation *invocation)
+{
+    const struct logs_values *v = invocation->values;
+    struct follow_options options = {.job = invocation->args[0],
+                                     .watch = v->follow,
+                                     .previous = v->previous,
+                                     .rank = v->rank,
+                                     .tail = v->tail,
+                                     .generation = v->generation,
+                                     .quiet = !v->follow};
+    struct session session;
+    struct err err = {0};
+    int64_t current = 0;
+    int status = session_open(&session, invocation, &err);
+
+    if (status == 0 && (v->previous || v->generation >= 0))
+        status = kept_generation(&session, options.job, &current, &err);
+    if (status == 0 && v->previous && v->generation < 0 && current > 0)
+        options.generation = current - 1;
+    if (status == 0 && options.generation > current)
+        status = err_set(&err, -ENOENT, "job %s is only in generation %lld", options.job,
+                         (long long)current);
+    else if (status == 0 && options.generation >= 0 && options.generation < current)
+        status = kept_logs(&session, &options, &err);
+    else if (status == 0)
+        status = follow_job(&session, &options, &err);
+    if (status < 0)
+        status = session_fail(&session, &err);
+    session_close(&session);
+    return status;
+}
+
+const struct command command_logs = {
+    .name = "logs",
+    .summary = "show what the ranks of a job printed",
+    .usage = "JOB",
+    .options = logs_options,
+    .values_size = sizeof(struct logs_values),
+    .args_min = 1,
+    .args_max = 1,
+    .run = logs_run,
+};

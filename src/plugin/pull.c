@@ -1,0 +1,231 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/cleanup.h"
+#include "plugin/plugin.h"
+#include "plugin/results.h"
+#include "workspace/disk.h"
+#include "workspace/results.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+/* pull: copy what a job wrote into its folder to this machine. First a list: nothing is written
+ * until it is known that nothing here is in the way and that there is room. */
+#define NAMED_MAX 10 /* files that a refusal names */
+
+struct pull_values {
+    struct common_values common;
+    const char *to;
+    bool all;
+    bool force;
+};
+
+static const struct option pull_options[] = {
+    COMMON_OPTIONS,
+    {"to", 0, OPTION_STR, offsetof(struct pull_values, to), .value = "DIR",
+     .help = "folder to copy to (default: one with the job's name)", .flag_only = true},
+    {"all", 0, OPTION_BOOL, offsetof(struct pull_values, all),
+     .help = "of every pod, into rank-N folders", .flag_only = true},
+    {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
+     .help = "replace files that are here already", .flag_only = true},
+    {0},
+};
+
+/* One pod's part of the work. */
+struct part {
+    const struct object *pod;
+    const char *to;
+    struct result_list list;
+};
+
+static size_t count_in_the_way(struct session *session, const struct part *part, size_t named)
+{
+    _cleanup_(disk_closep) int fd = open(part->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    size_t count = 0;
+
+    for (size_t i = 0; fd >= 0 && i < part->list.files.count; i++) {
+        struct str path = part->list.files.items[i].path;
+
+        if (results_exists(fd, path) && count++ + named < NAMED_MAX)
+            session_say(session, "  %s/%s", part->to, results_name(session, path));
+    }
+    return count;
+}
+
+static int check_in_the_way(struct session *session,
+                            const struct part *parts,
+                            size_t count,
+                            struct err *err)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        found += count_in_the_way(session, &parts[i], found);
+    if (!found)
+        return 0;
+    return err_set(err, -EEXIST,
+                   "%zu file%s here already, so nothing was copied; --to DIR copies elsewhere, "
+                   "--force replaces",
+                   found, found == 1 ? " is" : "s are");
+}
+
+static int check_room(const char *to,
+                      const struct part *parts,
+                      size_t count,
+                      uint64_t *ret_room,
+                      struct err *err)
+{
+    char needs[TERM_BYTES_TEXT];
+    char has[TERM_BYTES_TEXT];
+    char there[4096];
+    struct statvfs disk;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].list.bytes;
+    (void)snprintf(there, sizeof(there), "%s", to);
+    while (statvfs(there, &disk) < 0) { /* what is not there yet is made in what is */
+        char *slash = strrchr(there, '/');
+
+        if (slash && slash > there)
+            *slash = '\0';
+        else
+            (void)snprintf(there, sizeof(there), "%s", slash ? "/" : ".");
+    }
+    *ret_room = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (bytes <= *ret_room)
+        return 0;
+    return err_set(err, -ENOSPC,
+                   "the job wrote %s and %s has room for %s; name a PATH in the job's folder, or "
+                   "another place with --to",
+                   term_bytes(bytes, needs), to, term_bytes(*ret_room, has));
+}
+
+static void tell_words(struct session *session, const struct part *part)
+{
+    for (size_t i = 0; i < part->list.words.count; i++)
+        session_say(session, "left out: %s", results_name(session, part->list.words.items[i]));
+}
+
+static int copy(struct session *session,
+                const struct part *part,
+                struct str path,
+                const struct pull_values *v,
+                struct err *err)
+{
+    struct results_sink sink;
+    char bytes[TERM_BYTES_TEXT];
+    int r = results_sink_open(&sink, part->to, v->force, err);
+
+    if (r == 0)
+        r = check_room(part->to, part, 1, &sink.bytes_max, err);
+    if (r == 0)
+        r = results_read(session, part->pod, path, &sink, err);
+    results_sink_done(&sink);
+    if (r == 0 && sink.cut_count)
+        r = err_set(err, -EAGAIN,
+                    "%zu files changed while they were copied and are not here; pull again",
+                    sink.cut_count);
+    if (sink.file_count)
+        session_say(session, "%zu file%s (%s) of %s in %s", sink.file_count,
+                    sink.file_count == 1 ? "" : "s", term_bytes(sink.bytes, bytes),
+                    str_c(&session->arena, part->pod->name), part->to);
+    return r;
+}
+
+static int look(struct session *session,
+                struct part *parts,
+                size_t count,
+                struct str path,
+                struct err *err)
+{
+    size_t files = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = results_list(session, parts[i].pod, path, &parts[i].list, err);
+        files += parts[i].list.files.count;
+        if (r == 0)
+            tell_words(session, &parts[i]);
+    }
+    if (r == 0 && files == 0)
+        session_say(session, "the job wrote nothing %s", path.len ? "there" : "into its folder");
+    return r;
+}
+
+static int pull(struct session *session,
+                const struct invocation *invocation,
+                const struct pull_values *v,
+                struct err *err)
+{
+    const char *job = invocation->args[0];
+    struct str path = invocation->arg_count > 1 ? str_from(invocation->args[1]) : STR("");
+    const char *to = v->to ? v->to : job;
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    const struct object **pods = NULL;
+    size_t count = 0;
+    struct part *parts;
+    uint64_t room;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r < 0)
+        return err->http_status == 404 ? err_set(err, r, "job %s does not exist in namespace %s",
+                                                 job, session->config.ns)
+                                       : r;
+    while (path.len && path.p[path.len - 1] == '/')
+        path.len--;
+    r = path.len ? manifest_check_path(path, err) : 0;
+    if (r == 0)
+        r = results_pods(session, job, &pods, &count, err);
+    if (r == 0 && count == 0)
+        r = err_set(err, -ENOENT,
+                    "job %s has no pod, and so no folder: it has not started, or was suspended",
+                    job);
+    if (r < 0)
+        return r;
+    count = v->all ? count : 1;
+    parts = ARENA_ARRAY(&session->arena, struct part, count);
+    for (size_t i = 0; i < count; i++)
+        parts[i] = (struct part){.pod = pods[i],
+                                 .to = v->all ? str_printf(&session->arena, "%s/rank-%lld", to,
+                                                           (long long)results_index(pods[i], job))
+                                                    .p
+                                              : to};
+    r = look(session, parts, count, path, err);
+    if (r == 0 && !v->force)
+        r = check_in_the_way(session, parts, count, err);
+    if (r == 0)
+        r = check_room(to, parts, count, &room, err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (parts[i].list.files.count)
+            r = copy(session, &parts[i], path, v, err);
+    return r;
+}
+
+static int pull_run(struct invocation *invocation)
+{
+    struct session session;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    if (r == 0)
+        r = pull(&session, invocation, invocation->values, &err);
+    if (r < 0)
+        r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_pull = {
+    .name = "pull",
+    .summary = "copy what a job wrote into its folder to this machine",
+    .usage = "JOB [PATH]",
+    .options = pull_options,
+    .values_size = sizeof(struct pull_values),
+    .args_min = 1,
+    .args_max = 2,
+    .run = pull_run,
+};

@@ -1,0 +1,369 @@
+#include "plugin/results.h"
+
+#include "api/kind.h"
+#include "api/launch.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "kube/client.h"
+#include "plugin/plugin.h"
+#include "workspace/frame.h"
+#include "workspace/manifest.h"
+#include "workspace/results.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TRAINER    "trainer"
+#define VERSION_MS 10000
+#define INPUT_MAX  (2 * FRAME_BYTES_MAX) /* of frames that are not whole yet */
+#define PIPE_BYTES 65536
+#define WORDS_MAX  1000
+#define NAME_SHOWN 200 /* of a path, in messages */
+
+/* A stream of frames on its way in. */
+struct intake {
+    struct session *session;
+    struct result_list *list;  /* NULL: contents */
+    struct results_sink *sink; /* NULL: a list */
+    struct buf input;
+    struct str last_words;
+    size_t words_count;
+    bool ended; /* the last frame was the end */
+    bool done;  /* HTTP: the answer is complete */
+    int code;
+    struct err err;
+    struct client_call *call;
+};
+
+const char *results_name(struct session *session, struct str path)
+{
+    struct str text = str_utf8(&session->arena, str_sub(path, 0, NAME_SHOWN));
+    char *out = str_c(&session->arena, text);
+
+    for (char *c = out; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    return out;
+}
+
+/* ---- frames ---- */
+
+static int take_entry(struct intake *in, const struct ws_entry *entry, struct err *err)
+{
+    struct arena *arena = &in->session->arena;
+    int r = manifest_check_entry(entry, err);
+
+    if (r < 0)
+        return r;
+    if (in->list->files.count >= RESULTS_FILES_MAX)
+        return err_set(err, -E2BIG, "more files are told of than %zu", RESULTS_FILES_MAX);
+    VEC_PUSH(arena, &in->list->files,
+             (struct result_file){.path = str_dup(arena, entry->path), .size = entry->size});
+    in->list->bytes += entry->size;
+    return 0;
+}
+
+static int take_frame(void *user, const struct frame *frame, struct err *err)
+{
+    struct intake *in = user;
+    struct arena *arena = &in->session->arena;
+
+    in->ended = frame->type == FRAME_COMMIT;
+    if (frame->type == FRAME_ENTRY && in->list)
+        return take_entry(in, &frame->entry, err);
+    if (frame->type == FRAME_BLOB && in->sink)
+        return results_put(in->sink, &frame->blob, err);
+    if (frame->type == FRAME_GONE && in->words_count++ < WORDS_MAX) {
+        in->last_words = str_dup(arena, frame->path);
+        if (in->list)
+            VEC_PUSH(arena, &in->list->words, in->last_words);
+    }
+    return 0;
+}
+
+static void take_bytes(struct intake *in, struct str bytes)
+{
+    if (in->code < 0)
+        return;
+    in->input.bytes_max = INPUT_MAX + bytes.len;
+    buf_add(&in->input, bytes);
+    in->code = frame_read(&in->input, take_frame, in, &in->err);
+}
+
+/* Did all of it come? */
+static int finish(struct intake *in, const char *pod, struct err *err)
+{
+    int r = in->code;
+
+    if (r < 0)
+        err_set(err, r, "%s: %s", pod, in->err.text);
+    else if (!in->ended)
+        r = err_set(err, -EPIPE, "%s: %s", pod,
+                    in->last_words.len ? results_name(in->session, in->last_words)
+                                       : "its answer was cut; try again");
+    buf_done(&in->input);
+    return r;
+}
+
+/* ---- from muster up ---- */
+
+static void on_data(void *user, struct str bytes)
+{
+    take_bytes(user, bytes);
+}
+
+static void on_done(void *user, const struct transport_reply *reply)
+{
+    struct intake *in = user;
+
+    in->done = true;
+    in->call = NULL;
+    if (in->code < 0)
+        return;
+    if (reply->code < 0) {
+        in->code = reply->code;
+        in->err = *reply->err;
+    } else if (reply->status != 200) {
+        in->code =
+            err_set(&in->err, -EIO, STR_FMT, STR_ARG(session_error_text(in->session, reply->body)));
+    }
+    uv_stop(&in->session->loop);
+}
+
+static void add_query(struct buf *out, const char *key, struct str value)
+{
+    buf_addf(out, "&%s=", key);
+    for (size_t i = 0; i < value.len; i++)
+        buf_addf(out, "%%%02X", (unsigned char)value.p[i]);
+}
+
+static int ask_server(struct intake *in,
+                      const struct object *pod,
+                      struct str folder,
+                      struct str path,
+                      struct err *err)
+{
+    _cleanup_(buf_done) struct buf url = {0};
+    const char *name = str_c(&in->session->arena, pod->name);
+
+    buf_addf(&url, "/api/v1/namespaces/" STR_FMT "/pods/%s/results?container=" TRAINER,
+             STR_ARG(pod->ns), name);
+    add_query(&url, "folder", folder);
+    if (path.len)
+        add_query(&url, "path", path);
+    if (in->list)
+        buf_add(&url, STR("&list=true"));
+    in->call = client_send(in->session->client, &(struct client_request){.class = LIMITER_READ,
+                                                                         .method = "GET",
+                                                                         .path = buf_str(&url),
+                                                                         .accept = "*/*",
+                                                                         .data = on_data,
+                                                                         .done = on_done,
+                                                                         .user = in});
+    while (!in->done && in->code == 0)
+        session_turn(in->session, 1000);
+    if (!in->done)
+        client_cancel(in->call);
+    return finish(in, name, err);
+}
+
+/* ---- from a pod that runs on another cluster ---- */
+
+static int run_kubectl(struct intake *in, const char *const *argv, const char *pod, struct err *err)
+{
+    char piece[PIPE_BYTES];
+    int ends[2];
+    int status = 0;
+    ssize_t got = 0;
+    pid_t child;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, -errno, "pipe: %s", strerrordesc_np(errno));
+    child = fork();
+    if (child == 0) {
+        if (dup2(ends[1], STDOUT_FILENO) >= 0)
+            (void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+        fprintf(stderr, "kubectl, which this needs, cannot be run: %m\n");
+        _exit(127);
+    }
+    close(ends[1]);
+    while (child > 0 && in->code == 0 && (got = read(ends[0], piece, sizeof(piece))) != 0) {
+        if (got > 0)
+            take_bytes(in, (struct str){piece, (size_t)got});
+        else if (errno != EINTR)
+            break;
+    }
+    close(ends[0]);
+    if (child > 0)
+        (void)waitpid(child, &status, 0);
+    if (in->code == 0 && !in->ended && !in->last_words.len)
+        in->code = err_set(&in->err, -EIO, "kubectl exec ended with status %d",
+                           WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+    return finish(in, pod, err);
+}
+
+static int ask_pod(struct intake *in,
+                   const struct object *pod,
+                   struct str folder,
+                   struct str path,
+                   struct err *err)
+{
+    struct session *session = in->session;
+    struct arena *arena = &session->arena;
+    const char *name = str_c(arena, pod->name);
+    const char *argv[20] = {"kubectl"};
+    size_t n = 1;
+
+    if (!str_is(json_str_at(object_json(pod, arena), "status.phase"), "Running"))
+        return err_set(err, -ESRCH,
+                       "pod %s does not run, and this cluster gives nobody the folder of a pod "
+                       "that has ended. Pull while the job runs, or let it write to its queue's "
+                       "checkpoint volume ($CHECKPOINT_DIR)",
+                       name);
+    if (session->config.source && *session->config.source) {
+        argv[n++] = "--kubeconfig";
+        argv[n++] = session->config.source;
+    }
+    if (*session->config.context) {
+        argv[n++] = "--context";
+        argv[n++] = session->config.context;
+    }
+    const char *const rest[] = {"-n",
+                                str_c(arena, pod->ns),
+                                "exec",
+                                name,
+                                "-c",
+                                TRAINER,
+                                "--",
+                                LAUNCH_PATH,
+                                "results",
+                                in->list ? "list" : "read",
+                                str_c(arena, folder),
+                                str_c(arena, path)};
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        argv[n++] = rest[i];
+    return run_kubectl(in, argv, name, err);
+}
+
+/* ---- both ---- */
+
+static bool is_muster(struct session *session)
+{
+    struct str body = STR("");
+    struct session_request request = {
+        .method = "GET", .path = STR("/version"), .timeout_ms = VERSION_MS};
+
+    return session_http(session, &request, &body, NULL) == 200 &&
+           str_contains(body, STR("+muster-"));
+}
+
+/* Where the command works: what the controller told the launcher. */
+static struct str folder_of(struct session *session, const struct object *pod)
+{
+    struct json *tree = object_json(pod, &session->arena);
+
+    JSON_FOREACH(json_at(tree, "spec.containers"), container) {
+        if (!str_is(json_str(json_get(container, "name")), TRAINER))
+            continue;
+        JSON_FOREACH(json_get(container, "env"), variable)
+            if (str_is(json_str(json_get(variable, "name")), LAUNCH_ENV_APP_DIR))
+                return json_str(json_get(variable, "value"));
+    }
+    return STR("/app");
+}
+
+static int ask(struct intake *in, const struct object *pod, struct str path, struct err *err)
+{
+    struct str folder = folder_of(in->session, pod);
+
+    return is_muster(in->session) ? ask_server(in, pod, folder, path, err)
+                                  : ask_pod(in, pod, folder, path, err);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return str_cmp(((const struct result_file *)a)->path, ((const struct result_file *)b)->path);
+}
+
+int results_list(struct session *session,
+                 const struct object *pod,
+                 struct str path,
+                 struct result_list *ret,
+                 struct err *err)
+{
+    struct intake in = {.session = session, .list = ret};
+    int r;
+
+    *ret = (struct result_list){0};
+    r = ask(&in, pod, path, err);
+    if (ret->files.count)
+        qsort(ret->files.items, ret->files.count, sizeof(ret->files.items[0]), by_path);
+    return r;
+}
+
+int results_read(struct session *session,
+                 const struct object *pod,
+                 struct str path,
+                 struct results_sink *sink,
+                 struct err *err)
+{
+    struct intake in = {.session = session, .sink = sink};
+
+    return ask(&in, pod, path, err);
+}
+
+int64_t results_index(const struct object *pod, const char *job)
+{
+    struct str rest = pod->name;
+    int64_t index = -1;
+
+    if (!str_starts(rest, str_from(job)))
+        return -1;
+    rest = str_sub(rest, strlen(job), rest.len);
+    if (!str_starts(rest, STR("-worker-")) || !str_to_i64(str_sub(rest, 8, rest.len), &index))
+        return -1;
+    return index;
+}
+
+static int by_length_then_name(const void *a, const void *b)
+{
+    const struct object *x = *(const struct object *const *)a;
+    const struct object *y = *(const struct object *const *)b;
+
+    if (x->name.len != y->name.len)
+        return x->name.len < y->name.len ? -1 : 1;
+    return str_cmp(x->name, y->name);
+}
+
+int results_pods(struct session *session,
+                 const char *job,
+                 const struct object ***ret,
+                 size_t *ret_count,
+                 struct err *err)
+{
+    size_t kept = 0;
+    size_t count = 0;
+    const struct object **pods = NULL;
+    int r = session_list(session, &kind_pod, session->config.ns,
+                         str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
+                         err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        if (results_index(pods[i], job) >= 0)
+            pods[kept++] = pods[i];
+    if (kept)
+        qsort(pods, kept, sizeof(pods[0]), by_length_then_name);
+    *ret = pods;
+    *ret_count = kept;
+    return 0;
+}

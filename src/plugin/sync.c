@@ -1,0 +1,371 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "plugin/plugin.h"
+#include "tool/clock.h"
+#include "workspace/frame.h"
+#include "workspace/manifest.h"
+#include "workspace/outbox.h"
+#include "workspace/scan.h"
+#include "workspace/watch.h"
+
+#include <errno.h>
+#include <signal.h>
+
+/* sync: bring the folder to a running job; with --watch, keep doing so.
+ *
+ * A batch of changes goes out as one commit that carries its contents, based on the revision that
+ * the other side is known to have: one round trip. When that is not what the other side has (it was
+ * restarted, somebody else synced), everything is compared again. Batches are sent one after the
+ * other, so every worker gets them in order. */
+#define QUIET_MS        3                   /* no event for so long: the batch is complete */
+#define BATCH_LIMIT_MS  30                  /* but it is sent after this time at the latest */
+#define DELTA_BYTES_MAX ((uint64_t)4 << 20) /* more contents travel in segments */
+#define FRAMES_TYPE     "application/octet-stream"
+
+struct sync_values {
+    struct common_values common;
+    const char *dir;
+    bool watch;
+    bool restart;
+};
+
+static const struct option sync_options[] = {
+    COMMON_OPTIONS,
+    {"dir", 'd', OPTION_STR, offsetof(struct sync_values, dir), .fallback = ".", .value = "DIR",
+     .help = "folder to send", .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct sync_values, watch),
+     .help = "go on sending what changes, until Ctrl-C", .flag_only = true},
+    {"restart", 0, OPTION_BOOL, offsetof(struct sync_values, restart),
+     .help = "restart the ranks in place after every change; pods and GPUs are kept",
+     .flag_only = true},
+    {0},
+};
+
+struct syncing {
+    struct session *session;
+    const char *job;
+    const struct sync_values *v;
+    struct manifest *have; /* what the other side has */
+    struct watch watch;
+    bool stop;
+};
+
+static void note(void *user, const char *text)
+{
+    session_say(user, "warning: %s", text);
+}
+
+/* Ask until every worker that is connected has the revision. */
+static int wait_delivered(struct syncing *s, const char *revision, struct err *err)
+{
+    struct session *session = s->session;
+    struct str path = str_printf(&session->arena, STR_FMT "?revision=%s",
+                                 STR_ARG(sync_path(session, s->job, "wait")), revision);
+    struct json *state;
+    struct str body;
+    size_t count;
+    int status =
+        sync_http(session, s->job,
+                  &(struct session_request){
+                      .method = "GET", .path = path, .timeout_ms = 2 * SYNC_PROXY_LIMIT_MS},
+                  &body, err);
+
+    if (status != 200)
+        return status < 0 ? status : err_set(err, -EIO, "the sync pod answered %d", status);
+    if (json_parse(&session->arena, body, &state, err) < 0)
+        return -EPROTO;
+    count = json_count(json_get(state, "workers"));
+    session_say(session, "revision %.12s is on %zu worker%s", revision, count,
+                count == 1 ? "" : "s");
+    return 0;
+}
+
+static int restart_ranks(struct syncing *s, struct err *err)
+{
+    struct session *session = s->session;
+    struct str body;
+    int status = sync_http(session, s->job,
+                           &(struct session_request){.method = "POST",
+                                                     .path = sync_path(session, s->job, "restart"),
+                                                     .content_type = "application/json",
+                                                     .timeout_ms = SYNC_PROXY_LIMIT_MS},
+                           &body, err);
+
+    if (status != 200)
+        return status < 0 ? status
+                          : err_set(err, -EIO, "the sync pod answered %d: " STR_FMT, status,
+                                    STR_ARG(session_error_text(session, body)));
+    session_say(session, "ranks of %s restart in place", s->job);
+    return 0;
+}
+
+static int sync_all(struct syncing *s, struct err *err)
+{
+    struct upload upload = {.folder = s->v->dir};
+    char bytes[TERM_BYTES_TEXT];
+    int r = upload_scan(s->session, &upload, err);
+
+    if (r == 0)
+        r = upload_run(s->session, s->job, &upload, err);
+    if (r == 0 && upload.unchanged)
+        session_say(s->session, "nothing changed (%zu entries)", upload.manifest->entries.count);
+    else if (r == 0)
+        session_say(s->session, "sent %s", term_bytes(upload.manifest->bytes, bytes));
+    if (r == 0) {
+        manifest_unref(s->have);
+        s->have = manifest_ref(upload.manifest);
+        r = wait_delivered(s, upload.revision, err);
+    }
+    if (r == 0 && s->v->restart && !upload.unchanged)
+        r = restart_ranks(s, err);
+    upload_done(&upload);
+    return r;
+}
+
+/* ---- watching ---- */
+
+static bool below(struct str path, struct str folder)
+{
+    return str_eq(path, folder) ||
+           (str_starts(path, folder) && path.len > folder.len && path.p[folder.len] == '/');
+}
+
+/* A batch: what to set, what is gone, and the revision that gives. */
+struct batch {
+    struct manifest *now; /* everything at and below the changed paths, as it is */
+    VEC(struct ws_entry) set;
+    VEC(struct str) gone;
+    struct hash revision;
+};
+
+static void batch_compare(const struct syncing *s,
+                          struct arena *arena,
+                          const struct str *paths,
+                          size_t count,
+                          struct batch *batch)
+{
+    batch->revision = s->have->revision;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && below(paths[i], paths[i - 1]))
+            continue;
+        for (size_t j = manifest_lower_bound(s->have, paths[i]); j < s->have->entries.count; j++) {
+            const struct ws_entry *old = &s->have->entries.items[j];
+
+            if (!str_starts(old->path, paths[i]))
+                break;
+            if (!below(old->path, paths[i]) || manifest_find(batch->now, old->path))
+                continue;
+            VEC_PUSH(arena, &batch->gone, str_dup(arena, old->path));
+            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
+        }
+    }
+    for (size_t i = 0; i < batch->now->entries.count; i++) {
+        const struct ws_entry *entry = &batch->now->entries.items[i];
+        const struct ws_entry *old = manifest_find(s->have, entry->path);
+
+        if (old && ws_entry_eq(old, entry))
+            continue;
+        VEC_PUSH(arena, &batch->set, *entry);
+        if (old)
+            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
+        batch->revision = hash_plus(batch->revision, ws_entry_hash(entry));
+    }
+}
+
+/* One round trip with everything in it. -ESTALE: compare everything again. */
+static int send_delta(struct syncing *s,
+                      const struct batch *batch,
+                      struct str contents,
+                      struct err *err)
+{
+    _cleanup_(buf_done) struct buf body = {0};
+    struct session *session = s->session;
+    struct str answer;
+    int status;
+
+    buf_add(&body, contents);
+    frame_add_begin(&body,
+                    &(struct frame_begin){.target = batch->revision, .base = s->have->revision});
+    for (size_t i = 0; i < batch->gone.count; i++)
+        frame_add_gone(&body, batch->gone.items[i]);
+    for (size_t i = 0; i < batch->set.count; i++)
+        frame_add_entry(&body, &batch->set.items[i]);
+    frame_add_empty(&body, FRAME_COMMIT);
+    status = sync_http(session, s->job,
+                       &(struct session_request){.method = "POST",
+                                                 .path = sync_path(session, s->job, "commit"),
+                                                 .content_type = FRAMES_TYPE,
+                                                 .body = buf_str(&body),
+                                                 .timeout_ms = SYNC_PROXY_LIMIT_MS},
+                       &answer, err);
+    if (status != 200)
+        return err_set(err, -ESTALE, "the change was not taken: %d", status);
+    for (size_t i = 0; i < batch->gone.count; i++)
+        manifest_remove(s->have, batch->gone.items[i]);
+    for (size_t i = 0; i < batch->set.count; i++)
+        manifest_set(s->have, &batch->set.items[i]);
+    return 1;
+}
+
+/* What is at the changed paths now, with contents. 1: too much for one commit. */
+static int batch_read(struct syncing *s,
+                      const struct str *paths,
+                      size_t count,
+                      struct manifest *now,
+                      struct buf *contents,
+                      struct err *err)
+{
+    const struct scan_options options = {.note = note, .user = s->session};
+    struct outbox outbox;
+    uint64_t bytes = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (i == 0 || !below(paths[i], paths[i - 1]))
+            r = scan_path(s->v->dir, paths[i], &options, now, err);
+    for (size_t i = 0; i < now->entries.count; i++)
+        bytes += now->entries.items[i].size;
+    if (r < 0 || bytes > DELTA_BYTES_MAX)
+        return r < 0 ? r : 1;
+    r = outbox_open(&outbox, s->v->dir, now, err);
+    if (r == 0)
+        r = outbox_next(&outbox, contents, 2 * DELTA_BYTES_MAX, err);
+    outbox_done(&outbox);
+    if (r == 0)
+        manifest_sort(now);
+    return r;
+}
+
+/* 1: sent, 0: nothing had changed, -ESTALE: compare everything. */
+static int send_batch(struct syncing *s,
+                      struct arena *arena,
+                      const struct str *paths,
+                      size_t count,
+                      struct err *err)
+{
+    _cleanup_(manifest_unrefp) struct manifest *now = manifest_new();
+    _cleanup_(buf_done) struct buf contents = {0};
+    struct batch batch = {.now = now};
+    int r = batch_read(s, paths, count, now, &contents, err);
+
+    if (r != 0)
+        return r < 0 ? r : -ESTALE;
+    batch_compare(s, arena, paths, count, &batch);
+    if (batch.set.count + batch.gone.count == 0)
+        return 0;
+    return send_delta(s, &batch, buf_str(&contents), err);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct syncing *s = handle->data;
+
+    (void)number;
+    s->stop = true;
+}
+
+static void on_readable(uv_poll_t *handle, int status, int events)
+{
+    struct syncing *s = handle->data;
+
+    (void)status;
+    (void)events;
+    (void)watch_read(&s->watch);
+}
+
+static void send_changes(struct syncing *s)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char hex[HASH_HEX_BYTES];
+    struct err err = {0};
+    struct str *paths;
+    bool everything;
+    size_t count = watch_take(&s->watch, &arena, &paths, &everything);
+    int r = everything ? -ESTALE : send_batch(s, &arena, paths, count, &err);
+
+    if (r == 1)
+        session_say(s->session, "revision %.12s: " STR_FMT "%s", hash_hex(s->have->revision, hex),
+                    STR_ARG(paths[0]), count > 1 ? " and more" : "");
+    if (r == 1 && s->v->restart)
+        r = restart_ranks(s, &err);
+    if (r == -ESTALE || r == -EILSEQ)
+        r = sync_all(s, &err);
+    if (r < 0)
+        session_say(s->session, "%s; the next change tries again", err.text);
+}
+
+static int watch_run(struct syncing *s, struct err *err)
+{
+    struct session *session = s->session;
+    uv_signal_t interrupt;
+    uv_poll_t poll;
+
+    (void)uv_poll_init(&session->loop, &poll, s->watch.fd);
+    poll.data = s;
+    (void)uv_poll_start(&poll, UV_READABLE, on_readable);
+    (void)uv_signal_init(&session->loop, &interrupt);
+    interrupt.data = s;
+    (void)uv_signal_start(&interrupt, on_signal, SIGINT);
+    session_say(session, "watching %s", s->v->dir);
+    while (!s->stop) {
+        session_turn(session, 1000);
+        if (s->watch.changed.count == 0 && !s->watch.everything)
+            continue;
+        int64_t until = clock_monotonic_ms() + BATCH_LIMIT_MS;
+        size_t before;
+        do {
+            before = s->watch.changed.count;
+            session_pause(session, QUIET_MS);
+        } while (s->watch.changed.count != before && clock_monotonic_ms() < until);
+        send_changes(s);
+    }
+    (void)err;
+    (void)uv_poll_stop(&poll);
+    (void)uv_signal_stop(&interrupt);
+    uv_close((uv_handle_t *)&poll, NULL);
+    uv_close((uv_handle_t *)&interrupt, NULL);
+    session_turn(session, 0);
+    return 0;
+}
+
+static int sync_run(struct invocation *invocation)
+{
+    const struct sync_values *v = invocation->values;
+    struct session session;
+    struct syncing s = {
+        .session = &session, .v = v, .job = invocation->args[0], .watch = {.fd = -1}};
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    if (r == 0)
+        r = session_get(&session, &kind_torchrunjob, s.job, &job, &err);
+    if (r == 0 && v->watch)
+        r = watch_open(&s.watch, v->dir, &err); /* before the scan: nothing falls between */
+    if (r == 0)
+        r = sync_all(&s, &err);
+    if (r == 0 && v->watch)
+        r = watch_run(&s, &err);
+    watch_done(&s.watch);
+    manifest_unref(s.have);
+    if (r < 0)
+        r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_sync = {
+    .name = "sync",
+    .summary = "send what changed to a running job",
+    .usage = "JOB",
+    .about = "Workers see each file whole, the old one or the new one. A change of the file "
+             ".torchrun-restart in the folder restarts the ranks, as --restart does.",
+    .options = sync_options,
+    .values_size = sizeof(struct sync_values),
+    .args_min = 1,
+    .args_max = 1,
+    .run = sync_run,
+};

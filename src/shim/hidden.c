@@ -1,0 +1,292 @@
+#include "shim/hidden.h"
+
+#include "shim/openin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- mounts ---- */
+
+/* "36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw", cut into its words. */
+struct mount {
+    char *line;
+    int id;
+    const char *fs;
+    const char *root;  /* of the file system, what is seen */
+    const char *point; /* where */
+    const char *type;
+};
+
+struct mounts {
+    struct mount *items;
+    size_t count;
+};
+
+void mountinfo_unescape(char *text)
+{
+    char *out = text;
+    for (char *in = text; *in; in++) {
+        if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] && in[3]) {
+            *out++ = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
+            in += 3;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+}
+
+static bool parse(struct mount *mount)
+{
+    char *words[5], *rest = mount->line;
+    char *dash = strstr(mount->line, " - ");
+    if (!dash)
+        return false;
+    char *type = dash + 3;
+    type[strcspn(type, " \n")] = '\0';
+    for (size_t i = 0; i < 5; i++) {
+        words[i] = rest;
+        rest = strchr(rest, ' ');
+        if (!rest)
+            return false;
+        *rest++ = '\0';
+    }
+    mountinfo_unescape(words[3]);
+    mountinfo_unescape(words[4]);
+    mount->fs = words[2];
+    mount->root = words[3];
+    mount->point = words[4];
+    mount->type = type;
+    return sscanf(words[0], "%d", &mount->id) == 1;
+}
+
+static void mounts_free(struct mounts *mounts)
+{
+    for (size_t i = 0; i < mounts->count; i++)
+        free(mounts->items[i].line);
+    free(mounts->items);
+}
+
+static int mounts_read(struct mounts *ret)
+{
+    struct mounts mounts = {0};
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    size_t size = 0, room = 0;
+    int r = file ? 0 : -errno;
+    char *line = NULL;
+    while (r == 0 && getline(&line, &size, file) > 0) {
+        if (mounts.count == room) {
+            room = room ? 2 * room : 64;
+            struct mount *more = reallocarray(mounts.items, room, sizeof(*more));
+            if (!more) {
+                r = -ENOMEM;
+                break;
+            }
+            mounts.items = more;
+        }
+        struct mount mount = {.line = line};
+        line = NULL;
+        size = 0;
+        if (parse(&mount))
+            mounts.items[mounts.count++] = mount;
+        else
+            free(mount.line);
+    }
+    free(line);
+    if (file)
+        (void)fclose(file);
+    if (r)
+        mounts_free(&mounts);
+    else
+        *ret = mounts;
+    return r;
+}
+
+static int mount_id(int fd)
+{
+    char path[48], line[128];
+    int id = -ENOENT;
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -errno;
+    while (id < 0 && fgets(line, sizeof(line), file))
+        (void)sscanf(line, "mnt_id: %d", &id);
+    (void)fclose(file);
+    return id;
+}
+
+static const struct mount *mount_of(const struct mounts *mounts, int fd)
+{
+    int id = mount_id(fd);
+    for (size_t i = 0; id >= 0 && i < mounts->count; i++)
+        if (mounts->items[i].id == id)
+            return &mounts->items[i];
+    return NULL;
+}
+
+/* ---- places ---- */
+
+/* What of `path` lies below `folder`: "" for itself, "/x"; NULL: it does not. */
+static const char *below(const char *path, const char *folder)
+{
+    size_t len = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+    if (strncmp(path, folder, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+        return NULL;
+    return strcmp(path + len, "/") == 0 ? "" : path + len;
+}
+
+static bool join(char out[static PATH_MAX], const char *folder, const char *rest)
+{
+    int n = snprintf(out, PATH_MAX, "%s%s", strcmp(folder, "/") == 0 && *rest ? "" : folder, rest);
+    return n >= 0 && n < PATH_MAX;
+}
+
+/* Where in its file system an open file is. */
+static int place_of(const struct mounts *mounts,
+                    int fd,
+                    const struct mount **ret_mount,
+                    char place[static PATH_MAX])
+{
+    char link[48], path[PATH_MAX];
+    const struct mount *mount = mount_of(mounts, fd);
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    if (n < 0 || !mount)
+        return n < 0 ? -errno : -ESTALE;
+    path[n] = '\0';
+    const char *rest = below(path, mount->point);
+    if (!rest || !join(place, mount->root, rest))
+        return -ESTALE;
+    *ret_mount = mount;
+    return 0;
+}
+
+int hidden_add(struct hidden *hidden, const char *path)
+{
+    struct mounts mounts = {0};
+    const struct mount *mount = NULL;
+    struct stat st;
+    char place[PATH_MAX];
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    /* Without root: what we may not reach, pods may not either. */
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
+                                                                                        : -errno;
+    int r = fstat(fd, &st) < 0 ? -errno : 0;
+    if (r == 0 && hidden->count == HIDDEN_MAX)
+        r = -E2BIG;
+    if (r == 0)
+        r = mounts_read(&mounts);
+    if (r == 0)
+        r = place_of(&mounts, fd, &mount, place);
+    if (r == 0) {
+        struct hidden_thing *thing = &hidden->things[hidden->count++];
+        *thing = (struct hidden_thing){strdup(path), strdup(mount->fs), strdup(place), st.st_dev,
+                                       st.st_ino};
+        if (!thing->path || !thing->fs || !thing->place)
+            r = -ENOMEM;
+    }
+    mounts_free(&mounts);
+    close(fd);
+    return r;
+}
+
+void hidden_done(struct hidden *hidden)
+{
+    for (size_t i = 0; i < hidden->count; i++) {
+        free(hidden->things[i].path);
+        free(hidden->things[i].fs);
+        free(hidden->things[i].place);
+    }
+    hidden->count = 0;
+}
+
+int hidden_find(const struct hidden *hidden, int fd, const struct hidden_thing **ret)
+{
+    struct mounts mounts = {0};
+    const struct mount *mount = NULL;
+    struct stat st;
+    char place[PATH_MAX];
+    *ret = NULL;
+    int r = fstat(fd, &st) < 0 ? -errno : mounts_read(&mounts);
+    if (r == 0)
+        r = place_of(&mounts, fd, &mount, place);
+    for (size_t i = 0; r == 0 && !*ret && i < hidden->count; i++) {
+        const struct hidden_thing *thing = &hidden->things[i];
+        bool same = st.st_dev == thing->dev && st.st_ino == thing->ino;
+        if (same || (strcmp(mount->fs, thing->fs) == 0 && below(place, thing->place)))
+            *ret = thing;
+    }
+    mounts_free(&mounts);
+    return r;
+}
+
+void hidden_type(int fd, char out[static 32])
+{
+    struct mounts mounts = {0};
+    const struct mount *mount = mounts_read(&mounts) == 0 ? mount_of(&mounts, fd) : NULL;
+    (void)snprintf(out, 32, "%s", mount ? mount->type : "");
+    mounts_free(&mounts);
+}
+
+/* Is the mount what is seen at its point, or is another one over it? */
+static bool is_seen(const struct mount *mount)
+{
+    int fd = open_exact(mount->point, O_PATH);
+    bool seen = fd >= 0 && mount_id(fd) == mount->id;
+    if (fd >= 0)
+        close(fd);
+    return seen;
+}
+
+static bool is_thing(const char *path, const struct hidden_thing *thing)
+{
+    struct stat st;
+    int fd = open_exact(path, O_PATH);
+    bool same =
+        fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == thing->dev && st.st_ino == thing->ino;
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
+static int places_of(const struct hidden_thing *thing,
+                     const struct mount *mount,
+                     hidden_place_fn *place,
+                     void *user)
+{
+    char path[PATH_MAX];
+    if (strcmp(mount->fs, thing->fs) != 0)
+        return 0;
+    /* The mount shows the thing, or a part of it. */
+    if (below(mount->root, thing->place))
+        return is_seen(mount) ? place(user, mount->point) : 0;
+    const char *rest = below(thing->place, mount->root);
+    if (!rest || !join(path, mount->point, rest) || !is_thing(path, thing))
+        return 0;
+    return place(user, path);
+}
+
+int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user)
+{
+    struct mounts mounts = {0};
+    int r = mounts_read(&mounts);
+    for (size_t i = 0; r == 0 && i < mounts.count; i++) {
+        const struct mount *mount = &mounts.items[i];
+        if (!below(mount->point, top))
+            continue;
+        if (hidden->with_proc && strcmp(mount->type, "proc") == 0 && is_seen(mount))
+            r = place(user, mount->point);
+        for (size_t k = 0; r == 0 && k < hidden->count; k++)
+            r = places_of(&hidden->things[k], mount, place, user);
+    }
+    mounts_free(&mounts);
+    return r;
+}

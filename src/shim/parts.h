@@ -1,0 +1,101 @@
+#pragma once
+
+#include "shim/shim.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* shim_parts: what muster-shim is made of. Libc only: it is a static program, and one runs beside
+ * every pod, so it keeps no more than it needs in memory and allocates nothing it does not free. */
+
+/* ---- records (shim_records.c): spec files, mapped and read in place ---- */
+struct records {
+    char *p;
+    size_t len;
+};
+struct record {
+    const char *name; /* points into the map; ended by '=' there, so compare with record_is() */
+    size_t name_len;
+    const char *value; /* NUL-terminated */
+};
+int records_open(struct records *records, int dirfd, const char *path);
+void records_close(struct records *records);
+/* Walk: start with *offset 0; false at the end. */
+bool records_next(const struct records *records, size_t *offset, struct record *ret);
+bool record_is(const struct record *record, const char *name);
+/* The first record of that name, or NULL. */
+const char *records_get(const struct records *records, const char *name);
+bool records_has(const struct records *records, const char *name, const char *value);
+long records_number(const struct records *records, const char *name, long otherwise);
+
+/* ---- log files (shim_log.c) ---- */
+struct log_stream {
+    int fd;           /* read end of the pipe, -1 when closed */
+    const char *name; /* stdout or stderr */
+    char *line;       /* SHIM_LINE_BYTES, made when first needed */
+    size_t len;
+};
+struct logfile {
+    int fd;
+    char path[SHIM_NAME_BYTES + 64];
+    off_t bytes;
+    off_t bytes_max;
+    int tee_fd; /* a copy goes here; -1: none */
+};
+int logfile_open(struct logfile *log, const char *path, off_t bytes_max);
+/* Take what can be read. False when the stream has ended (and is closed). */
+bool logfile_take(struct logfile *log, struct log_stream *stream);
+/* Write a last line without its newline. */
+void logfile_flush(struct logfile *log, struct log_stream *stream);
+void logfile_close(struct logfile *log);
+
+/* ---- what survives (shim_exit.c): on the disk when they return 0 ---- */
+#define SHIM_PATH_BYTES (SHIM_NAME_BYTES + 64) /* c/<name>/<n>.exit.new and the like */
+/* The instance is about to start. -EEXIST: it was begun before. */
+int exit_begin(const char *path);
+/* The exit file; readers see it whole or not at all. */
+int exit_write(const char *path, const char *text);
+
+/* ---- a container's first process (shim_child.c) ---- */
+struct child_request {
+    const struct records *spec;
+    const char *folder; /* c/<name>, relative to the pod's folder */
+    unsigned instance;
+    int stdio[3];  /* -1: /dev/null */
+    bool terminal; /* in one of its own; stdio is not used */
+    int join_fd;   /* exec: pidfd of the container to join, else -1 */
+};
+/* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
+ * in `words`. With a terminal, *ret_master is its master side. */
+pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256]);
+
+/* ---- root file system and mounts (shim_mount.c), run inside the child ---- */
+/* Both return 0, or -errno with the step and path in `words`. */
+int mounts_make(const struct child_request *request, char words[static 256]);
+
+/* ---- mount points made beforehand (shim_points.c), run by the spawner ---- */
+/* From now on `folder` has the paths, those that end in a slash as folders. */
+int points_make(const char *folder, char *const paths[]);
+
+/* ---- the pod's namespaces (shim_sandbox.c): this process is in them from then on ---- */
+int sandbox_make(const struct records *pod);
+
+/* ---- muster-shim --spawner (shim_spawner.c) ---- */
+/* `run` is called in a process of its own for every pod; its result is the exit status there. */
+int spawner_run(const char *points, char *const paths[], int (*run)(const char *folder));
+
+/* ---- network namespace (shim_net.c): this process is in it from then on ---- */
+int network_make(const struct records *pod);
+
+/* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
+int privileges_drop(const struct records *spec, char words[static 256]);
+
+/* Digits of base 10 or 16 (lower case) at the start of the text; returns how many there were. */
+size_t shim_number(const char *text, unsigned base, uint64_t *ret);
+/* "step path: reason"; returns -errno. */
+int shim_fail(char words[static 256], const char *step, const char *what);
+int64_t shim_now_ms(void);
