@@ -11,7 +11,8 @@
 /* Services: what is filled in, and what must hold. Their addresses are given by the store, which
  * knows those that are taken. */
 
-bool service_address_parse(struct str text, uint32_t *ret)
+/* "127.32.0.2"; false for anything that is no IPv4 address. */
+static bool service_address_parse(struct str text, uint32_t *ret)
 {
     uint32_t address = 0;
     struct str part;

@@ -17,7 +17,5 @@ struct service_network {
 
 #define SERVICE_LOOPBACK ((struct service_network){0x7f200002u, 0x001ffff0u}) /* 127.32.0.2 ... */
 
-/* "127.32.0.2"; false for anything that is no IPv4 address. */
-bool service_address_parse(struct str text, uint32_t *ret);
 struct str service_address_text(struct arena *arena, uint32_t address);
 bool service_network_has(const struct service_network *network, struct str address);

@@ -44,8 +44,7 @@ bool shape_at(size_t index, struct str *ret_type);
  * there is no type of that name. */
 const struct schema *shape_schema(struct arena *arena, struct str type);
 
-/* The texts; NULL-terminated. */
-extern const char *const shape_texts[];
+/* The texts. */
 extern const char shape_pod_text[];
 extern const char shape_volume_text[];
 extern const char shape_core_text[];

@@ -282,11 +282,6 @@ struct lease *lease_start(const struct lease_options *options)
     return lease;
 }
 
-bool lease_is_held(const struct lease *lease)
-{
-    return lease->held == HELD_YES;
-}
-
 static void on_timer_closed(uv_handle_t *handle)
 {
     mem_free(handle);

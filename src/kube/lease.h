@@ -39,7 +39,6 @@ struct lease_options {
 
 /* Strings must outlive it. */
 struct lease *lease_start(const struct lease_options *options);
-bool lease_is_held(const struct lease *lease);
 /* Hand it back if it is held; `done` comes from the loop, also when that did not work in time.
  * Neither won nor lost is called any more. */
 void lease_release(struct lease *lease, void (*done)(void *user), void *user);

@@ -2,12 +2,15 @@
 
 #include "api/launch.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "launch/reach.h"
 #include "launch/shell.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +22,19 @@
  * and 15 s for a silent peer). Versions that do not know a key ignore it. */
 #define ELASTIC_CONF "last_call_timeout=5,keep_alive_interval=2,keep_alive_max_attempt=3"
 
+#define TORCHRUN_ARGS_MAX 40
+
 #define EXIT_NOT_FOUND    127
 #define EXIT_NOT_POSSIBLE 126 /* trying again cannot help */
 #define EXIT_FOR_NOW      75  /* it may: sysexits' EX_TEMPFAIL */
+
+struct torchrun_python {
+    char path[4096];
+    int torch_major;
+    bool has_etcd;      /* the package python-etcd */
+    int python_minor;   /* of Python 3 */
+    bool first_on_path; /* `python` already means this one */
+};
 
 /* Looks without importing: importing torch takes a second or more. */
 static const char probe_script[] =
@@ -78,7 +91,7 @@ static bool shebang(const char *script, char *out, size_t out_bytes)
     return true;
 }
 
-int torchrun_find(struct torchrun_python *ret, struct err *err)
+static int torchrun_find(struct torchrun_python *ret, struct err *err)
 {
     static const char *const places[] = {"/usr/bin/python3", "/usr/local/bin/python3",
                                          "/opt/conda/bin/python3"};
@@ -102,7 +115,7 @@ int torchrun_find(struct torchrun_python *ret, struct err *err)
                    "then the usual places); use an image with PyTorch, or install it in --setup");
 }
 
-bool torchrun_redirects_broken(const struct torchrun_python *python)
+static bool torchrun_redirects_broken(const struct torchrun_python *python)
 {
     return python->torch_major < 2 && python->python_minor >= 11;
 }
@@ -181,12 +194,14 @@ static void add_rendezvous(struct args *args)
     }
 }
 
-int torchrun_args(const struct torchrun_python *python,
-                  const char *self,
-                  const char *items[static TORCHRUN_ARGS_MAX],
-                  char *room,
-                  size_t room_bytes,
-                  struct err *err)
+/* argv for the launcher, NULL-terminated, from the environment that launch.h names. `room` holds
+ * the texts it makes. */
+static int torchrun_args(const struct torchrun_python *python,
+                         const char *self,
+                         const char *items[static TORCHRUN_ARGS_MAX],
+                         char *room,
+                         size_t room_bytes,
+                         struct err *err)
 {
     struct args args = {.items = items, .room = room, .room_bytes = room_bytes};
 

@@ -18,8 +18,6 @@ struct kind;
 /* Changes whenever a document could. */
 uint64_t openapi_version(const struct api *api);
 
-/* The name under which a kind's schema stands in the documents. */
-struct str openapi_name(struct arena *arena, const struct kind *kind);
 /* Name -> schema, for the kinds of one group version (group STR_NONE: of all) and every type they
  * refer to. Kinds whose fields are not known are left out when `known_only`. */
 struct json *openapi_schemas(const struct api *api,

@@ -28,7 +28,8 @@ uint64_t openapi_version(const struct api *api)
     return hash;
 }
 
-struct str openapi_name(struct arena *arena, const struct kind *kind)
+/* The name under which a kind's schema stands in the documents. */
+static struct str openapi_name(struct arena *arena, const struct kind *kind)
 {
     return str_printf(arena, "%s.%s.%s", kind->group[0] ? kind->group : "core", kind->version,
                       kind->name);

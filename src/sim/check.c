@@ -618,27 +618,6 @@ const char *check_clean(struct check *check)
     return check->report.failed ? check->report.text : NULL;
 }
 
-size_t check_live_pods(const struct check *check)
-{
-    size_t count = 0;
-
-    MAP_FOREACH(&check->facts, entry)
-        count += !((struct fact *)entry->value)->ended;
-    return count;
-}
-
-size_t check_bound_pods(const struct check *check)
-{
-    size_t count = 0;
-
-    MAP_FOREACH(&check->facts, entry) {
-        const struct fact *fact = entry->value;
-
-        count += fact->node.len && !fact->ended;
-    }
-    return count;
-}
-
 struct check *check_new(const struct check_options *options)
 {
     struct check *check = MEM_NEW(struct check);

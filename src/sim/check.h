@@ -54,6 +54,3 @@ const char *check_now(struct check *check, int64_t now_ms);
 const char *check_at_rest(struct check *check);
 /* After everybody's work was deleted: NULL, or what was left behind. */
 const char *check_clean(struct check *check);
-/* How many pods there are that have not ended. */
-size_t check_live_pods(const struct check *check);
-size_t check_bound_pods(const struct check *check);

@@ -424,11 +424,6 @@ void machines_power(struct machines *machines, size_t index, bool on, int64_t no
     }
 }
 
-bool machines_has_power(const struct machines *machines, size_t index)
-{
-    return !machines->list[index].off;
-}
-
 void machines_hurry(struct machines *machines)
 {
     machines->hurry = true;

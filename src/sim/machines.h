@@ -46,6 +46,5 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms);
 bool machines_are_registered(const struct machines *machines);
 /* Power of one machine, off or on; its node is told NotReady by somebody else. */
 void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms);
-bool machines_has_power(const struct machines *machines, size_t index);
 /* Pods end within a few seconds from now on, unless they say otherwise. */
 void machines_hurry(struct machines *machines);

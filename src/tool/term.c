@@ -53,7 +53,8 @@ const char *term_colour(const struct term *term, enum term_colour colour)
     return term->coloured ? sequences[colour] : "";
 }
 
-size_t term_width(struct str text)
+/* Characters a terminal uses for the text: code points, combining ones not told apart. */
+static size_t term_width(struct str text)
 {
     size_t width = 0;
 

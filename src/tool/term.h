@@ -36,8 +36,6 @@ enum term_colour {
 struct term term_open(int fd, char *envp[]);
 /* Escape sequence that starts a colour, and the one that ends it; "" without colours. */
 const char *term_colour(const struct term *term, enum term_colour colour);
-/* Characters a terminal uses for the text: code points, combining ones not told apart. */
-size_t term_width(struct str text);
 
 /* ---- tables ---- rows of cells under headers, three blanks between columns, as kubectl prints */
 struct table {

@@ -93,7 +93,8 @@ static struct str group_of(struct str api_version)
     return slash < api_version.len ? str_sub(api_version, 0, slash) : STR("");
 }
 
-const struct grouping_rule *grouping_rule_for(const struct json *owner)
+/* The rule of an owner, by its apiVersion and kind; never NULL. */
+static const struct grouping_rule *grouping_rule_for(const struct json *owner)
 {
     struct str kind = json_str(json_get(owner, "kind"));
     struct str group = group_of(json_str(json_get(owner, "apiVersion")));

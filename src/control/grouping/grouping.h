@@ -80,8 +80,6 @@ struct grouping_input {
 
 struct grouping_rule;
 
-/* The rule of an owner, by its apiVersion and kind; never NULL. */
-const struct grouping_rule *grouping_rule_for(const struct json *owner);
 /* By the kind's name alone ("PyTorchJob", "default", ...); NULL when there is none. */
 const struct grouping_rule *grouping_rule_named(struct str name);
 

@@ -136,11 +136,11 @@ void kubeflow_autoscale(struct kubeflow *k,
     {                                                                                              \
         kubeflow_translate(&(description), input, object, arena, ret);                             \
     }                                                                                              \
-    const struct job_kind symbol = {.kind = &kind_##symbol,                                        \
-                                    .translate = symbol##_translate,                               \
-                                    .read = job_state_read,                                        \
-                                    .write = kubeflow_write,                                       \
-                                    .reason = kubeflow_reason}
+    static const struct job_kind symbol = {.kind = &kind_##symbol,                                 \
+                                           .translate = symbol##_translate,                        \
+                                           .read = job_state_read,                                 \
+                                           .write = kubeflow_write,                                \
+                                           .reason = kubeflow_reason}
 
 /* Tables of what is read, for the check against the schemas. */
 extern const struct decode_table kubeflow_policy_table;
@@ -148,10 +148,3 @@ extern const struct decode_table kubeflow_replicas_table;
 extern const struct decode_table tf_spec_table;
 extern const struct decode_table mpi_spec_table;
 extern const struct decode_table paddle_spec_table;
-
-extern const struct job_kind pytorchjob;
-extern const struct job_kind tfjob;
-extern const struct job_kind mpijob;
-extern const struct job_kind xgboostjob;
-extern const struct job_kind jaxjob;
-extern const struct job_kind paddlejob;

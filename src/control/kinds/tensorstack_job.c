@@ -20,6 +20,8 @@
 
 /* From a PyTorchTrainingJob to the engine's model. */
 
+static const struct job_kind pytorchtrainingjob; /* has translate(), which reads with it */
+
 static const char *const restart_words[] = {"Always", "OnFailure", "Never", "ExitCode", NULL};
 static const struct decode_field replica_fields[] = {
     DECODE_FIELD(struct tensorstack_replica, type, "type", STR, .required = true),
@@ -449,12 +451,12 @@ static void translate(const struct control_input *input,
 /* What translate() reads, and what restarts are charged by. */
 static const char *const remembers[] = {"resumed", "mode", "backoffCount", NULL};
 
-const struct job_kind pytorchtrainingjob = {.kind = &kind_pytorchtrainingjob,
-                                            .engine = "engine",
-                                            .remembers = remembers,
-                                            .translate = translate,
-                                            .read = tensorstack_read,
-                                            .write = tensorstack_write};
+static const struct job_kind pytorchtrainingjob = {.kind = &kind_pytorchtrainingjob,
+                                                   .engine = "engine",
+                                                   .remembers = remembers,
+                                                   .translate = translate,
+                                                   .read = tensorstack_read,
+                                                   .write = tensorstack_write};
 
 /* ---- the controller ---- */
 

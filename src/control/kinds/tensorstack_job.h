@@ -111,5 +111,3 @@ void tensorstack_write(const struct job_model *model,
 void tensorstack_read(const struct json *status, struct job_state *ret);
 /* status.tensorboard, and the TensorBoard object in model->extras. */
 void tensorstack_tensorboard(const struct tensorstack *t, struct job_model *model);
-
-extern const struct job_kind pytorchtrainingjob;

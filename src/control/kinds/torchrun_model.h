@@ -37,8 +37,3 @@ struct torchrun {
 /* Fill model->pod_spec, sync_spec and claims. */
 void torchrun_make_pods(struct torchrun *t, struct job_model *model);
 void torchrun_make_storage(struct torchrun *t, struct job_model *model);
-/* job_model.fill of this kind. */
-void torchrun_fill(const struct job_model *model,
-                   const struct job_pod *pod,
-                   struct json *body,
-                   struct arena *arena);

@@ -360,20 +360,6 @@ static bool is_hosted(const struct torchrun *t)
     return str_is(t->rdzv_backend, "c10d") && !t->rdzv_endpoint.len && !t->spec.rdzv_port;
 }
 
-void torchrun_make_pods(struct torchrun *t, struct job_model *model)
-{
-    bool etcd = str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
-    bool store = t->elastic && is_hosted(t);
-
-    t->worker->pod_spec = make_worker_spec(t, model);
-    t->hosted = is_hosted(t) && (t->host_workspace || store);
-    if (t->host_workspace || etcd || store)
-        model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
-    if (t->host_workspace)
-        model->sync_secret = LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid);
-    model->fill = torchrun_fill;
-}
-
 /* ---- what depends on the pod ---- */
 
 static struct str rdzv_endpoint(const struct torchrun *t,
@@ -475,10 +461,11 @@ static void fill_shm(const struct torchrun *t,
     json_add_c(arena, mount, "mountPath", "/dev/shm");
 }
 
-void torchrun_fill(const struct job_model *model,
-                   const struct job_pod *pod,
-                   struct json *body,
-                   struct arena *arena)
+/* job_model.fill of this kind. */
+static void torchrun_fill(const struct job_model *model,
+                          const struct job_pod *pod,
+                          struct json *body,
+                          struct arena *arena)
 {
     const struct torchrun *t = model->front;
     struct json *spec = json_get(body, "spec");
@@ -488,4 +475,18 @@ void torchrun_fill(const struct job_model *model,
     if (!t->shape_from_template)
         fill_resources(t, pod, trainer, arena);
     fill_shm(t, pod, spec, trainer, arena);
+}
+
+void torchrun_make_pods(struct torchrun *t, struct job_model *model)
+{
+    bool etcd = str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
+    bool store = t->elastic && is_hosted(t);
+
+    t->worker->pod_spec = make_worker_spec(t, model);
+    t->hosted = is_hosted(t) && (t->host_workspace || store);
+    if (t->host_workspace || etcd || store)
+        model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
+    if (t->host_workspace)
+        model->sync_secret = LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid);
+    model->fill = torchrun_fill;
 }
