@@ -1,0 +1,254 @@
+#include "api/admit.h"
+#include "api/crd.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "api/quantity.h"
+#include "api/schema.h"
+#include "api/share.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Which rules there are for which kind: the table at the end. Rules of a few lines are here; the
+ * others have files of their own. */
+
+static void set_default(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+static void default_namespace(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+    struct json *status = json_make_path(admit->arena, admit->object, "status");
+    struct json *labels = json_make_path(admit->arena, admit->object, "metadata.labels");
+
+    if (!admit->old && !json_get(spec, "finalizers"))
+        json_push(json_add_array(admit->arena, spec, "finalizers"),
+                  json_new_str(admit->arena, STR("kubernetes")));
+    set_default(admit, status, "phase", "Active");
+    json_add_str(admit->arena, labels, "kubernetes.io/metadata.name",
+                 json_str_at(admit->object, "metadata.name"));
+}
+
+static void default_pvc(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+    struct json *status = json_make_path(admit->arena, admit->object, "status");
+
+    set_default(admit, spec, "volumeMode", "Filesystem");
+    set_default(admit, status, "phase", "Pending");
+}
+
+static void default_hpa(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    if (json_is_null(json_get(spec, "minReplicas")))
+        json_add_i64(admit->arena, spec, "minReplicas", 1);
+}
+
+/* stringData is written only: it ends up in data. */
+static void default_secret(struct admit *admit)
+{
+    const struct json *texts = json_get(admit->object, "stringData");
+
+    JSON_FOREACH(texts, item)
+        json_set(json_make_path(admit->arena, admit->object, "data"), json_key(item),
+                 json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
+    json_remove(admit->object, STR("stringData"));
+    set_default(admit, admit->object, "type", "Opaque");
+}
+
+static void default_pod(struct admit *admit)
+{
+    admit_pod_default(admit, json_make_path(admit->arena, admit->object, "spec"));
+    if (!admit->old)
+        set_default(admit, json_make_path(admit->arena, admit->object, "status"), "phase",
+                    "Pending");
+}
+
+static void check_pvc(struct admit *admit)
+{
+    struct err err = {0};
+    int64_t bytes = 0;
+    const struct json *storage = json_at(admit->object, "spec.resources.requests.storage");
+
+    JSON_FOREACH(json_at(admit->object, "spec.accessModes"), mode)
+        if (!str_is(json_str(mode), "ReadWriteOnce") && !str_is(json_str(mode), "ReadOnlyMany") &&
+            !str_is(json_str(mode), "ReadWriteMany") && !str_is(json_str(mode), "ReadWriteOncePod"))
+            admit_unsupported(admit, STR("spec.accessModes"), mode,
+                              "\"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", "
+                              "\"ReadWriteOncePod\"");
+    if (!json_count(json_at(admit->object, "spec.accessModes")))
+        admit_required(admit, STR("spec.accessModes"), "at least 1 access mode is required");
+    if (json_is_null(storage))
+        admit_required(admit, STR("spec.resources[storage]"), "");
+    else if (quantity_whole_json(storage, &bytes, &err) < 0)
+        admit_invalid(admit, STR("spec.resources[storage]"), storage, err.text);
+    else if (bytes <= 0)
+        admit_invalid(admit, STR("spec.resources[storage]"), storage, "must be greater than zero");
+}
+
+static void check_keys(struct admit *admit, const char *member)
+{
+    JSON_FOREACH(json_get(admit->object, member), item) {
+        const char *rule = names_config_key(json_key(item));
+
+        if (rule)
+            admit_invalid(
+                admit, str_printf(admit->arena, "%s[" STR_FMT "]", member, STR_ARG(json_key(item))),
+                json_new_str(admit->arena, json_key(item)), rule);
+    }
+    if (admit->old && json_bool_or(json_get(admit->old, "immutable"), false) &&
+        !json_equal(json_get(admit->object, member), json_get(admit->old, member)))
+        admit_forbidden(admit, str_from(member), "field is immutable when `immutable` is set");
+}
+
+static void check_configmap(struct admit *admit)
+{
+    check_keys(admit, "data");
+    check_keys(admit, "binaryData");
+}
+
+static void check_secret(struct admit *admit)
+{
+    check_keys(admit, "data");
+    JSON_FOREACH(json_get(admit->object, "data"), item) {
+        struct str bytes;
+
+        if (!base64_decode(admit->arena, json_str(item), &bytes))
+            admit_invalid(admit,
+                          str_printf(admit->arena, "data[" STR_FMT "]", STR_ARG(json_key(item))),
+                          item, "must be base64; use stringData for plain text");
+    }
+    if (admit->old && !json_equal(json_get(admit->old, "type"), json_get(admit->object, "type")))
+        admit_invalid(admit, STR("type"), json_get(admit->object, "type"), "field is immutable");
+}
+
+/* What may not change once it is there. */
+static void check_fixed(struct admit *admit)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *path;
+    } rows[] = {
+        {&kind_priorityclass, "value"},        {&kind_priorityclass, "preemptionPolicy"},
+        {&kind_storageclass, "provisioner"},   {&kind_storageclass, "parameters"},
+        {&kind_storageclass, "reclaimPolicy"}, {&kind_storageclass, "volumeBindingMode"},
+        {&kind_pvc, "spec.accessModes"},       {&kind_pvc, "spec.volumeMode"},
+        {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
+        {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
+        {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
+    };
+
+    for (size_t i = 0; admit->old && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct json *before = json_at(admit->old, rows[i].path);
+        const struct json *now = json_at(admit->object, rows[i].path);
+
+        if (admit->kind == rows[i].kind && (before || now) && !json_equal(before, now))
+            admit_invalid(admit, str_from(rows[i].path), now, "field is immutable");
+    }
+}
+
+/* What must be said. */
+static void check_required(struct admit *admit)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *path;
+    } rows[] = {
+        {&kind_priorityclass, "value"},
+        {&kind_storageclass, "provisioner"},
+        {&kind_runtimeclass, "handler"},
+        {&kind_rolebinding, "roleRef.name"},
+        {&kind_clusterrolebinding, "roleRef.name"},
+        {&kind_job, "spec.template"},
+        {&kind_pv, "spec.capacity.storage"},
+        {&kind_pv, "spec.accessModes"},
+        {&kind_event, "involvedObject"},
+        {&kind_endpointslice, "addressType"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (admit->kind == rows[i].kind && json_is_null(json_at(admit->object, rows[i].path)))
+            admit_required(admit, str_from(rows[i].path), "");
+    if (admit->kind == &kind_pdb && !json_is_null(json_at(admit->object, "spec.minAvailable")) &&
+        !json_is_null(json_at(admit->object, "spec.maxUnavailable")))
+        admit_invalid(admit, STR("spec"), json_get(admit->object, "spec"),
+                      "minAvailable and maxUnavailable cannot be both set");
+}
+
+static void check_pod(struct admit *admit)
+{
+    admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
+    if (admit->old)
+        admit_pod_update(admit);
+    share_check(admit);
+}
+
+/* ---- the rules ---- */
+
+/* One line a kind: what is filled in, and what is checked beyond its schema; NULL: nothing. */
+static const struct {
+    const struct kind *kind;
+    void (*fill)(struct admit *admit);
+    void (*check)(struct admit *admit);
+} rules[] = {
+    {&kind_pod, default_pod, check_pod},
+    {&kind_crd, crd_default, crd_validate},
+    {&kind_service, admit_service_default, admit_service_validate},
+    {&kind_namespace, default_namespace, NULL},
+    {&kind_pvc, default_pvc, check_pvc},
+    {&kind_hpa, default_hpa, NULL},
+    {&kind_hpa_v1, default_hpa, NULL},
+    {&kind_configmap, NULL, check_configmap},
+    {&kind_secret, default_secret, check_secret},
+    {&kind_job, admit_job_default, admit_job_validate},
+    {&kind_jobset, NULL, admit_jobset_validate},
+    {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
+    {&kind_trainjob, NULL, admit_trainjob_validate},
+    {&kind_trainingruntime, NULL, admit_runtime_validate},
+    {&kind_clustertrainingruntime, NULL, admit_runtime_validate},
+    {&kind_torchrunjob, NULL, admit_torchrun_validate},
+    {&kind_torchrunqueue, NULL, admit_torchrun_validate},
+    {&kind_queue, NULL, admit_queue_validate},
+    {&kind_podgroup, NULL, admit_podgroup_validate},
+    {&kind_topology, NULL, admit_topology_validate},
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+int admit_default(struct admit *admit, struct err *err)
+{
+    int r = admit->schema ? schema_default(admit->arena, admit->schema, admit->object, err) : 0;
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < RULES; i++)
+        if (rules[i].kind == admit->kind && rules[i].fill)
+            rules[i].fill(admit);
+    return 0;
+}
+
+void admit_validate(struct admit *admit)
+{
+    admit_metadata(admit);
+    if (admit->schema)
+        schema_validate(admit, admit->schema, admit->object);
+    if (str_is(admit->subresource, "status"))
+        return;
+    check_required(admit);
+    check_fixed(admit);
+    for (size_t i = 0; i < RULES; i++)
+        if (rules[i].kind == admit->kind && rules[i].check)
+            rules[i].check(admit);
+    if (strcmp(admit->kind->group, "kubeflow.org") == 0)
+        admit_kubeflow(admit);
+}
