@@ -24,89 +24,6 @@
  * state if it changed. The status is written first and the rest of the actions follow, see job.h.
  */
 
-static const char *const phase_words[] = {
-#define JOB_PHASE_WORD(name, word) [JOB_##name] = (word),
-    JOB_PHASES(JOB_PHASE_WORD)
-#undef JOB_PHASE_WORD
-};
-
-const char *job_phase_word(enum job_phase phase)
-{
-    return phase_words[phase];
-}
-
-enum job_phase job_phase_parse(struct str word)
-{
-    for (size_t i = 0; i < sizeof(phase_words) / sizeof(phase_words[0]); i++)
-        if (str_is(word, phase_words[i]))
-            return (enum job_phase)i;
-    return JOB_PENDING;
-}
-
-void job_say(struct job_run *run, enum job_phase phase, struct str message)
-{
-    run->state.phase = phase;
-    run->state.message = message;
-}
-
-/* The run of this generation is over: keep its time, for the deadline. */
-static void stop_clock(struct job_run *run)
-{
-    if (run->state.run_start_ms)
-        run->state.run_ms += run->input->now_ms - run->state.run_start_ms;
-    run->state.run_start_ms = 0;
-}
-
-void job_next_generation(struct job_run *run)
-{
-    stop_clock(run);
-    run->state.generation++;
-    run->state.created = false;
-}
-
-static void tell_deleted(struct job_run *run, const struct object *object)
-{
-    if (run->model.tell_objects)
-        action_event(&run->actions, run->model.object,
-                     object->kind == &kind_pod ? "SuccessfulDeletePod" : "SuccessfulDeleteService",
-                     str_printf(run->arena, "Deleted %s: " STR_FMT,
-                                object->kind == &kind_pod ? "pod" : "service",
-                                STR_ARG(object->name)));
-}
-
-void job_finish(struct job_run *run, enum job_phase phase, struct str message)
-{
-    stop_clock(run);
-    job_say(run, phase, message);
-    run->state.completion_ms = run->input->now_ms;
-}
-
-void job_remove(struct job_run *run, const struct job_member *member)
-{
-    if (member->lost)
-        action_delete_now(&run->actions, member->object);
-    else if (!member->leaving)
-        action_delete(&run->actions, member->object);
-    if (!member->leaving)
-        tell_deleted(run, member->object);
-}
-
-const struct object *job_sync_pod(const struct job_run *run)
-{
-    const struct object *pod = cache_get(run->input->cache, &kind_pod, run->model.object->ns,
-                                         job_sync_name(&run->model, run->arena));
-
-    return pod && object_owned_by(pod, run->model.object->uid) ? pod : NULL;
-}
-
-bool object_owned_by(const struct object *object, struct str uid)
-{
-    for (size_t i = 0; i < object->owner_count; i++)
-        if (str_eq(object->owners[i].uid, uid))
-            return true;
-    return false;
-}
-
 static void remove_sync_pod(struct job_run *run)
 {
     const struct object *pod = job_sync_pod(run);
@@ -129,7 +46,7 @@ static void remove_services(struct job_run *run, bool all)
         if (!object_label(service, JOB_LABEL_INDEX).len || service->deleted_ms || (!all && pod))
             continue;
         action_delete(&run->actions, service);
-        tell_deleted(run, service);
+        job_tell_deleted(run, service);
     }
 }
 

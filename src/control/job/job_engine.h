@@ -29,6 +29,8 @@ void job_finish(struct job_run *run, enum job_phase phase, struct str message);
 void job_next_generation(struct job_run *run);
 /* Delete a pod, by force where nobody is left to do it gracefully. */
 void job_remove(struct job_run *run, const struct job_member *member);
+/* An event for an object that was deleted, where the kind wants these. */
+void job_tell_deleted(struct job_run *run, const struct object *object);
 const struct object *job_sync_pod(const struct job_run *run);
 bool object_owned_by(const struct object *object, struct str uid);
 
@@ -73,12 +75,11 @@ struct job_look {
     size_t min;    /* the fewest of those */
 };
 struct job_look job_look(const struct job_run *run);
-/* Whether the pods of a role should be there: those of roles that come later wait for the rest. */
-bool job_is_due(const struct job_run *run, const struct job_role *role);
+/* Whether a pod that failed like this is never made again. */
+bool job_failure_is_final(const struct job_model *model, const struct job_member *member);
 /* A pod failed: count it and return true, or end the job. A failure is counted once, however often
  * it is seen before its pod is gone. */
 bool job_may_restart(struct job_run *run, const struct job_member *member);
-struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
 struct str job_restart_words(const struct job_run *run);
 /* The moment before which nothing that failed is made again; 0: none. */
 int64_t job_backoff_until(const struct job_run *run);
@@ -86,7 +87,9 @@ int64_t job_backoff_until(const struct job_run *run);
 void job_create_missing(struct job_run *run, struct str except);
 /* Pods of roles or indexes that the job no longer has. */
 void job_remove_surplus(struct job_run *run);
-/* Running, or what it waits for. */
+/* It runs: its clocks start, and the message counts its pods. */
+void job_say_started(struct job_run *run, const struct job_look *look);
+/* The same once enough of its pods have started; before that, what it waits for. */
 void job_say_running(struct job_run *run, const struct job_look *look);
 
 /* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
