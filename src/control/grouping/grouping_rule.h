@@ -43,6 +43,13 @@ grouping_apply_fn grouping_knative;
 grouping_apply_fn grouping_runaijob;
 grouping_apply_fn grouping_aml;
 
+/* What is the same for all rules: owner, names, queue, priority, labels, annotations, topology. */
+void grouping_common(const struct grouping_input *input,
+                     const struct grouping_rule *rule,
+                     const struct json *owner,
+                     struct grouping *ret);
+/* "apps" of "apps/v1"; empty for the core group. */
+struct str grouping_api_group(struct str api_version);
 /* metadata.labels[key] and metadata.annotations[key], whatever dots the key has. */
 struct str grouping_label(const struct json *object, const char *key);
 struct str grouping_annotation(const struct json *object, const char *key);
