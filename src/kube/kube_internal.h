@@ -13,7 +13,7 @@ struct client;
 struct json;
 struct transport_reply;
 
-/* What the files of the backend share: kube.c (calls), watch.c (informers), bind.c (gangs). */
+/* What the files of the backend share: call.c (requests), watch.c (informers), bind.c (gangs). */
 struct kube {
     struct api api;
     struct uv_loop_s *loop;
@@ -67,7 +67,10 @@ void kube_settles(struct kube *kube);
 /* 0.5 to 1.5 times `ms`. */
 int64_t kube_jitter(struct kube *kube, int64_t ms);
 
-/* ---- the other files ---- */
+/* ---- the files that serve struct api: call.c, watch.c, bind.c ---- */
+void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user);
+/* Those under way are told of `err`, and forgotten. */
+void kube_calls_close(struct kube *kube, const struct err *err);
 struct api_watch *kube_watch(struct api *api,
                              const struct api_watch_request *request,
                              api_watch_fn *fn,
