@@ -1,6 +1,7 @@
 #include "api/crd.h"
 
 #include "api/admit.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/schema.h"
@@ -8,7 +9,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/time.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -123,28 +123,6 @@ void crd_validate(struct admit *admit)
 
 /* ---- status ---- */
 
-static void add_condition(struct arena *arena,
-                          struct json *status,
-                          const char *const text[static 4],
-                          int64_t now_ms)
-{
-    static const char *const members[] = {"type", "status", "reason", "message"};
-    struct json *conditions = json_get(status, "conditions");
-    struct json *condition = NULL;
-
-    if (!json_is(conditions, JSON_ARRAY))
-        conditions = json_add_array(arena, status, "conditions");
-    JSON_FOREACH(conditions, item)
-        if (str_is(json_str(json_get(item, "type")), text[0]))
-            condition = item;
-    if (!condition)
-        condition = json_push(conditions, json_new_object(arena));
-    if (!str_is(json_str(json_get(condition, "status")), text[1]))
-        json_add_str(arena, condition, "lastTransitionTime", time_text(arena, now_ms));
-    for (size_t i = 0; i < 4; i++)
-        json_add_c(arena, condition, members[i], text[i]);
-}
-
 // NOLINTNEXTLINE(misc-no-recursion)
 static bool has_rules(const struct json *schema)
 {
@@ -161,19 +139,20 @@ void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms)
     struct json *status = json_make_path(arena, root, "status");
     struct json *stored = json_get(status, "storedVersions");
 
-    add_condition(
+    condition_set(
         arena, status,
-        (const char *const[]){"NamesAccepted", "True", "NoConflicts", "no conflicts found"},
+        &(struct condition){"NamesAccepted", "True", "NoConflicts", STR("no conflicts found")},
         now_ms);
-    add_condition(arena, status,
-                  (const char *const[]){"Established", "True", "InitialNamesAccepted",
-                                        "the initial names have been accepted"},
+    condition_set(arena, status,
+                  &(struct condition){"Established", "True", "InitialNamesAccepted",
+                                      STR("the initial names have been accepted")},
                   now_ms);
     if (has_rules(json_at(root, "spec.versions")))
-        add_condition(arena, status,
-                      (const char *const[]){"RulesEvaluated", "False", "NotSupported",
-                                            "x-kubernetes-validations are kept but not evaluated"},
-                      now_ms);
+        condition_set(
+            arena, status,
+            &(struct condition){"RulesEvaluated", "False", "NotSupported",
+                                STR("x-kubernetes-validations are kept but not evaluated")},
+            now_ms);
     json_set(status, STR("acceptedNames"), json_clone(arena, json_at(root, "spec.names")));
     if (!json_is(stored, JSON_ARRAY))
         stored = json_add_array(arena, status, "storedVersions");

@@ -1,4 +1,5 @@
 #include "api/api.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/patch.h"
@@ -6,7 +7,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/time.h"
 #include "store/internal.h"
 
 #include <stdbool.h>
@@ -16,24 +16,13 @@
 
 static void set_scheduled(struct write *write, struct json *root)
 {
+    static const struct condition scheduled = {.type = "PodScheduled", .status = "True"};
     struct json *status = json_make_path(write->arena, root, "status");
-    struct json *conditions = json_get(status, "conditions");
-    struct json *condition = NULL;
 
-    if (!json_is(conditions, JSON_ARRAY))
-        conditions = json_add_array(write->arena, status, "conditions");
-    JSON_FOREACH(conditions, item)
-        if (str_is(json_str(json_get(item, "type")), "PodScheduled"))
-            condition = item;
-    if (!condition)
-        condition = json_push(conditions, json_new_object(write->arena));
-    json_add_c(write->arena, condition, "type", "PodScheduled");
-    json_add_c(write->arena, condition, "status", "True");
-    json_set(condition, STR("lastProbeTime"), json_new_null(write->arena));
-    json_add_str(write->arena, condition, "lastTransitionTime",
-                 time_text(write->arena, store_now(write->store)));
-    json_remove(condition, STR("reason"));
-    json_remove(condition, STR("message"));
+    condition_set(write->arena, status, &scheduled, store_now(write->store));
+    JSON_FOREACH(json_get(status, "conditions"), condition)
+        if (str_is(json_str(json_get(condition, "type")), scheduled.type))
+            json_set(condition, STR("lastProbeTime"), json_new_null(write->arena));
 }
 
 /* `ret`: the pod as it is, for stage(). */

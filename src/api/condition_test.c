@@ -1,8 +1,8 @@
+#include "api/condition.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "control/core/status.h"
 #include "test.h"
 
 #include <stddef.h>
@@ -57,4 +57,20 @@ TEST(condition_patch_holds_our_condition_alone_and_only_what_changes)
         EXPECT(!patch || str_is(json_text(&arena, patch), rows[i].patch));
         arena_done(&arena);
     }
+}
+
+TEST(condition_set_without_a_reason_takes_reason_and_message_away)
+{
+    static const struct condition scheduled = {.type = "PodScheduled", .status = "True"};
+    struct arena arena = {0};
+    struct json *status = NULL;
+    struct err err = {0};
+
+    EXPECT(json_parse(&arena, str_from(waits), &status, &err) == 0);
+    condition_set(&arena, status, &scheduled, NOW_MS);
+    EXPECT(str_is(json_text(&arena, condition_find(status, "PodScheduled")),
+                  "{\"type\":\"PodScheduled\",\"status\":\"True\","
+                  "\"lastTransitionTime\":\"2023-11-14T22:13:20Z\"}"));
+    EXPECT(condition_is_true(status, "PodScheduled") && !condition_is_true(status, "Ready"));
+    arena_done(&arena);
 }
