@@ -1,6 +1,7 @@
 #include "api/gpu.h"
 
 #include "api/kind.h"
+#include "api/pod.h"
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -59,10 +60,7 @@ static struct str annotation(const struct json *pod, const char *key)
 
 static bool is_on(const struct json *pod, struct str node)
 {
-    struct str phase = json_str_at(pod, "status.phase");
-
-    return str_eq(json_str_at(pod, "spec.nodeName"), node) && !str_is(phase, "Succeeded") &&
-           !str_is(phase, "Failed");
+    return str_eq(json_str_at(pod, "spec.nodeName"), node) && !pod_is_over(pod);
 }
 
 static int64_t portion_of(const struct view *view, const struct json *pod)

@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/podio.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -348,7 +349,7 @@ static bool check_pod(struct request *request, const struct json *pod)
     struct str phase = json_str_at(pod, "status.phase");
     size_t containers = json_count(json_at(pod, "spec.containers"));
 
-    if (str_is(phase, "Succeeded") || str_is(phase, "Failed")) {
+    if (pod_is_over(pod)) {
         request_fail(request, 400, "BadRequest",
                      "cannot exec into a container in a completed pod; current phase is " STR_FMT,
                      STR_ARG(phase));

@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -447,29 +448,24 @@ static struct hollow_pod *pod_new(struct hollow *hollow,
     return pod;
 }
 
-/* The node of ours that the pod is on, or NULL; *ret_phase is its phase. */
-static struct hollow_node *node_of(struct hollow *hollow,
-                                   const struct object *object,
-                                   struct str *ret_phase,
-                                   struct arena *arena)
+/* The node of ours that the pod is on, or NULL. */
+static struct hollow_node *node_of(struct hollow *hollow, const struct json *root)
 {
-    struct json *root = object_json(object, arena);
     struct str node = json_str_at(root, "spec.nodeName");
 
-    *ret_phase = json_str_at(root, "status.phase");
     return node.len > 0 ? map_get(&hollow->by_name, node) : NULL;
 }
 
 static void pod_appeared(struct hollow *hollow, const struct object *object)
 {
     struct arena arena = {0};
-    struct str phase;
-    struct hollow_node *node = node_of(hollow, object, &phase, &arena);
+    const struct json *root = object_json(object, &arena);
+    struct hollow_node *node = node_of(hollow, root);
     struct hollow_pod *pod;
 
     if (node) {
         bool stuck = str_is(object_annotation(object, HOLLOW_STUCK), "true");
-        bool over = str_is(phase, "Succeeded") || str_is(phase, "Failed");
+        bool over = pod_is_over(root);
 
         pod = pod_new(hollow, object, node);
         pod->refused = !over && !hollow_take_gpus(&node->devices, hollow->options.gpus,
