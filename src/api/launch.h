@@ -8,16 +8,19 @@
  * there by an init container from our image on a cluster. (Where the agent has no mount namespace
  * it replaces the path in argv[0] by the real one.)
  *
- *   LAUNCH_PATH worker   PID 1 of a training container: fetch the workspace from
- * LAUNCH_ENV_SYNC_URL into LAUNCH_ENV_APP_DIR, run the setup command, exec torchrun around the
- * command, forward signals, reap, write the first error to /dev/termination-log, exit with the
- * job's status (a signal becomes 128 + n). LAUNCH_PATH sync     the job's sync pod: keeps the
- * workspace volume, takes uploads and serves workers over HTTP on LAUNCH_SYNC_PORT.
- * Without LAUNCH_ENV_JOB it is a store of somebody's own: etcd's keys for everybody, and nothing
- * else.
- * muster-launch install FILE [SOURCE]   copies itself, or SOURCE: what init containers do.
- * muster-launch results list|read FOLDER PATH   what the job wrote, to stdout
- * (workspace/results.h).
+ *   LAUNCH_PATH worker
+ *       PID 1 of a training container: fetch the workspace from LAUNCH_ENV_SYNC_URL into
+ *       LAUNCH_ENV_APP_DIR, run the setup command, exec torchrun around the command, forward
+ *       signals, reap, write the first error to /dev/termination-log, exit with the job's status
+ *       (a signal becomes 128 + n).
+ *   LAUNCH_PATH sync
+ *       The job's sync pod: keeps the workspace volume, takes uploads and serves workers over HTTP
+ *       on LAUNCH_SYNC_PORT. Without LAUNCH_ENV_JOB it is a store of somebody's own: etcd's keys
+ *       for everybody, and nothing else.
+ *   muster-launch install FILE [SOURCE]
+ *       Copies itself, or SOURCE: what init containers do.
+ *   muster-launch results list|read FOLDER PATH
+ *       What the job wrote, to stdout (workspace/results.h).
  */
 #define LAUNCH_DIR       "/.muster"
 #define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"

@@ -33,8 +33,8 @@
  *     queues: [{name: q, parent: p, quota: 4, limit: 8, weight: 1, priority: 100}]   # GPUs
  *     gangs:  [{name: g, queue: q, pods: 2, min: 1, gpus: 1, cpus: 1, fraction: 0.5,
  *               gpuMemory: 2000, priority: 50, preemptible: true|false|semi, at: [a-0, a-1],
- * ending: false, apart: rack, required: rack, preferred: rack, topology: dc, selector: {k: v},
- *               tolerate: dedicated, age: 5m, deadline: 1h, from: 3, lingers: 2}]
+ *               ending: false, apart: rack, required: rack, preferred: rack, topology: dc,
+ *               selector: {k: v}, tolerate: dedicated, age: 5m, deadline: 1h, from: 3, lingers: 2}]
  *             # `at`: already running there; `from`: submitted in that cycle;
  *             # `lingers`: cycles that its pods take to end when evicted
  *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text", place: 1,

@@ -13,8 +13,8 @@ struct kinds;
  * that the embedded server applies itself, so that a manifest is taken or refused alike.
  *
  *   WEBHOOK_PODS   pods: a wish for a share of a GPU is checked and prepared (api/share.h); GPU
- * pods get a RuntimeClass if one is set; a pod without owners learns its pod group; WEBHOOK_KINDS
- * everything else: queues, pod groups and the job kinds are checked.
+ *                  pods get a RuntimeClass if one is set; a pod without owners learns its pod group
+ *   WEBHOOK_KINDS  everything else: queues, pod groups and the job kinds are checked
  *
  * What is being deleted, and an update that leaves the spec alone, is let through: an object that
  * was there before a rule was must not be stuck. */

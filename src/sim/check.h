@@ -21,7 +21,7 @@ struct sim_process;
  *     pods on their way out do not count;
  *   - no pod runs twice under one name, and none after it has ended;
  *   - of the pods of a PodDisruptionBudget, no more are on their way out by eviction at once than
- * it allows;
+ *     it allows;
  *   - what check_jobs.h says of jobs, and check_shares.h of GPUs that reservation pods hold. */
 #define CHECK_STALE_MS \
     150000 /* the grace of 60 s, and time to notice, to stop and to be restarted */

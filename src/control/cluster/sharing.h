@@ -17,9 +17,9 @@ struct object;
  * ConfigMaps that admission made them read (api/share.h). Everything is kept in objects, so that it
  * is known again after a restart:
  *
- *     group              names a shared device on a node; a label of the reservation pod and of
- * users reservation pod    gpu-reservation-<node>-<group>, exactly one for a group users pods on
- * the node with the group's label that have not ended
+ *     group            names a shared device on a node; a label of the reservation pod and of users
+ *     reservation pod  gpu-reservation-<node>-<group>, exactly one for a group
+ *     users            pods on the node with the group's label that have not ended
  *
  * A reservation pod is there before the first user is bound, and goes after the last one. A user
  * whose reservation pod is gone may sit on a device that is somebody else's by now, and is removed.

@@ -24,10 +24,11 @@
 
 /* Pods are written as words: index, phase, and marks.
  *   0P  pending   0S  has a node, not started   0R  running   0D  done   0F7  failed with 7
- * followed by: x  being deleted   l  on a node that is gone   s  on a node silent for long
- *              q  on a node silent for a moment   v  ended by an eviction
- *              o t u  its first rank failed half a minute, 100 ms, 50 ms ago   @1  of generation 1
- * (0 when left out) */
+ * followed by:
+ *   x  being deleted   l  on a node that is gone   s  on a node silent for long
+ *   q  on a node silent for a moment   v  ended by an eviction
+ *   o t u  its first rank failed half a minute, 100 ms, 50 ms ago
+ *   @1  of generation 1 (0 when left out) */
 struct row {
     const char *why;
     const char *spec;   /* of the job, besides queue and command */
