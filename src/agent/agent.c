@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "cache/cache.h"
 #include "tool/clock.h"
+#include "tool/files.h"
 #include "tool/log.h"
 
 #include <assert.h>

@@ -1,9 +1,10 @@
 #include "agent/bridge.h"
 
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "base/json.h"
 #include "shim/netlink.h"
+#include "shim/record.h"
+#include "tool/files.h"
 #include "tool/log.h"
 
 #include <arpa/inet.h>

@@ -1,9 +1,9 @@
 #include "agent/cgroup.h"
 
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "api/quantity.h"
 #include "base/json.h"
+#include "shim/record.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,6 @@
 #include "agent/env.h"
 #include "agent/internal.h"
 #include "agent/lifecycle.h"
-#include "agent/record.h"
 #include "api/gpu.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -10,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "shim/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
 
 #include "agent/internal.h"
 #include "agent/limit.h"
+#include "tool/files.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,9 +1,10 @@
 #include "agent/host_path.h"
 
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "base/json.h"
 #include "shim/hidden.h"
+#include "shim/record.h"
+#include "tool/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/vec.h"
 #include "shim/openin.h"
+#include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -86,16 +86,6 @@ void link_send(struct link *link, const int *fds, size_t fd_count, const char *f
     _printf_(4, 5);
 void link_close(struct link *link);
 
-/* ---- files (files.c): synchronous, small, on the local disk ---- */
-int files_make_folder(const char *path, mode_t mode, struct err *err); /* with its parents */
-int files_write(const char *path, struct str content, mode_t mode, struct err *err);
-/* The same file, new content: for files that are bound into pods. */
-int files_rewrite(const char *path, struct str content, struct err *err);
-/* At most bytes_max; false when it is not there. */
-bool files_read(const char *path, size_t bytes_max, struct buf *ret);
-/* Remove a small tree; what cannot go stays. For large ones: agent_discard(). */
-void files_remove(const char *path);
-
 /* ---- what the machine is and allows (machine.c) ---- */
 struct machine {
     int64_t cpu_count;

@@ -3,6 +3,7 @@
 #include "agent/internal.h"
 #include "api/object.h"
 #include "base/mem.h"
+#include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,6 @@
 
 #include "agent/env.h"
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "api/gpu.h"
 #include "api/limit.h"
 #include "api/object.h"
@@ -11,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "shim/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

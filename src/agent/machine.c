@@ -1,4 +1,5 @@
 #include "agent/internal.h"
+#include "tool/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

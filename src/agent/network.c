@@ -6,6 +6,7 @@
 #include "api/object.h"
 #include "base/json.h"
 #include "cache/cache.h"
+#include "tool/files.h"
 
 #include <stdio.h>
 

@@ -3,10 +3,11 @@
 #include "agent/env.h"
 #include "agent/image.h"
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "agent/security.h"
 #include "base/json.h"
 #include "shim/denied_calls.h"
+#include "shim/record.h"
+#include "tool/files.h"
 
 #include <errno.h>
 #include <linux/capability.h>

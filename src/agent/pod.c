@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "exec/event.h"
 #include "shim/message.h"
+#include "tool/files.h"
 #include "tool/log.h"
 
 #include <errno.h>

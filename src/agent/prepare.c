@@ -4,7 +4,6 @@
 #include "agent/internal.h"
 #include "agent/limit.h"
 #include "agent/oci.h"
-#include "agent/record.h"
 #include "agent/security.h"
 #include "agent/service.h"
 #include "agent/token.h"
@@ -13,6 +12,8 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/json.h"
+#include "shim/record.h"
+#include "tool/files.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "agent/network.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "tool/files.h"
 #include "tool/log.h"
 
 #include <dirent.h>

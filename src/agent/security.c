@@ -2,8 +2,8 @@
 
 #include "agent/internal.h"
 #include "agent/oci.h"
-#include "agent/record.h"
 #include "base/json.h"
+#include "shim/record.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "fuzz/fuzz.h"
+#include "tool/files.h"
 
 #include <dirent.h>
 #include <fcntl.h>

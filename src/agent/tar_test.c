@@ -2,6 +2,7 @@
 #include "agent/tar.h"
 #include "base/err.h"
 #include "test.h"
+#include "tool/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

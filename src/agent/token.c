@@ -1,13 +1,14 @@
 #include "agent/token.h"
 
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cache/cache.h"
 #include "http/jwt.h"
+#include "shim/record.h"
+#include "tool/files.h"
 #include "tool/log.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "agent/trash.h"
 
 #include "agent/internal.h"
+#include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "agent/internal.h"
 #include "agent/trash.h"
 #include "test.h"
+#include "tool/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "agent/env.h"
 #include "agent/host_path.h"
 #include "agent/internal.h"
-#include "agent/record.h"
 #include "agent/token.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -12,6 +11,8 @@
 #include "base/json.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "shim/record.h"
+#include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>

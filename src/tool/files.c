@@ -1,8 +1,12 @@
-#include "agent/internal.h"
+#include "tool/files.h"
+
+#include "base/buf.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
