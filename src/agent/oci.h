@@ -3,7 +3,6 @@
 #include "base/str.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 struct arena;
 struct buf;
@@ -29,12 +28,6 @@ int oci_image(const struct pod *pod,
               struct err *err);
 /* What the image says about the environment. */
 void oci_env(struct arena *arena, struct env *env, const struct image *image);
-void oci_user(const struct image *image, int64_t *uid, int64_t *gid);
-struct str oci_folder(const struct image *image);
-/* The image's own command, where the container has none: Entrypoint unless `command`, Cmd unless
- * one of both is there. */
-const struct json *oci_command(const struct image *image, const struct json *container);
-const struct json *oci_args(const struct image *image, const struct json *container);
 /* Turns the spec of a container into a bundle, and into the spec of crun that runs it. */
 int oci_bundle(const struct pod *pod,
                size_t index,

@@ -1,5 +1,4 @@
 #include "agent/env.h"
-#include "agent/image.h"
 #include "agent/internal.h"
 #include "agent/kept.h"
 #include "agent/network.h"
@@ -11,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "exec/event.h"
+#include "image/image.h"
 #include "shim/message.h"
 #include "tool/files.h"
 #include "tool/log.h"

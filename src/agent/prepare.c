@@ -1,6 +1,5 @@
 #include "agent/env.h"
 #include "agent/host_path.h"
-#include "agent/image.h"
 #include "agent/internal.h"
 #include "agent/limit.h"
 #include "agent/oci.h"
@@ -12,6 +11,8 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/json.h"
+#include "image/config.h"
+#include "image/image.h"
 #include "shim/record.h"
 #include "tool/files.h"
 
@@ -188,9 +189,9 @@ static int add_command(struct pod *pod,
                        struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *lists[] = {image ? oci_command(image, container)
-                                        : json_get(container, "command"),
-                                  image ? oci_args(image, container) : json_get(container, "args")};
+    const struct json *lists[] = {
+        image ? image_command(image, container) : json_get(container, "command"),
+        image ? image_args(image, container) : json_get(container, "args")};
     size_t count = 0;
     for (size_t i = 0; i < 2; i++)
         JSON_FOREACH(lists[i], arg) {
@@ -325,7 +326,7 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         return r;
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
-    record_add(&records, "cwd", cwd.len ? cwd : image ? oci_folder(image) : STR("/"));
+    record_add(&records, "cwd", cwd.len ? cwd : image ? image_folder(image) : STR("/"));
     if (json_bool_or(json_get(container, "stdin"), false))
         record_number(&records, "stdin",
                       json_bool_or(json_get(container, "stdinOnce"), false) ? 2 : 1);
@@ -373,7 +374,7 @@ int prepare_exec(struct pod *pod,
         record_add(&records, "arg", request->command[i]);
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
-    record_add(&records, "cwd", cwd.len ? cwd : image ? oci_folder(image) : STR("/"));
+    record_add(&records, "cwd", cwd.len ? cwd : image ? image_folder(image) : STR("/"));
     add_namespaces(pod, &records);
     cgroup_add_join(pod, container, &records);
     r = security_add(pod, image, container, &records, err);

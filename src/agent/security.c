@@ -1,8 +1,8 @@
 #include "agent/security.h"
 
 #include "agent/internal.h"
-#include "agent/oci.h"
 #include "base/json.h"
+#include "image/config.h"
 #include "shim/record.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static int add_user(struct pod *pod,
     const struct machine *machine = &pod->agent->machine;
     int64_t uid = machine->uid, gid = machine->gid, group;
     if (image)
-        oci_user(image, &uid, &gid);
+        image_user(image, &uid, &gid);
     bool asked = json_i64(setting(shared, own, "runAsUser"), &uid);
     if (asked)
         gid = 0;

@@ -1,4 +1,4 @@
-#include "agent/image.h"
+#include "image/image.h"
 
 #include "base/arena.h"
 #include "base/err.h"

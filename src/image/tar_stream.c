@@ -1,4 +1,4 @@
-#include "agent/tar_stream.h"
+#include "image/tar_stream.h"
 
 #include "base/err.h"
 #include "base/mem.h"

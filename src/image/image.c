@@ -1,16 +1,19 @@
-#include "agent/image.h"
+#include "image/image.h"
 
-#include "agent/internal.h"
-#include "agent/tar.h"
-#include "agent/tar_stream.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "image/tar.h"
+#include "image/tar_stream.h"
 #include "shim/openin.h"
 #include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-#include "agent/internal.h"
-#include "agent/tar.h"
+#include "base/buf.h"
 #include "base/err.h"
+#include "image/tar.h"
 #include "test.h"
 #include "tool/files.h"
 

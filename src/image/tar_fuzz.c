@@ -1,11 +1,11 @@
-#include "agent/image.h"
-#include "agent/internal.h"
-#include "agent/tar.h"
-#include "agent/tar_stream.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "fuzz/fuzz.h"
+#include "image/image.h"
+#include "image/tar.h"
+#include "image/tar_stream.h"
 #include "tool/files.h"
 
 #include <dirent.h>

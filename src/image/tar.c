@@ -1,8 +1,8 @@
-#include "agent/tar.h"
+#include "image/tar.h"
 
-#include "agent/tar_stream.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "image/tar_stream.h"
 #include "shim/openin.h"
 
 #include <dirent.h>
