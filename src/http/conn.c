@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "http/parse.h"
 #include "http/server.h"
 #include "http/tls.h"
+#include "http1/parse.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>

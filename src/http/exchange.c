@@ -3,9 +3,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/conn.h"
-#include "http/parse.h"
 #include "http/server.h"
 #include "http/tls.h"
+#include "http1/parse.h"
 
 #include <assert.h>
 #include <stdbool.h>

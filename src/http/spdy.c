@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <assert.h>
 #include <errno.h>

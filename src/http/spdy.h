@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <stdbool.h>
 #include <stddef.h>

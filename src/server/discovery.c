@@ -4,8 +4,8 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "http/parse.h"
 #include "http/server.h"
+#include "http1/parse.h"
 #include "server/request.h"
 #include "server/virtual.h"
 

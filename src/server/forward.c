@@ -7,10 +7,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "http/parse.h"
 #include "http/server.h"
 #include "http/spdy.h"
 #include "http/websocket.h"
+#include "http1/parse.h"
 #include "server/request.h"
 #include "server/upgrade.h"
 

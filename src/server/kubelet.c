@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <stddef.h>
 

@@ -9,9 +9,9 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "http/parse.h"
-#include "http/response.h"
 #include "http/server.h"
+#include "http1/parse.h"
+#include "http1/response.h"
 #include "server/request.h"
 
 #include <errno.h>

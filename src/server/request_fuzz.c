@@ -6,10 +6,10 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "fuzz/fuzz.h"
-#include "http/parse.h"
-#include "http/response.h"
 #include "http/spdy.h"
 #include "http/websocket.h"
+#include "http1/parse.h"
+#include "http1/response.h"
 #include "server/route.h"
 
 #include <stdbool.h>

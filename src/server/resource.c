@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/yaml.h"
-#include "http/parse.h"
 #include "http/server.h"
+#include "http1/parse.h"
 #include "server/request.h"
 
 #include <errno.h>

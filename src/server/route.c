@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <errno.h>
 #include <stdbool.h>

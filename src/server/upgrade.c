@@ -6,9 +6,9 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "http/parse.h"
 #include "http/server.h"
 #include "http/websocket.h"
+#include "http1/parse.h"
 #include "server/request.h"
 
 #include <stdbool.h>

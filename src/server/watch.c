@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "http/parse.h"
 #include "http/server.h"
+#include "http1/parse.h"
 #include "server/request.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <stdbool.h>
 #include <stddef.h>

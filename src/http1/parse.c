@@ -1,4 +1,4 @@
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,10 +1,10 @@
-#include "http/response.h"
+#include "http1/response.h"
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 
 #include <errno.h>
 #include <stdbool.h>

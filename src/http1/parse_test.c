@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "http/parse.h"
+#include "http1/parse.h"
 #include "test.h"
 
 #include <errno.h>
