@@ -17,7 +17,7 @@
 # make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
 # make test-package   the package and the krew manifest, in a scratch root (as root)
 # make install    PREFIX=/usr/local DESTDIR=
-# make reference  docs/reference, from the option tables
+# make reference  docs/reference, from the option tables and the messages in the source
 # make clean
 PREFIX ?= /usr/local
 DESTDIR ?=
