@@ -68,7 +68,8 @@ static int make_folders(const char *path, struct err *err)
             continue;
         (void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
         if (mkdir(part, i == len ? 0700 : 0755) < 0 && errno != EEXIST)
-            return err_set(err, -errno, "cannot make the folder %s: %s", part, uv_strerror(-errno));
+            return err_set(err, -errno, "cannot create the folder %s: %s", part,
+                           uv_strerror(-errno));
     }
     return 0;
 }

@@ -19,7 +19,7 @@ struct doctor_values {
 
 static const struct option doctor_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct doctor_values, data_dir), .value = "DIR",
-     .help = "folder that muster up is to use (default as for up)"},
+     .help = "data folder that muster up uses (default: the same as for up)"},
     {0},
 };
 
@@ -46,10 +46,9 @@ static int doctor_run(struct invocation *invocation)
 
 const struct command command_doctor = {
     .name = "doctor",
-    .summary = "say what this machine permits, and the fix for the rest",
-    .about =
-        "Looks at privileges, namespaces, control groups, overlay, GPUs, PyTorch and the programs "
-        "muster uses. Fails only when muster up could not work at all.",
+    .summary = "check what this machine allows, and how to fix the rest",
+    .about = "Checks privileges, namespaces, control groups, overlay, GPUs, PyTorch and the "
+             "programs that muster uses. Fails only when muster up cannot work at all.",
     .example = "muster doctor",
     .options = doctor_options,
     .values_size = sizeof(struct doctor_values),

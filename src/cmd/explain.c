@@ -310,7 +310,7 @@ static int explain_run(struct invocation *invocation)
 
 const struct command command_explain_wait = {
     .name = "explain",
-    .summary = "say why a job, pod or pod group waits",
+    .summary = "explain why a job, pod or pod group waits",
     .usage = "[NAMESPACE/]NAME",
     .example = "muster explain default/training",
     .options = explain_options,

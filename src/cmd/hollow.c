@@ -56,11 +56,11 @@ static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL}
 
 static const struct option hollow_options[] = {
     {"kubeconfig", 0, OPTION_STR, offsetof(struct hollow_values, kubeconfig), .value = "FILE",
-     .help = "which cluster (default: as kubectl finds it)"},
+     .help = "kubeconfig of the cluster (default: the one that kubectl uses)"},
     {"context", 0, OPTION_STR, offsetof(struct hollow_values, context), .value = "NAME",
      .help = "context of the kubeconfig"},
     {"prefix", 0, OPTION_STR, offsetof(struct hollow_values, prefix), .fallback = "hollow",
-     .value = "NAME", .help = "nodes are called NAME-0, NAME-1, ..."},
+     .value = "NAME", .help = "prefix of the node names: NAME-0, NAME-1, ..."},
     {"gpus-per-node", 0, OPTION_I64, offsetof(struct hollow_values, gpus), .fallback = "8",
      .min = 0, .max = 1024, .value = "N", .help = "nvidia.com/gpu of each node"},
     {"broken-gpus", 0, OPTION_I64, offsetof(struct hollow_values, broken_gpus), .fallback = "0",
@@ -75,40 +75,42 @@ static const struct option hollow_options[] = {
     {"pods-per-node", 0, OPTION_I64, offsetof(struct hollow_values, pods), .fallback = "110",
      .min = 1, .max = 10000, .value = "N", .help = "pods that fit on each node"},
     {"label", 0, OPTION_LIST, offsetof(struct hollow_values, labels), .value = "KEY=VALUE",
-     .help = "label of every node; may be given several times"},
+     .help = "label of every node; can be repeated"},
     {"racks", 0, OPTION_I64, offsetof(struct hollow_values, racks), .fallback = "0", .min = 0,
      .max = 10000, .value = "N", .help = "spread the nodes over N values of muster.dev/rack"},
     {"heartbeat", 0, OPTION_DURATION, offsetof(struct hollow_values, heartbeat_ms),
      .fallback = "10s", .min = 0, .max = HOUR_MS, .value = "TIME",
      .help = "how often each node renews its lease; 0s: never"},
     {"start-delay", 0, OPTION_DURATION, offsetof(struct hollow_values, start_ms),
-     .fallback = "10ms", .min = 0, .max = HOUR_MS, .value = "TIME", .help = "bound to running"},
+     .fallback = "10ms", .min = 0, .max = HOUR_MS, .value = "TIME",
+     .help = "time from bound to running"},
     {"stop-delay", 0, OPTION_DURATION, offsetof(struct hollow_values, stop_ms), .fallback = "10ms",
-     .min = 0, .max = HOUR_MS, .value = "TIME", .help = "deleted to gone"},
+     .min = 0, .max = HOUR_MS, .value = "TIME", .help = "time from deletion to removal"},
     {"run-for", 0, OPTION_DURATION, offsetof(struct hollow_values, run_ms), .fallback = "0s",
      .min = 0, .max = 1000 * HOUR_MS, .value = "TIME",
-     .help = "pods end by themselves after this; 0s: never"},
+     .help = "time after which pods end on their own; 0s: never"},
     {"run-jobs-for", 0, OPTION_DURATION, offsetof(struct hollow_values, run_jobs_ms),
      .fallback = "0s", .min = 0, .max = 1000 * HOUR_MS, .value = "TIME",
      .help = "the same for pods of batch/v1 Jobs"},
     {"fail-percent", 0, OPTION_I64, offsetof(struct hollow_values, fail_percent), .fallback = "0",
      .min = 0, .max = 100, .value = "N",
-     .help = "of the pods that end by themselves, how many fail"},
+     .help = "percentage of the pods that end on their own that fail"},
     {"seed", 0, OPTION_I64, offsetof(struct hollow_values, seed), .fallback = "1", .min = 1,
-     .max = INT64_MAX, .value = "N", .help = "which pods fail, and when nodes breathe"},
+     .max = INT64_MAX, .value = "N",
+     .help = "seed of what is random: which pods fail, and when nodes renew their leases"},
     {"processes", 0, OPTION_STR, offsetof(struct hollow_values, processes), .value = "DIR",
-     .help = "run the pods, as processes of this machine and as `muster up` does, out of this "
+     .help = "run the pods as processes of this machine, as `muster up` does; this is their data "
              "folder"},
     {"pod-network", 0, OPTION_CHOICE, offsetof(struct hollow_values, pod_network),
      .fallback = "auto", .choices = pod_networks, .value = "KIND",
-     .help = "with --processes: a network of the pods' own, or the host's"},
+     .help = "with --processes: give pods their own network, or the host's"},
     {"gpu-time-slices", 0, OPTION_I64, offsetof(struct hollow_values, time_slices), .fallback = "1",
      .min = 1, .max = 64, .value = "N", .help = "with --processes: advertise each GPU N times"},
     {"images", 0, OPTION_CHOICE, offsetof(struct hollow_values, images), .fallback = "host",
      .choices = image_kinds, .value = "KIND",
      .help = "with --processes: run on this machine's files, or from images"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct hollow_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "what to log"},
+     .choices = log_levels, .value = "LEVEL", .help = "log level"},
     {0},
 };
 
@@ -240,15 +242,13 @@ static int hollow_run(struct invocation *invocation)
 
 const struct command command_hollow_nodes = {
     .name = "hollow-nodes",
-    .summary = "register nodes without machines at an API server",
+    .summary = "register simulated nodes at an API server",
     .usage = "N",
-    .about =
-        "Registers N nodes and plays the kubelet for the pods bound to them: they turn Running, "
-        "end "
-        "and go away, and nothing is run. For trying and measuring a scheduler on a cluster that "
-        "is "
-        "not there. Annotations of a pod say what it does: hollow.muster.dev/run-ms, exit-code, "
-        "start-ms, stuck.",
+    .about = "Registers N nodes and acts as the kubelet for the pods bound to them: the pods "
+             "become Running, end and are removed, but no process runs. Use it to test and measure "
+             "a scheduler without machines. Annotations of a pod say what it does: "
+             "hollow.muster.dev/run-ms, exit-code, "
+             "start-ms, stuck.",
     .example = "muster hollow-nodes 100 --gpus-per-node 8",
     .options = hollow_options,
     .values_size = sizeof(struct hollow_values),

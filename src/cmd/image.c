@@ -30,10 +30,10 @@ struct image_values {
 
 static const struct option image_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct image_values, data_dir), .value = "DIR",
-     .help = "folder of muster up (default as for up)"},
+     .help = "data folder of muster up (default: the same as for up)"},
     {"name", 0, OPTION_STR, offsetof(struct image_values, name), .value = "NAME",
-     .help = "import, pull: call it so (default: the name the archive has for it, or the name "
-             "pulled)"},
+     .help =
+         "import, pull: name of the image (default: the name in the archive, or the name pulled)"},
     {0},
 };
 
@@ -83,7 +83,9 @@ static int run_skopeo(const char *from, const char *folder, struct err *err)
     char *argv[] = {program, verb, quiet, source, to, NULL};
     int r = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
     if (r)
-        return err_set(err, -r, "skopeo is not installed; or muster image import an archive of %s",
+        return err_set(err, -r,
+                       "skopeo is not installed; install it, or import an archive of %s with "
+                       "muster image import",
                        from);
     (void)waitpid(pid, &status, 0);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0
@@ -96,9 +98,9 @@ static int pull(const struct work *work, const char *from, struct err *err)
     char folder[] = "/tmp/muster-image-XXXXXX";
     const char *name = work->values->name ? work->values->name : from;
     if (!work->values->name && has_transport(from))
-        return err_set(err, -EINVAL, "%s is a place, not a name: say --name NAME", from);
+        return err_set(err, -EINVAL, "%s is a location, not an image name: set --name NAME", from);
     if (!mkdtemp(folder))
-        return err_set(err, -errno, "cannot make a folder in /tmp");
+        return err_set(err, -errno, "cannot create a folder in /tmp");
     struct image image;
     int r = run_skopeo(from, folder, err);
     if (r == 0)
@@ -139,7 +141,7 @@ static int image_run(struct invocation *invocation)
     else if ((strcmp(verb, "rm") == 0 || strcmp(verb, "remove") == 0) && what)
         r = image_remove(work.arena, work.data_dir, str_from(what), &err);
     else
-        r = err_set(&err, -EINVAL, "%s%s: say list, import FILE, pull NAME or rm NAME", verb,
+        r = err_set(&err, -EINVAL, "%s%s: use list, import FILE, pull NAME or rm NAME", verb,
                     what ? "" : " without an argument");
     if (r < 0)
         (void)fprintf(stderr, "muster image: %s\n", err.text);

@@ -27,7 +27,7 @@ struct kubeconfig_values {
 
 static const struct option kubeconfig_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct kubeconfig_values, data_dir), .value = "DIR",
-     .help = "folder of the muster that is meant (default as for up)"},
+     .help = "data folder of muster up (default: the same as for up)"},
     {"merge", 0, OPTION_BOOL, offsetof(struct kubeconfig_values, merge),
      .help = "add the context \"muster\" to ~/.kube/config and make it the current one"},
     {0},
@@ -106,7 +106,7 @@ static int kubeconfig_run(struct invocation *invocation)
 
     if (access(path, R_OK) < 0) {
         (void)fprintf(stderr,
-                      "muster kubeconfig: %s: there is none; start `muster up` first, or name its "
+                      "muster kubeconfig: %s does not exist; start `muster up` first, or name its "
                       "folder with --data-dir\n",
                       path);
         return EXIT_FAILURE;

@@ -44,7 +44,7 @@ int look_open(struct look *look,
 {
     *look = (struct look){.arena = arena};
     if (uv_loop_init(&look->loop) < 0)
-        return err_set(err, -ENOMEM, "cannot make an event loop");
+        return err_set(err, -ENOMEM, "cannot create an event loop");
     int r = connect_kube(
         arena, &look->loop,
         &(struct connect_options){.kubeconfig = values->kubeconfig, .context = values->context},

@@ -39,13 +39,13 @@ extern const char *const look_tables[]; /* LOOK_OUTPUT of a command that prints 
 extern const char *const look_texts[];  /* and of one that prints lines */
 
 /* The options that go with struct look_values, at its start. */
-#define LOOK_OPTIONS                                                              \
-    {"kubeconfig",    0,                                                          \
-     OPTION_STR,      offsetof(struct look_values, kubeconfig),                   \
-     .value = "FILE", .help = "kubeconfig of the cluster (default: as kubectl)"}, \
-    {                                                                             \
-        "context", 0, OPTION_STR, offsetof(struct look_values, context),          \
-            .value = "NAME", .help = "context in it (default: the current one)"   \
+#define LOOK_OPTIONS                                                                             \
+    {"kubeconfig",    0,                                                                         \
+     OPTION_STR,      offsetof(struct look_values, kubeconfig),                                  \
+     .value = "FILE", .help = "kubeconfig of the cluster (default: the one that kubectl uses)"}, \
+    {                                                                                            \
+        "context", 0, OPTION_STR, offsetof(struct look_values, context),                         \
+            .value = "NAME", .help = "context in it (default: the current one)"                  \
     }
 
 /* `forms` is look_tables or look_texts. */

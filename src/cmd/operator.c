@@ -75,7 +75,8 @@ static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL}
 
 static const struct option operator_options[] = {
     {"kubeconfig", 0, OPTION_STR, offsetof(struct operator_values, kubeconfig), .value = "FILE",
-     .help = "which cluster (default: the pod's own, else as kubectl finds it)"},
+     .help = "kubeconfig of the cluster (default: the pod's own cluster, else the one that kubectl "
+             "uses)"},
     {"context", 0, OPTION_STR, offsetof(struct operator_values, context), .value = "NAME",
      .help = "context of the kubeconfig (default: its current one)"},
     {"namespace", 'n', OPTION_STR, offsetof(struct operator_values, ns),
@@ -83,71 +84,73 @@ static const struct option operator_options[] = {
     {"lease-name", 0, OPTION_STR, offsetof(struct operator_values, lease_name),
      .fallback = "muster-operator", .value = "NAME", .help = "name of the lease"},
     {"leader-elect", 0, OPTION_BOOL, offsetof(struct operator_values, leader_elect),
-     .fallback = "true", .help = "lead only while holding the lease; off: lead at once, alone"},
+     .fallback = "true",
+     .help = "work only while holding the lease; false: work at once, for a single replica"},
     {"scheduler-name", 0, OPTION_STR, offsetof(struct operator_values, scheduler_name),
      .fallback = "kai-scheduler", .value = "NAME",
-     .help =
-         "schedule pods whose schedulerName is this; the others only hold room; \"\": every pod"},
+     .help = "schedule the pods with this schedulerName; other pods only count as used resources; "
+             "\"\": schedule every pod"},
     SCHEDULING_OPTIONS(struct operator_values, scheduling),
     {"cluster-domain", 0, OPTION_STR, offsetof(struct operator_values, cluster_domain),
      .fallback = "cluster.local", .value = "DOMAIN", .help = "domain of services"},
     {"launcher-image", 0, OPTION_STR, offsetof(struct operator_values, launcher_image),
      .value = "IMAGE",
-     .help =
-         "image that pods get muster-launch from: this one's (default: their own image has it)"},
+     .help = "image to copy muster-launch from, normally the operator's own (default: the pod's "
+             "image has it)"},
     {"controllers", 0, OPTION_STR, offsetof(struct operator_values, controllers),
      .value = "[-]NAME,...",
-     .help = "controllers to run: all but those with a minus, or only those without (default: "
+     .help = "controllers to run: NAME,... runs only these, -NAME,... runs all but these (default: "
              "all)"},
     {"other-operators", 0, OPTION_CHOICE, offsetof(struct operator_values, others),
      .fallback = "auto", .choices = others_words, .value = "WORD",
-     .help = "auto: where Kubeflow's operators, JobSet's controller or KAI Scheduler run, their "
-             "kinds are theirs until they are gone; ignore: act all the same"},
+     .help = "auto: leave the kinds of Kubeflow's operators, JobSet's controller and KAI Scheduler "
+             "to them while they run; ignore: handle these kinds anyway"},
     {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
      .fallback = "1000", .min = 1, .max = 100000, .value = "N",
-     .help = "requests a second, twice as many in a burst"},
+     .help = "requests per second to the API server; a burst may be twice as large"},
     {"listen", 0, OPTION_STR, offsetof(struct operator_values, listen), .fallback = "0.0.0.0:8080",
-     .value = "ADDR:PORT", .help = "where to answer /healthz, /readyz and /metrics; \"\": nowhere"},
+     .value = "ADDR:PORT", .help = "address of /healthz, /readyz and /metrics; \"\": none"},
     {"debug-listen", 0, OPTION_STR, offsetof(struct operator_values, debug_listen),
      .fallback = "127.0.0.1:8081", .value = "ADDR:PORT",
-     .help = "where to answer /debug/snapshot; \"\": nowhere"},
+     .help = "address of /debug/snapshot; \"\": none"},
     {"webhook-listen", 0, OPTION_STR, offsetof(struct operator_values, webhook_listen),
-     .value = "ADDR:PORT",
-     .help = "where to answer admission webhooks, by HTTPS (default: nowhere)"},
+     .value = "ADDR:PORT", .help = "address of the admission webhooks (HTTPS; default: none)"},
     {"webhook-service", 0, OPTION_STR, offsetof(struct operator_values, webhook_service),
      .fallback = "muster-webhook", .value = "NAME",
      .help = "Service in front of the webhooks, and Secret of their certificates"},
     {"webhook-configuration", 0, OPTION_STR,
      offsetof(struct operator_values, webhook_configuration), .fallback = "muster", .value = "NAME",
-     .help = "Mutating- and ValidatingWebhookConfiguration that learn our authority"},
+     .help = "Mutating- and ValidatingWebhookConfiguration that get the CA certificate"},
     {"webhook-certificate-lifetime", 0, OPTION_DURATION,
      offsetof(struct operator_values, webhook_lifetime_ms), .fallback = "2160h", .min = 10000,
      .max = 10 * 365 * SCHEDULING_DAY_MS, .value = "TIME",
-     .help = "how long a certificate holds; replaced when two thirds are over"},
+     .help = "validity of a certificate; it is replaced after two thirds of that time"},
     {"progress-url", 0, OPTION_STR, offsetof(struct operator_values, progress_url), .value = "URL",
-     .help =
-         "where TrainJobs tell their progress: the webhooks' server, as pods reach it (default: "
-         "https://SERVICE.NAMESPACE.svc, if there are webhooks)"},
+     .help = "URL where TrainJobs report their progress: the webhook server, as pods reach it "
+             "(default: "
+             "https://SERVICE.NAMESPACE.svc, if there are webhooks)"},
     {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
      .fallback = "false",
-     .help = "give out shares of GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
+     .help = "enable fractional GPUs (gpu-fraction, gpu-memory); needs the webhooks"},
     {"gpu-memory-limits", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_memory_limits),
      .fallback = "false",
-     .help = "hold containers to the memory of their share: libmuster-gpu.so, copied from "
-             "--launcher-image, is preloaded into them"},
+     .help = "limit containers to the memory of their share: libmuster-gpu.so is copied from "
+             "--launcher-image and preloaded"},
     {"reservation-namespace", 0, OPTION_STR, offsetof(struct operator_values, reservation_ns),
      .fallback = SHARING_NAMESPACE, .value = "NS",
-     .help = "namespace of the pods that hold shared GPUs"},
+     .help = "namespace of the reservation pods, which hold shared GPUs"},
     {"reservation-image", 0, OPTION_STR, offsetof(struct operator_values, reservation_image),
-     .value = "IMAGE", .help = "image of those pods: this one's (default: --launcher-image)"},
+     .value = "IMAGE",
+     .help =
+         "image of the reservation pods, normally the operator's own (default: --launcher-image)"},
     {"reservation-runtime-class", 0, OPTION_STR,
      offsetof(struct operator_values, reservation_runtime_class), .value = "NAME",
-     .help = "RuntimeClass of those pods (default: none)"},
+     .help = "RuntimeClass of the reservation pods (default: none)"},
     {"gpu-pod-runtime-class", 0, OPTION_STR,
      offsetof(struct operator_values, gpu_pod_runtime_class), .value = "NAME",
-     .help = "RuntimeClass of pods with GPUs that name none (default: none)"},
+     .help = "RuntimeClass for GPU pods that set none (default: none)"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "what to log"},
+     .choices = log_levels, .value = "LEVEL", .help = "log level"},
     {0},
 };
 
@@ -454,9 +457,8 @@ static int operator_run(struct invocation *invocation)
 const struct command command_operator = {
     .name = "operator",
     .summary = "run the controllers and the scheduler on a Kubernetes cluster",
-    .about =
-        "Runs beside a Kubernetes API server, as a Deployment as a rule (deploy/deployment.yaml). "
-        "Of several replicas the one that holds the lease works, the others wait.",
+    .about = "Runs on a Kubernetes cluster, normally as a Deployment (deploy/deployment.yaml). Of "
+             "several replicas, the one that holds the lease works and the others wait.",
     .example = "muster operator --kubeconfig ~/.kube/config --leader-elect=false",
     .options = operator_options,
     .values_size = sizeof(struct operator_values),

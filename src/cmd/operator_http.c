@@ -14,31 +14,32 @@
 #include <string.h>
 
 /* METRICS(X): every number /metrics tells. X(name, type, help, value of struct kube_stats s) */
-#define METRICS(X)                                                                                \
-    X("muster_api_requests_total", "counter", "Requests sent to the API server",                  \
-      s->client.requests)                                                                         \
-    X("muster_api_failures_total", "counter", "Requests that got no answer", s->client.failures)  \
-    X("muster_api_throttled_total", "counter", "Answers 429", s->client.throttled)                \
-    X("muster_api_server_errors_total", "counter", "Answers 5xx", s->client.by_status[5])         \
-    X("muster_api_client_errors_total", "counter", "Answers 4xx", s->client.by_status[4])         \
-    X("muster_api_connection_resets_total", "counter", "Silent connections given up",             \
-      s->client.resets)                                                                           \
-    X("muster_api_waiting", "gauge", "Requests that wait for the rate limit", s->client.waiting)  \
-    X("muster_api_under_way", "gauge", "Requests under way", s->client.under_way)                 \
-    X("muster_watches", "gauge", "Open watches", s->watches)                                      \
-    X("muster_watches_synced", "gauge", "Watches that have told all there is", s->watches_synced) \
-    X("muster_watch_listed_total", "counter", "Times that a watch took what there is from lists", \
-      s->listed)                                                                                  \
-    X("muster_watch_streamed_total", "counter",                                                   \
-      "Times that a watch took what there is from its stream", s->streamed)                       \
-    X("muster_watch_relists_total", "counter", "Lists made again after a gap", s->relists)        \
-    X("muster_watch_failures_total", "counter", "Lists and watches that failed",                  \
-      s->watch_failures)                                                                          \
-    X("muster_binds_total", "counter", "Pods bound", s->binds)                                    \
-    X("muster_gangs_undone_total", "counter", "Gangs that could not be bound whole",              \
-      s->binds_undone)                                                                            \
-    X("muster_api_unguarded_total", "counter",                                                    \
-      "Writes that named neither uid nor resourceVersion of what they meant (0, or a bug)",       \
+#define METRICS(X)                                                                               \
+    X("muster_api_requests_total", "counter", "Requests sent to the API server",                 \
+      s->client.requests)                                                                        \
+    X("muster_api_failures_total", "counter", "Requests that got no answer", s->client.failures) \
+    X("muster_api_throttled_total", "counter", "Answers 429", s->client.throttled)               \
+    X("muster_api_server_errors_total", "counter", "Answers 5xx", s->client.by_status[5])        \
+    X("muster_api_client_errors_total", "counter", "Answers 4xx", s->client.by_status[4])        \
+    X("muster_api_connection_resets_total", "counter",                                           \
+      "Connections closed because the server was silent", s->client.resets)                      \
+    X("muster_api_waiting", "gauge", "Requests that wait for the rate limit", s->client.waiting) \
+    X("muster_api_under_way", "gauge", "Requests in flight", s->client.under_way)                \
+    X("muster_watches", "gauge", "Open watches", s->watches)                                     \
+    X("muster_watches_synced", "gauge", "Watches that have received their initial state",        \
+      s->watches_synced)                                                                         \
+    X("muster_watch_listed_total", "counter", "Initial states that a watch took from lists",     \
+      s->listed)                                                                                 \
+    X("muster_watch_streamed_total", "counter",                                                  \
+      "Initial states that a watch took from its stream", s->streamed)                           \
+    X("muster_watch_relists_total", "counter", "Lists made again after a gap", s->relists)       \
+    X("muster_watch_failures_total", "counter", "Lists and watches that failed",                 \
+      s->watch_failures)                                                                         \
+    X("muster_binds_total", "counter", "Pods bound", s->binds)                                   \
+    X("muster_gangs_undone_total", "counter", "Gangs of which only a part could be bound",       \
+      s->binds_undone)                                                                           \
+    X("muster_api_unguarded_total", "counter",                                                   \
+      "Writes without the uid or resourceVersion of their object (more than 0 is a bug)",        \
       s->unguarded)
 
 static void metric(struct buf *buf,
@@ -63,7 +64,8 @@ static void write_metrics(struct buf *buf, const struct operator* op)
     metric(buf, "muster_webhook_reviews_total", "counter", "Admission reviews answered",
            operator_webhook_reviews(op));
     metric(buf, "muster_leading", "gauge", "1 in the replica that leads", op->leading);
-    buf_addf(buf, "# HELP muster_left_to_others 1 while this operator runs here and has its kinds\n"
+    buf_addf(buf, "# HELP muster_left_to_others 1 while another operator runs here and Muster "
+                  "leaves its kinds to it\n"
                   "# TYPE muster_left_to_others gauge\n");
     for (size_t i = 0; i < COEXIST_OTHERS; i++)
         buf_addf(buf, "muster_left_to_others{operator=\"%s\"} %d\n", coexist_others[i].name,
@@ -87,14 +89,16 @@ static void write_unready(struct buf *buf, const struct operator* op)
         buf_addf(buf, "waiting for the certificate of the webhooks, which the leader writes into "
                       "the Secret that --webhook-service names\n");
     else if (op->leading && (!op->runner || stats.watches_synced < stats.watches))
-        buf_addf(buf, "waiting for the API server: %zu of %zu watches have told what there is\n",
-                 stats.watches_synced, stats.watches);
+        buf_addf(
+            buf,
+            "waiting for the API server: %zu of %zu watches have received their initial state\n",
+            stats.watches_synced, stats.watches);
     else if (stats.client.by_status[2] == 0)
         buf_addf(buf, "waiting for the API server: it has answered no request yet\n");
     else
         return;
     for (size_t i = 0; i < refusals->count; i++)
-        buf_addf(buf, "a right is missing: %s\n", refusals->items[i].text);
+        buf_addf(buf, "a permission is missing: %s\n", refusals->items[i].text);
     if (refusals->count)
         buf_addf(buf, "Apply deploy/rbac/role.yaml, and webhook.yaml beside it for "
                       "--webhook-listen, sharing.yaml for --gpu-sharing\n");
@@ -107,7 +111,7 @@ static void on_request(void *user, struct http_exchange *x)
     _cleanup_(buf_done) struct buf body = {0};
 
     if (!str_is(x->head.method, "GET") && !str_is(x->head.method, "HEAD")) {
-        http_reply(x, 405, "text/plain", STR("only GET is understood here\n"));
+        http_reply(x, 405, "text/plain", STR("only GET is supported here\n"));
     } else if (str_is(path, "/healthz") || str_is(path, "/livez")) {
         http_reply(x, 200, "text/plain", STR("ok\n"));
     } else if (str_is(path, "/readyz")) {

@@ -72,7 +72,7 @@ static void tell_left(const struct operator_others *others, int other, const str
              LOG_STR("controllers", list), LOG_STR("namespace", pod->ns),
              LOG_STR("pod", pod->name));
     buf_addf(&words,
-             "Muster leaves to %s, which this pod runs, what it does itself as well: " STR_FMT
+             "This pod runs %s, so Muster leaves to it what it could do itself: " STR_FMT
              ". Remove one of the two, or start Muster with --other-operators=ignore",
              it->name, STR_ARG(list));
     event_send(kube_api(others->op->kube), &(struct event){.kind = &kind_pod,

@@ -162,8 +162,8 @@ static int queues_run(struct invocation *invocation)
 const struct command command_queues = {
     .name = "queues",
     .summary = "show the tree of queues: quota, fair share, use, and who waits",
-    .about = "Each bar is the queue's fair share of GPUs: # is held within it, + above it, . is "
-             "free to be claimed.",
+    .about = "Each bar is the queue's fair share of GPUs: # is used within it, + is used above it, "
+             ". is free.",
     .example = "muster queues\nmuster queues -o json",
     .options = queues_options,
     .values_size = sizeof(struct look_values),

@@ -50,11 +50,11 @@ struct reserve {
 
 static const struct option reserve_options[] = {
     {"kubeconfig", 0, OPTION_STR, offsetof(struct reserve_values, kubeconfig), .value = "FILE",
-     .help = "which cluster (default: the pod's own)"},
+     .help = "kubeconfig of the cluster (default: the pod's own cluster)"},
     {"namespace", 'n', OPTION_STR, offsetof(struct reserve_values, ns), .value = "NS",
-     .help = "of the pod (default: $POD_NAMESPACE)"},
+     .help = "namespace of the pod (default: $POD_NAMESPACE)"},
     {"pod", 0, OPTION_STR, offsetof(struct reserve_values, pod), .value = "NAME",
-     .help = "the pod to write to (default: $POD_NAME)"},
+     .help = "name of the pod to write to (default: $POD_NAME)"},
     {0},
 };
 
@@ -72,8 +72,8 @@ static int find_device(struct arena *arena, struct str *ret, struct err *err)
     gpu_look(&gpus);
     if (gpus.count != 1)
         return err_set(err, -ENODEV,
-                       "%zu GPUs are visible, and it must be one (%s): is NVIDIA's device plugin "
-                       "running on this node, and its runtime the pod's RuntimeClass?",
+                       "%zu GPUs are visible, but it must be one (%s): check that NVIDIA's device "
+                       "plugin runs on this node and that the pod's RuntimeClass is NVIDIA's",
                        gpus.count, gpus.count ? "too many" : gpus.why);
     *ret = str_printf(arena, "%s", gpus.items[0].uuid);
     return 0;
@@ -144,7 +144,7 @@ static int reserve_run(struct invocation *invocation)
     int r = reserve.ns.len && reserve.pod.len
                 ? find_device(invocation->arena, &reserve.uuid, &err)
                 : err_set(&err, -EINVAL,
-                          "which pod? Set POD_NAMESPACE and POD_NAME, or use "
+                          "the pod is not known: set POD_NAMESPACE and POD_NAME, or use "
                           "--namespace and --pod");
 
     uv_loop_init(&reserve.loop);
@@ -176,8 +176,9 @@ static int reserve_run(struct invocation *invocation)
 const struct command command_reserve = {
     .name = SHARING_COMMAND,
     .summary = "hold one GPU of a node for the pods that share it",
-    .about = "What the reservation pods of `muster operator --gpu-sharing` run: writes the UUID of "
-             "the one GPU it sees to its own pod, and holds it until it is ended.",
+    .about =
+        "The reservation pods of `muster operator --gpu-sharing` run this command. It writes the "
+        "UUID of the one GPU it sees to its own pod, and holds the GPU until it is stopped.",
     .example = "muster reserve-gpu --namespace kai-resource-reservation --pod gpu-reservation-a",
     .options = reserve_options,
     .values_size = sizeof(struct reserve_values),

@@ -23,8 +23,10 @@ static int add_quirk(const char *word, uint64_t *bits, struct err *err)
             *bits |= UINT64_C(1) << i;
             return 0;
         }
-    return err_set(err, -EINVAL,
-                   "--quirk: \"%s\" is none; docs/differences.md lists them, or say \"all\"", word);
+    return err_set(
+        err, -EINVAL,
+        "--quirk: \"%s\" is not a quirk; docs/differences.md lists them; \"all\" means every one",
+        word);
 }
 
 int scheduling_config(const struct scheduling_values *values,

@@ -29,67 +29,73 @@ extern const char *const scheduling_placements[];
 
 /* The rows of the option table of a command whose values are a `type` with scheduling_values as
  * `member`. */
-#define SCHEDULING_OPTIONS(type, member)                                                            \
-    {"queue-label-key",                                                                             \
-     0,                                                                                             \
-     OPTION_STR,                                                                                    \
-     offsetof(type, member.queue_label_key),                                                        \
-     .fallback = "kai.scheduler/queue",                                                             \
-     .value = "KEY",                                                                                \
-     .help = "label that names a pod's queue"},                                                     \
-        {"default-queue",                                                                           \
-         0,                                                                                         \
-         OPTION_STR,                                                                                \
-         offsetof(type, member.default_queue),                                                      \
-         .fallback = "default-queue",                                                               \
-         .value = "NAME",                                                                           \
-         .help = "queue of what names none; made where it is missing"},                             \
-        {"default-parent-queue",                                                                    \
-         0,                                                                                         \
-         OPTION_STR,                                                                                \
-         offsetof(type, member.default_parent),                                                     \
-         .fallback = "default-parent-queue",                                                        \
-         .value = "NAME",                                                                           \
-         .help = "queue above it, made with it"},                                                   \
-        {"gpu-placement",       0,                                                                  \
-         OPTION_CHOICE,         offsetof(type, member.gpu_placement),                               \
-         .fallback = "binpack", .choices = scheduling_placements,                                   \
-         .value = "STRATEGY",   .help = "fill nodes with GPU pods one by one, or use all of them"}, \
-        {"cpu-placement",       0,                                                                  \
-         OPTION_CHOICE,         offsetof(type, member.cpu_placement),                               \
-         .fallback = "binpack", .choices = scheduling_placements,                                   \
-         .value = "STRATEGY",   .help = "the same for pods without GPUs"},                          \
-        {"staleness-grace",                                                                         \
-         0,                                                                                         \
-         OPTION_DURATION,                                                                           \
-         offsetof(type, member.stale_grace_ms),                                                     \
-         .fallback = "1m",                                                                          \
-         .min = 0,                                                                                  \
-         .max = 365 * SCHEDULING_DAY_MS,                                                            \
-         .value = "TIME",                                                                           \
-         .help = "how long a gang may run below its minimum"},                                      \
-        {"preempt-min-runtime",                                                                     \
-         0,                                                                                         \
-         OPTION_DURATION,                                                                           \
-         offsetof(type, member.preempt_min_runtime_ms),                                             \
-         .fallback = "0s",                                                                          \
-         .min = 0,                                                                                  \
-         .max = 365 * SCHEDULING_DAY_MS,                                                            \
-         .value = "TIME",                                                                           \
-         .help = "how long a group runs before its own queue may stop it, where no queue says"},    \
-        {"reclaim-min-runtime",                                                                     \
-         0,                                                                                         \
-         OPTION_DURATION,                                                                           \
-         offsetof(type, member.reclaim_min_runtime_ms),                                             \
-         .fallback = "0s",                                                                          \
-         .min = 0,                                                                                  \
-         .max = 365 * SCHEDULING_DAY_MS,                                                            \
-         .value = "TIME",                                                                           \
-         .help = "how long a group runs before other queues may stop it, where no queue says"},     \
-    {                                                                                               \
-        "quirk", 0, OPTION_LIST, offsetof(type, member.quirks),                                     \
-            .value = "NAME",                                                                        \
-            .help = "do one thing as KAI does it, or \"all\" of them; may be given several times"   \
+#define SCHEDULING_OPTIONS(type, member)                                                        \
+    {"queue-label-key",                                                                         \
+     0,                                                                                         \
+     OPTION_STR,                                                                                \
+     offsetof(type, member.queue_label_key),                                                    \
+     .fallback = "kai.scheduler/queue",                                                         \
+     .value = "KEY",                                                                            \
+     .help = "label that names a pod's queue"},                                                 \
+        {"default-queue",                                                                       \
+         0,                                                                                     \
+         OPTION_STR,                                                                            \
+         offsetof(type, member.default_queue),                                                  \
+         .fallback = "default-queue",                                                           \
+         .value = "NAME",                                                                       \
+         .help = "queue of pods that name none; created if it is missing"},                     \
+        {"default-parent-queue",                                                                \
+         0,                                                                                     \
+         OPTION_STR,                                                                            \
+         offsetof(type, member.default_parent),                                                 \
+         .fallback = "default-parent-queue",                                                    \
+         .value = "NAME",                                                                       \
+         .help = "parent of the default queue; created with it"},                               \
+        {"gpu-placement",                                                                       \
+         0,                                                                                     \
+         OPTION_CHOICE,                                                                         \
+         offsetof(type, member.gpu_placement),                                                  \
+         .fallback = "binpack",                                                                 \
+         .choices = scheduling_placements,                                                      \
+         .value = "STRATEGY",                                                                   \
+         .help = "binpack: fill nodes with GPU pods one after another; spread: use all nodes"}, \
+        {"cpu-placement",       0,                                                              \
+         OPTION_CHOICE,         offsetof(type, member.cpu_placement),                           \
+         .fallback = "binpack", .choices = scheduling_placements,                               \
+         .value = "STRATEGY",   .help = "the same for pods without GPUs"},                      \
+        {"staleness-grace",                                                                     \
+         0,                                                                                     \
+         OPTION_DURATION,                                                                       \
+         offsetof(type, member.stale_grace_ms),                                                 \
+         .fallback = "1m",                                                                      \
+         .min = 0,                                                                              \
+         .max = 365 * SCHEDULING_DAY_MS,                                                        \
+         .value = "TIME",                                                                       \
+         .help = "how long a gang may run below its minimum"},                                  \
+        {"preempt-min-runtime",                                                                 \
+         0,                                                                                     \
+         OPTION_DURATION,                                                                       \
+         offsetof(type, member.preempt_min_runtime_ms),                                         \
+         .fallback = "0s",                                                                      \
+         .min = 0,                                                                              \
+         .max = 365 * SCHEDULING_DAY_MS,                                                        \
+         .value = "TIME",                                                                       \
+         .help =                                                                                \
+             "how long a group runs before its own queue may preempt it, if no queue sets it"}, \
+        {"reclaim-min-runtime",                                                                 \
+         0,                                                                                     \
+         OPTION_DURATION,                                                                       \
+         offsetof(type, member.reclaim_min_runtime_ms),                                         \
+         .fallback = "0s",                                                                      \
+         .min = 0,                                                                              \
+         .max = 365 * SCHEDULING_DAY_MS,                                                        \
+         .value = "TIME",                                                                       \
+         .help = "how long a group runs before other queues may reclaim from it, if no queue "  \
+                 "sets it"},                                                                    \
+    {                                                                                           \
+        "quirk", 0, OPTION_LIST, offsetof(type, member.quirks),                                 \
+            .value = "NAME",                                                                    \
+            .help = "do one thing as KAI Scheduler does, or \"all\"; can be repeated"           \
     }
 
 /* -EINVAL names the option that makes no sense. Strings are borrowed. */

@@ -27,7 +27,7 @@ struct sim_values {
 
 static const struct option sim_option_table[] = {
     {"seed", 0, OPTION_I64, offsetof(struct sim_values, seed), .fallback = "1", .min = 0,
-     .max = INT64_MAX, .value = "N", .help = "where the random numbers start"},
+     .max = INT64_MAX, .value = "N", .help = "seed of the random numbers"},
     {"seeds", 0, OPTION_I64, offsetof(struct sim_values, seeds), .fallback = "1", .min = 1,
      .max = 100000000, .value = "N", .help = "run this many seeds, from --seed on"},
     {"steps", 0, OPTION_I64, offsetof(struct sim_values, steps), .fallback = "0", .min = 0,
@@ -35,10 +35,10 @@ static const struct option sim_option_table[] = {
     {"one-by-one", 0, OPTION_BOOL, offsetof(struct sim_values, one_by_one),
      .help = "bind gangs pod by pod, lose answers and let requests overtake, as on a cluster"},
     {"every-write", 0, OPTION_BOOL, offsetof(struct sim_values, every_write),
-     .help = "play the gang story again and again, with a crash before and after each write"},
+     .help = "run the gang scenario repeatedly, with a crash before and after each write"},
     {"crash-at", 0, OPTION_I64, offsetof(struct sim_values, crash_at), .fallback = "0", .min = 0,
      .max = INT64_MAX, .value = "N",
-     .help = "play the gang story once, with a crash at this write (0: a random run)"},
+     .help = "run the gang scenario once, with a crash at this write (0: a random run)"},
     {"after", 0, OPTION_BOOL, offsetof(struct sim_values, after),
      .help = "with --crash-at: crash after the write instead of before it"},
     {"trace", 0, OPTION_BOOL, offsetof(struct sim_values, trace), .help = "print every step"},
@@ -189,8 +189,8 @@ static int sim_main(struct invocation *invocation)
 static const struct command command_sim = {
     .name = "sim",
     .summary = "simulate the control plane with faults",
-    .about = "Runs store, controllers, scheduler and machines on virtual time, breaks what can "
-             "break, and checks after every step what must always hold. A failure prints its "
+    .about = "Runs the store, the controllers, the scheduler and machines on virtual time, injects "
+             "faults, and checks the invariants after every step. A failure prints its "
              "seed.",
     .example = "build/sim --seed 17 --trace",
     .options = sim_option_table,

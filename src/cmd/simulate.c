@@ -46,7 +46,7 @@ static const struct option simulate_options[] = {
     {"mimic", 0, OPTION_BOOL, offsetof(struct simulate_values, mimic),
      .help = "decide as KAI Scheduler would, with every difference switched off"},
     {"cycles", 0, OPTION_I64, offsetof(struct simulate_values, cycles), .fallback = "20", .min = 1,
-     .max = 100000, .value = "N", .help = "stop after so many cycles even if things still change"},
+     .max = 100000, .value = "N", .help = "stop after N cycles even if something still changes"},
     {0},
 };
 
@@ -292,7 +292,7 @@ static int simulate_run(struct invocation *invocation)
 
 const struct command command_simulate = {
     .name = "simulate",
-    .summary = "say what the scheduler would do with these manifests",
+    .summary = "show what the scheduler would do with these manifests",
     .usage = "FILE...",
     .about =
         "Reads nodes, queues, pods, pod groups and priority classes, and shorthand for things "

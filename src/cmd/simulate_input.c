@@ -361,7 +361,7 @@ static int load_config(struct sim *sim, const char *path, const struct json *fro
     int r;
 
     if (sim->sched)
-        return bad(err, path, "config", "must stand before the first object");
+        return bad(err, path, "config", "must come before the first object");
     r = policy_read_config(from, &sim->config, err);
     sim->settings = from;
     return r < 0 ? err_wrap(err, r, "%s: config", path) : 0;

@@ -19,7 +19,7 @@ struct store_values {
 
 static const struct option store_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct store_values, data_dir), .value = "DIR",
-     .help = "folder of the muster that is meant (default as for up)"},
+     .help = "data folder of muster up (default: the same as for up)"},
     {0},
 };
 
@@ -74,16 +74,16 @@ static int store_run(struct invocation *invocation)
         return check(path);
     if (str_is(action, "backup") && invocation->arg_count == 2)
         return backup(path, invocation->args[1]);
-    (void)fprintf(stderr, "muster store: say `check`, or `backup FILE`\n");
+    (void)fprintf(stderr, "muster store: use `check` or `backup FILE`\n");
     return EXIT_USAGE;
 }
 
 const struct command command_store = {
     .name = "store",
-    .summary = "check or back up the objects of a muster, also while it runs",
+    .summary = "check or back up the store of muster up, also while it runs",
     .usage = "check | backup FILE",
     .about =
-        "check reads the whole store and says what is wrong with it. backup writes a copy as of "
+        "check reads the whole store and reports what is wrong with it. backup writes a copy as of "
         "one moment;\nto go back to it, stop muster and put the copy in place of store.db in "
         "the data folder.",
     .options = store_options,

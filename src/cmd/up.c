@@ -67,42 +67,43 @@ static const struct option up_options[] = {
     {"kubeconfig-out", 0, OPTION_STR, offsetof(struct up_values, kubeconfig_out), .value = "FILE",
      .help = "where to write the kubeconfig (default: kubeconfig in the data folder)"},
     {"nodes", 0, OPTION_I64, offsetof(struct up_values, nodes), .fallback = "1", .min = 1,
-     .max = AGENT_NODES_MAX, .value = "N", .help = "virtual nodes to carve from this machine"},
+     .max = AGENT_NODES_MAX, .value = "N", .help = "number of virtual nodes on this machine"},
     {"gpus-per-node", 0, OPTION_STR, offsetof(struct up_values, gpus_per_node), .value = "N",
-     .help = "pretend that every node has N GPUs (default: the GPUs of this machine)"},
+     .help = "simulate N GPUs on every node (default: the GPUs of this machine)"},
     {"gpu-time-slices", 0, OPTION_I64, offsetof(struct up_values, gpu_time_slices), .fallback = "1",
      .min = 1, .max = 64, .value = "N",
      .help = "advertise each GPU N times, as NVIDIA's device plugin does"},
     {"gpu-share-library", 0, OPTION_STR, offsetof(struct up_values, gpu_share_library),
      .value = "FILE",
-     .help = "library that holds containers to the GPU memory of their share; \"\": none (default: "
-             "libmuster-gpu.so as installed, where it is)"},
+     .help = "library that limits containers to the GPU memory of their share; \"\": none "
+             "(default: the installed libmuster-gpu.so, if there is one)"},
     {"cpus-per-node", 0, OPTION_I64, offsetof(struct up_values, cpus_per_node), .fallback = "0",
      .min = 0, .max = 100000, .value = "N",
-     .help = "pretend that every node has N CPUs (0: those of this machine)"},
+     .help = "simulate N CPUs on every node (0: those of this machine)"},
     {"memory-per-node", 0, OPTION_STR, offsetof(struct up_values, memory_per_node),
      .value = "QUANTITY",
-     .help = "pretend that every node has this much memory, like 512Gi (default: this machine's)"},
+     .help = "simulate this much memory on every node, such as 512Gi (default: this machine's)"},
     {"node-labels", 0, OPTION_STR, offsetof(struct up_values, node_labels), .value = "K=V,...",
      .help = "labels for every node"},
     {"controllers", 0, OPTION_STR, offsetof(struct up_values, controllers), .value = "[-]NAME,...",
-     .help = "controllers to run: all but those with a minus, or only those without (default: "
+     .help = "controllers to run: NAME,... runs only these, -NAME,... runs all but these (default: "
              "all)"},
     {"images", 0, OPTION_CHOICE, offsetof(struct up_values, images), .fallback = "host",
      .choices = image_kinds, .value = "KIND",
      .help = "host: commands run on this machine's own file system and images are ignored; oci: "
-             "from the images of muster image, by crun (root)"},
+             "containers run from the images of muster image, with crun (root)"},
     {"pod-network", 0, OPTION_CHOICE, offsetof(struct up_values, pod_network), .fallback = "auto",
      .choices = pod_networks, .value = "KIND",
-     .help = "bridge: a network of the pods' own (root); host: this machine's, with a loopback "
-             "address for each pod; auto: a bridge where pods can reach the outside through it"},
+     .help =
+         "bridge: pods get their own network (root); host: pods use this machine's network, each "
+         "with its own loopback address; auto: bridge, if pods can reach the outside through it"},
     {"allow-privileged", 0, OPTION_BOOL, offsetof(struct up_values, allow_privileged),
-     .help = "run pods that ask for privileged, hostPID, hostPaths of devices or of /proc, or "
-             "capabilities like SYS_ADMIN: whoever may create such pods can read the data folder "
-             "and become its owner"},
+     .help = "allow pods that ask for privileged, hostPID, hostPaths of devices or of /proc, or "
+             "capabilities such as SYS_ADMIN: anyone who may create such pods can read the data "
+             "folder and gain its owner's rights"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "what to log on standard error"},
+     .choices = log_levels, .value = "LEVEL", .help = "log level; logs go to standard error"},
     {0},
 };
 
@@ -366,8 +367,8 @@ const struct command command_up = {
     .name = "up",
     .summary = "run Muster on this machine",
     .about = "Serves the Kubernetes API from one folder and runs pods as processes of this "
-             "machine. Stops on SIGTERM and SIGINT; pods go on and are found again at the next "
-             "start.",
+             "machine. Stops on SIGTERM and SIGINT; pods keep running and are found again at the "
+             "next start.",
     .example = "muster up --nodes 2 --gpus-per-node 4",
     .options = up_options,
     .values_size = sizeof(struct up_values),

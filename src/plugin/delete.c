@@ -55,7 +55,7 @@ static bool name_pods(struct session *session, const char *job)
     bool any = false;
 
     if (results_pods(session, job, &pods, &count, &err) < 0) {
-        session_say(session, "  what its pods wrote, which cannot be told: %s", err.text);
+        session_say(session, "  files that its pods wrote; they cannot be listed: %s", err.text);
         return true;
     }
     for (size_t i = 0; i < count && i < PODS_MAX; i++) {
@@ -63,7 +63,7 @@ static bool name_pods(struct session *session, const char *job)
         struct result_list list;
 
         if (results_list(session, pods[i], STR(""), &list, &err) < 0)
-            session_say(session, "  what %s wrote, which cannot be told: %s", pod, err.text);
+            session_say(session, "  files that %s wrote; they cannot be listed: %s", pod, err.text);
         else if (list.files.count)
             name_files(session, pod, &list, &named);
         else
@@ -71,7 +71,7 @@ static bool name_pods(struct session *session, const char *job)
         any = true;
     }
     if (count > PODS_MAX)
-        session_say(session, "  and what %zu more pods wrote, which was not looked at",
+        session_say(session, "  and files of %zu more pods, which were not listed",
                     count - PODS_MAX);
     return any;
 }
@@ -165,7 +165,7 @@ static int delete_run(struct invocation *invocation)
 
 const struct command command_delete = {
     .name = "delete",
-    .summary = "cancel jobs and remove what belongs to them, after asking",
+    .summary = "delete jobs and everything that belongs to them, after asking",
     .usage = "JOB...",
     .options = delete_options,
     .values_size = sizeof(struct delete_values),

@@ -86,8 +86,8 @@ static int resume_run(struct invocation *invocation)
 
 const struct command command_suspend = {
     .name = "suspend",
-    .summary =
-        "stop jobs and give their GPUs back; volumes and history are kept, the pods' folders go",
+    .summary = "stop jobs and free their GPUs; volumes and history are kept, the pods' folders are "
+               "deleted",
     .usage = "JOB...",
     .options = plain_options,
     .values_size = sizeof(struct common_values),
@@ -120,13 +120,13 @@ struct scale_values {
 static const struct option scale_options[] = {
     COMMON_OPTIONS,
     {"gpus", 'g', OPTION_I64, offsetof(struct scale_values, gpus), .min = 0, .max = 1000000,
-     .value = "N", .help = "GPUs in all", .flag_only = true},
+     .value = "N", .help = "total number of GPUs", .flag_only = true},
     {"nodes", 'N', OPTION_I64, offsetof(struct scale_values, nodes), .min = 0, .max = 100000,
      .value = "N", .help = "pods", .flag_only = true},
     {"min-nodes", 0, OPTION_I64, offsetof(struct scale_values, min_nodes), .min = 0, .max = 100000,
-     .value = "N", .help = "elastic: no fewer pods", .flag_only = true},
+     .value = "N", .help = "elastic: minimum number of pods", .flag_only = true},
     {"max-nodes", 0, OPTION_I64, offsetof(struct scale_values, max_nodes), .min = 0, .max = 100000,
-     .value = "N", .help = "elastic: no more pods", .flag_only = true},
+     .value = "N", .help = "elastic: maximum number of pods", .flag_only = true},
     {0},
 };
 
@@ -177,7 +177,7 @@ static int scale_run(struct invocation *invocation)
 
 const struct command command_scale = {
     .name = "scale",
-    .summary = "change how many GPUs or pods a job has",
+    .summary = "change the number of GPUs or pods of a job",
     .usage = "JOB",
     .options = scale_options,
     .values_size = sizeof(struct scale_values),
@@ -196,8 +196,8 @@ struct restart_values {
 static const struct option restart_options[] = {
     COMMON_OPTIONS,
     {"pods", 0, OPTION_BOOL, offsetof(struct restart_values, pods),
-     .help =
-         "new pods, with new folders and scheduled again, instead of new processes in the old ones",
+     .help = "create new pods with new folders and schedule them again, instead of new processes "
+             "in the old pods",
      .flag_only = true},
     {0},
 };
@@ -239,7 +239,7 @@ static int restart_job(struct session *session, const char *job, const void *use
     if (status != 200)
         return status < 0 ? status
                           : err_set(err, -EIO,
-                                    "the sync pod of job %s cannot be asked (%d: " STR_FMT
+                                    "the sync pod of job %s cannot be reached (%d: " STR_FMT
                                     "); --pods restarts it with new pods",
                                     job, status, STR_ARG(session_error_text(session, body)));
     printf("ranks of job %s restart in place\n", job);

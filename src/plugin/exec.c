@@ -65,7 +65,7 @@ static void add_kubectl(struct args *args, const struct session *session, const 
 static int become(const struct args *args, struct err *err)
 {
     (void)execvp(args->items[0], (char *const *)(uintptr_t)args->items);
-    return err_set(err, -errno, "kubectl, which this needs, cannot be run: %s",
+    return err_set(err, -errno, "cannot run kubectl, which this command needs: %s",
                    strerrordesc_np(errno));
 }
 
@@ -155,7 +155,8 @@ static int checkpoints_run(struct invocation *invocation)
     if (r == 0) {
         pod = running_worker(&session, invocation->args[0]);
         if (!pod)
-            r = err_set(&err, -ENOENT, "no pod of job %s runs: its checkpoints cannot be looked at",
+            r = err_set(&err, -ENOENT,
+                        "no pod of job %s is running, so its checkpoints cannot be listed",
                         invocation->args[0]);
     }
     if (r == 0 && pod) {

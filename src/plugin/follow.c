@@ -411,8 +411,10 @@ static bool ask_interrupt(struct follow *follow)
     follow->interrupted = false;
     live_done(&follow->live);
     if (!session->err.live || !isatty(STDIN_FILENO)) {
-        session_say(session, "detached from %s, which goes on; `kubectl torchrun logs -f %s`", job,
-                    job);
+        session_say(session,
+                    "detached from %s, which keeps running; to follow it again: kubectl torchrun "
+                    "logs -f %s",
+                    job, job);
         follow->detached = true;
         return true;
     }
@@ -420,8 +422,10 @@ static bool ask_interrupt(struct follow *follow)
                   "\n[d]etach, [c]ancel (delete) the job with what it wrote, or go on following? ");
     got = read(STDIN_FILENO, answer, sizeof(answer) - 1);
     if (got <= 0 || answer[0] == 'd' || answer[0] == 'D') {
-        session_say(session, "detached from %s, which goes on; `kubectl torchrun logs -f %s`", job,
-                    job);
+        session_say(session,
+                    "detached from %s, which keeps running; to follow it again: kubectl torchrun "
+                    "logs -f %s",
+                    job, job);
         follow->detached = true;
         return true;
     }

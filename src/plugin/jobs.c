@@ -159,18 +159,19 @@ struct logs_values {
 static const struct option logs_options[] = {
     COMMON_OPTIONS,
     {"follow", 'f', OPTION_BOOL, offsetof(struct logs_values, follow),
-     .help = "go on until the job ends, and end with its exit status", .flag_only = true},
+     .help = "follow until the job ends, and exit with its exit status", .flag_only = true},
     {"previous", 'p', OPTION_BOOL, offsetof(struct logs_values, previous),
-     .help = "of the generation before, or of the containers before their last restart",
+     .help = "show the previous generation, or the containers before their last restart",
      .flag_only = true},
     {"rank", 'r', OPTION_I64, offsetof(struct logs_values, rank), .fallback = "-1", .min = -1,
-     .max = 1000000, .value = "N", .help = "only this rank", .flag_only = true},
+     .max = 1000000, .value = "N", .help = "show only this rank", .flag_only = true},
     {"tail", 0, OPTION_I64, offsetof(struct logs_values, tail), .fallback = "-1", .min = -1,
-     .max = 1000000000, .value = "LINES", .help = "the last lines of each pod", .flag_only = true},
+     .max = 1000000000, .value = "LINES", .help = "show only the last lines of each pod",
+     .flag_only = true},
     {"generation", 0, OPTION_I64, offsetof(struct logs_values, generation), .fallback = "-1",
      .min = -1, .max = 1000000, .value = "N",
-     .help = "of this generation, also when its pods are gone (0 is the first; each restart of the "
-             "gang adds one)",
+     .help = "show this generation, even if its pods were deleted (0 is the first; each restart of "
+             "the gang adds one)",
      .flag_only = true},
     {0},
 };

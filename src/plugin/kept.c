@@ -31,9 +31,8 @@ static int ask(struct session *session,
                        STR_ARG(session_error_text(session, *ret_body)));
     return err_set(
         err, -ENOENT,
-        "the pods of that generation are gone, and so is the sync pod that kept their "
-        "logs: it lives while the job runs, and after a job that was restarted until the "
-        "job is deleted");
+        "the pods of that generation were deleted, and so was the sync pod that kept their logs: "
+        "it exists while the job runs and, for a restarted job, until the job is deleted");
 }
 
 static int by_number(const void *a, const void *b)
@@ -92,9 +91,10 @@ int kept_logs(struct session *session, const struct follow_options *options, str
             VEC_PUSH(&session->arena, &pods, pod);
     }
     if (r == 0 && pods.count == 0)
-        return err_set(err, -ENOENT,
-                       "nothing is kept of generation %lld of job %s (the last %d generations are)",
-                       (long long)options->generation, options->job, KEEP_GENERATIONS_MAX);
+        return err_set(
+            err, -ENOENT,
+            "no logs are kept of generation %lld of job %s (only of the last %d generations)",
+            (long long)options->generation, options->job, KEEP_GENERATIONS_MAX);
     if (pods.count)
         qsort(pods.items, pods.count, sizeof(pods.items[0]), by_number);
     for (size_t i = 0; r == 0 && i < pods.count; i++)

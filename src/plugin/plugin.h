@@ -35,21 +35,22 @@ struct common_values {
     const char *ns;
 };
 
-#define COMMON_OPTIONS                                                                     \
-    {"kubeconfig",                                                                         \
-     0,                                                                                    \
-     OPTION_STR,                                                                           \
-     offsetof(struct common_values, kubeconfig),                                           \
-     .value = "FILE",                                                                      \
-     .help = "which cluster (default: as kubectl finds it, else the one of muster up)",    \
-     .flag_only = true},                                                                   \
-        {"context",        0,                                                              \
-         OPTION_STR,       offsetof(struct common_values, context),                        \
-         .value = "NAME",  .help = "context of the kubeconfig (default: its current one)", \
-         .flag_only = true},                                                               \
-    {                                                                                      \
-        "namespace", 'n', OPTION_STR, offsetof(struct common_values, ns),                  \
-            .value = "NS", .help = "namespace (default: the context's)", .flag_only = true \
+#define COMMON_OPTIONS                                                                             \
+    {"kubeconfig",                                                                                 \
+     0,                                                                                            \
+     OPTION_STR,                                                                                   \
+     offsetof(struct common_values, kubeconfig),                                                   \
+     .value = "FILE",                                                                              \
+     .help =                                                                                       \
+         "kubeconfig of the cluster (default: the one that kubectl uses, else that of muster up)", \
+     .flag_only = true},                                                                           \
+        {"context",        0,                                                                      \
+         OPTION_STR,       offsetof(struct common_values, context),                                \
+         .value = "NAME",  .help = "context of the kubeconfig (default: its current one)",         \
+         .flag_only = true},                                                                       \
+    {                                                                                              \
+        "namespace", 'n', OPTION_STR, offsetof(struct common_values, ns),                          \
+            .value = "NS", .help = "namespace (default: the context's)", .flag_only = true         \
     }
 
 enum output {

@@ -25,8 +25,8 @@ static int unknown_queue(struct session *session, struct str queue, struct err *
     if (count == 0)
         return err_set(err, -ENOENT,
                        "queue '" STR_FMT
-                       "' does not exist: namespace %s has no TorchrunQueue at all; make one "
-                       "first (examples/queue.yaml is a start)",
+                       "' does not exist: namespace %s has no TorchrunQueue at all; create one "
+                       "first, for example from examples/queue.yaml",
                        STR_ARG(queue), session->config.ns);
     return err_set(err, -ENOENT,
                    "queue '" STR_FMT "' does not exist in namespace %s; there %s %s%s",
@@ -148,7 +148,7 @@ static int check_volumes(struct session *session, struct err *err)
     }
     return count ? err_set(err, -ENOTSUP,
                            "no node can give the job its workspace (namespaces: " STR_FMT
-                           "); muster doctor says what to do",
+                           "); run muster doctor to see what to do",
                            STR_ARG(words))
                  : 0;
 }

@@ -28,9 +28,9 @@ static const struct option pull_options[] = {
     {"to", 0, OPTION_STR, offsetof(struct pull_values, to), .value = "DIR",
      .help = "folder to copy to (default: one with the job's name)", .flag_only = true},
     {"all", 0, OPTION_BOOL, offsetof(struct pull_values, all),
-     .help = "of every pod, into rank-N folders", .flag_only = true},
+     .help = "copy from every pod, into rank-N folders", .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
-     .help = "replace files that are here already", .flag_only = true},
+     .help = "replace files that exist here", .flag_only = true},
     {0},
 };
 

@@ -64,7 +64,7 @@ static int take_entry(struct intake *in, const struct ws_entry *entry, struct er
     if (r < 0)
         return r;
     if (in->list->files.count >= RESULTS_FILES_MAX)
-        return err_set(err, -E2BIG, "more files are told of than %zu", RESULTS_FILES_MAX);
+        return err_set(err, -E2BIG, "the pod lists more than %zu files", RESULTS_FILES_MAX);
     VEC_PUSH(arena, &in->list->files,
              (struct result_file){.path = str_dup(arena, entry->path), .size = entry->size});
     in->list->bytes += entry->size;
@@ -191,7 +191,7 @@ static int run_kubectl(struct intake *in, const char *const *argv, const char *p
     if (child == 0) {
         if (dup2(ends[1], STDOUT_FILENO) >= 0)
             (void)execvp(argv[0], (char *const *)(uintptr_t)argv);
-        fprintf(stderr, "kubectl, which this needs, cannot be run: %m\n");
+        fprintf(stderr, "cannot run kubectl, which this command needs: %m\n");
         _exit(127);
     }
     close(ends[1]);
@@ -224,7 +224,7 @@ static int ask_pod(struct intake *in,
 
     if (!str_is(json_str_at(object_json(pod, arena), "status.phase"), "Running"))
         return err_set(err, -ESRCH,
-                       "pod %s does not run, and this cluster gives nobody the folder of a pod "
+                       "pod %s is not running, and this cluster cannot read the folder of a pod "
                        "that has ended. Pull while the job runs, or let it write to its queue's "
                        "checkpoint volume ($CHECKPOINT_DIR)",
                        name);

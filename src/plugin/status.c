@@ -259,7 +259,7 @@ static const struct option explain_options[] = {
 
 const struct command command_explain = {
     .name = "explain",
-    .summary = "say what a job waits for, and why",
+    .summary = "explain what a job waits for, and why",
     .usage = "JOB",
     .options = explain_options,
     .values_size = sizeof(struct common_values),

@@ -47,27 +47,27 @@ static const struct option submit_options[] = {
     {"queue", 'q', OPTION_STR, offsetof(struct submit_values, queue), .value = "QUEUE",
      .help = "TorchrunQueue to submit to"},
     {"gpus", 'g', OPTION_I64, offsetof(struct submit_values, gpus), .min = 0, .max = 1000000,
-     .value = "N", .help = "GPUs in all", .flag_only = true},
+     .value = "N", .help = "total number of GPUs", .flag_only = true},
     {"nodes", 'N', OPTION_I64, offsetof(struct submit_values, nodes), .min = 0, .max = 100000,
-     .value = "N", .help = "pods, each with all GPUs of a node, instead of --gpus",
+     .value = "N", .help = "number of pods, each with all GPUs of a node; replaces --gpus",
      .flag_only = true},
     {"min-nodes", 0, OPTION_I64, offsetof(struct submit_values, min_nodes), .min = 0, .max = 100000,
-     .value = "N", .help = "elastic: run with no fewer pods", .flag_only = true},
+     .value = "N", .help = "elastic: minimum number of pods", .flag_only = true},
     {"max-nodes", 0, OPTION_I64, offsetof(struct submit_values, max_nodes), .min = 0, .max = 100000,
-     .value = "N", .help = "elastic: run with no more pods", .flag_only = true},
+     .value = "N", .help = "elastic: maximum number of pods", .flag_only = true},
     {"name", 0, OPTION_STR, offsetof(struct submit_values, name), .value = "NAME",
      .help = "name of the job (default: the folder's name and a few letters)", .flag_only = true},
     {"env", 'e', OPTION_LIST, offsetof(struct submit_values, env), .value = "NAME=VALUE",
-     .help = "environment of the training; NAME alone takes the value from here",
+     .help = "environment variable of the training; NAME alone copies the value from this shell",
      .flag_only = true},
     {"setup", 0, OPTION_STR, offsetof(struct submit_values, setup), .value = "CMD",
-     .help = "run in every pod before torchrun, in the same shell", .flag_only = true},
+     .help = "command to run in every pod before torchrun, in the same shell", .flag_only = true},
     {"dir", 'd', OPTION_STR, offsetof(struct submit_values, dir), .fallback = ".", .value = "DIR",
      .help = "folder to send", .flag_only = true},
     {"no-workspace", 0, OPTION_BOOL, offsetof(struct submit_values, no_workspace),
      .help = "send no folder", .flag_only = true},
     {"file", 'f', OPTION_STR, offsetof(struct submit_values, file), .value = "FILE",
-     .help = "a TorchrunJob as YAML or JSON; flags given as well win", .flag_only = true},
+     .help = "file with a TorchrunJob as YAML or JSON; flags override it", .flag_only = true},
     {"dry-run", 0, OPTION_BOOL, offsetof(struct submit_values, dry_run),
      .help = "print the job that would be created", .flag_only = true},
     {"output", 'o', OPTION_CHOICE, offsetof(struct submit_values, output), .fallback = "yaml",
@@ -131,7 +131,8 @@ static int add_env(struct session *session,
         const char *value = eq < pair.len ? pair.p + eq + 1 : getenv(v->env.items[i]);
 
         if (name.len == 0 || !value)
-            return err_set(err, -EINVAL, "--env: '%s' is neither NAME=VALUE nor set here",
+            return err_set(err, -EINVAL,
+                           "--env: '%s' is neither NAME=VALUE nor a variable of this shell",
                            v->env.items[i]);
         json_add_str(&session->arena, entry, "name", name);
         json_add_c(&session->arena, entry, "value", value);
@@ -240,7 +241,8 @@ static int check_values(const struct invocation *invocation, struct err *err)
     if (v->gpus == 0 && v->nodes == 0 && !v->file)
         return err_set(err, -EINVAL, "--gpus N or --nodes N is needed");
     if (v->gpus > 0 && v->nodes > 0)
-        return err_set(err, -EINVAL, "--gpus and --nodes say the same thing: give one of them");
+        return err_set(err, -EINVAL,
+                       "--gpus and --nodes have the same meaning: give only one of them");
     if (v->min_nodes > v->max_nodes && v->max_nodes > 0)
         return err_set(err, -EINVAL, "--min-nodes %lld is above --max-nodes %lld",
                        (long long)v->min_nodes, (long long)v->max_nodes);
@@ -382,9 +384,10 @@ const struct command command_submit = {
     .name = "submit",
     .summary = "send this folder and run a command on N GPUs",
     .usage = "\"COMMAND\"",
-    .about = "Sends the folder, waits until all GPUs are there at once, runs the command with "
-             "torchrun on "
-             "each, shows the logs of all ranks and ends with the training's exit status.",
+    .about =
+        "Sends the folder, waits until all GPUs are free at the same time, runs the command with "
+        "torchrun on "
+        "each, shows the logs of all ranks and ends with the training's exit status.",
     .example = "kubectl torchrun submit --queue dev --gpus 8 \"python train.py --epochs 10\"",
     .options = submit_options,
     .values_size = sizeof(struct submit_values),

@@ -37,7 +37,7 @@ static const struct option sync_options[] = {
     {"dir", 'd', OPTION_STR, offsetof(struct sync_values, dir), .fallback = ".", .value = "DIR",
      .help = "folder to send", .flag_only = true},
     {"watch", 'w', OPTION_BOOL, offsetof(struct sync_values, watch),
-     .help = "go on sending what changes, until Ctrl-C", .flag_only = true},
+     .help = "keep sending changes until Ctrl-C", .flag_only = true},
     {"restart", 0, OPTION_BOOL, offsetof(struct sync_values, restart),
      .help = "restart the ranks in place after every change; pods and GPUs are kept",
      .flag_only = true},
@@ -202,7 +202,7 @@ static int send_delta(struct syncing *s,
                                                  .timeout_ms = SYNC_PROXY_LIMIT_MS},
                        &answer, err);
     if (status != 200)
-        return err_set(err, -ESTALE, "the change was not taken: %d", status);
+        return err_set(err, -ESTALE, "the change was not accepted: %d", status);
     for (size_t i = 0; i < batch->gone.count; i++)
         manifest_remove(s->have, batch->gone.items[i]);
     for (size_t i = 0; i < batch->set.count; i++)

@@ -25,7 +25,7 @@ struct top_values {
 
 static const struct option top_options[] = {
     COMMON_OPTIONS,
-    {"once", 0, OPTION_BOOL, offsetof(struct top_values, once), .help = "print it one time",
+    {"once", 0, OPTION_BOOL, offsetof(struct top_values, once), .help = "print once and exit",
      .flag_only = true},
     {0},
 };

@@ -280,7 +280,7 @@ static int take_missing(void *user, const struct frame *frame, struct err *err)
     uint64_t *offset;
 
     if (frame->type != FRAME_CONTENT)
-        return err_set(err, -EPROTO, "the sync pod answered something else than was asked");
+        return err_set(err, -EPROTO, "the sync pod sent an unexpected answer");
     offset = ARENA_NEW(list->arena, uint64_t);
     *offset = frame->content.size;
     (void)map_set(&list->map, str_dup(list->arena, hash_key(&frame->content.hash)), offset);

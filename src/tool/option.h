@@ -16,7 +16,7 @@ struct err;
  *     struct up_values { int64_t nodes; bool insecure; const char *data; };
  *     static const struct option up_options[] = {
  *         {"nodes", 'n', OPTION_I64, offsetof(struct up_values, nodes), .fallback = "1", .min = 1,
- *          .max = 64, .value = "N", .help = "virtual nodes to carve from this machine"},
+ *          .max = 64, .value = "N", .help = "number of virtual nodes on this machine"},
  *         {0},
  *     };
  *     const struct command command_up = {.name = "up", .summary = "run Muster on this machine",

@@ -35,7 +35,7 @@ def test_readyz_names_the_right_that_is_missing():
         try:
             wait_for(lambda: 'resource "mutatingwebhookconfigurations"' in said(port), "the missing right in /readyz", 60)
             words = said(port)
-            check("a right is missing: " in words and "webhook.yaml" in words, f"what to do about it: {words}")
+            check("a permission is missing: " in words and "webhook.yaml" in words, f"what to do about it: {words}")
         finally:
             operator.terminate()
             operator.wait()
