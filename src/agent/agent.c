@@ -256,17 +256,18 @@ static int check_options(struct agent *agent, struct err *err)
         return err_set(err, -EINVAL, "data folder %s: must be an absolute path of at most %d bytes",
                        options->data_dir, POD_PATH_BYTES - 64);
     if (options->node_count > AGENT_NODES_MAX)
-        return err_set(err, -EINVAL, "%u nodes: at most %d", options->node_count, AGENT_NODES_MAX);
+        return err_set(err, -EINVAL, "%u nodes are too many; the limit is %d", options->node_count,
+                       AGENT_NODES_MAX);
     if (options->gpus_per_node != AGENT_GPUS_FOUND && options->gpus_per_node > AGENT_GPUS_MAX)
-        return err_set(err, -EINVAL, "%u GPUs a node: at most %d", options->gpus_per_node,
-                       AGENT_GPUS_MAX);
+        return err_set(err, -EINVAL, "%u GPUs per node are too many; the limit is %d",
+                       options->gpus_per_node, AGENT_GPUS_MAX);
     if (options->images_oci && (geteuid() != 0 || !oci_runtime()))
-        return err_set(err, -EPERM, "--images=oci needs root and crun (muster doctor)");
+        return err_set(err, -EPERM, "--images=oci needs root and crun; run muster doctor");
     if (options->gpu_library && access(options->gpu_library, R_OK) < 0)
         return err_set(err, -errno, "--gpu-share-library: %s: %s", options->gpu_library,
                        strerrordesc_np(errno));
     if (access(options->shim_path, X_OK) < 0)
-        return err_set(err, -errno, "%s: not found; it is installed beside muster",
+        return err_set(err, -errno, "%s: not found; it must be installed beside muster",
                        options->shim_path);
     return 0;
 }

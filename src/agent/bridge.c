@@ -187,7 +187,8 @@ static int make_bridge(struct agent *agent, struct netlink *netlink, struct err 
     char alias[256];
     int r = netlink_add_bridge(netlink, bridge->name, folder);
     if (r && r != -EEXIST)
-        return err_set(err, r, "cannot make the bridge %s: %s", bridge->name, strerrordesc_np(-r));
+        return err_set(err, r, "cannot create the bridge %s: %s", bridge->name,
+                       strerrordesc_np(-r));
     int index = netlink_find(netlink, bridge->name, alias, sizeof(alias));
     if (index < 0)
         return err_set(err, index, "the bridge %s is gone", bridge->name);
@@ -208,7 +209,7 @@ static int start(struct agent *agent, struct err *err)
     struct bridge *bridge = &agent->bridge;
     struct netlink netlink;
     if (!agent->machine.root || !agent->machine.mount_ns)
-        return err_set(err, -EPERM, "needs root and namespaces (muster doctor)");
+        return err_set(err, -EPERM, "it needs root and namespaces; run muster doctor");
     (void)snprintf(
         bridge->name, sizeof(bridge->name), BRIDGE_PREFIX "%0*llx", DIGITS,
         (unsigned long long)(str_hash(str_from(agent->options.data_dir), 4) & 0xffffffffu));

@@ -40,7 +40,7 @@ static void add_user(struct findings *findings, const struct machine *machine)
 {
     struct finding *f = add(findings, "root", NULL, machine->root);
     if (machine->root)
-        say(f->words, "pods run as uid %u unless they say otherwise", machine->uid);
+        say(f->words, "pods run as uid %u unless they set runAsUser", machine->uid);
     else
         say(f->words, "not root: pods run as you (uid %u), runAsUser is refused", machine->uid);
     say(f->fix, "sudo muster up; pods still run as you");
@@ -52,14 +52,14 @@ static void add_namespaces(struct findings *findings, const struct machine *mach
     say(f->words, "%s",
         machine->mount_ns && machine->root ? "mount, pid, uts and ipc namespaces"
         : machine->mount_ns                ? "inside user namespaces"
-                            : "none: pods are plain processes, without their mounts");
+                                           : "none: pods run as plain processes without mounts");
     say(f->fix, "run as root, or allow user namespaces: sysctl user.max_user_namespaces=10000, "
                 "kernel.unprivileged_userns_clone=1, "
                 "kernel.apparmor_restrict_unprivileged_userns=0");
     f = add(findings, "overlay", "WritableRoot", machine->overlay);
     say(f->words, "%s",
-        machine->overlay ? "pods write to a layer of their own over /"
-                         : "pods see / read-only, with a /tmp and /run of their own");
+        machine->overlay ? "each pod writes to its own layer over /"
+                         : "pods see / read-only; each pod has its own /tmp and /run");
     say(f->fix,
         "run as root, or use a kernel from 5.11 on; the data folder must not itself be on an "
         "overlay");
@@ -83,8 +83,8 @@ static void add_network(struct findings *findings, const struct machine *machine
     const char *missing = bridge_missing(machine);
     struct finding *f = add(findings, "pod network", NULL, !missing);
     say(f->words, "%s",
-        missing ? "pods share this machine's network, with a loopback address each"
-                : "a bridge, and an address of its own for each pod");
+        missing ? "pods share this machine's network; each pod has its own loopback address"
+                : "a bridge; each pod has its own address");
     say(f->fix, "%s; or --pod-network=bridge, if pods need not reach the outside",
         missing ? missing : "");
 }
@@ -157,7 +157,7 @@ static void add_programs(struct findings *findings)
          "install it for the python3 of your PATH, or put your environment's bin folder first"},
         {"kubectl",
          {"kubectl", "version", "--client", NULL},
-         "install kubectl 1.20 or newer; muster kubeconfig says where it finds the server"},
+         "install kubectl 1.20 or newer; muster kubeconfig prints the config file to use"},
         {"crun", {"crun", "--version", NULL}, "install crun, for --images=oci"},
         {"skopeo", {"skopeo", "--version", NULL}, "install skopeo, for muster image pull"},
     };
@@ -179,8 +179,8 @@ static void add_gpu_library(struct findings *findings)
     if (f->ok)
         say(f->words, "memory is limited by %.200s", path);
     else
-        say(f->words, "counted, not limited: %.200s is not there", path);
-    say(f->fix, "install it, or say where it is: muster up --gpu-share-library FILE");
+        say(f->words, "shares are counted but not enforced: %.200s does not exist", path);
+    say(f->fix, "install it, or name its path: muster up --gpu-share-library FILE");
 }
 
 static void add_parts(struct findings *findings, const char *data_dir)
@@ -188,7 +188,7 @@ static void add_parts(struct findings *findings, const char *data_dir)
     struct finding *f = add(findings, "data folder", NULL, access(data_dir, W_OK) == 0);
     f->needed = true;
     say(f->words, "%s", data_dir);
-    say(f->fix, "make it, or give another one with --data-dir");
+    say(f->fix, "create it, or choose another folder with --data-dir");
     static const char *const names[] = {"muster-shim", "muster-launch"};
     for (size_t i = 0; i < 2; i++) {
         char path[PATH_MAX], here[PATH_MAX];

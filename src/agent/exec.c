@@ -387,7 +387,7 @@ static int start_exec(struct exec *exec,
         return r;
     r = request->tty ? 0 : open_pipes(exec, request->stdin_open, fds);
     if (r < 0)
-        (void)err_set(&exec->err, r, "cannot make pipes: %s", strerrordesc_np(-r));
+        (void)err_set(&exec->err, r, "cannot create pipes: %s", strerrordesc_np(-r));
     else
         link_send(&pod->link, fds, request->tty ? 0 : 3, "exec %lu " STR_FMT " %s", exec->id,
                   STR_ARG(exec->container), file);
@@ -404,7 +404,7 @@ static int start_attach(struct exec *exec,
 {
     int pair[2];
     if (pipe2(pair, O_CLOEXEC) < 0)
-        return err_set(&exec->err, -errno, "cannot make a pipe");
+        return err_set(&exec->err, -errno, "cannot create a pipe");
     int r = open_pipe(exec, 1, pair[0], 1);
     if (r == 0)
         link_send(&pod->link, &pair[1], 1, "tee " STR_FMT, STR_ARG(exec->container));

@@ -44,8 +44,8 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
         nvml->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!nvml->library) {
         (void)snprintf(gpus->why, sizeof(gpus->why),
-                       "libnvidia-ml.so.1 not found: install NVIDIA's driver, or pretend with "
-                       "--gpus-per-node");
+                       "libnvidia-ml.so.1 not found: install NVIDIA's driver, or simulate GPUs "
+                       "with --gpus-per-node");
         return false;
     }
     bool complete = true;

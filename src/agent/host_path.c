@@ -42,7 +42,9 @@ static int know_hidden(const struct agent *agent, struct hidden *hidden, struct 
     struct str rest = buf_str(&records), record;
     while (r == 0 && str_cut(&rest, '\0', &record) && record.len > strlen("mask="))
         r = hidden_add(hidden, record.p + strlen("mask="));
-    return r ? err_set(err, r, "cannot look at what is to be hidden: %s", strerrordesc_np(-r)) : 0;
+    return r ? err_set(err, r, "cannot read the paths that pods must not see: %s",
+                       strerrordesc_np(-r))
+             : 0;
 }
 
 /* The path, or the nearest folder above it that is there: what is made is made in it. */

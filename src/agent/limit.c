@@ -67,7 +67,7 @@ int limit_make_region(const struct pod *pod, struct err *err)
     /* Never emptied: a process that still has it mapped would be killed by the kernel. */
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0)
-        return err_set(err, -errno, "cannot make %s: %s", path, strerrordesc_np(errno));
+        return err_set(err, -errno, "cannot create %s: %s", path, strerrordesc_np(errno));
     (void)fchmod(fd, 0666); /* the pod's processes may be of any user */
     close(fd);
     return 0;

@@ -135,7 +135,7 @@ static int make_pair(int pair[static 2], struct err *err)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
         return 0;
     int r = -errno;
-    return err_set(err, r, "cannot make a socket: %s", strerrordesc_np(-r));
+    return err_set(err, r, "cannot create a socket: %s", strerrordesc_np(-r));
 }
 
 int spawner_start(struct spawner *spawner, struct err *err)
@@ -228,7 +228,7 @@ int link_spawn(struct link *link, uv_loop_t *loop, const struct link_order *orde
     if (!send_order(order, pair[1])) {
         r = spawner_start(order->spawner, err);
         if (r == 0 && !send_order(order, pair[1]))
-            r = err_set(err, -EIO, "%s does not take orders", order->spawner->program);
+            r = err_set(err, -EIO, "%s does not accept commands", order->spawner->program);
     }
     close(pair[1]);
     if (r == 0)

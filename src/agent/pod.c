@@ -473,7 +473,7 @@ static int start_shim(struct pod *pod, struct err *err)
         agent->images_told = true;
         pod_event(pod, false, "ImageIgnored",
                   STR("Images are not used on this node: commands run on the machine's own file "
-                      "system (said once)"));
+                      "system (reported once)"));
     }
     pod->stage = POD_RUNNING;
     pod->waiting_reason = pod->waiting_message = STR_NONE;

@@ -69,8 +69,8 @@ static int check_mounts(const struct pod *pod, struct err *err)
         if (json_count(mounts))
             return err_set(err, -ENOTSUP,
                            "container " STR_FMT " wants a volume at " STR_FMT
-                           ", but this machine permits no namespaces to mount it in: muster "
-                           "doctor says what to do; pods without volumes run",
+                           ", but this machine does not allow the namespaces to mount it: run "
+                           "muster doctor to see how to allow them",
                            STR_ARG(pod->run.containers[i].name), STR_ARG(path));
     }
     return 0;
@@ -205,11 +205,12 @@ static int add_command(struct pod *pod,
     if (count)
         return 0;
     if (image)
-        return err_set(err, -EINVAL, "image " STR_FMT " has no command of its own: say one",
+        return err_set(err, -EINVAL,
+                       "image " STR_FMT " has no default command: set command or args",
                        STR_ARG(image->name));
     return err_set(err, -EINVAL,
                    "container " STR_FMT " has no command: images are not used on this node "
-                   "(--images=host), so say what to run in command or args",
+                   "(--images=host), so set command or args",
                    STR_ARG(json_str(json_get(container, "name"))));
 }
 

@@ -108,7 +108,7 @@ static void on_pump(uv_timer_t *timer)
     rs->work.data = rs;
     if (uv_queue_work(rs->stream.agent->loop, &rs->work, turn, turned) < 0) {
         rs->working = false;
-        (void)err_set(&rs->err, -EAGAIN, "no worker thread can be had");
+        (void)err_set(&rs->err, -EAGAIN, "cannot start a worker thread");
         end(rs, &rs->err);
     }
 }
@@ -144,7 +144,7 @@ static void results_container_ended(struct podio_stream *stream, const struct ru
     struct err gone = {0};
     if (c || rs->ended)
         return;
-    (void)err_set(&gone, -ENOENT, "the pod was deleted meanwhile, and its folder with it");
+    (void)err_set(&gone, -ENOENT, "the pod and its folder were deleted in the meantime");
     gone.http_status = 404;
     if (rs->sent) {
         _cleanup_(buf_done) struct buf words = {0};
@@ -203,7 +203,7 @@ static int open_folder(const struct pod *pod,
     if (!best || !is_own(pod, name) || json_get(best, "subPath") || json_get(best, "subPathExpr"))
         return err_set(err, -EINVAL,
                        "folder '" STR_FMT "' of pod " STR_FMT
-                       " is in no emptyDir volume of the pod: only such a folder can be read",
+                       " is not in an emptyDir volume of the pod: only such folders can be read",
                        STR_ARG(request->folder), STR_ARG(pod->name));
     int n = snprintf(path, sizeof(path), "%s/volumes/" STR_FMT, pod->folder, STR_ARG(name));
     int top = n < 0 || (size_t)n >= sizeof(path)

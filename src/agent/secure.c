@@ -190,7 +190,7 @@ static void ask_grpc(struct secure *s, int fd)
 {
     unsigned char out[TEXT_BYTES], head[FRAME_HEAD], body[16384];
     size_t size = put_check(s, out);
-    (void)snprintf(s->words, sizeof(s->words), "no answer of a gRPC health service");
+    (void)snprintf(s->words, sizeof(s->words), "no gRPC health service answered");
     if (send(fd, out, size, MSG_NOSIGNAL) != (ssize_t)size)
         return;
     for (int i = 0; i < FRAMES_MAX && take_all(fd, head, sizeof(head)); i++) {

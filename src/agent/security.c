@@ -127,8 +127,8 @@ static int add_user(struct pod *pod,
     return 0;
 }
 
-#define ONLY_ALLOWED                                                                        \
-    "a pod with that can see what muster hides, so this node runs it only when muster was " \
+#define ONLY_ALLOWED                                                                \
+    "such a pod can see what muster hides; this node runs it only when muster was " \
     "started with --allow-privileged"
 
 static int check_container(const struct json *container, struct err *err)

@@ -91,7 +91,7 @@ static void judge(struct measurement *m)
     for (size_t i = 0; i < m->count; i++) {
         const struct measured *pod = &m->pods[i];
         if (pod->limit_bytes && pod->used_bytes > pod->limit_bytes)
-            evict(m->agent, pod, "its limit of ephemeral-storage or emptyDir is passed");
+            evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
         if (!largest || pod->used_bytes > largest->used_bytes)
             largest = pod;
     }

@@ -92,7 +92,7 @@ static int dial(struct podio *podio, struct str ns, struct str name, uint16_t po
         struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
-            return err_set(err, -errno, "cannot make a socket");
+            return err_set(err, -errno, "cannot create a socket");
         (void)inet_pton(AF_INET, addresses[i], &to.sin_addr);
         /* On the machine itself connecting succeeds or fails at once. */
         if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0) {

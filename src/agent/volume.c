@@ -148,7 +148,7 @@ static int put_token(const struct content *content, const struct json *part, str
 {
     _cleanup_(buf_done) struct buf token = {0};
     if (!token_sign(content->pod, json_str(json_get(part, "audience")), &token))
-        return err_set(err, -EAGAIN, "the token of its serviceaccount is not there yet");
+        return err_set(err, -EAGAIN, "the token of its serviceaccount does not exist yet");
     return put_file(content, json_str(json_get(part, "path")), buf_str(&token), 0600, err);
 }
 
@@ -387,7 +387,7 @@ static int mount_one(struct pod *pod,
     } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
         const char *folder = claim_folder(arena, pod, volume);
         if (!folder)
-            return err_set(err, -EAGAIN, "its claim is gone");
+            return err_set(err, -EAGAIN, "its persistentVolumeClaim was deleted");
         mount.source = str_from(folder);
     } else {
         mount.source = str_from(volume_folder(arena, pod, name));

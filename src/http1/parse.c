@@ -127,7 +127,7 @@ static int parse_request_line(struct str line, struct http_head *head, struct er
     else if (!str_is(line, "HTTP/1.0"))
         return refuse(err,
                       str_starts(line, STR("HTTP/")) ? STATUS_HTTP_VERSION : STATUS_BAD_REQUEST,
-                      "only HTTP/1.1 and HTTP/1.0 are spoken here");
+                      "only HTTP/1.1 and HTTP/1.0 are supported");
     size_t mark = str_find(target, '?');
     head->path = str_sub(target, 0, mark);
     head->query = mark < target.len ? str_sub(target, mark + 1, target.len) : STR("");
@@ -172,7 +172,7 @@ static int interpret(struct http_head *head, bool http11, struct err *err)
         } else if (http_equal_nocase(name, STR("Transfer-Encoding"))) {
             if (!http_equal_nocase(value, STR("chunked")) || head->chunked || !http11)
                 return refuse(err, STATUS_NOT_IMPLEMENTED,
-                              "the only transfer coding spoken here is chunked");
+                              "the only supported transfer coding is chunked");
             head->chunked = true;
         } else if (http_equal_nocase(name, STR("Connection"))) {
             if (http_token_in(value, "close"))

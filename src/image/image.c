@@ -358,7 +358,7 @@ int image_import(struct arena *arena,
         return err_wrap(err, r, "%s", path);
     if (!name_is_fine(image.name))
         return err_set(err, -EINVAL,
-                       "%s has no name for the image, or an odd one (" STR_FMT "): say --name",
+                       "%s has no name for the image, or an odd one (" STR_FMT "): set --name",
                        path, STR_ARG(image.name));
     image.name = with_tag(arena, image.name);
     r = write_name(arena, data_dir, &image, err);
@@ -430,7 +430,7 @@ int image_find(struct arena *arena,
 {
     struct image *list;
     if (!name_is_fine(name))
-        return err_set(err, -EINVAL, "\"" STR_FMT "\" is no name of an image", STR_ARG(name));
+        return err_set(err, -EINVAL, "\"" STR_FMT "\" is not an image name", STR_ARG(name));
     name = with_tag(arena, name);
     int r = load(arena, data_dir, name_path(arena, data_dir, name), ret, err);
     if (r != -ENOENT)

@@ -243,7 +243,8 @@ static int make_entry(struct unpacking *u, const struct entry *entry)
     if (parent == -EINVAL) /* the folder itself */
         return take_file(u, entry, -1);
     if (parent < 0)
-        return err_set(u->err, parent, "cannot make %s: %s", entry->name, strerrordesc_np(-parent));
+        return err_set(u->err, parent, "cannot create %s: %s", entry->name,
+                       strerrordesc_np(-parent));
     int r = 0;
     bool file = entry->type == '0' || entry->type == '\0' || entry->type == '7';
     if (whiteout(u, parent, name))
@@ -260,7 +261,7 @@ static int make_entry(struct unpacking *u, const struct entry *entry)
         r = take_file(u, entry, -1); /* devices and the like */
     close(parent);
     if (r < 0 && !(u->err && u->err->code))
-        return err_set(u->err, r, "cannot make %s: %s", entry->name, strerrordesc_np(-r));
+        return err_set(u->err, r, "cannot create %s: %s", entry->name, strerrordesc_np(-r));
     return r;
 }
 
@@ -378,7 +379,7 @@ static int next_entry(struct unpacking *u, struct entry *entry)
     if (n == 0 || memcmp(&header, &zeroes, sizeof(header)) == 0)
         return 0;
     if (n < (ssize_t)sizeof(header) || !checksum_is_right(&header))
-        return err_set(u->err, -EBADMSG, "this is no tar archive, or a damaged one");
+        return err_set(u->err, -EBADMSG, "this is not a tar archive, or it is damaged");
     struct tar_limits *limits = u->options->limits;
     if (--limits->entries < 0)
         return err_set(u->err, -EFBIG, "the image has too many files");

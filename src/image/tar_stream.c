@@ -59,7 +59,7 @@ int tar_stream_open(int fd, struct tar_stream **ret, struct err *err)
     stream->fd = fd;
     if (gnutls_hash_init(&stream->hash, GNUTLS_DIG_SHA256) < 0) {
         mem_free(stream);
-        return err_set(err, -ENOTSUP, "no SHA-256 here");
+        return err_set(err, -ENOTSUP, "SHA-256 is not available");
     }
     int r = fill(stream, err);
     if (r == 0 && stream->len >= sizeof(zstd) && memcmp(stream->input, zstd, sizeof(zstd)) == 0) {

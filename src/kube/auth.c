@@ -205,7 +205,7 @@ static void run_finish(struct exec_run *run)
     }
     auth->exec_err = (struct err){0};
     if (run->too_long)
-        r = err_set(&auth->exec_err, -ETIMEDOUT, "not over after %d s", AUTH_EXEC_MS / 1000);
+        r = err_set(&auth->exec_err, -ETIMEDOUT, "did not end within %d s", AUTH_EXEC_MS / 1000);
     else if (run->too_large)
         r = err_set(&auth->exec_err, -EMSGSIZE, "more than %zu bytes of output",
                     AUTH_EXEC_BYTES_MAX);

@@ -221,11 +221,11 @@ static int read_user(struct arena *arena,
     ret->token_file = path_at(arena, source, user, "tokenFile");
     if (json_get(user, "username"))
         return err_set(err, -EINVAL,
-                       "%s: username: basic authentication is gone from Kubernetes: use token, "
+                       "%s: username: basic authentication was removed from Kubernetes: use token, "
                        "tokenFile, a client certificate or exec",
                        source->path);
     if (json_is(json_get(user, "auth-provider"), JSON_OBJECT))
-        return err_set(err, -EINVAL, "%s: auth-provider is gone from Kubernetes: use exec",
+        return err_set(err, -EINVAL, "%s: auth-provider was removed from Kubernetes: use exec",
                        source->path);
     if (json_is(json_get(user, "exec"), JSON_OBJECT))
         return read_exec(arena, source, json_get(user, "exec"), ret, err);

@@ -137,9 +137,9 @@ TEST(kubeconfig_says_what_is_wrong_with_a_file)
          "empty file"},
         {HAS_USER "{client-key-data: UEVN}}]\n", "a client certificate needs its key", "half"},
         {HAS_USER "{client-key-data: '?'}}]\n", "client-key-data is not base64", "bad key"},
-        {HAS_USER "{username: me, password: it}}]\n", "username: basic authentication is gone",
+        {HAS_USER "{username: me, password: it}}]\n", "username: basic authentication was removed",
          "basic authentication"},
-        {HAS_USER "{auth-provider: {name: gcp}}}]\n", "auth-provider is gone", "auth-provider"},
+        {HAS_USER "{auth-provider: {name: gcp}}}]\n", "auth-provider was removed", "auth-provider"},
         {HAS_USER "{exec: {command: c}}}]\n", "exec: command and apiVersion", "no apiVersion"},
     };
 

@@ -586,7 +586,7 @@ void transport_reset(struct transport *transport, const char *why)
 
         if (exchange->finished)
             continue;
-        exchange->code = err_set(&exchange->err, -ECONNRESET, "%s: connection given up: %s",
+        exchange->code = err_set(&exchange->err, -ECONNRESET, "%s: connection closed: %s",
                                  transport->server, why);
         finish(exchange);
     }

@@ -19,7 +19,7 @@
 #define PAUSE_NS         200000000
 
 /* "host:port"; without a port there is nothing to try. */
-static bool split(const char *endpoint, struct str *ret_host, uint16_t *ret_port)
+static bool endpoint_split(const char *endpoint, struct str *ret_host, uint16_t *ret_port)
 {
     struct str text = str_from(endpoint);
     uint64_t port;
@@ -44,15 +44,15 @@ int reach_listen(const char *endpoint, struct err *err)
     int r = 0;
     int fd;
 
-    if (!split(endpoint, &host, &port))
+    if (!endpoint_split(endpoint, &host, &port))
         return 0;
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     at.sin_port = htons(port);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 1) < 0)
         r = err_set(err, -errno,
-                    "the rendezvous port %u cannot be listened on (%s): something else in this "
-                    "pod's network uses it; choose another distributed.port, or leave it out",
+                    "cannot listen on the rendezvous port %u (%s): another process in this pod's "
+                    "network uses it; set another distributed.port, or remove it",
                     port, strerrordesc_np(errno));
     close(fd);
     return r;
@@ -83,7 +83,7 @@ int reach_connect(const char *endpoint, struct err *err)
     uint16_t port;
     int r = 0;
 
-    if (!split(endpoint, &host, &port))
+    if (!endpoint_split(endpoint, &host, &port))
         return 0;
     to.sin_port = htons(port);
     for (int i = 0; i < CONNECT_TRIES; i++) {

@@ -32,7 +32,7 @@ int files_make_folder(const char *path, mode_t mode, struct err *err)
             return r;
         r = mkdir(path, mode) == 0 || errno == EEXIST ? 0 : -errno;
     }
-    return r ? err_set(err, r, "cannot make folder %s: %s", path, strerrordesc_np(-r)) : 0;
+    return r ? err_set(err, r, "cannot create folder %s: %s", path, strerrordesc_np(-r)) : 0;
 }
 
 static int write_all(int fd, struct str content)

@@ -176,7 +176,7 @@ int c10d_start(const struct c10d_options *options, struct err *err)
     int r;
 
     if (options->address && inet_pton(AF_INET, options->address, &at.sin_addr) != 1)
-        return err_set(err, -EINVAL, "'%s' is no address", options->address);
+        return err_set(err, -EINVAL, "'%s' is not an address", options->address);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0)
         return err_set(err, -errno, "port %u: %s", options->port, strerrordesc_np(errno));

@@ -94,11 +94,11 @@ int door_secret(const struct door *door, struct str given, struct err *err)
 
     if (!door_has_job(door))
         return err_set(err, -EACCES,
-                       "this store belongs to no job (MUSTER_JOB is not set): it serves keys "
-                       "alone, below /v2/keys");
+                       "this store belongs to no job (MUSTER_JOB is not set): it serves only keys, "
+                       "below /v2/keys");
     if (len == 0)
         return err_set(err, -EACCES,
-                       "the sync pod of job %s has no secret: it serves the rendezvous alone; if "
+                       "the sync pod of job %s has no secret: it serves only the rendezvous; if "
                        "the job has a workspace, the pod is of an older muster: delete pod "
                        "%s-sync-0, and it is made again with a secret",
                        door->job, door->name);
@@ -110,7 +110,8 @@ int door_secret(const struct door *door, struct str given, struct err *err)
                        "job %s: %s (header " DOOR_HEADER "): kubectl torchrun sends it for people "
                        "who may get Secrets there; pods of an older muster get it with their next "
                        "generation",
-                       door->job, given.len ? "its secret is another one" : "its secret is needed");
+                       door->job,
+                       given.len ? "the secret does not match" : "the secret is missing");
     return 0;
 }
 

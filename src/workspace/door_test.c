@@ -39,8 +39,8 @@ TEST(door_opens_for_the_secret_alone)
         {"ns/j", "abcd", "", -EACCES, "needed", "nothing was given"},
         {"ns/j", "", "", -EACCES, "delete pod j-sync-0", "no secret opens for nobody"},
         {"ns/j", NULL, "x", -EACCES, "delete pod j-sync-0", "whatever is given"},
-        {NULL, NULL, "", -EACCES, "keys alone", "a store without a job"},
-        {"", "abcd", "abcd", -EACCES, "keys alone", "whatever it knows"},
+        {NULL, NULL, "", -EACCES, "only keys", "a store without a job"},
+        {"", "abcd", "abcd", -EACCES, "only keys", "whatever it knows"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

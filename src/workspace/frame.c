@@ -155,7 +155,8 @@ static int decode_entry(struct frame *frame, struct err *err)
     case WS_LINK: entry->type = WS_LINK; break;
     default:
         return err_set(err, -EPROTO,
-                       "path '" STR_FMT "' is neither file, folder nor link; nothing else is taken",
+                       "path '" STR_FMT
+                       "' is not a file, a folder or a link; nothing else is accepted",
                        STR_ARG(entry->path));
     }
     return 0;

@@ -78,7 +78,7 @@ int httpd_open(const char *address,
     int fd;
 
     if (address && inet_pton(AF_INET, address, &at.sin_addr) != 1)
-        return err_set(err, -EINVAL, "'%s' is no IPv4 address", address);
+        return err_set(err, -EINVAL, "'%s' is not an IPv4 address", address);
     fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return err_set(err, -errno, "socket: %s", strerrordesc_np(errno));
@@ -323,7 +323,7 @@ static void head_complete(struct httpd_conn *conn)
         conn->body_left = bytes;
     }
     if (status) {
-        refuse(conn, (int)status, "a body whose length cannot be told\n");
+        refuse(conn, (int)status, "a body without a known length\n");
         return;
     }
     if (says(header(lines, "Expect"), "100-continue"))

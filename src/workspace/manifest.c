@@ -158,7 +158,7 @@ static int check_parent(const struct manifest *manifest,
     *last_parent = manifest_find(manifest, parent);
     if (!*last_parent || (*last_parent)->type != WS_DIR) {
         *last_parent = NULL;
-        return err_set(err, -EINVAL, "path '" STR_FMT "' lies in something that is no folder",
+        return err_set(err, -EINVAL, "path '" STR_FMT "' is inside something that is not a folder",
                        STR_ARG(entry->path));
     }
     return 0;

@@ -303,7 +303,7 @@ int resolve_url(struct str url, struct str *ret_host, uint16_t *ret_port, struct
     size_t colon;
 
     if (!str_starts(url, STR("http://")))
-        return err_set(err, -EINVAL, "'" STR_FMT "' is no http:// address", STR_ARG(url));
+        return err_set(err, -EINVAL, "'" STR_FMT "' is not an http:// address", STR_ARG(url));
     rest = str_sub(url, 7, url.len);
     rest = str_sub(rest, 0, str_find(rest, '/'));
     colon = str_find(rest, ':');

@@ -99,7 +99,7 @@ static void words_add(struct results *results, struct buf *out, const char *why)
     if (results->words_count > RESULTS_WORDS_MAX)
         return;
     if (results->words_count++ == RESULTS_WORDS_MAX)
-        buf_add(&text, STR("and more, which is not told"));
+        buf_add(&text, STR("and more, which are not listed"));
     else
         buf_addf(&text, STR_FMT " %s", STR_ARG(path_of(results)), why);
     frame_add_gone(out, buf_str(&text));
@@ -145,8 +145,8 @@ static void read_shipped(struct results *results, struct buf *out)
     if (fd < 0)
         return;
     if ((uint64_t)st.st_size > RESULTS_MANIFEST_MAX) {
-        frame_add_gone(out, STR("what was shipped is too much to be told from what the job wrote: "
-                                "all of it counts"));
+        frame_add_gone(out, STR("too many files were shipped to tell them from what the job wrote: "
+                                "all of them are listed"));
         return;
     }
     for (size_t want = (size_t)st.st_size; text.len < want;) {
@@ -427,7 +427,8 @@ static int begin(struct results *results, struct buf *out, struct err *err)
     fd = r == -ENOTDIR ? results_folder(results->root_fd, parent) : -1;
     if (fd < 0)
         return err_set(err, r,
-                       "nothing is at '" STR_FMT "' in the job's folder, or a link leads there: %s",
+                       "there is nothing at '" STR_FMT
+                       "' in the job's folder, or a link leads there: %s",
                        STR_ARG(wanted), strerrordesc_np(-r));
     (void)take_file(results, fd, wanted.p + parent.len + (parent.len ? 1 : 0), out);
     close(fd);

@@ -211,7 +211,7 @@ int results_put(struct results_sink *sink, const struct frame_blob *blob, struct
     sink->bytes += blob->bytes.len;
     if (sink->bytes_max && sink->bytes > sink->bytes_max) {
         drop(sink);
-        return err_set(err, -EFBIG, "'%s': more arrives than there is room for", sink->path);
+        return err_set(err, -EFBIG, "'%s': more content arrives than was announced", sink->path);
     }
     r = disk_write(sink->fd, blob->bytes);
     if (r < 0) {

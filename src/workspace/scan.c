@@ -139,7 +139,7 @@ static int visit(struct scan *scan, int dir, const char *name, unsigned char typ
         return add_link(scan, dir, name);
     if (type == DT_DIR)
         return add_folder(scan, dir, name, depth);
-    note(scan, "neither a file, a folder nor a link; not sent");
+    note(scan, "not a file, a folder or a link; it is not sent");
     return 0;
 }
 

@@ -113,10 +113,10 @@ int source_fetch(struct tree *tree, const char *root, const struct source *sourc
 
     if (!script)
         return err_set(err, -EINVAL,
-                       "workspaceStorage.source '%s' is none of zip, git, s3, existing",
+                       "workspaceStorage.source '%s' is not one of zip, git, s3, existing",
                        source->kind);
     if (source->url[0] == '-')
-        return err_set(err, -EINVAL, "workspaceStorage.url '%s' is no URL", source->url);
+        return err_set(err, -EINVAL, "workspaceStorage.url '%s' is not a URL", source->url);
     (void)snprintf(folder, sizeof(folder), "%s/" WS_PRIVATE_DIR "/source", root);
     (void)disk_remove_path(folder);
     if (mkdir(folder, 0700) < 0)

@@ -444,7 +444,7 @@ static int load_entry(void *user, const struct frame *frame, struct err *err)
     else if (frame->type == FRAME_GONE)
         (void)map_remove(&load->last, frame->path);
     else
-        return err_set(err, -EPROTO, "%s holds something that is no entry", MANIFEST_FILE);
+        return err_set(err, -EPROTO, "%s holds something that is not an entry", MANIFEST_FILE);
     if (frame->type == FRAME_ENTRY)
         *(struct ws_entry *)map_get(&load->last, frame->entry.path) = frame->entry;
     return 0;

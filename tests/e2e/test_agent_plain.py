@@ -32,7 +32,7 @@ def test_without_namespaces_pods_are_plain_processes():
         check(m.kubectl("exec", "slow", "--", "echo", "inside").stdout == "inside\n", "exec")
         m.kubectl("delete", "pod", "slow")
         said = run([*LIMITED, binary("muster"), "doctor", "--data-dir", m.data], env=m.env, ok=False).stdout
-        check("none: pods are plain processes" in said and "user.max_user_namespaces" in said, said)
+        check("none: pods run as plain processes" in said and "user.max_user_namespaces" in said, said)
 
 
 def test_without_namespaces_what_needs_a_volume_fails_with_the_reason():

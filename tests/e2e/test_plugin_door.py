@@ -123,7 +123,7 @@ def test_a_store_without_a_job_serves_keys_alone():
         for method, path in REQUESTS:
             for secret in (None, "", SECRET):
                 said = ask(s.port, method, path, secret=secret)
-                check(said.startswith("401 ") and "keys alone" in said, f"{method} {path}: {said}")
+                check(said.startswith("401 ") and "only keys" in said, f"{method} {path}: {said}")
         with socket.socket() as probe:
             check(probe.connect_ex(("127.0.0.1", s.store_port)) != 0, "no rendezvous store")
 
