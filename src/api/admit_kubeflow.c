@@ -71,10 +71,10 @@ static void check_containers(struct admit *admit,
         admit_required(admit, at, "");
     else if (!found)
         admit_required(admit, at,
-                       str_c(admit->arena, str_printf(admit->arena,
-                                                      "one container must be named \"%s\": it is "
-                                                      "the one that trains",
-                                                      rule->container)));
+                       str_c(admit->arena,
+                             str_printf(admit->arena,
+                                        "one container must be named \"%s\": it runs the training",
+                                        rule->container)));
 }
 
 static void check_replicas(struct admit *admit, const struct rule *rule, const struct json *specs)
@@ -110,7 +110,7 @@ static void check_present(struct admit *admit, const struct rule *rule, const st
                        "");
     if (json_get(specs, "Chief") && json_get(specs, "Master"))
         admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".Master", STR_ARG(at)),
-                        "Chief and Master are the same: name one of them");
+                        "Chief and Master mean the same: use only one of them");
 }
 
 static void check_elastic(struct admit *admit, const struct json *spec, const struct json *specs)
@@ -122,13 +122,13 @@ static void check_elastic(struct admit *admit, const struct json *spec, const st
     if (json_is_null(policy))
         return;
     if (!json_get(specs, "Worker"))
-        admit_forbidden(admit, STR("spec.elasticPolicy"), "there is no Worker to be elastic with");
+        admit_forbidden(admit, STR("spec.elasticPolicy"), "an elastic job needs Worker replicas");
     if (min && max && max < min)
         admit_invalid(admit, STR("spec.elasticPolicy.maxReplicas"), json_get(policy, "maxReplicas"),
                       "must be at least minReplicas");
     if (json_get(policy, "nProcPerNode") && json_get(spec, "nprocPerNode"))
         admit_forbidden(admit, STR("spec.elasticPolicy.nProcPerNode"),
-                        "spec.nprocPerNode says the same: use that one");
+                        "spec.nprocPerNode has the same meaning: set only that one");
 }
 
 static void check_fixed(struct admit *admit)

@@ -55,7 +55,8 @@ void admit_queue_validate(struct admit *admit)
 
         if (text.len && (!time_parse_duration(text, &ms) || ms < 0))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", times[i]),
-                          json_get(spec, times[i]), "must be a duration, as \"10m\" or \"1h30m\"");
+                          json_get(spec, times[i]),
+                          "must be a duration, such as \"10m\" or \"1h30m\"");
     }
 }
 
@@ -107,7 +108,7 @@ void admit_podgroup_validate(struct admit *admit)
         else if (json_str(parent).len && index_of(list, json_str(parent)) == SIZE_MAX)
             admit_invalid(admit, parent_path, parent, "there is no subgroup of that name");
         else if (is_below_itself(list, item))
-            admit_invalid(admit, parent_path, parent, "the subgroup would be below itself");
+            admit_invalid(admit, parent_path, parent, "a subgroup cannot be its own ancestor");
         index++;
     }
 }
@@ -122,7 +123,7 @@ void admit_topology_validate(struct admit *admit)
 
     if (admit->old && !json_equal(json_at(admit->old, "spec.levels"), levels))
         admit_invalid(admit, STR("spec.levels"), levels,
-                      "the levels of a Topology cannot be changed; make another one");
+                      "the levels of a Topology cannot be changed; create another Topology");
     JSON_FOREACH(levels, level) {
         const struct json *label = json_get(level, "nodeLabel");
         struct str path = str_printf(admit->arena, "spec.levels[%zu].nodeLabel", index);

@@ -39,12 +39,13 @@ static void check_name_length(struct admit *admit,
                    (long long)(pods > 0 ? pods - 1 : 0));
 
     if (name.len > NAMES_LABEL_MAX)
-        admit_invalid(admit, part_path(admit, index, ".name"), json_get(part, "name"),
-                      str_printf(admit->arena,
-                                 "the names of its pods (" STR_FMT
-                                 ") would be longer than 63 letters: shorten it or metadata.name",
-                                 STR_ARG(name))
-                          .p);
+        admit_invalid(
+            admit, part_path(admit, index, ".name"), json_get(part, "name"),
+            str_printf(admit->arena,
+                       "the names of its pods (" STR_FMT
+                       ") would be longer than 63 characters: shorten it or metadata.name",
+                       STR_ARG(name))
+                .p);
     else if (names_dns_1035_label(name))
         admit_invalid(admit, part_path(admit, index, ".name"), json_get(part, "name"),
                       names_dns_1035_label(name));
@@ -84,7 +85,7 @@ static void check_targets(struct admit *admit,
         if (!has_part(spec, json_str(target)))
             admit_invalid(admit,
                           str_printf(admit->arena, STR_FMT ".targetReplicatedJobs", STR_ARG(path)),
-                          target, "is no name in spec.replicatedJobs");
+                          target, "is not a name in spec.replicatedJobs");
 }
 
 static void check_rules(struct admit *admit, const struct json *spec)
@@ -141,7 +142,7 @@ static void check_coordinator(struct admit *admit, const struct json *spec)
         return;
     }
     admit_invalid(admit, STR("spec.coordinator.replicatedJob"),
-                  json_get(coordinator, "replicatedJob"), "is no name in spec.replicatedJobs");
+                  json_get(coordinator, "replicatedJob"), "is not a name in spec.replicatedJobs");
 }
 
 /* A part without what may change while the set is suspended. */

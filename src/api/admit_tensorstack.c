@@ -34,7 +34,7 @@ static void check_types(struct admit *admit, const struct json *spec, const char
 
         if (!has_type(spec, type))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s[%zu].type", path, index), type,
-                          "is no type of spec.replicaSpecs");
+                          "is not a type in spec.replicaSpecs");
         index++;
     }
 }
@@ -55,7 +55,7 @@ static void check_replicas(struct admit *admit, const struct json *spec)
         if (name.len > NAMES_LABEL_MAX)
             admit_invalid(admit, str_printf(admit->arena, STR_FMT ".type", STR_ARG(path)),
                           json_get(entry, "type"),
-                          "the names of its pods would be longer than 63 letters");
+                          "the names of its pods would be longer than 63 characters");
     }
 }
 
@@ -67,8 +67,9 @@ static void check_elastic(struct admit *admit, const struct json *spec)
     if (!is_on(elastic))
         return;
     if (!is_on(json_get(spec, "torchrunConfig")))
-        admit_required(admit, STR("spec.torchrunConfig"),
-                       "enabled, because only torchrun can go on with another number of pods");
+        admit_required(
+            admit, STR("spec.torchrunConfig"),
+            "must be enabled, because only torchrun can continue with another number of pods");
     if (json_is_null(json_get(elastic, "minReplicas")))
         admit_required(admit, STR("spec.elastic.minReplicas"), "");
     if (json_is_null(max))

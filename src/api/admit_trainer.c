@@ -144,7 +144,8 @@ static void check_step(struct admit *admit, const struct json *part, size_t inde
             continue;
         if (json_i64_or(json_get(part, "replicas"), 1) != 1)
             admit_invalid(admit, str_printf(admit->arena, STR_FMT ".replicas", STR_ARG(path)),
-                          json_get(part, "replicas"), "must be 1; pods are counted by numNodes");
+                          json_get(part, "replicas"),
+                          "must be 1; set numNodes to choose the number of pods");
         JSON_FOREACH(json_at(part, "template.spec.template.spec.containers"), container)
             found |= str_is(json_str(json_get(container, "name")), rows[i].container);
         if (!found)
@@ -179,7 +180,7 @@ void admit_runtime_validate(struct admit *admit)
     if (!json_count(json_get(template, "replicatedJobs")) &&
         !json_count(json_get(template, "containers")))
         admit_required(admit, STR("spec.template.spec.replicatedJobs"),
-                       "the Jobs of the JobSet, or containers as a shorthand for one");
+                       "set the Jobs of the JobSet, or containers for a single Job");
     JSON_FOREACH(json_get(template, "replicatedJobs"), part)
         check_step(admit, part, index++);
 }

@@ -37,7 +37,7 @@ int protobuf_list_open(struct str bytes, struct protobuf_list *ret, struct err *
     if (r < 0)
         return r;
     if (!str_ends(envelope.kind, STR("List")))
-        return err_set(err, -EINVAL, "protobuf body: a list is due, not a " STR_FMT,
+        return err_set(err, -EINVAL, "protobuf body: expected a list, not a " STR_FMT,
                        STR_ARG(envelope.kind));
     list.rest = envelope.raw;
     /* All of it once, so that a list that is cut short is refused before its first item is used. */

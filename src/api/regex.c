@@ -228,7 +228,7 @@ static int escape_char(struct parse *parse, uint32_t *ret)
     const char *found = c ? strchr(from, c) : NULL;
 
     if (!more(parse))
-        return wrong(parse, "nothing behind the backslash");
+        return wrong(parse, "nothing after the backslash");
     parse->at++;
     if (found)
         *ret = (unsigned char)to[found - from];

@@ -107,7 +107,7 @@ static int take_operator(struct scan *scan, struct selector_term *term, struct e
         one_value(scan, term);
         int64_t bound = 0;
         if (term->op >= SELECTOR_GREATER && !str_to_i64(term->values[0], &bound))
-            return wrong(scan, "a whole number behind '<' or '>'", err);
+            return wrong(scan, "a whole number after '<' or '>'", err);
         return 0;
     }
     if (!rest.len || rest.p[0] == ',') {

@@ -84,18 +84,18 @@ static void check_wish(struct admit *admit)
     struct share_target target;
 
     if (fraction && (micro <= 0 || micro >= MICRO))
-        refuse(admit, GPU_ANNOTATION_FRACTION, "must be a number between 0 and 1, as \"0.5\"");
+        refuse(admit, GPU_ANNOTATION_FRACTION, "must be a number between 0 and 1, such as \"0.5\"");
     if (memory && !is_number(memory, 1, INT64_MAX))
         refuse(admit, GPU_ANNOTATION_FRACTION_MEMORY, "must be a positive number of MiB");
     if (fraction && memory)
         admit_forbidden(admit, field_of(admit, GPU_ANNOTATION_FRACTION_MEMORY),
-                        "gpu-fraction says how much already: use one of them");
+                        "gpu-fraction is set as well: set only one of them");
     if (has_whole(admit->object))
         admit_forbidden(
             admit,
             field_of(admit, fraction ? GPU_ANNOTATION_FRACTION : GPU_ANNOTATION_FRACTION_MEMORY),
             "a container asks for whole GPUs (" GPU_RESOURCE
-            "): a pod has shares or whole GPUs, not both");
+            "): a pod uses fractional GPUs or whole GPUs, not both");
     if (json_count(json_at(admit->object, "spec.containers")) &&
         !share_find_target(admit->object, &target))
         refuse(admit, GPU_ANNOTATION_FRACTION_CONTAINER,
@@ -126,18 +126,18 @@ void share_check(struct admit *admit)
         return;
     if (admit->old && json_str_at(admit->old, "spec.nodeName").len) {
         admit_forbidden(admit, field_of(admit, changed),
-                        "the pod is on its node, and others have the rest of the device: delete it "
-                        "and make one that asks for another share");
+                        "the pod has its node, and other pods may use the rest of the GPU: delete "
+                        "the pod and create one with another share");
         return;
     }
     if (devices && !is_number(devices, 1, GPU_SHARE_DEVICES_MAX))
         refuse(admit, GPU_ANNOTATION_FRACTION_DEVICES, "must be a number from 1 to 16");
     if (devices && !wanted)
         admit_forbidden(admit, field_of(admit, GPU_ANNOTATION_FRACTION_DEVICES),
-                        "needs gpu-fraction or gpu-memory beside it");
+                        "also set gpu-fraction or gpu-memory");
     if (!wanted && str_is(json_str(annotation(admit->object, GPU_ANNOTATION_MPS)), "true"))
         admit_forbidden(admit, field_of(admit, GPU_ANNOTATION_MPS),
-                        "needs gpu-fraction or gpu-memory beside it");
+                        "also set gpu-fraction or gpu-memory");
     if (wanted)
         check_wish(admit);
 }

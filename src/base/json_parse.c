@@ -465,7 +465,7 @@ static inline const char *parse_name(struct parser *parser, const char *at, stru
     member->key = name.p;
     member->key_len = (unsigned)name.len & ((1U << 29) - 1); /* JSON_BYTES_MAX is far below */
     at = skip_space(parser, at);
-    return is_at(parser, at, ':') ? at + 1 : fail(parser, at, "expected ':' behind a member name");
+    return is_at(parser, at, ':') ? at + 1 : fail(parser, at, "expected ':' after a member name");
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -490,7 +490,7 @@ static const char *parse_members(struct parser *parser,
         if (!at)
             return NULL;
         if (!add_member(parser, children, member))
-            return fail(parser, start, "this member is there twice");
+            return fail(parser, start, "this member appears twice");
         if (children->count > JSON_MEMBERS_MAX)
             return fail(parser, start, "an object has too many members");
         at = skip_space(parser, at);
@@ -558,7 +558,7 @@ static int parse(struct parser *parser, struct str text, struct json **ret, stru
     if (at) {
         at = skip_space(parser, at);
         if (at != parser->end)
-            at = fail(parser, at, "unexpected text behind the value");
+            at = fail(parser, at, "unexpected text after the value");
     }
     arena_trim(parser->arena, parser->node,
                (size_t)(parser->node_end - parser->node) * sizeof(struct json));

@@ -84,7 +84,7 @@ TEST(json_errors_name_line_column_and_path)
         {"", "line 1, column 1: the text ends where a value is expected"},
         {" \n ", "line 2, column 2: the text ends where a value is expected"},
         {"{", "line 1, column 2: expected a member name in quotes"},
-        {"{\"a\"", "line 1, column 5: expected ':' behind a member name"},
+        {"{\"a\"", "line 1, column 5: expected ':' after a member name"},
         {"{\"a\":1", "line 1, column 7, at a: expected ',' or '}' in an object"},
         {"{\"a\":1,}", "line 1, column 8, at a: expected a member name in quotes"},
         {"[1,]", "line 1, column 4, at [1]: expected a value"},
@@ -99,7 +99,7 @@ TEST(json_errors_name_line_column_and_path)
         {"[.5]", "line 1, column 2, at [0]: expected a value"},
         {"[NaN]", "line 1, column 2, at [0]: expected a value"},
         {"nul", "line 1, column 1: expected a value"},
-        {"1 2", "line 1, column 3: unexpected text behind the value"},
+        {"1 2", "line 1, column 3: unexpected text after the value"},
         {"'a'", "line 1, column 1: expected a value"},
         {"\"a", "line 1, column 3: the text ends inside a string"},
         {"\"a\\", "line 1, column 4: the text ends inside a string"},
@@ -160,7 +160,7 @@ TEST(json_of_duplicate_members_the_last_counts_in_the_place_of_the_first)
 
     EXPECT(str_is(json_text(&arena, value), "{\"a\":[3],\"b\":2}") && json_count(value) == 2);
     EXPECT(json_parse_strict(&arena, STR("{\"x\":{\"a\":1,\n\"a\":2}}"), &value, &err) == -EINVAL);
-    EXPECT(strcmp(err.text, "line 2, column 1, at x.a: this member is there twice") == 0);
+    EXPECT(strcmp(err.text, "line 2, column 1, at x.a: this member appears twice") == 0);
     EXPECT(json_parse_strict(&arena, STR("{\"x\":{\"a\":1},\"a\":2}"), &value, NULL) == 0);
     arena_done(&arena);
 }
@@ -227,7 +227,7 @@ TEST(json_hostile_texts_end_in_bounded_time_and_memory)
         {"{\"a\":", "10 MB of nested objects", "line 1, column 1281, at a.a.a",
          "nested too deeply"},
         {"9", "a number of 10 MB without an end is fine", "", NULL},
-        {"\"", "10 MB of quotes", "line 1, column 3: ", "unexpected text behind the value"},
+        {"\"", "10 MB of quotes", "line 1, column 3: ", "unexpected text after the value"},
         {"\\", "10 MB of backslashes", "line 1, column 1: ", "expected a value"},
         {" ", "10 MB of blanks", "line 1, column 10485761: ", "ends where a value is expected"},
         {"\xf0", "10 MB of cut sequences", "line 1, column 1: ", "expected a value"},

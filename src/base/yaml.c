@@ -231,7 +231,7 @@ static struct json *read_mapping(struct builder *builder)
         if (merge)
             VEC_PUSH(builder->arena, &merges, value);
         else if (json_get_str(object, key))
-            return fail_at(builder, mark, "this member is there twice");
+            return fail_at(builder, mark, "this member appears twice");
         else
             json_set(object, key, value);
     }

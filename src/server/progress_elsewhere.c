@@ -81,10 +81,12 @@ void progress_elsewhere_handle(struct progress_elsewhere *elsewhere, struct http
         return;
     }
     if (elsewhere->unknown >= PROGRESS_UNKNOWN_MAX) {
-        status_reply(request, &(struct status){.code = 429,
-                                               .reason = "TooManyRequests",
-                                               .message = STR("too many tell at once"),
-                                               .retry_after_s = 1});
+        status_reply(
+            request,
+            &(struct status){.code = 429,
+                             .reason = "TooManyRequests",
+                             .message = STR("too many progress reports at once; try again later"),
+                             .retry_after_s = 1});
         return;
     }
     struct check *check = ARENA_NEW(&x->arena, struct check);

@@ -237,7 +237,7 @@ bool review_handle(struct request *request)
             !str_is(route->subresource, reviews[i].subresource) || !str_is(route->version, "v1"))
             continue;
         if (!str_is(request->x->head.method, "POST")) {
-            request_fail(request, 405, "MethodNotAllowed", "this is asked by POST only");
+            request_fail(request, 405, "MethodNotAllowed", "only POST is supported here");
             return true;
         }
         if (!request_take_body(request))

@@ -73,7 +73,7 @@ static const char *agree_spdy(struct request *request, const char *const *protoc
 
     if (!protocol) {
         request_fail(request, 403, "Forbidden",
-                     "SPDY: none of the stream protocols offered is spoken here; %s is",
+                     "SPDY: none of the offered stream protocols is supported here; use %s",
                      protocols[0]);
         return NULL;
     }

@@ -131,7 +131,7 @@ static void forbid_shares(struct admit *admit)
 
     admit_forbidden(admit, str_printf(admit->arena, "metadata.annotations[%s]", key),
                     "GPU sharing is off on this cluster: ask for " GPU_RESOURCE
-                    ", or have it switched on (global.gpuSharing)");
+                    ", or ask an administrator to enable it (global.gpuSharing)");
 }
 
 static bool is_type_or_null(const struct json *value, enum json_type type)
@@ -257,7 +257,7 @@ int webhook_answer(struct arena *arena,
     const char *field =
         str_is(path, WEBHOOK_PODS) && json_is(object, JSON_OBJECT) ? misshapen(object) : NULL;
     if (field)
-        return err_set(err, -EINVAL, "request.object.%s has not the form of a pod's", field);
+        return err_set(err, -EINVAL, "request.object.%s does not have the form of a pod", field);
     json_add_c(arena, answer, "apiVersion", "admission.k8s.io/v1");
     json_add_c(arena, answer, "kind", "AdmissionReview");
     review.answer = json_add_object(arena, answer, "response");

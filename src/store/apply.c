@@ -54,7 +54,7 @@ static int too_large(struct write *write)
         write->reply, 413, "RequestEntityTooLarge",
         "%s \"" STR_FMT
         "\": to work out who owns which of its fields takes more than %zu bytes, or a "
-        "list has more than %d items; say fewer fields, or use another kind of patch",
+        "list has more than %d items; apply fewer fields, or use another kind of patch",
         write->kind->name, STR_ARG(write->name), APPLY_BYTES_MAX, JSON_MEMBERS_MAX);
 }
 

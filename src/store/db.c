@@ -65,7 +65,7 @@ static int lock(struct db *db, const char *path, struct err *err)
     db->lock_fd = open(name.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (db->lock_fd < 0)
         return err_set(err, -errno,
-                       "cannot make %s: %m; check that the folder is there and "
+                       "cannot create %s: %m; check that the folder is there and "
                        "writable",
                        name.p);
     if (flock(db->lock_fd, LOCK_EX | LOCK_NB) < 0)

@@ -123,8 +123,8 @@ static void check_object(struct check *check, struct str key, struct str value, 
         problem(check, STR_FMT ": its revision is %" PRIu64 ", the object says %" PRIu64,
                 STR_ARG(key), revision, own);
     if (revision > check->report.revision)
-        problem(check, STR_FMT ": its revision %" PRIu64 " is from the future", STR_ARG(key),
-                revision);
+        problem(check, STR_FMT ": its revision %" PRIu64 " is later than the newest revision",
+                STR_ARG(key), revision);
 }
 
 static struct str column(sqlite3_stmt *statement, int index)
@@ -245,7 +245,7 @@ static int write_copy(sqlite3 *from, const char *path, struct err *err)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     if (fd < 0)
-        return err_set(err, -errno, "cannot make %s: %m", path);
+        return err_set(err, -errno, "cannot create %s: %m", path);
     (void)close(fd);
     if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         return fail(to, path, err);
@@ -265,12 +265,12 @@ int store_backup(const char *path, const char *target, struct err *err)
     if (r < 0)
         return r;
     if (access(target, F_OK) == 0)
-        return err_set(err, -EEXIST, "%s is there already; name a file that is not", target);
+        return err_set(err, -EEXIST, "%s already exists; name a new file", target);
     buf_addf(&partial, "%s.partial", target);
     (void)unlink(partial.p);
     r = write_copy(from, partial.p, err);
     if (r == 0 && rename(partial.p, target) < 0)
-        r = err_set(err, -errno, "cannot make %s: %m", target);
+        r = err_set(err, -errno, "cannot create %s: %m", target);
     if (r < 0)
         (void)unlink(partial.p);
     return r;

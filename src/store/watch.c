@@ -107,10 +107,11 @@ static void tell(struct api_watch *watch)
     struct store *store = watch->store;
 
     if (watch->refused) {
-        close_watch(watch, watch->refused,
-                    watch->refused == 410
-                        ? "too old resource version: it is not of this store, or the kind is gone"
-                        : "cannot watch: unknown kind or malformed selector");
+        close_watch(
+            watch, watch->refused,
+            watch->refused == 410
+                ? "too old resource version: it is not of this store, or the kind was deleted"
+                : "cannot watch: unknown kind or malformed selector");
         return;
     }
     tell_initial(watch);

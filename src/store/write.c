@@ -456,7 +456,8 @@ static int check_preconditions(struct write *write, const struct json *meta)
                           STR_ARG(write->old->uid));
     if (version.len && !str_to_u64(version, &revision))
         return reply_fail(write->reply, 400, "BadRequest",
-                          "metadata.resourceVersion: \"" STR_FMT "\" is not one of ours",
+                          "metadata.resourceVersion: \"" STR_FMT
+                          "\" is not a version that this server gave out",
                           STR_ARG(version));
     if (revision && revision != write->old->revision)
         return reply_fail(write->reply, 409, "Conflict",

@@ -143,7 +143,7 @@ def test_what_cannot_work_is_refused():
         done = m.kubectl("create", "-f", "-", ok=False, input=wrong)
         check("spec.replicatedJobs[0].dependsOn" in done.stderr, done.stderr)
         long = SET % {"name": "x" * 60, "spec": "suspend: false", "parts": part("worker", "true")}
-        check("63 letters" in m.kubectl("create", "-f", "-", ok=False, input=long).stderr, "a long name was accepted")
+        check("63 characters" in m.kubectl("create", "-f", "-", ok=False, input=long).stderr, "a long name was accepted")
         create(m, "x", [part("w", "sleep 600")])
         done = m.kubectl("patch", "jobset", "x", "--type=merge", "-p", '{"spec":{"successPolicy":{"operator":"Any"}}}', ok=False)
         check("spec.successPolicy" in done.stderr and "immutable" in done.stderr, done.stderr)
