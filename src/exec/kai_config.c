@@ -56,9 +56,9 @@ void kai_config_read(const struct json *tree, struct arena *arena, struct kai_co
                  field, arena);
     }
     if (ret->ignored.len)
-        ret->ignored = str_printf(arena,
-                                  "without effect: " STR_FMT
-                                  "; Muster is one program, whose options, chart and Deployment "
-                                  "say how it runs",
-                                  STR_ARG(ret->ignored));
+        ret->ignored = str_printf(
+            arena,
+            "no effect: " STR_FMT
+            "; Muster is one program: use its options, its chart or its Deployment instead",
+            STR_ARG(ret->ignored));
 }

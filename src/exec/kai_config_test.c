@@ -20,9 +20,9 @@ TEST(a_kai_config_gives_names_and_says_which_fields_have_no_effect)
          "everything took effect"},
         {"{\"spec\":{\"namespace\":\"kai-system\",\"global\":{\"replicaCount\":2,"
          "\"queueLabelKey\":\"team\"},\"binder\":{\"replicas\":1}}}",
-         "team", "without effect: namespace, global.replicaCount, binder; ", "each field is named"},
-        {"{\"spec\":{\"global\":{\"queueLabelKey\":7}}}", "",
-         "without effect: global.queueLabelKey; ", "not a text"},
+         "team", "no effect: namespace, global.replicaCount, binder; ", "each field is named"},
+        {"{\"spec\":{\"global\":{\"queueLabelKey\":7}}}", "", "no effect: global.queueLabelKey; ",
+         "not a text"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

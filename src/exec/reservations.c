@@ -583,8 +583,8 @@ static void gang_is_late(const struct reservations *reservations, struct gang *g
             continue;
         gang_fail(gang,
                   err_set(&err, -ETIMEDOUT,
-                          "node " STR_FMT ": the reservation pod of a shared GPU has not told its "
-                          "device in time: see the pods of namespace " STR_FMT,
+                          "node " STR_FMT ": the reservation pod of a shared GPU reported no "
+                          "device in time: check the pods in namespace " STR_FMT,
                           STR_ARG(pod->node), STR_ARG(reservations->options.settings.ns)),
                   &err);
     }

@@ -168,7 +168,7 @@ static void on_found(void *user, const struct api_result *result)
         fail(write,
              err_set(&err, -EEXIST,
                      "ConfigMap " STR_FMT " belongs to another pod: the annotation "
-                     "runai/shared-gpu-configmap was copied from it; leave it out",
+                     "runai/shared-gpu-configmap was copied from it; remove it",
                      STR_ARG(config->name)),
              &err);
     } else {
@@ -221,7 +221,9 @@ struct member_write *member_write_start(const struct member_write_options *optio
 
     write->options = *options;
     if (!pod || !sharing_configs(&write->arena, pod, &options->portion, maps)) {
-        fail(write, err_set(&err, -EINVAL, "the pod is gone, or was not prepared at its admission"),
+        fail(write,
+             err_set(&err, -EINVAL,
+                     "the pod was deleted, or the admission webhook did not prepare it"),
              &err);
         /* Told from the loop, as everything. */
         send(write,

@@ -725,7 +725,7 @@ int runner_start(uv_loop_t *loop,
         if (r < 0) {
             mem_free(TAKE_PTR(runner->timer));
             runner_stop(runner);
-            return err_set(err, r, "controllers: cannot make a timer: %s", uv_strerror(r));
+            return err_set(err, r, "controllers: cannot create a timer: %s", uv_strerror(r));
         }
         runner->timer->data = runner;
     }

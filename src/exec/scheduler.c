@@ -462,7 +462,7 @@ int scheduler_start(uv_loop_t *loop,
         if (r < 0) {
             mem_free(TAKE_PTR(scheduler->timer));
             scheduler_stop(scheduler);
-            return err_set(err, r, "scheduler: cannot make a timer: %s", uv_strerror(r));
+            return err_set(err, r, "scheduler: cannot create a timer: %s", uv_strerror(r));
         }
         scheduler->timer->data = scheduler;
     }

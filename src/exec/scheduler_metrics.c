@@ -15,7 +15,7 @@
 
 /* QUEUE_METRICS(X): X(name, help, value of struct sched_queue_view v) */
 #define QUEUE_METRICS(X)                                                                           \
-    X("kai_queue_info", "1 for every queue there is", 1)                                           \
+    X("kai_queue_info", "1 for every queue", 1)                                                    \
     X("kai_queue_deserved_gpus", "GPU quota of the queue", v.quota[SCHED_GPU])                     \
     X("kai_queue_quota_cpu_cores", "CPU quota of the queue", cores(v.quota[SCHED_CPU]))            \
     X("kai_queue_quota_memory_bytes", "Memory quota of the queue", v.quota[SCHED_MEMORY])          \
@@ -196,19 +196,20 @@ static void step_lines(struct buf *buf, const struct scheduler_stats *stats)
 
     for (unsigned i = 0; i < SCHED_STEP_COUNT; i++)
         whole_us += stats->last_us[i];
-    fine(buf, "kai_e2e_scheduling_latency_milliseconds", "What the last cycle took", ms(whole_us));
+    fine(buf, "kai_e2e_scheduling_latency_milliseconds", "Time that the last cycle took",
+         ms(whole_us));
     fine(buf, "kai_open_session_latency_milliseconds",
-         "What came before its actions: queues, ranks of nodes, fair shares",
+         "Time of the last cycle before its actions: queues, ranks of nodes, fair shares",
          ms(stats->last_us[SCHED_STEP_OPEN] + stats->last_us[SCHED_STEP_SHARES]));
     fine(buf, "kai_close_session_latency_milliseconds",
-         "What came behind them: reasons of those that wait, the plan",
+         "Time of the last cycle after its actions: reasons for waiting, the plan",
          ms(stats->last_us[SCHED_STEP_PLAN]));
-    head(buf, name, "gauge", "What an action of the last cycle took");
+    head(buf, name, "gauge", "Time that an action of the last cycle took");
     for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
         buf_addf(buf, "%s{action=\"%s\"} %.15g\n", name, sched_action_word((enum sched_action)i),
                  ms(stats->last_us[SCHED_STEP_ACTION + i]));
     name = "muster_scheduler_step_seconds_total";
-    head(buf, name, "counter", "What the steps of all cycles took");
+    head(buf, name, "counter", "Time that the steps of all cycles took");
     for (unsigned i = 0; i < SCHED_STEP_COUNT; i++)
         buf_addf(buf, "%s{step=\"%s\"} %.15g\n", name,
                  i < SCHED_STEP_ACTION ? words[i]
@@ -219,13 +220,14 @@ static void step_lines(struct buf *buf, const struct scheduler_stats *stats)
 }
 
 /* What actions did. X(name, help, value of struct sched_tally t) */
-#define ACTION_METRICS(X)                                                                          \
-    X("kai_podgroups_acted_on_by_action", "Groups that an action looked at, cycle by cycle",       \
-      t.tried)                                                                                     \
-    X("kai_podgroups_scheduled_by_action", "Groups that it found room for", t.placed)              \
-    X("kai_scenarios_simulation_by_action", "Sets of victims that it played through", t.simulated) \
-    X("kai_scenarios_filtered_by_action", "Sets of victims seen to be of no help without that",    \
-      t.filtered)
+#define ACTION_METRICS(X)                                                                    \
+    X("kai_podgroups_acted_on_by_action", "Groups that an action examined, over all cycles", \
+      t.tried)                                                                               \
+    X("kai_podgroups_scheduled_by_action", "Groups that an action found room for", t.placed) \
+    X("kai_scenarios_simulation_by_action", "Sets of victims that an action simulated",      \
+      t.simulated)                                                                           \
+    X("kai_scenarios_filtered_by_action",                                                    \
+      "Sets of victims that an action rejected without simulation", t.filtered)
 
 static void action_lines(struct buf *buf, const struct sched *core, const char *name, size_t which)
 {
@@ -245,7 +247,7 @@ static void waiting_lines(struct buf *buf, const struct scheduler_stats *stats)
 {
     const char *name = "muster_scheduler_waiting_groups";
 
-    head(buf, name, "gauge", "Pod groups that wait, by what stands in the way");
+    head(buf, name, "gauge", "Pod groups that wait, by reason");
     for (unsigned i = SCHED_REASON_NONE + 1; i < SCHED_REASON_COUNT; i++)
         buf_addf(buf, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
                  sched_reason_word((enum sched_reason)i), stats->waiting[i]);
@@ -262,8 +264,8 @@ void scheduler_metrics_write(struct buf *buf,
     sched_count(core, &counts);
     whole(buf, "muster_scheduler_nodes", "gauge", "Nodes the scheduler knows", counts.nodes);
     whole(buf, "muster_scheduler_pods", "gauge", "Pods the scheduler knows", counts.pods);
-    whole(buf, "muster_scheduler_groups", "gauge", "Pod groups it knows", counts.groups);
-    whole(buf, "muster_scheduler_queues", "gauge", "Queues it knows", counts.queues);
+    whole(buf, "muster_scheduler_groups", "gauge", "Pod groups the scheduler knows", counts.groups);
+    whole(buf, "muster_scheduler_queues", "gauge", "Queues the scheduler knows", counts.queues);
     whole(buf, "muster_scheduler_cycles_total", "counter", "Cycles of the scheduler",
           stats->cycles);
     whole(buf, "muster_scheduler_bound_pods_total", "counter", "Pods bound", stats->bound);
@@ -277,21 +279,21 @@ void scheduler_metrics_write(struct buf *buf,
     ACTION_METRICS(ACTION_LINES)
 #undef ACTION_LINES
     which = 0;
-    whole(buf, "kai_total_preemption_attempts", "counter", "Groups that others were evicted for",
+    whole(buf, "kai_total_preemption_attempts", "counter", "Groups for which others were evicted",
           stats->helped);
     head(buf, "kai_pod_group_evicted_pods_total", "counter", "Pods evicted, by the rule");
     for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
         buf_addf(buf, "kai_pod_group_evicted_pods_total{action=\"%s\"} %" PRIu64 "\n",
                  sched_action_word((enum sched_action)i), stats->evicted[i]);
     latency_lines(buf, "kai_task_scheduling_latency_milliseconds",
-                  "From a pod's creation, which is known to the second, to the decision on it",
+                  "Time from a pod's creation (known to the second) to the decision on it",
                   &stats->wait);
     latency_lines(buf, "kai_task_bind_latency_milliseconds",
-                  "From the decision to the bind that was answered, by pod", &stats->bind);
+                  "Time from the decision to the answered bind, per pod", &stats->bind);
     latency_lines(buf, "kai_usage_query_latency_milliseconds",
-                  "What Prometheus took to answer for the use over time", &stats->usage);
+                  "Time that Prometheus took to answer queries for use over time", &stats->usage);
     whole(buf, "muster_usage_query_failures_total", "counter",
-          "Questions for it that were not answered", stats->usage_failures);
+          "Queries that Prometheus did not answer", stats->usage_failures);
 #define QUEUE_LINES(name, help, value) \
     head(buf, name, "gauge", help);    \
     queue_lines(buf, core, cache, which++, name);

@@ -151,8 +151,8 @@ static struct str usage_note(const struct shard_usage *usage, struct arena *aren
     return usage->wants_prometheus
                ? STR("everything took effect; neither connectionString nor kai-config's "
                      "prometheus.externalPrometheusUrl names a Prometheus, so use over time comes "
-                     "from Muster's own books")
-               : STR("everything took effect; use over time comes from Muster's own books");
+                     "from Muster's own records")
+               : STR("everything took effect; use over time comes from Muster's own records");
 }
 
 static void pool_run(struct shards *shards, struct pool *pool)

@@ -167,7 +167,7 @@ static void name_unknown(struct reading *reading,
         while (*word && !str_is(json_key(argument), *word))
             word++;
         if (!*word)
-            ignore(reading, STR_FMT "." STR_FMT ": has no meaning here", STR_ARG(where),
+            ignore(reading, STR_FMT "." STR_FMT ": has no effect here", STR_ARG(where),
                    STR_ARG(json_key(argument)));
     }
 }
@@ -249,7 +249,7 @@ static void read_usage(struct reading *reading, const struct json *from)
         usage->prometheus = json_str_at(from, "connectionString");
     else if (type.len && !str_is(type, "muster"))
         ignore(reading,
-               "usageDBConfig.clientType: " STR_FMT " is not known; Muster's own books count",
+               "usageDBConfig.clientType: " STR_FMT " is not known; Muster's own records are used",
                STR_ARG(type));
     read_duration(reading, params, "halfLifePeriod", &usage->half_life_ms);
     read_duration(reading, params, "windowSize", &usage->window_ms);
@@ -260,10 +260,10 @@ static void read_usage(struct reading *reading, const struct json *from)
         ignore(reading, "usageDBConfig.connectionStringEnvVar: is not read; use connectionString, "
                         "or prometheus.externalPrometheusUrl of kai-config");
     if (json_get(params, "extraParams"))
-        ignore(reading, "usageDBConfig.usageParams.extraParams: have no meaning here");
+        ignore(reading, "usageDBConfig.usageParams.extraParams: have no effect here");
     if (json_get(from, "extraParams"))
         ignore(reading,
-               "usageDBConfig.extraParams: have no meaning here; KAI reads them under usageParams");
+               "usageDBConfig.extraParams: have no effect here; KAI reads them under usageParams");
     if (usage->every_ms < SHARD_USAGE_EVERY_MIN)
         usage->every_ms = SHARD_USAGE_EVERY_MIN;
     if (usage->window_ms < usage->every_ms)
@@ -293,5 +293,5 @@ void shard_read(const struct json *tree,
     read_usage(&reading, json_get(spec, "usageDBConfig"));
     read_depths(&reading, json_get(spec, "queueDepthPerAction"));
     if (json_get(spec, "pluginArguments"))
-        ignore(&reading, "pluginArguments: belongs to plugins.NAME.arguments");
+        ignore(&reading, "pluginArguments: set plugins.NAME.arguments instead");
 }

@@ -95,7 +95,7 @@ int ssh_keys_fill(struct arena *arena, struct json *secret, struct err *err)
     if (key)
         gnutls_privkey_deinit(key);
     if (r < 0)
-        return err_set(err, -EIO, "no key pair could be made: %s", gnutls_strerror(r));
+        return err_set(err, -EIO, "cannot create a key pair: %s", gnutls_strerror(r));
     struct json *data = json_make_path(arena, secret, "data");
     json_add_str(arena, data, "ssh-privatekey", base64_encode(arena, private));
     json_add_str(arena, data, "ssh-publickey", base64_encode(arena, public));

@@ -158,7 +158,7 @@ static void node_gpu_facts(struct decode *decode, struct sched_node *node)
     int64_t mib = 0;
 
     if (memory.len && !str_to_i64(memory, &mib))
-        (void)decode_error(decode, "label nvidia.com/gpu.memory: \"" STR_FMT "\" is no number",
+        (void)decode_error(decode, "label nvidia.com/gpu.memory: \"" STR_FMT "\" is not a number",
                            STR_ARG(memory));
     node->gpu_memory_mib = mib >= 1 << 20 ? mib >> 20 : mib;
     (void)str_to_i64(object_label(object, "nvidia.com/gpu.count"), &node->gpu_count);

@@ -139,7 +139,7 @@ static struct str share_obstacle(const struct decode *decode, const struct sched
         return STR_NONE;
     if (decode->config->devices == SCHED_DEVICES_WHOLE)
         return STR("GPU sharing is off on this cluster: ask for " GPU_RESOURCE
-                   ", or have it switched on (global.gpuSharing)");
+                   ", or ask an administrator to enable it (global.gpuSharing)");
     if (!object_annotation(decode->object, GPU_ANNOTATION_CONFIG).len)
         return STR("it was created while the admission webhook of Muster could not be asked, so it "
                    "cannot be given a share of a GPU: delete it and create it again");

@@ -477,10 +477,11 @@ static struct str quota_text(struct matter *matter, enum sched_reason reason)
     struct str used = explain_amount(arena, r, limit ? queue->allocated[r] : queue->fixed[r]);
     struct str bound = explain_amount(arena, r, units_of(r, most));
     int64_t kept = limit ? queue->kept[r] : queue->kept_fixed[r];
-    struct str held = kept && !matter->group->keep
-                          ? str_printf(arena, ", " STR_FMT " of it kept for who waited longer",
-                                       STR_ARG(explain_amount(arena, r, kept)))
-                          : STR_NONE;
+    struct str held =
+        kept && !matter->group->keep
+            ? str_printf(arena, ", " STR_FMT " of it reserved for groups that waited longer",
+                         STR_ARG(explain_amount(arena, r, kept)))
+            : STR_NONE;
 
     if (limit)
         return str_printf(arena,
@@ -503,10 +504,10 @@ static struct str broken_text(const struct matter *matter)
     if (queue->broken)
         return str_printf(arena,
                           "queue " STR_FMT ": its parent \"" STR_FMT
-                          "\" does not exist or leads in a circle",
+                          "\" does not exist or is part of a cycle",
                           STR_ARG(queue->name), STR_ARG(queue->spec.parent));
     if (queue->children.count)
-        return str_printf(arena, "queue " STR_FMT " has queues below it; submit to one of them",
+        return str_printf(arena, "queue " STR_FMT " has child queues; submit to one of them",
                           STR_ARG(queue->name));
     return str_printf(arena,
                       "queue " STR_FMT " belongs to node pool \"" STR_FMT
@@ -534,7 +535,7 @@ static struct str gated_text(const struct matter *matter)
     int64_t gated = matter->group->count[ST_GATED];
 
     return str_printf(matter->sched->arena,
-                      "%lld pod%s of the gang %s scheduling gates that somebody has to remove",
+                      "%lld pod%s of the gang %s scheduling gates that must be removed",
                       (long long)gated, gated == 1 ? "" : "s", gated == 1 ? "has" : "have");
 }
 
@@ -546,7 +547,7 @@ static struct str kept_text(const struct matter *matter)
         return STR_NONE;
     int r = matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU;
     return str_printf(
-        matter->sched->arena, "; room is kept for it, of which others still use " STR_FMT,
+        matter->sched->arena, "; room is reserved for it, of which others still use " STR_FMT,
         STR_ARG(explain_amount(matter->sched->arena, r, group->kept_blocked * unit_of(r))));
 }
 
@@ -577,13 +578,13 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
                           STR_ARG(name_text(group->queue_name)));
     case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
     case SCHED_REASON_HELD:
-        return group->held ? STR("held back by schedulingBackoff until its node pool changes")
-                           : STR("what was decided for it could not be written; it is tried again "
-                                 "in a moment");
+        return group->held
+                   ? STR("held back by schedulingBackoff until its node pool changes")
+                   : STR("the decision on it could not be written; it is tried again in a moment");
     case SCHED_REASON_NOT_READY: return not_ready_text(matter);
     case SCHED_REASON_GATED: return gated_text(matter);
     case SCHED_REASON_TERMINATING:
-        return STR("room is set aside; waiting for the pods in it to end");
+        return STR("room is reserved; waiting for the pods that use it to end");
     case SCHED_REASON_INVALID:
         return str_printf(arena, "pod " STR_FMT " cannot be placed: " STR_FMT,
                           STR_ARG(pod_name(matter->pod)),

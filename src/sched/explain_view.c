@@ -52,7 +52,8 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
         enum sched_filter most = most_common(why);
 
         if (why->nodes[SCHED_FILTER_SHUT])
-            return STR("see why reservation pods fail on that node; it is tried again in minutes");
+            return STR(
+                "check why reservation pods fail on that node; it is tried again in minutes");
         return most == SCHED_FILTER_TAINT ? STR("tolerate the taint, or add a node without it")
                : most == SCHED_FILTER_UNREADY
                    ? STR("bring a node back: none is ready and uncordoned")
@@ -73,9 +74,9 @@ static struct str node_change(struct arena *arena, const struct sched_why *why)
     if (why->reason == SCHED_REASON_FRAGMENTED && why->missing)
         return str_printf(arena, STR_FMT " more free on one node", STR_ARG(amount));
     if (why->reason == SCHED_REASON_FRAGMENTED)
-        return STR("the room that is free, but together");
+        return STR("the free room, but in one place");
     return why->missing ? str_printf(arena, STR_FMT " more free", STR_ARG(amount))
-                        : STR("another node, or work on these that ends");
+                        : STR("another node, or the end of work on these nodes");
 }
 
 static struct str change_of(struct arena *arena, const struct sched_explanation *from)
@@ -93,7 +94,7 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
         return str_printf(arena, "create queue " STR_FMT ", or name one that exists",
                           STR_ARG(from->queue));
     case SCHED_REASON_QUEUE_BROKEN:
-        return STR("name a queue without queues below it, whose parents exist");
+        return STR("name a queue that has no child queues and whose parents exist");
     case SCHED_REASON_OVER_LIMIT:
         return str_printf(arena,
                           "raise the limit of queue " STR_FMT " by " STR_FMT
@@ -116,18 +117,18 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_AFFINITY:
         return STR("loosen its pod affinity, spread or host ports, or add a domain");
     case SCHED_REASON_TERMINATING:
-        return STR("none: it starts when the pods in its room have ended");
+        return STR("nothing: it starts when the pods that use its room have ended");
     case SCHED_REASON_RESERVED:
-        return STR("none: it comes after the gang that the room is kept for");
+        return STR("nothing: it comes after the gang for which the room is reserved");
     case SCHED_REASON_INVALID: return STR("correct the pod");
     case SCHED_REASON_HELD:
         return str_contains(from->message, STR("schedulingBackoff"))
                    ? STR("move the group to another node pool")
-                   : STR("none: it is tried again in a moment");
+                   : STR("nothing: it is tried again in a moment");
     case SCHED_REASON_GATED:
         return str_printf(arena, "remove the scheduling gates of %lld pod%s",
                           (long long)why->missing, why->missing == 1 ? "" : "s");
-    case SCHED_REASON_IN_LINE: return STR("none: it is looked at in the next cycle");
+    case SCHED_REASON_IN_LINE: return STR("nothing: the next cycle examines it");
     case SCHED_REASON_NONE:
     case SCHED_REASON_COUNT: break;
     }

@@ -104,14 +104,14 @@ TEST(a_device_that_a_node_fails_to_give_for_sharing_is_sought_elsewhere)
     EXPECT(bound_to(&c, "first", "a"));
     fail_on(&c, "first", "a");
     cluster_decide(&c, SCHED_RETRY_MIN_MS - 1);
-    EXPECT(str_is(advice(&c), "none: it is tried again in a moment"));
+    EXPECT(str_is(advice(&c), "nothing: it is tried again in a moment"));
     cluster_decide(&c, 1);
     EXPECT(bound_to(&c, "first", "b"));
     fail_on(&c, "first", "b");
     cluster_decide(&c, 2 * SCHED_RETRY_MIN_MS);
     EXPECT(!c.plan.bind_count);
     EXPECT(cluster_waiting(&c, "g") && cluster_waiting(&c, "g")->reason == SCHED_REASON_NO_NODE);
-    EXPECT(str_starts(advice(&c), STR("see why reservation pods fail on that node")));
+    EXPECT(str_starts(advice(&c), STR("check why reservation pods fail on that node")));
     EXPECT(c.plan.next_wake_ms && c.plan.next_wake_ms < c.now + SCHED_SHUT_MIN_MS);
     int64_t open_ms = c.plan.next_wake_ms;
     cluster_put(&c, &(struct job){.name = "whole", .pods = 1, .gpus = 1, .priority = 50});

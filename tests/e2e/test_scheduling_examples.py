@@ -85,7 +85,7 @@ def test_a_shard_gets_its_prometheus_from_the_config_or_keeps_the_books_itself()
             m.kubectl("apply", "-f", example("time-based-queues.yaml"))
             m.apply(text("time-based-shard-minimal.yaml") + "    usageParams: {fetchInterval: 200ms}\n")
             said = wait_for(lambda: applied(m), "the shard to be answered")
-            check(said["status"] == "True" and "Muster's own books" in said["message"], said)
+            check(said["status"] == "True" and "Muster's own records" in said["message"], said)
             wait_for(lambda: m.get("queue", "team-a")["status"].get("usage", {}).get("gpu") == 0, "books of its own")
             m.apply(re.sub("externalPrometheusUrl: .*", f"externalPrometheusUrl: http://127.0.0.1:{server.server_port}",
                            text("kai-config.yaml")))

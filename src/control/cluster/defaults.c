@@ -18,10 +18,10 @@ static const struct {
     int64_t value;
     const char *description;
 } classes[] = {
-    {"train", 50, "Training that may be stopped for others"},
-    {"build-preemptible", 75, "Interactive work that may be stopped for others"},
-    {"build", 100, "Interactive work that is not stopped; runs within the quota of its queue"},
-    {"inference", 125, "Serving that is not stopped; runs within the quota of its queue"},
+    {"train", 50, "Training; may be preempted"},
+    {"build-preemptible", 75, "Interactive work; may be preempted"},
+    {"build", 100, "Interactive work; is not preempted and runs within the quota of its queue"},
+    {"inference", 125, "Serving; is not preempted and runs within the quota of its queue"},
 };
 
 static struct json *without_limit(struct arena *arena, int64_t quota)

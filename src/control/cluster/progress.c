@@ -31,7 +31,7 @@ int progress_patch(struct arena *arena,
         return err_wrap(err, -EINVAL, "the body is not JSON");
     const struct json *told = json_get(root, "trainerStatus");
     if (!json_is(told, JSON_OBJECT)) {
-        int r = err_set(err, -EINVAL, "trainerStatus: Required value: what the training tells");
+        int r = err_set(err, -EINVAL, "trainerStatus: Required value: what the training reports");
 
         if (err)
             err->http_status = 422;

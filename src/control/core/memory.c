@@ -76,8 +76,9 @@ void memory_tell(struct actions *actions, const struct object *object)
     action_warn(actions, object, MEMORY_REASON,
                 str_printf(actions->arena,
                            "the CustomResourceDefinition " STR_FMT
-                           " is not muster's: it drops fields of the status; muster counts in the "
-                           "annotation " MEMORY_ANNOTATION " instead, and limits hold; to see "
+                           " is not muster's: it drops fields of the status; muster keeps its "
+                           "counts in the annotation " MEMORY_ANNOTATION
+                           " instead, and limits hold; to see "
                            "these fields again, apply muster's definition of " STR_FMT,
                            STR_ARG(name), STR_ARG(name)));
 }

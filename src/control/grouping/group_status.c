@@ -256,7 +256,7 @@ static void tell_outside(struct arena *arena,
         struct str message =
             str_printf(arena,
                        "%lld pod%s not scheduled (" STR_FMT "%s): the label " GROUP_SUBGROUP_LABEL
-                       " has to name one of the group's subGroups without others below it",
+                       " must name one of the group's subGroups that has no child",
                        (long long)tally->outside_count, tally->outside_count == 1 ? " is" : "s are",
                        STR_ARG(tally->outside), tally->outside_count == 1 ? "" : ", ...");
 

@@ -39,7 +39,7 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
     struct str words;
 
     if (!member)
-        words = STR("a pod of the job is gone");
+        words = STR("a pod of the job was removed");
     else if (member->lost)
         words = str_printf(run->arena, "the node of pod " STR_FMT " is lost",
                            STR_ARG(member->object->name));
@@ -52,9 +52,9 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
     run->state.disruptions++;
     job_next_generation(run);
     remove_old(run);
-    job_say(run, member && member->lost ? JOB_RESTARTING : JOB_PREEMPTED,
-            str_printf(run->arena, STR_FMT "; the job continues as a whole when it can",
-                       STR_ARG(words)));
+    job_say(
+        run, member && member->lost ? JOB_RESTARTING : JOB_PREEMPTED,
+        str_printf(run->arena, STR_FMT "; the whole job starts again when it can", STR_ARG(words)));
 }
 
 /* A fixed gang knows its size from the start: with another one it starts anew. */
@@ -66,7 +66,7 @@ static void on_resize(struct job_run *run, const struct job_look *look)
     remove_old(run);
     job_say(run, JOB_RESTARTING,
             str_printf(run->arena,
-                       "the job was scaled from %zu to %zu pods; it continues as a whole", from,
+                       "the job was scaled from %zu to %zu pods; the whole job starts again", from,
                        job_size(&run->model)));
 }
 

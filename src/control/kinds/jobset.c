@@ -364,8 +364,8 @@ static void keep_part(struct jobset *set, const struct jobset_part *part)
                  !str_eq(object_controller(other)->uid, set_object->uid))
             action_warn(set->actions, set_object, "JobCreationFailed",
                         str_printf(set->arena,
-                                   "a job " STR_FMT " exists already and is not of this jobset; "
-                                   "delete or rename one of them",
+                                   "a job " STR_FMT " already exists and does not belong to this "
+                                   "jobset; delete or rename one of them",
                                    STR_ARG(name)));
     }
 }

@@ -203,7 +203,7 @@ static void add_role(struct kubeflow *k, struct job_model *model, const char *ty
         replicas.replicas = k->kind->replicas;
     if (replicas.replicas > JOB_PODS_MAX) {
         kubeflow_problem(model, "TooManyPods",
-                         str_printf(arena, "spec.%s.%s.replicas: the most is %d", k->kind->specs,
+                         str_printf(arena, "spec.%s.%s.replicas: the limit is %d", k->kind->specs,
                                     type, JOB_PODS_MAX));
         return;
     }
@@ -353,7 +353,7 @@ void kubeflow_translate(const struct kubeflow_kind *kind,
     if (!ret->roles.count)
         kubeflow_problem(
             ret, "NoReplicas",
-            str_printf(arena, "spec.%s names no replica type that this kind has", kind->specs));
+            str_printf(arena, "spec.%s has no replica type of this kind", kind->specs));
     choose_chief(k, ret);
     ret->fill = fill;
     if (kind->adjust && !ret->problem.condition)

@@ -128,7 +128,7 @@ static void collect_logs(struct run *run)
     if (json_count(json_at(dir, "http.url")))
         run->note = STR("spec.logDir.http: TensorBoard reads files, not web pages; use pvc or s3");
     if (!run->count && !run->note.len)
-        run->note = STR("spec.logDir: say where the logs are (pvc or s3)");
+        run->note = STR("spec.logDir: set pvc or s3");
 }
 
 /* ---- objects ---- */
@@ -235,8 +235,8 @@ static void write_status(struct run *run, const struct object *pod, bool suspend
         note = STR("spec.suspend is set");
     } else if (!note.len && is_missing(container)) {
         reason = "TensorBoardNotInstalled";
-        note = STR("the program tensorboard is not in the image, or, where images are not used, "
-                   "not on this machine: pip install tensorboard");
+        note = STR("the program tensorboard is missing in the image (or on this machine, if images "
+                   "are not used): pip install tensorboard");
     } else if (!note.len && !ready) {
         note = json_str_at(container, "state.waiting.message");
     } else if (ready) {

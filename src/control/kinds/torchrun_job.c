@@ -132,8 +132,8 @@ static void read_size(struct torchrun *t, struct job_model *model)
     }
     if (t->worker->count > JOB_PODS_MAX) {
         problem(model, "InvalidSpec", "TooManyPods",
-                str_printf(t->arena, "the job would be %zu pods, the most is %d", t->worker->count,
-                           JOB_PODS_MAX));
+                str_printf(t->arena, "the job would have %zu pods; the limit is %d",
+                           t->worker->count, JOB_PODS_MAX));
         t->worker->count = 1;
     }
     for (size_t i = 0; i < t->worker->count; i++)
@@ -213,7 +213,7 @@ static bool find_queue(struct torchrun *t, struct job_model *model)
     (void)torchrun_spec_read(t->arena, NULL, job, &t->spec, NULL);
     if (!t->queue_name.len) {
         problem(model, "QueueNotFound", "NoQueue",
-                STR("spec.jobQueue is missing: name the TorchrunQueue to run in"));
+                STR("spec.jobQueue is missing: set the name of a TorchrunQueue"));
         return false;
     }
     t->queue = cache_get(t->input->cache, &kind_torchrunqueue, t->job->ns, t->queue_name);
@@ -258,7 +258,7 @@ static void translate(const struct control_input *input,
         return;
     if (!t->spec.command.len)
         problem(model, "InvalidSpec", "NoCommand",
-                STR("spec.command is missing: say what every rank shall run"));
+                STR("spec.command is missing: set the command that every rank runs"));
     t->mount_path = t->spec.workspace.mount_path;
     if (!t->mount_path.len)
         t->mount_path = STR(TORCHRUN_MOUNT);

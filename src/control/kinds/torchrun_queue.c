@@ -155,7 +155,7 @@ static int64_t active_jobs(const struct run *run)
 static struct str queue_problem(const struct run *run)
 {
     if (!run->kai)
-        return str_printf(run->arena, "making scheduling queue " STR_FMT,
+        return str_printf(run->arena, "creating scheduling queue " STR_FMT,
                           STR_ARG(run->names.queue));
     struct str parent = json_str_at(object_json(run->kai, run->arena), "spec.parentQueue");
     if (parent.len && !cache_get(run->input->cache, &kind_queue, STR(""), parent))
@@ -169,8 +169,8 @@ static struct str queue_problem(const struct run *run)
     while ((other = cache_next(run->input->cache, &kind_queue, STR(""), &cursor)))
         if (str_eq(json_str_at(object_json(other, &arena), "spec.parentQueue"), run->names.queue))
             return str_printf(run->arena,
-                              "scheduling queue " STR_FMT " has queues below it (" STR_FMT
-                              "): only a queue without children takes jobs",
+                              "scheduling queue " STR_FMT " has child queues (" STR_FMT
+                              "): only a queue without children accepts jobs",
                               STR_ARG(run->names.queue), STR_ARG(other->name));
     return STR_NONE;
 }
@@ -187,7 +187,7 @@ static void write_status(const struct run *run, struct json *status)
     json_add_str(arena, status, "message",
                  run->problem.len ? run->problem
                  : queue.len      ? queue
-                 : !resources     ? STR("not all objects of spec.resources are there yet")
+                 : !resources     ? STR("not all objects of spec.resources exist yet")
                               : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
                                            STR_ARG(run->names.queue)));
     json_add_str(arena, status, "kaiQueue", run->names.queue);

@@ -97,13 +97,13 @@ static struct str ensure(struct run *run, const struct torchrun_resource *resour
                           STR_ARG(kind_name), STR_ARG(version));
     if (run->input->is_watched && !run->input->is_watched(run->input->user, kind)) {
         action_watch(run->actions, kind);
-        return STR("being looked for");
+        return STR("not read yet");
     }
     const struct object *object =
         cache_get(run->input->cache, kind, kind->namespaced ? run->queue->ns : STR(""), name);
     if (!object) {
         action_create(run->actions, kind, make(run, template, kind, name));
-        return STR("being made");
+        return STR("being created");
     }
     if (resource->immutable || object->deleted_ms)
         return STR_NONE;

@@ -317,9 +317,9 @@ static void say_progress(struct train *t)
         become(t, "Pending", unschedulable ? "Unschedulable" : "PodsNotReady", words);
     else
         become(t, "Pending", restarts ? "Restarting" : "PodsNotReady",
-               restarts ? str_printf(t->arena, "restart %lld: pods are being made anew",
+               restarts ? str_printf(t->arena, "restart %lld: pods are being created again",
                                      (long long)restarts)
-                        : STR("pods are being made"));
+                        : STR("pods are being created"));
 }
 
 /* ---- the end ---- */
@@ -433,7 +433,7 @@ static void go_on(struct train *t)
     if (t->set && !t->suspended)
         say_progress(t);
     else if (!t->set && !t->suspended && !t->input->refusal.len)
-        become(t, "Pending", "JobSetNotCreated", STR("the JobSet is being made"));
+        become(t, "Pending", "JobSetNotCreated", STR("the JobSet is being created"));
     else if (!t->set)
         say_refused(t, t->input->refusal);
     keep_set(t, runtime);
