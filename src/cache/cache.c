@@ -275,7 +275,7 @@ size_t cache_count(const struct cache *cache, const struct kind *kind)
 }
 
 /* The cursor is the index of the next map entry to look at. */
-static const struct object *walk(const struct map *map, size_t *cursor)
+static const struct object *objects_next(const struct map *map, size_t *cursor)
 {
     if (*cursor >= map->entry_count)
         return NULL;
@@ -298,9 +298,9 @@ const struct object *cache_next(const struct cache *cache,
     if (!table)
         return NULL;
     if (!ns.len)
-        return walk(&table->all, cursor);
+        return objects_next(&table->all, cursor);
     const struct bucket *bucket = map_get(&table->spaces, ns);
-    return bucket ? walk(&bucket->members, cursor) : NULL;
+    return bucket ? objects_next(&bucket->members, cursor) : NULL;
 }
 
 const struct object *cache_next_grouped(const struct cache *cache,
@@ -311,7 +311,7 @@ const struct object *cache_next_grouped(const struct cache *cache,
     const struct table *table = table_find(cache, kind);
     const struct bucket *bucket = table ? map_get(&table->groups, group) : NULL;
 
-    return bucket ? walk(&bucket->members, cursor) : NULL;
+    return bucket ? objects_next(&bucket->members, cursor) : NULL;
 }
 
 size_t cache_count_grouped(const struct cache *cache, const struct kind *kind, struct str group)
@@ -330,5 +330,5 @@ const struct object *cache_next_owned(const struct cache *cache,
     const struct table *table = table_find(cache, kind);
     const struct bucket *bucket = table ? map_get(&table->owners, uid) : NULL;
 
-    return bucket ? walk(&bucket->members, cursor) : NULL;
+    return bucket ? objects_next(&bucket->members, cursor) : NULL;
 }

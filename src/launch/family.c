@@ -49,7 +49,7 @@ static pid_t parent_of(const char *pid)
     return (pid_t)parent;
 }
 
-static void list(struct processes *all)
+static void processes_list(struct processes *all)
 {
     DIR *dir = opendir("/proc");
     struct dirent *item;
@@ -71,7 +71,7 @@ void family_kill(int number)
     pid_t self = getpid();
     bool more = true;
 
-    list(&all);
+    processes_list(&all);
     while (more) {
         more = false;
         for (size_t i = 0; i < all.count; i++) {

@@ -79,7 +79,7 @@ static void put_line(struct rank *rank, struct stream *stream)
     }
 }
 
-static void take(struct rank *rank, struct stream *stream)
+static void stream_take(struct rank *rank, struct stream *stream)
 {
     char bytes[16384];
     ssize_t got = read(stream->from, bytes, sizeof(bytes));
@@ -104,7 +104,7 @@ static void take(struct rank *rank, struct stream *stream)
     }
 }
 
-static int start(struct rank *rank, const char *command)
+static int rank_start(struct rank *rank, const char *command)
 {
     int out[2];
     int err[2];
@@ -143,7 +143,7 @@ static void take_signal(struct rank *rank)
 
 /* A grandchild may keep the pipes open after the command has ended: then only what is there now is
  * read. */
-static void run(struct rank *rank)
+static void rank_run(struct rank *rank)
 {
     for (;;) {
         struct pollfd polls[3] = {{.fd = rank->signal_fd, .events = POLLIN},
@@ -164,7 +164,7 @@ static void run(struct rank *rank)
             struct stream *stream = &rank->streams[i];
 
             if (polls[i + 1].revents)
-                take(rank, stream);
+                stream_take(rank, stream);
             else if (stream->len && now_ms() - stream->since_ms >= RANK_HOLD_MS)
                 put_line(rank, stream);
         }
@@ -251,12 +251,12 @@ int rank_main(void)
     (void)sigaddset(&mask, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &mask, &rank.old_mask);
     rank.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    r = rank.signal_fd < 0 ? -errno : start(&rank, command);
+    r = rank.signal_fd < 0 ? -errno : rank_start(&rank, command);
     if (r < 0) {
         fprintf(stderr, "muster-launch rank: %s\n", strerrordesc_np(-r));
         return 126;
     }
-    run(&rank);
+    rank_run(&rank);
     for (size_t i = 0; i < 2; i++)
         if (rank.streams[i].len)
             put_line(&rank, &rank.streams[i]);

@@ -39,7 +39,7 @@ int record_write(const char *folder, const struct record *record, struct err *er
     return 0;
 }
 
-static bool parse(struct str content, struct record *ret)
+static bool record_parse(struct str content, struct record *ret)
 {
     struct str rest = content;
     struct str line;
@@ -79,7 +79,7 @@ bool record_first(const char *folder, struct record *ret, struct buf *text)
         got = fd < 0 ? -1 : read(fd, content, sizeof(content));
         if (fd >= 0)
             close(fd);
-        if (got < 0 || !parse((struct str){content, (size_t)got}, &record) ||
+        if (got < 0 || !record_parse((struct str){content, (size_t)got}, &record) ||
             (found && record.when_ns >= ret->when_ns))
             continue;
         found = true;

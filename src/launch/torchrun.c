@@ -49,7 +49,7 @@ static const char probe_script[] =
     "e=1 if importlib.util.find_spec('etcd') else 0\n"
     "print(v,sys.version_info[1],e,sys.executable)\n";
 
-static bool probe(const char *python, struct torchrun_python *ret)
+static bool python_probe(const char *python, struct torchrun_python *ret)
 {
     const char *argv[] = {python, "-c", probe_script, NULL};
     char line[PATH_MAX + 64];
@@ -73,7 +73,7 @@ static bool probe(const char *python, struct torchrun_python *ret)
 }
 
 /* The interpreter on the first line of a script. */
-static bool shebang(const char *script, char *out, size_t out_bytes)
+static bool script_shebang(const char *script, char *out, size_t out_bytes)
 {
     char line[PATH_MAX];
     ssize_t got;
@@ -98,17 +98,17 @@ static int torchrun_find(struct torchrun_python *ret, struct err *err)
     char path[PATH_MAX];
     char script[PATH_MAX];
 
-    if (shell_which("python", path, sizeof(path)) && probe(path, ret)) {
+    if (shell_which("python", path, sizeof(path)) && python_probe(path, ret)) {
         ret->first_on_path = true;
         return 0;
     }
-    if (shell_which("python3", path, sizeof(path)) && probe(path, ret))
+    if (shell_which("python3", path, sizeof(path)) && python_probe(path, ret))
         return 0;
-    if (shell_which("torchrun", script, sizeof(script)) && shebang(script, path, sizeof(path)) &&
-        probe(path, ret))
+    if (shell_which("torchrun", script, sizeof(script)) &&
+        script_shebang(script, path, sizeof(path)) && python_probe(path, ret))
         return 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (access(places[i], X_OK) == 0 && probe(places[i], ret))
+        if (access(places[i], X_OK) == 0 && python_probe(places[i], ret))
             return 0;
     return err_set(err, -ENOENT,
                    "no Python here can import torch (tried python, python3 and torchrun on PATH, "
@@ -135,7 +135,7 @@ struct args {
     bool full;
 };
 
-static void add(struct args *args, const char *item)
+static void args_add(struct args *args, const char *item)
 {
     if (args->count + 1 < TORCHRUN_ARGS_MAX)
         args->items[args->count++] = item;
@@ -145,7 +145,7 @@ static void add(struct args *args, const char *item)
 }
 
 /* Text made of two parts, kept in the room. */
-static const char *join(struct args *args, const char *a, const char *b)
+static const char *args_join(struct args *args, const char *a, const char *b)
 {
     int n = snprintf(args->room, args->room_bytes, "%s%s", a, b);
     char *text = args->room;
@@ -169,28 +169,30 @@ static void add_rendezvous(struct args *args)
     bool elastic = strchr(env_or(LAUNCH_ENV_NNODES, "1"), ':') != NULL;
 
     if (*restart)
-        id = join(args, join(args, id, "-r"), restart);
-    add(args, "--rdzv_id");
-    add(args, id);
-    add(args, "--rdzv_backend");
+        id = args_join(args, args_join(args, id, "-r"), restart);
+    args_add(args, "--rdzv_id");
+    args_add(args, id);
+    args_add(args, "--rdzv_backend");
     /* Not --standalone: version 1.x then uses one fixed port on the whole host. */
-    add(args, standalone ? "c10d" : backend);
-    add(args, "--rdzv_endpoint");
-    add(args, standalone ? "localhost:0" : env_or(LAUNCH_ENV_RDZV_ENDPOINT, "localhost:29500"));
+    args_add(args, standalone ? "c10d" : backend);
+    args_add(args, "--rdzv_endpoint");
+    args_add(args,
+             standalone ? "localhost:0" : env_or(LAUNCH_ENV_RDZV_ENDPOINT, "localhost:29500"));
     if (standalone || strcmp(backend, "c10d") == 0) {
         /* Version 1.x decides who hosts the store by comparing names literally: say it. */
         bool hosted = *env_or(LAUNCH_ENV_RDZV_HOSTED, "") != '\0';
         bool host = standalone || (!hosted && strcmp(node_rank, "0") == 0);
 
-        add(args, "--rdzv_conf");
-        add(args, join(args, host ? "is_host=1" : "is_host=0", elastic ? "," ELASTIC_CONF : ""));
+        args_add(args, "--rdzv_conf");
+        args_add(args, args_join(args, host ? "is_host=1" : "is_host=0",
+                                 elastic ? "," ELASTIC_CONF : ""));
     } else if (elastic) {
-        add(args, "--rdzv_conf");
-        add(args, ELASTIC_CONF);
+        args_add(args, "--rdzv_conf");
+        args_add(args, ELASTIC_CONF);
     }
     if (strcmp(backend, "static") == 0) {
-        add(args, "--node_rank");
-        add(args, node_rank);
+        args_add(args, "--node_rank");
+        args_add(args, node_rank);
     }
 }
 
@@ -205,27 +207,27 @@ static int torchrun_args(const struct torchrun_python *python,
 {
     struct args args = {.items = items, .room = room, .room_bytes = room_bytes};
 
-    add(&args, python->path);
-    add(&args, "-m");
-    add(&args, "torch.distributed.run");
-    add(&args, "--nnodes");
-    add(&args, env_or(LAUNCH_ENV_NNODES, "1"));
-    add(&args, "--nproc_per_node");
-    add(&args, env_or(LAUNCH_ENV_NPROC, "1"));
-    add(&args, "--max_restarts");
-    add(&args, env_or(LAUNCH_ENV_MAX_RESTARTS, "0"));
-    add(&args, "--monitor_interval");
-    add(&args, "0.2");
+    args_add(&args, python->path);
+    args_add(&args, "-m");
+    args_add(&args, "torch.distributed.run");
+    args_add(&args, "--nnodes");
+    args_add(&args, env_or(LAUNCH_ENV_NNODES, "1"));
+    args_add(&args, "--nproc_per_node");
+    args_add(&args, env_or(LAUNCH_ENV_NPROC, "1"));
+    args_add(&args, "--max_restarts");
+    args_add(&args, env_or(LAUNCH_ENV_MAX_RESTARTS, "0"));
+    args_add(&args, "--monitor_interval");
+    args_add(&args, "0.2");
     add_rendezvous(&args);
     if (torchrun_redirects_broken(python)) {
-        add(&args, "-r");
-        add(&args, "9:1");
-        add(&args, "-t");
-        add(&args, "9:1");
+        args_add(&args, "-r");
+        args_add(&args, "9:1");
+        args_add(&args, "-t");
+        args_add(&args, "9:1");
     }
-    add(&args, "--no_python");
-    add(&args, self);
-    add(&args, "rank");
+    args_add(&args, "--no_python");
+    args_add(&args, self);
+    args_add(&args, "rank");
     if (args.full)
         return err_set(err, -E2BIG, "torchrun's arguments do not fit");
     return 0;

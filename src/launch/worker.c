@@ -63,8 +63,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void say(const char *fmt, ...) _printf_(1, 2);
-static void say(const char *fmt, ...)
+static void worker_say(const char *fmt, ...) _printf_(1, 2);
+static void worker_say(const char *fmt, ...)
 {
     char text[600];
     va_list args;
@@ -111,7 +111,7 @@ static void start_ranks(struct worker *worker)
     if (worker->child == 0)
         child_run(worker);
     if (worker->child < 0) {
-        say("fork: %s", strerrordesc_np(errno));
+        worker_say("fork: %s", strerrordesc_np(errno));
         worker->child = 0;
         worker->status = 126 << 8;
         worker->ended = true;
@@ -128,7 +128,7 @@ static void on_committed(void *user, struct hash revision)
     char hex[HASH_HEX_BYTES];
 
     if (!worker->ready)
-        say("workspace revision %.12s is in %s", hash_hex(revision, hex), worker->app_dir);
+        worker_say("workspace revision %.12s is in %s", hash_hex(revision, hex), worker->app_dir);
     worker->ready = true;
 }
 
@@ -145,7 +145,7 @@ static void on_stop(void *user, uint64_t restart)
 
     if (restart <= worker->restart || worker->ended)
         return;
-    say("restarting the ranks in place (%llu)", (unsigned long long)restart);
+    worker_say("restarting the ranks in place (%llu)", (unsigned long long)restart);
     worker->restart = restart;
     worker->stopping = true;
     worker->kill_ms = now_ms() + WORKER_RESTART_GRACE_MS;
@@ -163,7 +163,7 @@ static void on_go(void *user, uint64_t restart)
         worker->restart = restart; /* we came after it: only the number matters */
     } else if (restart == worker->restart && worker->ready && worker->child == 0 &&
                !worker->ended) {
-        say("all workers have stopped; starting the ranks again");
+        worker_say("all workers have stopped; starting the ranks again");
         start_ranks(worker);
     }
 }
@@ -172,12 +172,13 @@ static void on_trouble(void *user, const struct err *err)
 {
     const struct worker *worker = user;
 
-    say("workspace: %s; trying again%s", err->text, worker->ready ? "" : " until it is there");
+    worker_say("workspace: %s; trying again%s", err->text,
+               worker->ready ? "" : " until it is there");
 }
 
 /* ---- the loop ---- */
 
-static void reap(struct worker *worker)
+static void worker_reap(struct worker *worker)
 {
     int status;
     pid_t pid;
@@ -202,7 +203,7 @@ static void take_signal(struct worker *worker)
         int number = (int)info.ssi_signo;
 
         if (number == SIGCHLD) {
-            reap(worker);
+            worker_reap(worker);
             continue;
         }
         worker->signal = number;
@@ -256,7 +257,7 @@ static int turn_timeout(const struct worker *worker, int64_t now)
     return until > now ? (int)(until - now) : 0;
 }
 
-static void turn(struct worker *worker)
+static void worker_turn(struct worker *worker)
 {
     struct pollfd polls[2] = {{.fd = worker->signal_fd, .events = POLLIN}, {.fd = -1}};
     int64_t now = now_ms();
@@ -279,14 +280,14 @@ static void turn(struct worker *worker)
 }
 
 /* False: a signal ended it before the workspace came. */
-static bool fetch(struct worker *worker)
+static bool worker_fetch(struct worker *worker)
 {
     int64_t news_ms = now_ms() + WORKER_NEWS_MS;
 
     while (!worker->ready && !worker->ended) {
-        turn(worker);
+        worker_turn(worker);
         if (news_ms && now_ms() > news_ms && !worker->ready) {
-            say("waiting for the workspace from %s", worker->pull.url);
+            worker_say("waiting for the workspace from %s", worker->pull.url);
             news_ms = 0;
         }
     }
@@ -305,7 +306,7 @@ static void write_termination_log(struct str text)
     if (fd < 0)
         return; /* not run in a pod */
     if (write(fd, text.p, text.len) < 0)
-        say("termination log: %s", strerrordesc_np(errno));
+        worker_say("termination log: %s", strerrordesc_np(errno));
     close(fd);
 }
 
@@ -328,7 +329,7 @@ static bool read_reason(const struct worker *worker, struct buf *text)
     return got > 0;
 }
 
-static int finish(struct worker *worker)
+static int worker_finish(struct worker *worker)
 {
     _cleanup_(buf_done) struct buf text = {0};
     _cleanup_(buf_done) struct buf lines = {0};
@@ -356,7 +357,7 @@ static int finish(struct worker *worker)
     return status;
 }
 
-static int prepare(struct worker *worker, struct err *err)
+static int worker_prepare(struct worker *worker, struct err *err)
 {
     const char *temporary = getenv("TMPDIR");
     const char *app_dir = getenv(LAUNCH_ENV_APP_DIR);
@@ -415,26 +416,26 @@ int worker_main(const char *self)
 {
     struct worker worker = {.self = self, .pull = {.fd = -1}};
     struct err err = {0};
-    int r = prepare(&worker, &err);
+    int r = worker_prepare(&worker, &err);
 
     if (r == 0)
         r = open_workspace(&worker, &err);
-    if (r == 0 && worker.synced && !fetch(&worker)) {
+    if (r == 0 && worker.synced && !worker_fetch(&worker)) {
         (void)disk_remove_path(worker.run_dir);
         return 128 + worker.signal;
     }
     if (r == 0 && chdir(worker.app_dir) < 0 && worker.synced)
         r = err_set(&err, -errno, "%s: %s", worker.app_dir, strerrordesc_np(errno));
     if (r < 0) {
-        say("%s", err.text);
+        worker_say("%s", err.text);
         write_termination_log(str_from(err.text));
         return 1;
     }
     start_ranks(&worker);
     while (!worker.ended)
-        turn(&worker);
+        worker_turn(&worker);
     keep_rest(&worker);
-    r = finish(&worker);
+    r = worker_finish(&worker);
     if (worker.synced)
         pull_done(&worker.pull);
     (void)disk_remove_path(worker.run_dir);

@@ -66,7 +66,7 @@ struct hollow {
     bool stopped;
 };
 
-static uint64_t roll(struct hollow *hollow)
+static uint64_t hollow_roll(struct hollow *hollow)
 {
     hollow->random ^= hollow->random << 13;
     hollow->random ^= hollow->random >> 7;
@@ -99,10 +99,10 @@ static void hollow_unref(struct hollow *hollow)
 }
 
 /* Each call counts, so that hollow_stop() frees only what no answer will look for. */
-static void call(struct hollow *hollow,
-                 const struct api_request *request,
-                 api_done_fn *done,
-                 void *user)
+static void hollow_call(struct hollow *hollow,
+                        const struct api_request *request,
+                        api_done_fn *done,
+                        void *user)
 {
     hollow->calls++;
     api_call(hollow->options.api, request, done, user);
@@ -139,7 +139,7 @@ static void on_untainted(void *user, const struct api_result *result)
     hollow->registered++;
     if (hollow->options.heartbeat_ms > 0)
         uv_timer_start(node->heartbeat, on_heartbeat,
-                       roll(hollow) % (uint64_t)hollow->options.heartbeat_ms,
+                       hollow_roll(hollow) % (uint64_t)hollow->options.heartbeat_ms,
                        (uint64_t)hollow->options.heartbeat_ms);
     if (hollow->registered == hollow->options.nodes) {
         log_info(hollow->options.log, "hollow.ready",
@@ -151,15 +151,15 @@ static void on_untainted(void *user, const struct api_result *result)
 }
 
 /* The API server taints new nodes until a controller has seen them Ready; there may be none. */
-static void untaint(struct hollow_node *node)
+static void node_untaint(struct hollow_node *node)
 {
-    call(node->hollow,
-         &(struct api_request){.verb = API_PATCH,
-                               .kind = &kind_node,
-                               .name = str_from(node->name),
-                               .patch = API_PATCH_MERGE,
-                               .body = STR("{\"spec\":{\"taints\":null}}")},
-         on_untainted, node);
+    hollow_call(node->hollow,
+                &(struct api_request){.verb = API_PATCH,
+                                      .kind = &kind_node,
+                                      .name = str_from(node->name),
+                                      .patch = API_PATCH_MERGE,
+                                      .body = STR("{\"spec\":{\"taints\":null}}")},
+                on_untainted, node);
 }
 
 static void on_status(void *user, const struct api_result *result)
@@ -172,7 +172,7 @@ static void on_status(void *user, const struct api_result *result)
         log_warn(node->hollow->options.log, "hollow.status", LOG_C("node", node->name),
                  LOG_ERR(result->err));
     if (!node->registered)
-        untaint(node);
+        node_untaint(node);
 }
 
 static void send_status(struct hollow_node *node)
@@ -182,14 +182,14 @@ static void send_status(struct hollow_node *node)
 
     json_set(root, STR("status"),
              hollow_node_status(&arena, &node->hollow->options, node->index, clock_now_ms()));
-    call(node->hollow,
-         &(struct api_request){.verb = API_PATCH,
-                               .kind = &kind_node,
-                               .name = str_from(node->name),
-                               .subresource = STR("status"),
-                               .patch = API_PATCH_MERGE,
-                               .body = json_text(&arena, root)},
-         on_status, node);
+    hollow_call(node->hollow,
+                &(struct api_request){.verb = API_PATCH,
+                                      .kind = &kind_node,
+                                      .name = str_from(node->name),
+                                      .subresource = STR("status"),
+                                      .patch = API_PATCH_MERGE,
+                                      .body = json_text(&arena, root)},
+                on_status, node);
     arena_done(&arena);
 }
 
@@ -208,7 +208,7 @@ static void on_registered(void *user, const struct api_result *result)
     if (!came_back(hollow))
         return;
     if (result->code == 0) {
-        untaint(node);
+        node_untaint(node);
     } else if (result->err->http_status == 409) {
         send_status(node); /* a node of an earlier run: alive again */
     } else {
@@ -224,10 +224,10 @@ static void register_node(struct hollow_node *node)
     struct json *body = hollow_node(&arena, &node->hollow->options, str_from(node->name),
                                     node->index, clock_now_ms());
 
-    call(node->hollow,
-         &(struct api_request){
-             .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, body)},
-         on_registered, node);
+    hollow_call(node->hollow,
+                &(struct api_request){
+                    .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, body)},
+                on_registered, node);
     arena_done(&arena);
 }
 
@@ -257,14 +257,14 @@ static void on_heartbeat(uv_timer_t *timer)
     struct json *body = hollow_lease(&arena, str_from(node->name), clock_now_ms());
     bool there = node->lease_revision > 0;
 
-    call(node->hollow,
-         &(struct api_request){.verb = there ? API_PATCH : API_CREATE,
-                               .kind = &kind_lease,
-                               .ns = STR("kube-node-lease"),
-                               .name = there ? str_from(node->name) : STR_NONE,
-                               .patch = API_PATCH_MERGE,
-                               .body = json_text(&arena, body)},
-         on_lease, node);
+    hollow_call(node->hollow,
+                &(struct api_request){.verb = there ? API_PATCH : API_CREATE,
+                                      .kind = &kind_lease,
+                                      .ns = STR("kube-node-lease"),
+                                      .name = there ? str_from(node->name) : STR_NONE,
+                                      .patch = API_PATCH_MERGE,
+                                      .body = json_text(&arena, body)},
+                on_lease, node);
     arena_done(&arena);
 }
 
@@ -334,15 +334,15 @@ static void pod_tell_device(struct hollow_pod *pod)
         json_add_str(
             &arena, json_make_path(&arena, patch, "metadata.annotations"), GPU_ANNOTATION_RESERVED,
             str_printf(&arena, "GPU-%s-%d", pod->node->name, __builtin_ctzll(pod->devices)));
-        call(pod->hollow,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_pod,
-                                   .ns = pod->object->ns,
-                                   .name = pod->object->name,
-                                   .uid = pod->object->uid,
-                                   .patch = API_PATCH_MERGE,
-                                   .body = json_text(&arena, patch)},
-             on_told, pod->hollow);
+        hollow_call(pod->hollow,
+                    &(struct api_request){.verb = API_PATCH,
+                                          .kind = &kind_pod,
+                                          .ns = pod->object->ns,
+                                          .name = pod->object->name,
+                                          .uid = pod->object->uid,
+                                          .patch = API_PATCH_MERGE,
+                                          .body = json_text(&arena, patch)},
+                    on_told, pod->hollow);
     }
     arena_done(&arena);
 }
@@ -391,21 +391,21 @@ static void pod_call(struct hollow_pod *pod,
                      struct str body)
 {
     pod->calling = true;
-    call(pod->hollow,
-         &(struct api_request){.verb = verb,
-                               .kind = &kind_pod,
-                               .ns = pod->object->ns,
-                               .name = pod->object->name,
-                               .subresource = subresource,
-                               .patch = API_PATCH_MERGE,
-                               .body = body,
-                               .uid = pod->object->uid},
-         on_pod_call, pod);
+    hollow_call(pod->hollow,
+                &(struct api_request){.verb = verb,
+                                      .kind = &kind_pod,
+                                      .ns = pod->object->ns,
+                                      .name = pod->object->name,
+                                      .subresource = subresource,
+                                      .patch = API_PATCH_MERGE,
+                                      .body = body,
+                                      .uid = pod->object->uid},
+                on_pod_call, pod);
 }
 
 static int64_t exit_code(struct hollow_pod *pod)
 {
-    bool unlucky = (int64_t)(roll(pod->hollow) % 100) < pod->hollow->options.fail_percent;
+    bool unlucky = (int64_t)(hollow_roll(pod->hollow) % 100) < pod->hollow->options.fail_percent;
 
     return pod_number(pod, HOLLOW_EXIT_CODE, unlucky ? 1 : 0);
 }

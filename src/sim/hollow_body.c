@@ -44,7 +44,7 @@ static void add_resources(struct arena *arena,
 }
 
 /* An address for every node and pod out of 10/8, by number. */
-static struct str address(struct arena *arena, uint64_t number)
+static struct str pod_address(struct arena *arena, uint64_t number)
 {
     return str_printf(arena, "10.%u.%u.%u", (unsigned int)(64 + number / 62500 % 128),
                       (unsigned int)(number / 250 % 250), (unsigned int)(number % 250 + 2));
@@ -71,7 +71,7 @@ struct json *hollow_node_status(struct arena *arena,
         json_add_str(arena, at, "lastHeartbeatTime", time_text(arena, now_ms));
     entry = json_push(json_add_array(arena, status, "addresses"), json_new_object(arena));
     json_add_c(arena, entry, "type", "InternalIP");
-    json_add_str(arena, entry, "address", address(arena, index));
+    json_add_str(arena, entry, "address", pod_address(arena, index));
     info = json_add_object(arena, status, "nodeInfo");
     json_add_c(arena, info, "kubeletVersion", KUBELET_VERSION);
     json_add_c(arena, info, "operatingSystem", "linux");
@@ -244,7 +244,7 @@ struct json *hollow_pod_status(struct arena *arena,
     int64_t started_ms = moment->now_ms;
     bool running = moment->code < 0;
     const char *ready = running ? "True" : "False";
-    struct str ip = address(arena, str_hash(pod->uid, 1) % 8000000);
+    struct str ip = pod_address(arena, str_hash(pod->uid, 1) % 8000000);
 
     (void)time_parse(started, &started_ms);
     json_add_c(arena, status, "phase", running ? "Running" : moment->code ? "Failed" : "Succeeded");

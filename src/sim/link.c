@@ -93,7 +93,7 @@ struct link {
     bool cutting;
 };
 
-static bool roll(struct link *link, uint32_t of_1000)
+static bool link_roll(struct link *link, uint32_t of_1000)
 {
     return of_1000 && rng_below(link->options.rng, 1000) < of_1000;
 }
@@ -150,7 +150,7 @@ static void seen_drop(struct api_watch *watch, struct seen *seen)
     mem_free(seen);
 }
 
-static void push(struct api_watch *watch, const struct api_change *change)
+static void watch_push(struct api_watch *watch, const struct api_change *change)
 {
     assert(watch->queue.count < EVENTS_MAX);
     VEC_PUSH(NULL, &watch->queue,
@@ -168,8 +168,8 @@ static void heal_end(struct api_watch *watch, uint64_t revision)
 
         if (seen->listed)
             continue;
-        push(watch, &(struct api_change){
-                        .event = API_DELETED, .object = seen->object, .revision = revision});
+        watch_push(watch, &(struct api_change){
+                              .event = API_DELETED, .object = seen->object, .revision = revision});
         seen_drop(watch, seen);
     }
     watch->healing = false;
@@ -198,7 +198,7 @@ static void on_event(void *user, const struct api_change *change)
         if (seen->object && change->event == API_ADDED)
             told.event = API_MODIFIED;
         if (!same)
-            push(watch, &told);
+            watch_push(watch, &told);
         if (change->event == API_DELETED) {
             seen_drop(watch, seen);
             return;
@@ -208,7 +208,7 @@ static void on_event(void *user, const struct api_change *change)
         object_unref(before);
         return;
     }
-    push(watch, &told);
+    watch_push(watch, &told);
 }
 
 static struct api_watch *watch_start(struct api *api,
@@ -322,7 +322,10 @@ static void watch_tell(struct api_watch *watch)
 
 /* ---- calls ---- */
 
-static void call(struct api *api, const struct api_request *request, api_done_fn *done, void *user)
+static void link_call(struct api *api,
+                      const struct api_request *request,
+                      api_done_fn *done,
+                      void *user)
 {
     struct link *link = (struct link *)api;
     struct parcel *parcel = MEM_NEW(struct parcel);
@@ -344,11 +347,11 @@ static void call(struct api *api, const struct api_request *request, api_done_fn
     VEC_PUSH(NULL, &link->parcels, parcel);
 }
 
-static void bind(struct api *api,
-                 const struct api_binding *bindings,
-                 size_t count,
-                 api_done_fn *done,
-                 void *user)
+static void link_bind(struct api *api,
+                      const struct api_binding *bindings,
+                      size_t count,
+                      api_done_fn *done,
+                      void *user)
 {
     struct link *link = (struct link *)api;
     struct parcel *parcel = MEM_NEW(struct parcel);
@@ -371,8 +374,8 @@ static void bind(struct api *api,
     VEC_PUSH(NULL, &link->parcels, parcel);
 }
 
-static const struct api_ops ops = {.call = call,
-                                   .bind = bind,
+static const struct api_ops ops = {.call = link_call,
+                                   .bind = link_bind,
                                    .watch = watch_start,
                                    .watch_stop = watch_stop};
 
@@ -420,7 +423,7 @@ static void parcel_free(struct parcel *parcel)
     mem_free(parcel);
 }
 
-static void answer(struct parcel *parcel)
+static void parcel_answer(struct parcel *parcel)
 {
     if (!parcel->result.code)
         trace(parcel->link, "answer to %s " STR_FMT, verb_word(parcel),
@@ -514,7 +517,7 @@ static void carry_out(struct link *link, struct parcel *parcel)
     trace(link, "%s %s " STR_FMT "%s" STR_FMT, verb_word(parcel),
           parcel->is_bind ? "gang of" : parcel->request.kind->plural, STR_ARG(parcel_name(parcel)),
           parcel->request.subresource.len ? "/" : "", STR_ARG(parcel->request.subresource));
-    if (!begun && roll(link, link->faults.refuse)) {
+    if (!begun && link_roll(link, link->faults.refuse)) {
         parcel_fail(parcel, -EIO, 503, "the link refused it");
         parcel->state = PARCEL_HOME;
         return;
@@ -532,7 +535,7 @@ static void carry_out(struct link *link, struct parcel *parcel)
     if (!over)
         return;
     parcel->state = PARCEL_HOME;
-    if (!parcel->is_bind && roll(link, link->faults.lose_answer))
+    if (!parcel->is_bind && link_roll(link, link->faults.lose_answer))
         parcel_fail(parcel, -ETIMEDOUT, 0, "nobody answered");
 }
 
@@ -554,7 +557,7 @@ static void parcel_move(struct link *link, size_t index)
         return;
     }
     parcel_take(link, index);
-    answer(parcel);
+    parcel_answer(parcel);
 }
 
 /* The nth thing that may move now; false when there are fewer. */
@@ -592,10 +595,10 @@ static bool move_nth(struct link *link, size_t nth, size_t *ret_count, bool coun
 
 static void break_and_heal(struct link *link)
 {
-    bool breaks = link->watches.count && roll(link, link->faults.break_watch);
+    bool breaks = link->watches.count && link_roll(link, link->faults.break_watch);
 
     for (size_t i = 0; i < link->watches.count; i++)
-        if (link->watches.items[i]->broken && roll(link, HEAL_OF_1000))
+        if (link->watches.items[i]->broken && link_roll(link, HEAL_OF_1000))
             watch_heal(link->watches.items[i]);
     if (breaks)
         watch_break(link->watches.items[rng_below(link->options.rng, link->watches.count)]);

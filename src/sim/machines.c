@@ -106,7 +106,7 @@ static struct machine *machine_named(struct machines *machines, struct str name)
     return NULL;
 }
 
-static void appeared(struct machines *machines, const struct object *pod)
+static void pod_appeared(struct machines *machines, const struct object *pod)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(pod, &arena);
@@ -153,7 +153,7 @@ static void on_pod(void *user, const struct api_change *change)
         return;
     }
     if (!process) {
-        appeared(machines, change->object);
+        pod_appeared(machines, change->object);
         return;
     }
     bool was_deleted = process->pod->deleted_ms != 0;
@@ -208,7 +208,7 @@ static bool has_trouble(struct process *process)
     return dice == 0;
 }
 
-static void start(struct process *process)
+static void process_start(struct process *process)
 {
     struct machines *machines = process->machines;
     const struct machines_options *options = &machines->options;
@@ -238,7 +238,7 @@ static void do_next(struct process *process)
     struct machines *machines = process->machines;
 
     if (process->phase == PHASE_WAITING) {
-        start(process);
+        process_start(process);
     } else if (process->phase == PHASE_RUNNING) {
         process_end(process, exit_code(machines, process->pod));
     }
@@ -306,7 +306,7 @@ static void tell_device(struct process *process, struct api_request *request)
     api_call(process->machines->options.api, request, on_device_told, process);
 }
 
-static void tell(struct process *process)
+static void process_report(struct process *process)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct object *pod = process->pod;
@@ -390,7 +390,7 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms)
             do_next(process);
         if (!process->calling && has_news(process)) {
             if (now_ms >= process->retry_ms)
-                tell(process);
+                process_report(process);
             else if (process->retry_ms < next)
                 next = process->retry_ms;
         }

@@ -25,8 +25,8 @@
 #include <stdio.h>
 #include <uv.h>
 
-/* Flow: step() does one thing: something moves on a link, a part takes its turn, time passes, or
- * somebody outside does something. When nothing can move, time jumps to the next moment at which
+/* Flow: sim_step() does one thing: something moves on a link, a part takes its turn, time passes,
+ * or somebody outside does something. When nothing can move, time jumps to the next moment at which
  * something is due.
  *
  * The parts are the real ones and know nothing of this: the runner and the scheduler are turned by
@@ -85,7 +85,7 @@ static int same_again(struct buf *out, size_t count, struct err *err)
     return 0;
 }
 
-static void trace(void *user, const char *text)
+static void sim_trace(void *user, const char *text)
 {
     struct sim *sim = user;
     char line[TEXT_BYTES];
@@ -107,10 +107,10 @@ __attribute__((format(printf, 2, 3))) static void fail(struct sim *sim, const ch
     va_start(args, fmt);
     (void)vsnprintf(sim->result->text, sizeof(sim->result->text), fmt, args);
     va_end(args);
-    trace(sim, sim->result->text);
+    sim_trace(sim, sim->result->text);
 }
 
-static void settle(void *user)
+static void sim_settle(void *user)
 {
     struct sim *sim = user;
 
@@ -171,7 +171,7 @@ static void plane_start(struct sim *sim)
     if (r < 0)
         fail(sim, "the control plane does not start: %s", err.text);
     store_set_admit_pod(sim->store, admit_pod, sim);
-    settle(sim);
+    sim_settle(sim);
 }
 
 static void plane_stop(struct sim *sim)
@@ -184,11 +184,11 @@ static void plane_stop(struct sim *sim)
     link_cut(sim->plane);
 }
 
-static void crash(void *user)
+static void sim_crash(void *user)
 {
     struct sim *sim = user;
 
-    trace(sim, "the control plane dies and starts again");
+    sim_trace(sim, "the control plane dies and starts again");
     sim->result->crashes++;
     plane_stop(sim);
     plane_start(sim);
@@ -203,7 +203,7 @@ static void on_started(void *user, const struct sim_process *process)
 
     sim->result->pods++;
     (void)snprintf(text, sizeof(text), "process of " STR_FMT " starts", STR_ARG(process->name));
-    trace(sim, text);
+    sim_trace(sim, text);
     check_started(sim->check, process);
 }
 
@@ -227,7 +227,7 @@ static void on_ended(void *user, struct str ns, struct str name, struct str uid)
     char text[TEXT_BYTES];
 
     (void)snprintf(text, sizeof(text), "process of " STR_FMT " ends", STR_ARG(name));
-    trace(sim, text);
+    sim_trace(sim, text);
     check_ended(sim->check, ns, name, uid);
 }
 
@@ -235,7 +235,7 @@ static void power_off(struct sim *sim, size_t index)
 {
     if (sim->back_ms[index])
         return;
-    trace(sim, "a machine loses power");
+    sim_trace(sim, "a machine loses power");
     machines_power(sim->machines, index, false, sim->now_ms);
     sim->away_ms[index] = sim->now_ms + OFF_MS / 2;
     sim->back_ms[index] = sim->now_ms + OFF_MS + (int64_t)rng_below(&sim->rng, OFF_MS * 8);
@@ -281,7 +281,7 @@ static int64_t outside_turn(struct sim *sim)
             sim->work_ms = sim->now_ms + rng_between(&sim->rng, 0, WORK_EVERY_MS * 2);
         }
     }
-    settle(sim);
+    sim_settle(sim);
     if (power < next)
         next = power;
     return sim->work_ms < next ? sim->work_ms : next;
@@ -293,7 +293,7 @@ static void something_bad(struct sim *sim)
         return;
     uint64_t dice = rng_below(&sim->rng, 10000);
     if (dice < CRASH_OF_10000)
-        crash(sim);
+        sim_crash(sim);
     else if (dice < CRASH_OF_10000 + POWER_OF_10000)
         power_off(sim, rng_below(&sim->rng, sim->machine_count));
 }
@@ -310,7 +310,7 @@ static int64_t turn_all(struct sim *sim)
     return at < next ? at : next;
 }
 
-static void step(struct sim *sim, int64_t until_ms)
+static void sim_step(struct sim *sim, int64_t until_ms)
 {
     uint64_t choice = rng_below(&sim->rng, 12);
     bool moved = true;
@@ -329,18 +329,18 @@ static void step(struct sim *sim, int64_t until_ms)
         sim->now_ms += (int64_t)rng_below(&sim->rng, TICK_MS);
     if (choice >= 10)
         (void)outside_turn(sim);
-    settle(sim);
+    sim_settle(sim);
     if (!moved && !link_step(sim->plane) && !link_step(sim->fields)) {
         int64_t next = turn_all(sim);
 
-        settle(sim);
+        sim_settle(sim);
         if (!link_step(sim->plane) && !link_step(sim->fields)) {
             if (next > until_ms)
                 next = until_ms;
             if (next > sim->now_ms)
                 sim->now_ms = next;
         }
-        settle(sim);
+        sim_settle(sim);
     }
     const char *wrong = check_now(sim->check, sim->now_ms);
     if (wrong)
@@ -354,7 +354,7 @@ static void run_for(struct sim *sim, int64_t ms)
     int64_t until_ms = sim->now_ms + ms;
 
     while (sim->now_ms < until_ms && !sim->result->failed)
-        step(sim, until_ms);
+        sim_step(sim, until_ms);
 }
 
 static void set_faults(struct sim *sim, bool on)
@@ -381,7 +381,7 @@ static int open_all(struct sim *sim, struct err *err)
     bool whole = !options->one_by_one;
 
     if (uv_loop_init(&sim->loop) < 0)
-        return err_set(err, -1, "cannot make a loop");
+        return err_set(err, -1, "cannot create a loop");
     int r = store_open(
         &(struct store_options){
             .loop = &sim->loop, .seed = options->seed + 1, .now_ms = virtual_now, .now_user = sim},
@@ -389,15 +389,15 @@ static int open_all(struct sim *sim, struct err *err)
     if (r < 0)
         return r;
     struct api *api = store_api(sim->store);
-    settle(sim);
+    sim_settle(sim);
     struct link_options link = {.below = api,
                                 .rng = &sim->rng,
                                 .ordered = whole,
                                 .whole_gangs = whole,
-                                .trace = trace,
-                                .crash = crash,
+                                .trace = sim_trace,
+                                .crash = sim_crash,
                                 .evicted = on_evicted,
-                                .settle = settle,
+                                .settle = sim_settle,
                                 .user = sim};
     sim->plane = link_new(&link);
     sim->fields = link_new(&link);
@@ -407,7 +407,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                 .rng = &sim->rng,
                                                 .machines = sim->machine_count,
                                                 .gpus = sim->gpus,
-                                                .trace = trace,
+                                                .trace = sim_trace,
                                                 .user = sim});
     sim->machines = machines_new(&(struct machines_options){.api = link_api(sim->fields),
                                                             .rng = &sim->rng,
@@ -435,7 +435,7 @@ static void close_all(struct sim *sim)
         machines_free(sim->machines);
         work_free(sim->work);
         check_free(sim->check);
-        settle(sim);
+        sim_settle(sim);
         store_close(sim->store);
     }
     (void)uv_run(&sim->loop, UV_RUN_DEFAULT);
@@ -456,7 +456,7 @@ static void come_to_rest(struct sim *sim)
     run_for(sim, REST_MS);
 }
 
-static void play(struct sim *sim)
+static void sim_play(struct sim *sim)
 {
     const struct sim_options *options = sim->options;
     uint64_t steps = options->steps ? options->steps : SIM_STEPS;
@@ -473,16 +473,16 @@ static void play(struct sim *sim)
         run_for(sim, STORY_EVERY_MS * 8);
     else
         while (sim->result->steps < steps && !sim->result->failed)
-            step(sim, INT64_MAX);
+            sim_step(sim, INT64_MAX);
     sim->result->writes = link_writes(sim->plane);
-    trace(sim, "everything is repaired");
+    sim_trace(sim, "everything is repaired");
     come_to_rest(sim);
     const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check);
     if (wrong)
         fail(sim, "at rest: %s", wrong);
     if (sim->result->failed)
         return;
-    trace(sim, "people delete everything");
+    sim_trace(sim, "people delete everything");
     work_delete_all(sim->work);
     run_for(sim, REST_MS);
     wrong = sim->result->failed ? NULL : check_clean(sim->check);
@@ -505,7 +505,7 @@ void sim_run(const struct sim_options *options, struct sim_result *ret)
     if (open_all(&sim, &err) < 0)
         fail(&sim, "%s", err.text);
     else
-        play(&sim);
+        sim_play(&sim);
     ret->virtual_ms = sim.now_ms - START_MS;
     close_all(&sim);
 }

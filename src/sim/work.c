@@ -85,7 +85,7 @@ __attribute__((format(printf, 3, 4))) static void create(struct work *work,
     create_text(work, kind, (struct str){text, (size_t)len});
 }
 
-static uint64_t below(const struct work *work, uint64_t limit)
+static uint64_t random_below(const struct work *work, uint64_t limit)
 {
     return rng_below(work->options.rng, limit);
 }
@@ -149,12 +149,12 @@ static void create_pod(struct work *work, const struct pod_wish *wish)
 
 static const char *some_queue(const struct work *work)
 {
-    return queues[below(work, QUEUES)];
+    return queues[random_below(work, QUEUES)];
 }
 
 static const char *some_class(const struct work *work)
 {
-    return classes[below(work, CLASSES)];
+    return classes[random_below(work, CLASSES)];
 }
 
 static void bring_pod(struct work *work)
@@ -163,7 +163,7 @@ static void bring_pod(struct work *work)
     struct pod_wish wish = {.name = thing->name,
                             .queue = some_queue(work),
                             .class = some_class(work),
-                            .gpus = (int64_t)below(work, (uint64_t)work->options.gpus + 1),
+                            .gpus = (int64_t)random_below(work, (uint64_t)work->options.gpus + 1),
                             .run_ms = -1};
 
     create_pod(work, &wish);
@@ -175,12 +175,12 @@ static void bring_share(struct work *work)
     struct pod_wish wish = {
         .name = thing->name, .queue = some_queue(work), .class = "train", .run_ms = -1};
 
-    if (below(work, 3))
-        wish.share = 10 + (int64_t)below(work, 80);
+    if (random_below(work, 3))
+        wish.share = 10 + (int64_t)random_below(work, 80);
     else
-        wish.memory_mib = 1000 + (int64_t)below(work, 14000);
-    if (below(work, 3) == 0)
-        wish.devices = 1 + (int64_t)below(work, 2);
+        wish.memory_mib = 1000 + (int64_t)random_below(work, 14000);
+    if (random_below(work, 3) == 0)
+        wish.devices = 1 + (int64_t)random_below(work, 2);
 
     create_pod(work, &wish);
 }
@@ -211,20 +211,20 @@ static void bring_gang(struct work *work)
     struct thing *thing = thing_new(work, &kind_podgroup, "gang");
     struct pod_wish wish = {.queue = some_queue(work),
                             .class = some_class(work),
-                            .gpus = (int64_t)below(work, 2),
-                            .share = below(work, 4) ? 0 : 50,
+                            .gpus = (int64_t)random_below(work, 2),
+                            .share = random_below(work, 4) ? 0 : 50,
                             .run_ms = -1};
 
     if (wish.share)
         wish.gpus = 0;
-    thing->pods = 2 + (unsigned)below(work, GANG_MAX - 1);
-    create_gang(work, thing, &wish, thing->pods - (unsigned)below(work, 2));
+    thing->pods = 2 + (unsigned)random_below(work, GANG_MAX - 1);
+    create_gang(work, thing, &wish, thing->pods - (unsigned)random_below(work, 2));
 }
 
 static void bring_job(struct work *work)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct job_form *form = &job_forms[below(work, job_form_count)];
+    const struct job_form *form = &job_forms[random_below(work, job_form_count)];
     struct thing *thing = thing_new(work, form->kind, form->prefix);
     struct job_wish wish = {
         .rng = work->options.rng, .name = thing->name, .queue = some_queue(work)};
@@ -241,7 +241,7 @@ static void bring_budget(struct work *work)
            "{\"apiVersion\":\"policy/v1\",\"kind\":\"PodDisruptionBudget\",\"metadata\":{\"name\":"
            "\"%s\"},\"spec\":{\"maxUnavailable\":%" PRIu64 ",\"selector\":{\"matchLabels\":{"
            "\"kai.scheduler/queue\":\"%s\"}}}}",
-           thing->name, below(work, 2), some_queue(work));
+           thing->name, random_below(work, 2), some_queue(work));
 }
 
 /* ---- what they take away ---- */
@@ -304,17 +304,17 @@ void work_something(struct work *work)
     static void (*const bring[])(struct work *) = {bring_pod,  bring_share, bring_gang,
                                                    bring_gang, bring_job,   bring_job,
                                                    bring_job,  bring_budget};
-    uint64_t choice = below(work, sizeof(bring) / sizeof(bring[0]) + 2);
+    uint64_t choice = random_below(work, sizeof(bring) / sizeof(bring[0]) + 2);
 
     if (work->things.count >= THINGS_MAX || choice >= sizeof(bring) / sizeof(bring[0])) {
         if (work->things.count)
-            delete_thing(work, below(work, work->things.count));
+            delete_thing(work, random_below(work, work->things.count));
         return;
     }
     bring[choice](work);
 }
 
-static void queue(struct work *work, const char *name, const char *parent, const char *gpu)
+static void queue_create(struct work *work, const char *name, const char *parent, const char *gpu)
 {
     create(work, &kind_queue,
            "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":{\"name\":"
@@ -329,10 +329,10 @@ void work_queues(struct work *work)
     create(work, &kind_namespace,
            "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%s\"}}",
            SHARING_NAMESPACE);
-    queue(work, "red", "", "\"quota\":4,\"limit\":6,\"overQuotaWeight\":1");
-    queue(work, "red-a", "red", "\"quota\":2,\"limit\":-1,\"overQuotaWeight\":2");
-    queue(work, "red-b", "red", "\"quota\":1,\"limit\":3,\"overQuotaWeight\":1");
-    queue(work, "blue", "", "\"quota\":3,\"limit\":-1,\"overQuotaWeight\":1");
+    queue_create(work, "red", "", "\"quota\":4,\"limit\":6,\"overQuotaWeight\":1");
+    queue_create(work, "red-a", "red", "\"quota\":2,\"limit\":-1,\"overQuotaWeight\":2");
+    queue_create(work, "red-b", "red", "\"quota\":1,\"limit\":3,\"overQuotaWeight\":1");
+    queue_create(work, "blue", "", "\"quota\":3,\"limit\":-1,\"overQuotaWeight\":1");
     create(work, &kind_torchrunqueue,
            "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunQueue\",\"metadata\":{"
            "\"name\":\"small\"},\"spec\":{\"nodeResources\":{\"gpus\":1,\"cpus\":2,\"memory\":"

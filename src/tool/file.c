@@ -24,7 +24,7 @@ static void close_fd(const int *fd)
         (void)close(*fd);
 }
 
-static int fail(struct err *err, int code, const char *path)
+static int file_fail(struct err *err, int code, const char *path)
 {
     return err_set(err, -code, "%s: %s", path, strerrordesc_np(code));
 }
@@ -53,10 +53,10 @@ int file_read(struct arena *arena, const char *path, struct str *ret, struct err
         strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
     if (fd < 0)
-        return fail(err, errno, path);
+        return file_fail(err, errno, path);
     int r = read_all(fd, &buf);
     if (r < 0)
-        return fail(err, -r, path);
+        return file_fail(err, -r, path);
     *ret = str_dup(arena, buf_str(&buf));
     return 0;
 }
@@ -83,13 +83,13 @@ int file_replace(const char *path, struct str content, mode_t mode, struct err *
         return err_set(err, -ENAMETOOLONG, "%.80s...: the name is too long", path);
     _cleanup_(close_fd) int fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
-        return fail(err, errno, path);
+        return file_fail(err, errno, path);
     if (write_all(fd, content) < 0 || fchmod(fd, mode) < 0 || fsync(fd) < 0 ||
         rename(beside, path) < 0) {
         int code = errno;
 
         (void)unlink(beside);
-        return fail(err, code, path);
+        return file_fail(err, code, path);
     }
     return 0;
 }

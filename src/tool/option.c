@@ -36,12 +36,15 @@ struct reader {
     char where[96]; /* "--nodes", "MUSTER_NODES": starts every message */
 };
 
-static void *variable(const struct reader *reader, const struct option *option)
+static void *option_variable(const struct reader *reader, const struct option *option)
 {
     return (char *)reader->into->values + option->offset;
 }
 
-static int bad(const struct reader *reader, struct err *err, const char *text, const char *problem)
+static int value_bad(const struct reader *reader,
+                     struct err *err,
+                     const char *text,
+                     const char *problem)
 {
     return err_set(err, -EINVAL, "%s: \"%.80s\" %s", reader->where, text, problem);
 }
@@ -71,11 +74,11 @@ static int set_number(const struct reader *reader,
 
     if (duration ? !time_parse_duration(str_from(text), &value)
                  : !str_to_i64(str_from(text), &value))
-        return bad(reader, err, text,
-                   duration ? "is not a duration such as 90s or 1h30m" : "is not a number");
+        return value_bad(reader, err, text,
+                         duration ? "is not a duration such as 90s or 1h30m" : "is not a number");
     int r = check_range(reader, option, text, value, err);
     if (r == 0)
-        *(int64_t *)variable(reader, option) = value;
+        *(int64_t *)option_variable(reader, option) = value;
     return r;
 }
 
@@ -86,7 +89,7 @@ static int set_bool(const struct reader *reader,
 {
     static const char *const yes[] = {"true", "1", "yes", "on"};
     static const char *const no[] = {"false", "0", "no", "off", ""};
-    bool *value = variable(reader, option);
+    bool *value = option_variable(reader, option);
 
     for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
         if (strcmp(text, yes[i]) == 0) {
@@ -100,7 +103,7 @@ static int set_bool(const struct reader *reader,
             return 0;
         }
     }
-    return bad(reader, err, text, "is neither true nor false");
+    return value_bad(reader, err, text, "is neither true nor false");
 }
 
 static int set_choice(const struct reader *reader,
@@ -113,7 +116,7 @@ static int set_choice(const struct reader *reader,
 
     for (int i = 0; option->choices[i]; i++) {
         if (strcmp(option->choices[i], text) == 0) {
-            *(int *)variable(reader, option) = i;
+            *(int *)option_variable(reader, option) = i;
             return 0;
         }
         int n = snprintf(all + len, sizeof(all) - len, "%s%s", i ? ", " : "", option->choices[i]);
@@ -127,7 +130,7 @@ static int set_list(struct reader *reader,
                     const char *text,
                     struct err *err)
 {
-    struct option_list *list = variable(reader, option);
+    struct option_list *list = option_variable(reader, option);
 
     if (list->count >= OPTION_LIST_MAX)
         return err_set(err, -E2BIG, "%s: given more than %d times", reader->where, OPTION_LIST_MAX);
@@ -136,16 +139,16 @@ static int set_list(struct reader *reader,
 }
 
 /* `text` must live as long as the invocation. */
-static int set(struct reader *reader,
-               const struct option *option,
-               const char *text,
-               enum source source,
-               struct err *err)
+static int option_set(struct reader *reader,
+                      const struct option *option,
+                      const char *text,
+                      enum source source,
+                      struct err *err)
 {
     enum source *set_by = &reader->set_by[option - reader->command->options];
 
     if (option->type == OPTION_LIST && *set_by != source)
-        *(struct option_list *)variable(reader, option) = (struct option_list){0};
+        *(struct option_list *)option_variable(reader, option) = (struct option_list){0};
     *set_by = source;
     switch (option->type) {
     case OPTION_BOOL: return set_bool(reader, option, text, err);
@@ -153,7 +156,7 @@ static int set(struct reader *reader,
     case OPTION_DURATION: return set_number(reader, option, text, err);
     case OPTION_CHOICE: return set_choice(reader, option, text, err);
     case OPTION_LIST: return set_list(reader, option, text, err);
-    case OPTION_STR: *(const char **)variable(reader, option) = text; return 0;
+    case OPTION_STR: *(const char **)option_variable(reader, option) = text; return 0;
     }
     return -EINVAL;
 }
@@ -169,7 +172,7 @@ static int apply_fallbacks(struct reader *reader, struct err *err)
         if (!option->fallback)
             continue;
         set_where(reader, "default of --", option->name);
-        int r = set(reader, option, option->fallback, SOURCE_FALLBACK, err);
+        int r = option_set(reader, option, option->fallback, SOURCE_FALLBACK, err);
         if (r < 0)
             return r;
     }
@@ -197,7 +200,7 @@ static int apply_environment(struct reader *reader, char *envp[], struct err *er
             if (strncmp(envp[i], name, len) != 0 || envp[i][len] != '=')
                 continue;
             set_where(reader, "", name);
-            int r = set(reader, option, envp[i] + len + 1, SOURCE_ENVIRONMENT, err);
+            int r = option_set(reader, option, envp[i] + len + 1, SOURCE_ENVIRONMENT, err);
             if (r < 0)
                 return r;
         }
@@ -223,7 +226,7 @@ static const struct option *find_letter(const struct command *command, char lett
 
 /* Longest common prefix of at least 2 bytes, or a swap or slip of one character: good enough to
  * name the flag that was meant. */
-static const char *suggestion(const struct command *command, struct str name)
+static const char *flag_suggestion(const struct command *command, struct str name)
 {
     const char *best = NULL;
     size_t best_common = 1;
@@ -243,7 +246,7 @@ static const char *suggestion(const struct command *command, struct str name)
 
 static int unknown_flag(const struct reader *reader, struct str name, struct err *err)
 {
-    const char *near = suggestion(reader->command, name);
+    const char *near = flag_suggestion(reader->command, name);
 
     if (near)
         return err_set(err, -EINVAL, "--" STR_FMT ": no such flag; did you mean --%s?",
@@ -274,7 +277,7 @@ static int read_long(struct reader *reader, const char *const *argv, struct err 
     if (!text)
         return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
                        option_placeholder(option));
-    int r = set(reader, option, text, SOURCE_FLAG, err);
+    int r = option_set(reader, option, text, SOURCE_FLAG, err);
     return r < 0 ? r : used;
 }
 
@@ -289,7 +292,7 @@ static int read_letters(struct reader *reader, const char *const *argv, struct e
             return err_set(err, -EINVAL, "-%s: no such flag; --help lists them", letter);
         set_where(reader, "-", letter);
         if (option->type == OPTION_BOOL) {
-            int r = set(reader, option, "true", SOURCE_FLAG, err);
+            int r = option_set(reader, option, "true", SOURCE_FLAG, err);
             if (r < 0)
                 return r;
             continue;
@@ -298,7 +301,7 @@ static int read_letters(struct reader *reader, const char *const *argv, struct e
         if (!text)
             return err_set(err, -EINVAL, "%s: needs a value (%s)", reader->where,
                            option_placeholder(option));
-        int r = set(reader, option, text, SOURCE_FLAG, err);
+        int r = option_set(reader, option, text, SOURCE_FLAG, err);
         return r < 0 ? r : at[1] ? 1 : 2;
     }
     return 1;
@@ -353,7 +356,7 @@ static int apply_config_value(struct reader *reader,
 
     if (!text)
         return err_set(err, -EINVAL, "%s: must be a single value", reader->where);
-    return set(reader, option, text, SOURCE_CONFIG, err);
+    return option_set(reader, option, text, SOURCE_CONFIG, err);
 }
 
 static int apply_config_member(struct reader *reader, const struct json *member, struct err *err)
@@ -380,7 +383,7 @@ static int apply_config_member(struct reader *reader, const struct json *member,
 static int apply_config(struct reader *reader, struct err *err)
 {
     const struct option *option = find_long(reader->command, STR("config"));
-    const char *path = option ? *(const char **)variable(reader, option) : NULL;
+    const char *path = option ? *(const char **)option_variable(reader, option) : NULL;
     struct str text = STR_NONE;
     struct json *config = NULL;
     int r;
@@ -512,7 +515,7 @@ static int run_builtin(const struct program *program, const char *const *words)
         return -1;
     if (words[1] && !words[2] && program_completion(stdout, program, words[1]))
         return EXIT_SUCCESS;
-    (void)fprintf(stderr, "%s completion: say bash, zsh or fish\n", program->name);
+    (void)fprintf(stderr, "%s completion: name bash, zsh or fish\n", program->name);
     return EXIT_USAGE;
 }
 

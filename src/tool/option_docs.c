@@ -112,15 +112,17 @@ void program_man(FILE *out, const struct program *program)
     for (size_t i = 0; program->commands && program->commands[i]; i++)
         if (!program->commands[i]->hidden)
             man_command(out, program, program->commands[i]);
-    (void)fputs(
-        ".SH EXIT STATUS\n0 when all went well, 2 for wrong usage, 1 or what the command says "
-        "for other failures.\n",
-        out);
+    (void)fputs(".SH EXIT STATUS\n0: success. 2: wrong usage. 1, or what the command documents: "
+                "other failures.\n",
+                out);
 }
 
 /* ---- completion ---- */
 
-static void choices(FILE *out, const struct option *option, const char *before, const char *after)
+static void option_choices(FILE *out,
+                           const struct option *option,
+                           const char *before,
+                           const char *after)
 {
     for (size_t i = 0; option->choices && option->choices[i]; i++)
         (void)fprintf(out, "%s%s%s", i ? " " : before, option->choices[i],
@@ -137,7 +139,7 @@ static void bash_command(FILE *out, const char *name, const struct option *optio
         if (option->letter)
             (void)fprintf(out, "|-%c", option->letter);
         (void)fputs(") COMPREPLY=(", out);
-        choices(out, option, "$(compgen -W \"", "\" -- \"$cur\")");
+        option_choices(out, option, "$(compgen -W \"", "\" -- \"$cur\")");
         (void)fputs(");;\n", out);
     }
     (void)fputs("        *) [[ $cur != -* ]] || COMPREPLY=($(compgen -W \"--help", out);
@@ -177,7 +179,7 @@ static void bash_script(FILE *out, const struct program *program)
 }
 
 /* Inside single quotes of zsh and fish; `brackets` are special to zsh's _arguments too. */
-static void quoted(FILE *out, const char *text, const char *also)
+static void text_quoted(FILE *out, const char *text, const char *also)
 {
     for (; *text; text++) {
         if (*text == '\'')
@@ -193,11 +195,11 @@ static void zsh_options(FILE *out, const struct option *options)
     (void)fputs("_arguments", out);
     for (const struct option *option = options; option && option->name; option++) {
         (void)fprintf(out, " '--%s%s[", option->name, option->type == OPTION_BOOL ? "" : "=");
-        quoted(out, option->help, "[]:");
+        text_quoted(out, option->help, "[]:");
         (void)fputc(']', out);
         if (option->type != OPTION_BOOL)
             (void)fprintf(out, ":%s:", option_placeholder(option));
-        choices(out, option, "(", ")");
+        option_choices(out, option, "(", ")");
         (void)fputc('\'', out);
     }
     (void)fputs(" '*:file:_files'", out);
@@ -219,7 +221,7 @@ static void zsh_script(FILE *out, const struct program *program)
         if ((*at)->hidden)
             continue;
         (void)fprintf(out, " '%s:", (*at)->name);
-        quoted(out, (*at)->summary, ":");
+        text_quoted(out, (*at)->summary, ":");
         (void)fputc('\'', out);
     }
     (void)fputs(")\nif (( CURRENT == 2 )); then _describe command commands; return; fi\n"
@@ -243,9 +245,9 @@ static void fish_options(FILE *out,
                       option->type == OPTION_BOOL ? "" : " -r");
         if (option->letter)
             (void)fprintf(out, " -s %c", option->letter);
-        choices(out, option, " -f -a '", "'");
+        option_choices(out, option, " -f -a '", "'");
         (void)fputs(" -d '", out);
-        quoted(out, option->help, "\\");
+        text_quoted(out, option->help, "\\");
         (void)fputs("'\n", out);
     }
 }
@@ -263,7 +265,7 @@ static void fish_script(FILE *out, const struct program *program)
         if (!(*at)->hidden) {
             (void)fprintf(out, "complete -c %s -n __fish_use_subcommand -f -a %s -d '", name,
                           (*at)->name);
-            quoted(out, (*at)->summary, "\\");
+            text_quoted(out, (*at)->summary, "\\");
             (void)fputs("'\n", out);
         }
         (void)snprintf(condition, sizeof(condition), " -n '__fish_seen_subcommand_from %s'",

@@ -7,7 +7,7 @@
 /* The reference page of a program, from the same tables as its --help. */
 
 /* A bar would end a table's cell, an angle bracket would begin a tag. */
-static void cell(FILE *out, const char *text)
+static void text_cell(FILE *out, const char *text)
 {
     for (; *text; text++) {
         if (*text == '|' || *text == '<')
@@ -30,16 +30,16 @@ static void options_table(FILE *out, const struct option *options)
         (void)fprintf(out, "--%s", option->name);
         if (option->type != OPTION_BOOL) {
             (void)fputc(' ', out);
-            cell(out, option_placeholder(option));
+            text_cell(out, option_placeholder(option));
         }
         (void)fputs("` | ", out);
-        cell(out, option->help);
+        text_cell(out, option->help);
         for (size_t i = 0; option->choices && option->choices[i]; i++)
             (void)fprintf(out, "%s`%s`", i ? ", " : ": ", option->choices[i]);
         (void)fputs(" | ", out);
         if (option->fallback && option->type != OPTION_BOOL) {
             (void)fputc('`', out);
-            cell(out, option->fallback);
+            text_cell(out, option->fallback);
             (void)fputc('`', out);
         }
         (void)fprintf(out, " | %s |\n",
@@ -48,7 +48,7 @@ static void options_table(FILE *out, const struct option *options)
 }
 
 /* A summary is lower case without a full stop; here it is a sentence. */
-static void sentence(FILE *out, const char *text)
+static void text_sentence(FILE *out, const char *text)
 {
     (void)fprintf(out, "\n%c%s.\n", toupper((unsigned char)text[0]), text + 1);
 }
@@ -66,7 +66,7 @@ static void command_section(FILE *out, const struct program *program, const stru
     if (command->usage)
         (void)fprintf(out, " %s", command->usage);
     (void)fputs("\n", out);
-    sentence(out, command->summary);
+    text_sentence(out, command->summary);
     if (command->about)
         (void)fprintf(out, "\n%s\n", command->about);
     options_table(out, command->options);
@@ -77,7 +77,7 @@ static void command_section(FILE *out, const struct program *program, const stru
 void program_markdown(FILE *out, const struct program *program)
 {
     (void)fprintf(out, "# %s\n", program->name);
-    sentence(out, program->summary);
+    text_sentence(out, program->summary);
     (void)fputs("\nMade by `make reference` from the option tables; do not edit.\n", out);
     if (program->only)
         command_section(out, program, program->only);

@@ -20,7 +20,7 @@
 #define COLUMN_GAP      3 /* blanks between the columns of a table */
 #define BAR_CELLS       30
 
-static const char *environment(char *envp[], const char *name)
+static const char *environment_find(char *envp[], const char *name)
 {
     size_t len = strlen(name);
 
@@ -35,8 +35,8 @@ struct term term_open(int fd, char *envp[])
     struct term term = {.fd = fd, .columns = COLUMNS_DEFAULT};
     struct winsize size = {0};
 
-    term.live = isatty(fd) == 1 && strcmp(environment(envp, "TERM"), "dumb") != 0;
-    term.coloured = term.live && *environment(envp, "NO_COLOR") == '\0';
+    term.live = isatty(fd) == 1 && strcmp(environment_find(envp, "TERM"), "dumb") != 0;
+    term.coloured = term.live && *environment_find(envp, "NO_COLOR") == '\0';
     if (term.live && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
         term.columns = size.ws_col;
     return term;
