@@ -5,8 +5,8 @@
 
 struct machine;
 
-/* doctor: what this machine permits the node agent, and what to do about the rest. `muster doctor`
- * prints all of it; what the agent itself depends on is also told as conditions of its nodes. */
+/* doctor: what this machine allows the node agent, and how to fix the rest. `muster doctor`
+ * prints all of it; what the agent itself needs is also reported as conditions of its nodes. */
 struct finding {
     const char *name;      /* "namespaces" */
     const char *condition; /* type of the node's condition; NULL: none */

@@ -12,7 +12,7 @@ struct pod;
  *
  *     logs/<namespace>_<pod>_<generation>_<uid>/<container>/<n>.log ...
  *
- * When a pod is buried its log files move there, if they say anything. <generation> is the pod's
+ * When a pod is removed its log files move there, if they are not empty. <generation> is the pod's
  * label torchrun.ai/generation, empty without one: a job's pods have the same names again in its
  * next generation. Kept for KEPT_AGE_MS and up to KEPT_PODS_MAX pods, the newest; so
  * `pods/NAME/log` still answers for a pod that is gone, and `?generation=N` says which one of that

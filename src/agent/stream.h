@@ -9,7 +9,7 @@ struct run_container;
 struct podio_stream;
 
 /* stream: what logs, exec and attach have in common. A stream knows its pod as long as both live;
- * a pod that goes tells its streams (container_ended with NULL) and lets them go. */
+ * a pod that ends notifies its streams (container_ended with NULL) and releases them. */
 struct stream_ops {
     void (*write)(struct podio_stream *stream, struct str bytes);
     void (*resize)(struct podio_stream *stream, uint16_t columns, uint16_t rows);

@@ -6,7 +6,7 @@
 struct err;
 
 /* trash: folders that are to go. They vanish from their place at once, by a rename into
- * DATA/trash, and are emptied from there in a worker thread, which can be told to stop at any file:
+ * DATA/trash, and are emptied from there in a worker thread, which can be stopped at any file:
  * what is left then goes after the next start. */
 struct trash {
     char folder[512];

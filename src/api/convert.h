@@ -4,7 +4,7 @@ struct arena;
 struct json;
 struct kind;
 
-/* convert: an object said in another version of its kind. CRDs change nothing but apiVersion
+/* convert: an object in another version of its kind. CRDs change nothing but apiVersion
  * (conversion strategy None); an Event has other names for its members in events.k8s.io;
  * a HorizontalPodAutoscaler of autoscaling/v1 has one target where v2 has a list.
  * `root` is changed in place; `from` and `to` are versions of one kind. */

@@ -9,7 +9,7 @@ struct err;
 struct json;
 struct kind;
 
-/* kept: what is kept of pods and nodes that a cluster tells us about.
+/* kept: what is kept of the pods and nodes of a cluster.
  *
  * A cluster has tens of thousands of pods, and most of what stands in one is between its owner and
  * its kubelet: commands, environments, mounts, probes, images. Nobody here reads it, much of it is

@@ -7,7 +7,7 @@
 struct arena;
 struct json;
 
-/* limit: holding a container to the memory of its share (api/share.h).
+/* limit: limits a container to the memory of its share (api/share.h).
  *
  * libmuster-gpu.so (preload/) is loaded into every program of the container that has the share, and
  * refuses what would pass the limit. Its whole contract is the container's environment:

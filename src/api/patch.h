@@ -9,7 +9,7 @@ struct err;
 struct json;
 struct kind;
 
-/* patch: the three ways of saying a change to a JSON document. (The fourth, server-side apply,
+/* patch: the three forms of a change to a JSON document. (The fourth, server-side apply,
  * needs to know who owns what: api/apply.h.)
  *
  * Each changes `target` in place, takes new nodes from `arena`, shares nothing with the patch, and

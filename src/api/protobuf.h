@@ -18,7 +18,7 @@ struct type;
  * it for a fraction of JSON's cost. An object stands in an envelope, "k8s\0" and a message {1
  * typeMeta{1 apiVersion, 2 kind}, 2 raw}; `raw` is a message of the kind's type (types.h). JSON is
  * what Go's would be: what is absent or, without the word `keep`, zero, is left out. A field whose
- * number the type does not have is told, never dropped in silence; one that comes in another form
+ * number the type does not have is reported, never dropped silently; one that comes in another form
  * than its type's is an error. Strings of what is read point into the bytes. Pure. */
 #define PROTOBUF_DEPTH_MAX 128 /* messages within messages; a CRD's schema takes three a level */
 /* Of one body; each becomes at most a node of 32 bytes and its share of a text. The largest body

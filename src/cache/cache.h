@@ -9,7 +9,7 @@
 struct kind;
 struct object;
 
-/* cache: the objects a watch has told us about, indexed for the questions controllers ask.
+/* cache: the objects that a watch has reported, indexed for the questions controllers ask.
  *
  * Fed by cache_apply() with what arrives from api_watch(); holds a reference on each object.
  * Iteration is in the order objects first appeared, so the same events give the same order. Pure:

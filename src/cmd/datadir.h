@@ -17,7 +17,7 @@ struct err;
  *     DIR/kubeconfig      for kubectl, with authority and token inside
  *     DIR/kubeconfigs     where others were written: the node agent hides them from pods
  *
- * The folder is 0700 and its files 0600: whoever can read the token owns the cluster. */
+ * The folder is 0700 and its files 0600: anyone who can read the token has full access. */
 struct datadir {
     const char *path; /* absolute */
     int lock_fd;

@@ -7,7 +7,7 @@ struct sched;
 struct sched_config;
 struct sched_policy;
 
-/* policy: how a scheduler is run, as JSON: /debug/snapshot tells it, `muster simulate` takes it.
+/* policy: how a scheduler is run, as JSON: /debug/snapshot writes it, `muster simulate` reads it.
  * Everything that a decision depends on beside the objects is in it, so that a replay decides the
  * same:
  *

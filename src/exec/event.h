@@ -8,7 +8,7 @@
 struct api;
 struct kind;
 
-/* event: tell a Kubernetes Event about an object.
+/* event: write a Kubernetes Event about an object.
  *
  * The same event again (same object, reason and message) is not a second object: its count goes up,
  * so that `kubectl describe` stays readable. Sent and forgotten. */

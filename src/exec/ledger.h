@@ -14,9 +14,9 @@ struct sched;
 struct scheduler_stats;
 struct shard_usage;
 
-/* ledger: tells the core what the queues of one node pool have used over time.
+/* ledger: reports to the core what the queues of one node pool have used over time.
  *
- * From the scheduler's own books, which the status of each queue keeps, or, where a connection
+ * From the scheduler's own records, which the status of each queue keeps, or, where a connection
  * string names one, from Prometheus. */
 struct ledger;
 

@@ -18,7 +18,7 @@ struct object;
  * and decides).
  *
  * Before pods with shares are bound, reservations_prepare() sees to it that each of their groups
- * has a reservation pod that has told its device, and writes the pods' ConfigMaps and labels.
+ * has a reservation pod that has reported its device, and writes the pods' ConfigMaps and labels.
  * Afterwards it watches: a reservation pod whose last user is gone is deleted, users whose
  * reservation pod is gone are. What it knows it learns from pods alone, so a new leader knows it
  * too.

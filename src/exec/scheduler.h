@@ -21,7 +21,7 @@ struct sharing_settings;
  * in one api_bind(), evictions through the eviction subresource (which honours
  * PodDisruptionBudgets), and for every group that waits the reason: in the group's status, in the
  * condition PodScheduled of its pods, and as an event when the reason is a new one. A write that
- * fails is told to the core, which takes the decision back and leaves that group alone for a while:
+ * fails is reported to the core, which reverts the decision and pauses that group for a while:
  * one bad pod neither keeps the loop busy nor makes others wait. */
 /* After a cycle the next one waits as long as it took: a burst of events becomes a few cycles, and
  * others get half of the loop; cycles that cost nothing wait for nothing. */

@@ -8,7 +8,7 @@ struct kai_config;
 /* scheduler_config: KAI's Config `kai-config` takes effect while the scheduler runs.
  *
  * Watches Configs where the API has them. The condition Applied of each says what took effect;
- * those of other names are told that they are not read. */
+ * those of other names get a condition that they are not read. */
 struct config_watcher;
 
 struct config_options {

@@ -7,7 +7,7 @@
 struct buf;
 struct cache;
 
-/* scheduler_metrics: what the scheduler tells Prometheus. KAI's names where KAI has one for it;
+/* scheduler_metrics: what the scheduler gives to Prometheus. KAI's names where KAI has one for it;
  * docs/operations.md lists them. */
 
 /* Upper ends of a histogram's buckets are 5, 10, 20, ... ms; one more for what is longer. */

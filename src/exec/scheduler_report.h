@@ -8,13 +8,13 @@ struct api;
 struct cache;
 struct object;
 
-/* scheduler_report: tells waiting groups and their pods why they wait, and takes it back when they
+/* scheduler_report: reports to waiting groups and pods why they wait, and clears it when they
  * do not any more.
  *
  * The reason is in the group's status (message and schedulingConditions, in KAI's form; the whole
  * record in explanation), in the condition PodScheduled of every pod that waits, also of one that
- * joins later, and as an event when it is a new one. A new reason is told at once; other words for
- * the same reason at most every REPORTER_AGAIN_MS a group, so that a long line does not rewrite
+ * joins later, and as an event when it is a new one. A new reason is written at once; other words
+ * for the same reason at most every REPORTER_AGAIN_MS a group, so that a long line does not rewrite
  * itself with every pod that starts. A write that fails is tried again. A pod whose group has not
  * been made yet is given REPORTER_PATIENCE_MS before that is worth a word; a gang whose pods are
  * still arriving, a group whose turn has not come or which is held back, REPORTER_SHORT_MS since

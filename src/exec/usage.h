@@ -14,7 +14,7 @@ struct json;
  *
  * The window is cut into USAGE_BUCKETS pieces; each keeps what was held and what there was, times
  * seconds. The share of a queue is the weighted sum of the first by that of the second, weights
- * halving with every half-life of age (all 1 without one). The books of a queue are a line of text
+ * halving with every half-life of age (all 1 without one). The record of a queue is a line of text
  * that its status keeps, so they outlive a restart; what happened meanwhile counts as nothing. */
 #define USAGE_BUCKETS 48
 

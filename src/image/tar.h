@@ -10,7 +10,7 @@ struct err;
 
 /* tar: archives of images, unpacked below one folder.
  *
- * They are somebody else's bytes: every name is resolved by the kernel as if the folder were /
+ * Their bytes are not trusted: every name is resolved by the kernel as if the folder were /
  * (openat2, RESOLVE_IN_ROOT), so neither ".." nor a link of the archive leads out of it; devices
  * and pipes are left out; sizes and counts are bounded. Plain, gzip and zstd; ustar, the pax
  * records path, linkpath and size, and GNU's long names. */

@@ -15,7 +15,7 @@ struct uv_loop_s;
  *
  * Adds to transport.h what every request to an API server needs: the credential of the moment (a
  * 401 is asked again once with a fresh one), the limiter, a pause when the server says 429, and a
- * watchman that probes a connection on which nothing was heard for CLIENT_SILENCE_MS. It never
+ * monitor that probes a connection that was silent for CLIENT_SILENCE_MS. It never
  * repeats a write on its own: what a failure means is the caller's business. */
 #define CLIENT_SILENCE_MS  15000
 #define CLIENT_PROBE_MS    5000  /* limit of the probe, hence silence is noticed in 20 s */

@@ -24,9 +24,9 @@ struct uv_loop_s;
  *
  * Watches from revision 0 are informers. They list in pages (or take the initial state from the
  * watch where the server offers that), follow with bookmarks, resume after any loss of connection
- * with back-off and jitter, and after a 410 list again and tell the difference: DELETED for what
+ * with back-off and jitter, and after a 410 list again and report the difference: DELETED for what
  * vanished, ADDED or MODIFIED for what is new, nothing for what is the same. So nobody above sees a
- * gap. metadata.managedFields is left out of what they tell. A kind that the server does not have
+ * gap. metadata.managedFields is left out of their events. A kind that the server does not have
  * is empty, until it appears.
  *
  * The binds of one api_bind() are sent side by side and repeated until each has happened or cannot.

@@ -9,7 +9,7 @@ struct uv_loop_s;
 
 /* lease: at most one of several replicas leads, by a coordination.k8s.io Lease.
  *
- * The holder renews every LEASE_RETRY_MS and gives up by itself when it could not for
+ * The holder renews every LEASE_RETRY_MS and gives up on its own when it could not for
  * LEASE_RENEW_MS; the others take over when they saw no renewal for LEASE_DURATION_MS. Renewals are
  * judged by when they were seen, on this process's own clock, so clocks of machines need not agree;
  * the gap between RENEW and DURATION is what a slow holder has to stop. Every write carries the

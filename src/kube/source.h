@@ -18,7 +18,7 @@ struct object;
  * What there is comes as the first events of a watch (sendInitialEvents) where the server does
  * that, else as a list, page after page. Pods and nodes come as protobuf (feed.h).
  *
- * It remembers every object it has told, so that a list which follows another one can be told as a
+ * It remembers every object it has reported, so that it can report the next list as a
  * difference: DELETED for what vanished, ADDED or MODIFIED for what is new, nothing for the rest.
  * From a given revision it only follows, and ends with CLOSED at a 410. */
 struct source;

@@ -9,9 +9,9 @@
 struct buf;
 struct err;
 
-/* record: how a rank ended, told by its wrapper to the launcher through a small file.
+/* record: how a rank ended. Its wrapper reports it to the launcher in a small file.
  *
- * torchrun exits with 1 whatever its ranks did, so the launcher must know by itself which rank
+ * torchrun exits with 1 whatever its ranks did, so the launcher must find out which rank
  * failed first, with what status, and what it said last. One file a rank in the run's folder:
  * nanoseconds, exit code, signal, rank on the first line, then text. */
 #define RECORD_TEXT_MAX                                                       \

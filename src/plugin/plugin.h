@@ -23,7 +23,7 @@ struct object;
 
 /* kubectl-torchrun: one file a command; this header is what they share.
  *
- * A command opens a session (where the cluster is, who we are, which terminal), asks and tells, and
+ * A command opens a session (where the cluster is, who we are, which terminal), sends requests, and
  * closes it. Calls here wait: they turn the loop until the answer is there, so watches and streams
  * that a command has started go on meanwhile. */
 #define SYNC_PROXY_LIMIT_MS 30000

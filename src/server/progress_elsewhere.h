@@ -7,10 +7,10 @@ struct api;
 struct http_exchange;
 struct log;
 
-/* progress elsewhere: what a training tells of itself (control/cluster/progress.h), on a server
- * beside a Kubernetes API server: that one is asked whose the token is, and is told.
+/* progress elsewhere: progress reports of a training (control/cluster/progress.h), on a server
+ * beside a Kubernetes API server: that one checks the token and gets the report.
  *
- * 200: told. 401: no token. 403: the token is not for this TrainJob, or of another namespace.
+ * 200: reported. 401: no token. 403: the token is not for this TrainJob, or of another namespace.
  * 413, 400, 422: what is wrong with the body. 404: no such TrainJob. 429: too many at once. 503:
  * the token could not be checked. */
 

@@ -9,7 +9,7 @@
  * A name proves nothing: a folder can be mounted a second time, be reached through links, or lie
  * below what is shown. So a thing is known by its file system and its place in it, as
  * /proc/self/mountinfo has them, and by its inode: whatever leads to the same place of the same
- * file system is the same thing. Libc only: the agent refuses with it, early and in words;
+ * file system is the same thing. Libc only: the agent refuses with it, early and with a reason;
  * muster-shim decides with it on the very descriptors that it mounts. */
 #define HIDDEN_MAX 32 /* the data folder and the kubeconfigs ever written */
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* openin: openat2(), for paths that somebody else chose. Libc only: muster-shim uses it too. All
+/* openin: openat2(), for paths that are not trusted. Libc only: muster-shim uses it too. All
  * return a descriptor, closed on exec, or -errno, and follow none of /proc's magic links. */
 
 /* As if the folder were /: neither ".." nor a link leads out of it. `mode` is for O_CREAT. */

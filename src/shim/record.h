@@ -4,7 +4,7 @@
 #include "base/str.h"
 
 /* record: writing the files a shim reads (shim/shim.h). A NUL inside a value would end it early
- * and start a record of somebody else's choosing: it is cut there and the rest dropped. */
+ * and start a record that a user chose: it is cut there and the rest dropped. */
 static inline void record_add(struct buf *buf, const char *name, struct str value)
 {
     const char *nul = value.len ? memchr(value.p, '\0', value.len) : NULL;

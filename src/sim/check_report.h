@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What does not hold: the first thing that was found, in words. Shared by the parts of check.h. */
+/* The first invariant that does not hold, as a sentence. Shared by the parts of check.h. */
 #define CHECK_TEXT_MAX 600
 
 struct check_report {

@@ -11,7 +11,7 @@ struct uv_loop_s;
 /* hollow: nodes without machines, for a real API server.
  *
  * Registers nodes, renews their leases, and plays the kubelet for the pods bound to them: a pod
- * turns Running after start_ms, ends after its run time, and goes away stop_ms after it was asked
+ * is Running after start_ms, ends after its run time, and is removed stop_ms after it was asked
  * to. What one pod does differently, its annotations say:
  *   - hollow.muster.dev/run-ms: end by itself after this (default: the option run_ms);
  *   - hollow.muster.dev/exit-code: of all containers, when it ends;
@@ -19,7 +19,7 @@ struct uv_loop_s;
  *   - hollow.muster.dev/stuck: "true" never starts.
  *
  * GPUs are handed out as a device plugin does it: a pod that asks for more than are free fails, and
- * a reservation pod of a shared GPU (control/cluster/sharing.h) tells the one it got,
+ * a reservation pod of a shared GPU (control/cluster/sharing.h) reports the one it got,
  * GPU-<node>-<number>.
  *
  * Everything goes through struct api; what failed is tried again after HOLLOW_RETRY_MS. */

@@ -12,7 +12,7 @@ struct rng;
 /* link: the way between a client and the store in the simulator, as slow and broken as the seed
  * wants it. It is a struct api on top of another one.
  *
- * Nothing passes by itself: requests, answers and the events of watches lie on the link until
+ * Nothing passes on its own: requests, answers and the events of watches lie on the link until
  * link_step() carries one of them, chosen by the random numbers. Events of one watch keep their
  * order, as do requests where `ordered` says so; everything else overtakes. On the way a request
  * may be refused, an answer may be lost (the client hears that nobody answered, the write has

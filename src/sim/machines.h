@@ -13,9 +13,9 @@ struct sim_process;
 /* machines: the nodes of the simulator, on virtual time.
  *
  * Registers nodes and plays their agents: a pod that is bound to one starts as a process after a
- * while, ends by itself or because its pod is deleted, and each of these is told to the API until
+ * while, ends on its own or because its pod is deleted, and each of these is sent to the API until
  * the API has it. A process goes on while the control plane is dead. A machine that loses power
- * loses its processes, tells nobody, and finds out when it is back. The annotations of hollow.h
+ * loses its processes, reports nothing, and finds out when it is back. The annotations of hollow.h
  * (run-ms, exit-code) are honoured. */
 struct machines;
 

@@ -17,10 +17,10 @@ struct uv_loop_s;
  * All committed objects are in memory; the file makes them last. Writes are checked at once against
  * the staged state, collected, and committed together: one transaction and one fsync for all writes
  * that arrived while the last one was under way. Then they become the committed state, their
- * `done`s are called, and watchers are told. Reads and watches see committed state only.
+ * `done`s are called, and watchers are notified. Reads and watches see committed state only.
  *
  * A commit that fails (disk full, I/O error) fails every write that is under way, and the store
- * becomes read-only: reads and watches go on, writes answer 503 with the reason, until the process
+ * becomes read-only: reads and watches work, writes answer 503 with the reason, until the process
  * is started again. What was acknowledged before is in the file.
  *
  * Below this interface also live the loops that keep the objects consistent: owner-reference

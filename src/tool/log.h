@@ -15,10 +15,10 @@ struct buf;
  *
  * The name of an event is a literal, `area.happened`, and never contains data: people search for
  * it. What varies are fields. Only src/cmd and loop callbacks log; code below returns an err. A log
- * is passed to whoever needs it; a NULL log drops everything. Each line is one write(2), so lines
+ * is passed to all that need it; a NULL log drops everything. Each line is one write(2), so lines
  * of several processes do not mix. Values longer than LOG_VALUE_BYTES_MAX are cut.
  *
- * Troubles come in crowds: one server that is away is the failure of every watch, again and again.
+ * Failures repeat: when one server is away, every watch fails, again and again.
  * With `repeats` a warning or an error whose event and error= were written less than LOG_REPEAT_MS
  * ago is only counted, whatever its other fields are; the next one that is written says how many
  * were not (repeated=). At level debug everything is written. */

@@ -11,7 +11,7 @@ struct err;
 
 /* door: whom the sync service lets in.
  *
- * Code, logs and restarts (/v1/...) are for whoever knows the job's secret: its pods have it in
+ * Code, logs and restarts (/v1/...) need the job's secret: its pods have it in
  * their environment, people read it from the API with their own rights and send it in DOOR_HEADER.
  *
  * The rendezvous (etcd's keys, the c10d store) is for the job's own pods. Their clients are

@@ -15,7 +15,7 @@ struct httpd_conn;
  *
  * For a few hundred peers (the plugin through the API server's proxy, the workers, torchrun's etcd
  * clients): small, bounded, no TLS; whom to serve is the handler's business (workspace/door.h). A
- * request is told to the handler in three steps: `begin` when its head is complete, `body` for
+ * request reaches the handler in three steps: `begin` when its head is complete, `body` for
  * every piece of its body, `end` when it is complete. The handler answers with httpd_reply() at any
  * time from `begin` on, also long after `end` (a long poll keeps the connection and answers later),
  * or opens a stream. An answer given before the body is complete closes the connection afterwards.

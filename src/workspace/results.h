@@ -23,7 +23,7 @@ struct err;
  * - 'X' words: what was left out, and why (links, sockets, what cannot be read)
  * - 'C' the end. Without it the stream was cut; the last words, if any, say why.
  *
- * The folder belongs to somebody who may mean no good and changes while it is read. It is walked
+ * The folder's owner is not trusted, and the folder changes while it is read. It is walked
  * one name at a time from an open descriptor, never through a link; what is no regular file is
  * never opened. A turn costs a bounded time and memory, so that many can share a thread. */
 #define RESULTS_FILES_MAX    ((size_t)100000)

@@ -14,9 +14,9 @@ struct statcache;
 /* scan: what is in a folder, as a manifest.
  *
  * With options, as the plugin uses it: .gitignore and .torchrunignore are obeyed, `.git` is left
- * out, and what cannot travel (sockets, devices, links that point outside) is left out and told to
- * `note`. Contents are hashed only where asked: the first upload hashes while it sends, and later
- * ones know the hash of a file whose stat data did not change from the cache.
+ * out, and what cannot travel (sockets, devices, links that point outside) is left out and passed
+ * to `note`. Contents are hashed only where asked: the first upload hashes while it sends, and
+ * later ones know the hash of a file whose stat data did not change from the cache.
  *
  * Without options everything is taken and hashed: a volume that is adopted as it is. */
 struct scan_options {

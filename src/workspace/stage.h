@@ -18,7 +18,7 @@ struct err;
  * They lie in WS_PRIVATE_DIR/stage: under their hash; large ones that are still arriving as
  * HASH.SIZE.part; and, as long as the workspace has never had a revision, in stage/laid under the
  * path they will have, so that the first commit moves a few folders instead of every file. All of
- * it survives the process: what is there is found again, and a content that was half here goes on
+ * it survives the process: what is there is found again, and a content that was half here continues
  * where it was. */
 #define STAGE_DIR WS_PRIVATE_DIR "/stage"
 

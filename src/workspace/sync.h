@@ -10,7 +10,7 @@ struct source;
 /* sync: the service in a job's sync pod.
  *
  * It owns the job's workspace folder, takes changes to it from the plugin and hands them on to the
- * workers. /v1 is for whoever knows the job's secret, /v2 for the job's pods (workspace/door.h):
+ * workers. /v1 needs the job's secret, /v2 is for the job's pods (workspace/door.h):
  * others get 401 or 403. Bodies are frames (workspace/frame.h) unless said otherwise; refusals are
  * one line of text.
  *

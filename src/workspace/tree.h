@@ -19,7 +19,7 @@ struct err;
  * them into place. Every file appears by rename, so a reader sees the old one or
  * the new one, never a part. What is on disk but in no manifest (checkpoints, __pycache__) belongs
  * to the job and is left alone. Staged contents and the manifest survive a restart, so an upload
- * that was cut goes on where it was.
+ * that was interrupted continues where it stopped.
  *
  * Nothing here trusts its input: paths are walked from the root one part at a time without
  * following links, contents must have the hash they were announced with, sizes are bounded. */

@@ -7,7 +7,7 @@
  *
  * An authority of our own signs the certificate that the webhooks are served with; the API server
  * knows the authority from the webhook configurations (caBundle). Both are replaced when two thirds
- * of their time are over. So that no call fails meanwhile, a new authority is first told beside the
+ * of their time are over. So that no call fails meanwhile, a new authority is published beside the
  * old one, and signs only CERTIFICATES_SETTLE_MS later, when every API server has heard of it. */
 #define CERTIFICATES_SETTLE_MS   INT64_C(10000)
 #define CERTIFICATES_LIFETIME_MS (INT64_C(90) * 24 * 3600 * 1000)

@@ -13,7 +13,7 @@ struct object;
  * controller or KAI Scheduler run, their kinds are theirs. They are known by what runs: a pod that
  * has their program's image, or their label on a pod whose container has their name; manifests,
  * namespaces and release names differ from one installation to the next. CRDs say nothing: ours are
- * the same. A pod that is our own is never theirs, whatever labels it wears for scripts that wait
+ * the same. A pod that is our own is never theirs, whatever labels it has for scripts that wait
  * for them. */
 struct coexist_other {
     const char *name;  /* for people, and in metrics */

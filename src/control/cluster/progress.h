@@ -10,8 +10,8 @@ struct arena;
 struct err;
 struct json;
 
-/* progress: what a training tells of itself, POST {"trainerStatus": {...}} to the status of its
- * TrainJob, and who may tell it.
+/* progress: what a training reports, POST {"trainerStatus": {...}} to the status of its
+ * TrainJob, and who may report it.
  *
  * The caller is a pod of that job, with a token whose audience is that one path, so that it is good
  * for nothing else (trainjob_progress.c puts it there). Kubeflow's SDK and Hugging Face's trainer

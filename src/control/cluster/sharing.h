@@ -13,7 +13,7 @@ struct object;
 /* sharing: shared GPUs on a cluster, where a device plugin hands out whole devices only.
  *
  * A device that is shared is held by a reservation pod of ours, which asks for one whole device on
- * that node and writes down which one it got. Its users ask for none; they are told the device by
+ * that node and writes down which one it got. Its users ask for none; they learn the device from
  * ConfigMaps that admission made them read (api/share.h). Everything is kept in objects, so that it
  * is known again after a restart:
  *
@@ -22,7 +22,7 @@ struct object;
  *     users            pods on the node with the group's label that have not ended
  *
  * A reservation pod is there before the first user is bound, and goes after the last one. A user
- * whose reservation pod is gone may sit on a device that is somebody else's by now, and is removed.
+ * whose reservation pod is gone may use a device that another pod has by now, and is removed.
  * Names are KAI Scheduler's. */
 #define SHARING_NAMESPACE  "kai-resource-reservation"
 #define SHARING_APP        "kai-resource-reservation"

@@ -11,7 +11,7 @@ struct object;
 
 /* memory: what a controller counts, where no schema can drop it.
  *
- * Counters belong in the status of a job. But somebody may replace the CRD of a kind by their own
+ * Counters belong in the status of a job. But others may replace the CRD of a kind by their own
  * (Kubeflow's training operator brings one for PyTorchJob): the API server then drops every field
  * of the status that the other schema does not name, and a controller that counts with such fields
  * begins at zero each time. No limit of restarts would ever be reached.

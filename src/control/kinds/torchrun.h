@@ -19,7 +19,7 @@ struct torchrun_spec;
 
 /* torchrun: TorchrunQueue and TorchrunJob, in all their spellings.
  *
- * Three dialects of both kinds are about; every reader here takes all of them, the seed's first:
+ * Three dialects of both kinds exist; every reader here accepts all of them, the seed's first:
  *   queue   spec.kaiQueue, spec.parentKaiQueue      or spec.queue.{name,parentQueue,resources}
  *   job     spec.jobQueue                           or spec.queue
  *   size    spec.numGPUs                            or spec.numNodes

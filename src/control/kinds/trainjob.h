@@ -19,7 +19,7 @@ struct object;
  * a ConfigMap when the job is first seen, so that changing or deleting it later disturbs nobody.
  * The files: trainjob.c the controller and the status, trainjob_build.c the JobSet, trainjob_ml.c
  * what each framework needs,
- * trainjob_tune.c the command of torchtune, trainjob_progress.c how a training tells where it is.
+ * trainjob_tune.c the command of torchtune, trainjob_progress.c how a training reports progress.
  */
 #define TRAINJOB_STEP     "trainer.kubeflow.org/trainjob-ancestor-step" /* label of Job templates */
 #define TRAINJOB_MANAGER  "trainer.kubeflow.org/trainjob-controller"
