@@ -93,8 +93,7 @@ static void tell_policy(struct arena *arena, const struct sched_policy *policy, 
     }
     for (const struct member *m = strategies; m->key; m++)
         json_add_c(arena, to, m->key,
-                   *(const enum sched_strategy *)at(policy, m) == SCHED_SPREAD ? "spread"
-                                                                               : "binpack");
+                   sched_strategy_word(*(const enum sched_strategy *)at(policy, m)));
     for (const struct member *m = durations; m->key; m++)
         json_add_str(arena, to, m->key,
                      str_printf(arena, "%lldms", (long long)*(const int64_t *)at(policy, m)));
@@ -194,10 +193,10 @@ static int read_policy(const struct json *from, struct sched_policy *policy, str
     for (const struct member *m = strategies; m->key; m++) {
         if (!(value = json_get(from, m->key)))
             continue;
-        if (!str_is(json_str(value), "spread") && !str_is(json_str(value), "binpack"))
-            return wrong(err, m->key, "binpack or spread");
-        *(enum sched_strategy *)place(policy, m) =
-            str_is(json_str(value), "spread") ? SCHED_SPREAD : SCHED_BINPACK;
+        enum sched_strategy strategy = sched_strategy_named(json_str(value));
+        if (strategy >= SCHED_SCORED)
+            return wrong(err, m->key, "binpack, spread, fragmentation or fgd");
+        *(enum sched_strategy *)place(policy, m) = strategy;
     }
     for (const struct member *m = durations; m->key; m++)
         if ((value = json_get(from, m->key)) &&

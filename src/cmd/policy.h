@@ -19,9 +19,10 @@ struct sched_policy;
  * A policy is
  *
  *     actions: [allocate], queueDepthPerAction: {reclaim: 3}, gpuPlacement, cpuPlacement:
- *     binpack|spread, staleGrace, reserveAfter, preemptMinRuntime, reclaimMinRuntime: 60s,
- *     consolidateMax: 16, kValue: 1, saturation: 1, and true or false: consolidatingReclaim,
- *     restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters, withoutPlacement */
+ *     binpack|spread|fragmentation|fgd, staleGrace, reserveAfter, preemptMinRuntime,
+ * reclaimMinRuntime: 60s, consolidateMax: 16, kValue: 1, saturation: 1, and true or false:
+ * consolidatingReclaim, restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters,
+ * withoutPlacement */
 struct json *policy_tell(struct arena *arena, const struct sched *sched);
 
 /* What is left out stays as it is. -EINVAL with the member's name. The strings are those of `from`.

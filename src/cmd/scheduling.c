@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-const char *const scheduling_placements[] = {"binpack", "spread", NULL};
+const char *const scheduling_placements[] = {"binpack", "spread", "fragmentation", NULL};
 
 static int add_quirk(const char *word, uint64_t *bits, struct err *err)
 {
@@ -38,8 +38,8 @@ int scheduling_config(const struct scheduling_values *values,
 
     sched_config_default(&sched);
     sched.queue_label = str_from(values->queue_label_key);
-    sched.policy.gpu_strategy = values->gpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
-    sched.policy.cpu_strategy = values->cpu_placement ? SCHED_SPREAD : SCHED_BINPACK;
+    sched.policy.gpu_strategy = (enum sched_strategy)values->gpu_placement;
+    sched.policy.cpu_strategy = (enum sched_strategy)values->cpu_placement;
     sched.policy.stale_grace_ms = values->stale_grace_ms;
     sched.policy.preempt_min_runtime_ms = values->preempt_min_runtime_ms;
     sched.policy.reclaim_min_runtime_ms = values->reclaim_min_runtime_ms;

@@ -81,8 +81,10 @@ static void read_strategy(const struct json *spec, const char *path, enum sched_
 {
     struct str word = json_str_at(spec, path);
 
-    if (word.len)
-        *ret = str_is(word, "spread") ? SCHED_SPREAD : SCHED_BINPACK;
+    enum sched_strategy strategy = sched_strategy_named(word);
+
+    if (strategy <= SCHED_FRAGMENTATION)
+        *ret = strategy;
 }
 
 /* SCHED_ACTION_COUNT: there is none of that name. */

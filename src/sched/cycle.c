@@ -1,6 +1,7 @@
 #include "sched/cycle.h"
 
 #include "base/arena.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
@@ -34,6 +35,49 @@ bool group_rests(struct sched *sched, const struct group *group)
         return false;
     sched_wake(sched, group->retry_ms);
     return true;
+}
+
+/* Where nobody asks why, a group that sees at a glance that it lacks GPUs is not tried: every pod
+ * asks for more than any node has, or all together for more than there are. */
+static bool lacks_gpus(struct sched *sched, struct group *group)
+{
+    const struct pool *pool = group->queue->pool;
+    int64_t least = INT64_MAX;
+    int64_t sum = 0;
+
+    if (!sched->config.silent || group->set_count != 2)
+        return false;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+
+        if (pod->status != ST_PENDING)
+            continue;
+        least = i64_min(least, pod->gpus);
+        sum += pod->gpus;
+    }
+    if (least <= index_largest(pool->index[0], INDEX_GPU) &&
+        (group->sets[1].min < (int64_t)group->pods.count || sum <= pool->room[RES_GPU]))
+        return false;
+    if (!group->failure)
+        group->failure = MEM_NEW(struct failure);
+    *group->failure = (struct failure){.reason = SCHED_REASON_NO_ROOM, .cycle = sched->cycle};
+    keep_wake(sched, group);
+    return true;
+}
+
+/* Whether that holds for everybody who waits; then they need not even be put in order. */
+static bool all_lack_gpus(struct sched *sched)
+{
+    bool all = sched->config.silent;
+
+    for (size_t q = 0; all && q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+
+        for (size_t i = 0; all && i < queue->pending.count; i++)
+            all = !group_eligible(sched, queue->pending.items[i]) ||
+                  lacks_gpus(sched, queue->pending.items[i]);
+    }
+    return all;
 }
 
 void pending_order(struct sched *sched, enum sched_action action, struct order *order)
@@ -80,11 +124,15 @@ void action_allocate(struct sched *sched)
     struct order order;
     struct group *group = NULL;
 
+    if (all_lack_gpus(sched))
+        return;
     pending_order(sched, SCHED_ACTION_ALLOCATE, &order);
     while ((group = order_pop(&order))) {
         struct pod_vec tasks = {0};
         struct failure failure;
 
+        if (lacks_gpus(sched, group))
+            continue;
         group_tasks(sched, group, false, &tasks);
         if (!tasks.count || group->keep) /* tried before anybody else */
             continue;
@@ -100,6 +148,8 @@ void action_allocate(struct sched *sched)
         sched->tally[SCHED_ACTION_ALLOCATE].placed++;
         if (group->count[ST_PENDING])
             order_push(&order, group);
+        if (all_lack_gpus(sched))
+            return;
     }
 }
 

@@ -200,7 +200,7 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
             return false;
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
            str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&
-           has->priority == spec->priority &&
+           has->priority == spec->priority && has->order == spec->order &&
            has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
            has->reclaim_min_runtime_ms == spec->reclaim_min_runtime_ms;
 }

@@ -126,8 +126,8 @@ static bool group_says(const struct group *group, const struct sched_group *spec
     return str_eq(group->ns, spec->ns) && str_eq(name_text(group->queue_name), spec->queue) &&
            str_eq(name_text(group->pool_name), spec->pool) &&
            str_eq(name_text(group->class_name), spec->priority_class) &&
-           group->created_ms == spec->created_ms && group->own_priority == spec->priority &&
-           group->has_priority == spec->has_priority &&
+           group->created_ms == spec->created_ms && group->expected_ms == spec->expected_ms &&
+           group->own_priority == spec->priority && group->has_priority == spec->has_priority &&
            group->stale_grace_ms == spec->stale_grace_ms &&
            group->has_stale_grace == spec->has_stale_grace && group->held == spec->held &&
            group->preemptibility == spec->preemptibility &&
@@ -153,6 +153,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->pool_name = name_get(sched, spec->pool);
     group->class_name = name_get(sched, spec->priority_class);
     group->created_ms = spec->created_ms;
+    group->expected_ms = spec->expected_ms;
     group->own_priority = spec->priority;
     group->has_priority = spec->has_priority;
     group->stale_grace_ms = spec->stale_grace_ms;
@@ -228,7 +229,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
         group_stray(sched, group);
     group->known = false;
     group_drop_spec(sched, group);
-    group->created_ms = 0;
+    group->created_ms = group->due_ms = group->expected_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = false;
     group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);

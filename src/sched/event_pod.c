@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "sched/allocate.h"
 #include "sched/event.h"
+#include "sched/fragment.h"
 #include "sched/pack.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -395,6 +396,7 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
         shape_unref(sched, pod->shape);
     } else {
         pod = MEM_NEW(struct pod);
+        fragment_seen(sched, shape);
     }
     bool planned = decided.same_pod && is_decided(decided.status, decided.evicting) &&
                    pod->devices_planned && !spec->device_count;

@@ -47,6 +47,25 @@ const char *sched_filter_text(enum sched_filter filter)
     return texts[filter];
 }
 
+const char *sched_strategy_word(enum sched_strategy strategy)
+{
+    static const char *const words[] = {
+#define STRATEGY_WORD(name, word) word,
+        SCHED_STRATEGIES(STRATEGY_WORD)
+#undef STRATEGY_WORD
+    };
+    return words[strategy];
+}
+
+enum sched_strategy sched_strategy_named(struct str word)
+{
+    unsigned i = 0;
+
+    while (i < SCHED_STRATEGY_COUNT && !str_is(word, sched_strategy_word((enum sched_strategy)i)))
+        i++;
+    return (enum sched_strategy)i;
+}
+
 const char *sched_action_word(enum sched_action action)
 {
 #define X_WORD(name, word) [SCHED_ACTION_##name] = word,

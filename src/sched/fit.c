@@ -1,4 +1,5 @@
 #include "sched/cycle.h"
+#include "sched/fragment.h"
 #include "sched/place.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -70,6 +71,7 @@ enum fit fit_resources(const struct sched *sched,
 /* A shared device as a candidate. */
 struct choice {
     int64_t used; /* MiB; -1 for a device nobody uses */
+    int64_t cost; /* where fragments count: what is left unusable */
     uint8_t slot;
     bool releasing; /* needs room that is still being given up */
 };
@@ -101,6 +103,8 @@ bool fit_share_open(const struct pod *pod, const struct node *node)
 /* Existing shares come before whole devices when packing, after them when spreading. */
 static bool better(enum sched_strategy strategy, const struct choice *a, const struct choice *b)
 {
+    if (fragment_strategy(strategy) && a->cost != b->cost)
+        return a->cost < b->cost;
     if (strategy == SCHED_SPREAD)
         return a->used < b->used;
     return a->used > b->used;
@@ -141,6 +145,25 @@ static size_t collect(const struct sched *sched,
     return count;
 }
 
+/* What each choice would leave unusable, where that is what is asked for. */
+static void weigh(struct sched *sched,
+                  const struct pod *pod,
+                  const struct node *node,
+                  struct choice *choices,
+                  size_t count)
+{
+    int64_t memory = i64_max(1, node->gpu_memory);
+
+    if (!sched->fragment || !fragment_strategy(node->pool->policy.gpu_strategy) ||
+        pod->shape->devices > 1)
+        return;
+    for (size_t i = 0; i < count; i++)
+        choices[i].cost = fragment_share_growth(
+            sched, pod, node,
+            choices[i].used < 0 ? GPU_MILLI
+                                : (node->gpu_memory - choices[i].used) * GPU_MILLI / memory);
+}
+
 bool fit_shares(struct sched *sched,
                 const struct pod *pod,
                 struct node *node,
@@ -149,6 +172,8 @@ bool fit_shares(struct sched *sched,
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
     size_t count = collect(sched, pod, node, choices, sizeof(choices) / sizeof(*choices));
 
+    if (count > 1)
+        weigh(sched, pod, node, choices, count);
     if (sched->now_ms < node->shut_ms)
         sched_wake(sched, node->shut_ms);
 

@@ -1,3 +1,4 @@
+#include "sched/fragment.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
@@ -155,6 +156,8 @@ static void count_room(struct sched *sched, struct node *node)
 void index_update(struct sched *sched, struct node *node)
 {
     count_room(sched, node);
+    if (sched->fragment)
+        fragment_touched(sched, node);
 
     const int64_t keys[INDEX_COUNT] = {
         [INDEX_GPU] = node->idle[RES_GPU] + node->releasing[RES_GPU],

@@ -21,8 +21,8 @@ int group_order(const struct group *a, int a_elastic, const struct group *b, int
         return a->priority > b->priority ? -1 : 1;
     if (a_elastic != b_elastic)
         return a_elastic < b_elastic ? -1 : 1;
-    if (a->created_ms != b->created_ms)
-        return a->created_ms < b->created_ms ? -1 : 1;
+    if (a->due_ms != b->due_ms)
+        return a->due_ms < b->due_ms ? -1 : 1;
     return str_cmp(a->key, b->key);
 }
 

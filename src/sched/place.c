@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/fragment.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -59,7 +60,32 @@ bool place_needs_gpu(const struct pod *pod)
     return pod->gpus || pod->shape->shared || pod->shape->wants_mig;
 }
 
-static double fine_score(const struct sched *sched, const struct pod *pod, const struct node *node)
+static double fragment_score(struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    int64_t growth = fragment_growth(sched, pod, node);
+
+    return (double)-growth;
+}
+
+static double candidate_score(const struct sched *sched,
+                              const struct pod *pod,
+                              const struct node *node)
+{
+    int64_t free = i64_max(0, node->idle[RES_GPU]) * GPU_MILLI + node->counted[RES_PODS];
+
+    return sched->config.score(&(struct sched_candidate){
+        .node = node->name,
+        .pod = pod_name(pod),
+        .idle_cpu_milli = node->idle[RES_CPU],
+        .cpu_milli = node->total[RES_CPU],
+        .idle_memory_bytes = node->idle[RES_MEMORY],
+        .memory_bytes = node->total[RES_MEMORY],
+        .idle_gpu_milli = free,
+        .gpu_milli = node->total[RES_GPU] * GPU_MILLI,
+    });
+}
+
+static double fine_score(struct sched *sched, const struct pod *pod, const struct node *node)
 {
     bool gpu = place_needs_gpu(pod);
     uint32_t res = gpu ? RES_GPU : RES_CPU;
@@ -68,6 +94,10 @@ static double fine_score(const struct sched *sched, const struct pod *pod, const
 
     if (policy->without_placement)
         return 0;
+    if (fragment_strategy(strategy))
+        return fragment_score(sched, pod, node);
+    if (strategy == SCHED_SCORED)
+        return candidate_score(sched, pod, node);
     if (pod->shape->wants_mig && !QUIRK(sched, MIG_PACKING))
         for (size_t i = 0; i < pod->want_count; i++)
             if (pod->wants[i].res >= RES_FIRST_OTHER)
@@ -93,7 +123,7 @@ static double wish_score(const struct sched *sched, const struct pod *pod, const
     return filter_tolerates(spec, node, true) ? score : score - 100;
 }
 
-static struct score score_of(const struct sched *sched,
+static struct score score_of(struct sched *sched,
                              const struct pod *pod,
                              const struct affinity *affinity,
                              const struct placement *placement,
@@ -242,6 +272,11 @@ bool place_find(struct sched *sched,
         return false;
     if ((!set || !set->nodes) && indexed(sched, pod))
         return lookup(sched, pod, ret);
+    if ((!set || !set->nodes) && fragment_indexed(sched, pod)) {
+        struct node *node = fragment_best(sched, pod);
+
+        return node && try_node(sched, pod, NULL, node, ret) == PLACE_OK;
+    }
     return scan(sched, pod, set && set->nodes ? set : &all, ret);
 }
 

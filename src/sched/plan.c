@@ -308,7 +308,8 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
                                      sched->notes.items[i].stale ? SCHED_NOTE_STALE
                                                                  : SCHED_NOTE_NOT_STALE});
     sched->notes.count = 0;
-    emit_waiting(sched, &plan);
+    if (!sched->config.silent)
+        emit_waiting(sched, &plan);
     *ret = (struct sched_plan){
         .binds = plan.binds.items,
         .bind_count = plan.binds.count,

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/event.h"
+#include "sched/fragment.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -53,6 +54,7 @@ struct sched *sched_new(const struct sched_config *config)
         VEC_PUSH(NULL, &sched->resources, name);
     }
     (void)pool_get(sched, STR(""));
+    fragment_policy(sched);
     sched->queues_dirty = true;
     return sched;
 }
@@ -76,7 +78,7 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
             shape_node_changed(sched, (uint32_t)i);
     sched->queues_dirty = true;
     sched->totals_dirty = true;
-    sched->changed = true;
+    fragment_policy(sched);
     sched->changed = true;
 }
 
@@ -215,6 +217,7 @@ void sched_free(struct sched *sched)
     if (!sched)
         return;
     objects_free(sched);
+    fragment_free(sched);
     names_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];

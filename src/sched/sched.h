@@ -108,9 +108,34 @@ enum sched_action {
 #define SCHED_ACTIONS_ALL ((1U << SCHED_ACTION_COUNT) - 1)
 const char *sched_action_word(enum sched_action action);
 
+/* How nodes that have room are told apart: X(NAME, word for options and documents). */
+#define SCHED_STRATEGIES(X)                                                                 \
+    X(BINPACK, "binpack")             /* fill nodes up */                                   \
+    X(SPREAD, "spread")               /* use all of them */                                 \
+    X(FRAGMENTATION, "fragmentation") /* leave GPUs usable for what is usually asked for */ \
+    X(FGD, "fgd")                     /* the same by a published rule, to compare with */   \
+    X(SCORED, "scored")               /* config.score says */
+
 enum sched_strategy {
-    SCHED_BINPACK,
-    SCHED_SPREAD,
+#define SCHED_STRATEGY_ENUM(name, word) SCHED_##name,
+    SCHED_STRATEGIES(SCHED_STRATEGY_ENUM)
+#undef SCHED_STRATEGY_ENUM
+    SCHED_STRATEGY_COUNT,
+};
+const char *sched_strategy_word(enum sched_strategy strategy);
+/* SCHED_STRATEGY_COUNT: there is none of that name. */
+enum sched_strategy sched_strategy_named(struct str word);
+
+/* A node that has room for a pod, as SCHED_SCORED is told of it. */
+struct sched_candidate {
+    struct str node;
+    struct str pod;
+    int64_t idle_cpu_milli;
+    int64_t cpu_milli; /* in all */
+    int64_t idle_memory_bytes;
+    int64_t memory_bytes;
+    int64_t idle_gpu_milli;
+    int64_t gpu_milli;
 };
 
 /* Who hands out devices, and so what a share of one is. */
@@ -159,6 +184,9 @@ struct sched_config {
     struct str queue_label; /* kai.scheduler/queue */
     struct str pool_label;  /* kai.scheduler/node-pool */
     uint64_t seed;          /* of hash tables; changes nothing that can be observed */
+    /* SCHED_SCORED: the node with the highest score is taken. A function of these values alone. */
+    double (*score)(const struct sched_candidate *candidate);
+    bool silent; /* plans do not say who waits and why */
     /* Use plain scans instead of the indexes; the plan must be the same. */
     bool plain;
 };

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/fragment.h"
 #include "sched/pack.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -224,12 +225,16 @@ void shape_unref(struct sched *sched, struct shape *shape)
     mem_free(shape->known);
     mem_free(shape->allowed);
     mem_free(shape->counts);
+    if (shape->scores)
+        mem_free(shape->scores->items);
+    mem_free(shape->scores);
     mem_free((char *)(uintptr_t)shape->key.p);
     mem_free(shape);
 }
 
 void shape_node_changed(struct sched *sched, uint32_t slot)
 {
+    fragment_forget(sched, slot);
     MAP_FOREACH(&sched->shapes, entry) {
         struct shape *shape = entry->value;
         if (slot / 64 < shape->word_count)

@@ -255,7 +255,8 @@ struct sched_group {
     int64_t last_start_ms;  /* annotation; 0: never started */
     int64_t stale_grace_ms; /* this group's own grace period; used with has_stale_grace */
     bool has_stale_grace;
-    bool held; /* schedulingBackoff says to leave it out for now */
+    bool held;           /* schedulingBackoff says to leave it out for now */
+    int64_t expected_ms; /* how long it is expected to run; 0: not known */
 };
 
 /* ---- queue ---- */
@@ -275,6 +276,16 @@ struct sched_quota {
     double weight;
 };
 
+/* Who of a queue is next, among those of one priority. */
+enum sched_order {
+    SCHED_ORDER_CREATED, /* who waits longest */
+    /* Who would be done first: what a group is expected to run counts as many times as
+     * SCHED_EXPECTED_TIMES against the moment it was created. So short work goes first, and whoever
+     * waits is overtaken only by what is created within that time. */
+    SCHED_ORDER_EXPECTED,
+};
+#define SCHED_EXPECTED_TIMES 4
+
 struct sched_queue {
     struct str name;
     struct str parent; /* empty: top level */
@@ -285,6 +296,7 @@ struct sched_queue {
     double usage[SCHED_RESOURCES];  /* share of the cluster used over the window, 0..1 */
     int64_t preempt_min_runtime_ms; /* -1: inherited */
     int64_t reclaim_min_runtime_ms;
+    enum sched_order order;
 };
 
 struct sched_priority_class {

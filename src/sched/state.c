@@ -377,6 +377,9 @@ void group_resolve(struct sched *sched, struct group *group)
     group_weigh(group, -1);
     group_unlink(group);
     group->priority = class_priority(sched, group);
+    group->due_ms = group->created_ms;
+    if (queue && queue->known && queue->spec.order == SCHED_ORDER_EXPECTED)
+        group->due_ms += SCHED_EXPECTED_TIMES * group->expected_ms;
     group->semi = group->preemptibility == SCHED_SEMI_PREEMPTIBLE;
     group->preemptible = group->preemptibility == SCHED_BY_PRIORITY
                              ? group->priority < PRIORITY_FIXED

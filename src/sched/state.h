@@ -57,6 +57,17 @@ struct want {
     int64_t amount;
 };
 
+/* fragment.c: what a shape would do to each node, by slot, as of that place in the log. */
+struct shape_scores {
+    int64_t *items;
+    size_t count;
+    const struct pool *pool;
+    uint64_t nodes_version;
+    uint32_t epoch;
+    uint32_t log_epoch;
+    size_t log_at;
+};
+
 /* What pods of one template have in common; pods with equal contents share one. */
 struct shape {
     struct str key; /* canonical bytes, the identity */
@@ -81,6 +92,7 @@ struct shape {
     uint32_t *counts;   /* heap: place_count()'s result for counted_pool in cycle counted_in */
     uint32_t counted_in;
     const struct pool *counted_pool;
+    struct shape_scores *scores; /* heap; NULL: never asked for */
 };
 
 /* A text that many objects name: queues, labels, shared devices. Kept once, with references. A
@@ -266,6 +278,7 @@ struct group {
     VEC(struct pod *) pods;
     int64_t priority;
     int64_t created_ms;
+    int64_t due_ms; /* by which groups of one priority stand in line */
     int64_t last_start_ms;
     uint32_t set_count;
     uint32_t in_active;
@@ -287,6 +300,7 @@ struct group {
     struct name *class_name;
     int64_t own_priority; /* instead of the class's, with has_priority */
     int64_t stale_grace_ms;
+    int64_t expected_ms;
     bool has_priority;
     bool has_stale_grace;
     bool held;
@@ -461,6 +475,7 @@ struct sched {
     int64_t wake_ms;
     struct arena *arena; /* of the cycle under way */
     struct topology_cache *topology_cache;
+    struct fragment *fragment; /* NULL: no pool has a strategy that counts the workload */
     struct sched_tally tally[SCHED_ACTION_COUNT];
     void (*measure)(void *user, enum sched_step step); /* NULL: nobody does */
     void *measure_user;

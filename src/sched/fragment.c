@@ -1,0 +1,569 @@
+#include "sched/fragment.h"
+
+#include "base/mem.h"
+#include "base/vec.h"
+#include "sched/place.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PARTS_ALL  65536 /* what the popularities add up to */
+#define PERCENT    100
+#define SEEN_FIRST 32               /* pods after which the workload first counts */
+#define SEEN_MAX   (1 << 20)        /* then every count is halved: what was long ago fades */
+#define SEEN_GROWS 3 / 2            /* by so much before the popularities are worked out again */
+#define LEFT_MAX   (SHARES_MAX + 1) /* shared devices of a node */
+#define MEMO_SLOTS 8192             /* 48 bytes each */
+#define NO_ROOM    INT64_MAX
+/* Room that is not free yet comes behind all that is, GPU nodes behind others for CPU pods: more
+ * than any growth, which is below 8 devices of 1000 parts of everybody. */
+#define RELEASING (INT64_C(1) << 60)
+#define WITH_GPUS (INT64_C(1) << 58)
+
+/* How the strategies weigh, in units of a thousandth of a GPU / (PARTS_ALL * PERCENT): the share of
+ * what filling up would leave, in percent; what a thousandth of a core that stays free costs; what
+ * a MiB of memory that stays free is worth. CPU and memory tell apart nodes that are nearly alike:
+ * a tenth of a thousandth of a GPU for a core, six tenths for 1000 MiB. */
+struct weights {
+    int64_t fill;
+    int64_t cpu;
+    int64_t memory;
+};
+static const struct weights weights_fragmentation = {50, 655, 3932};
+static const struct weights weights_fgd = {0, 590, 0};
+
+/* One kind of pod, and how often it was seen. */
+struct demand {
+    struct shape *shape;
+    int64_t seen;
+    uint32_t cpu_milli;
+    uint32_t memory_mib;
+    uint32_t milli; /* of each device */
+    uint32_t devices;
+    int64_t popularity;
+};
+
+/* Nodes on which the same kinds of pods may run. */
+struct class
+{
+    uint64_t allowed[FRAGMENT_DEMANDS_MAX / 64];
+    int64_t shut_out; /* popularity of those that may not */
+    VEC(struct demand) demands;
+};
+
+/* The free room of a node. */
+struct picture {
+    uint32_t cpu_milli;
+    uint32_t memory_mib;
+    uint32_t whole; /* devices that nobody uses */
+    uint32_t part_count;
+    uint16_t parts[LEFT_MAX]; /* thousandths left of shared devices, those without left out */
+};
+
+struct memo {
+    uint64_t key;
+    const struct class *class;
+    uint32_t cpu_milli;
+    uint32_t memory_mib;
+    int64_t fragments;
+};
+
+struct fragment {
+    VEC(struct demand) demands;
+    int64_t seen;
+    int64_t counts_at; /* seen, when the popularities are worked out next */
+    uint32_t epoch;    /* of the popularities and of the classes */
+    VEC(struct class *) classes;
+    VEC(const struct class *) class_of; /* by node slot; NULL: not known */
+    VEC(uint32_t) log;                  /* slots of nodes that changed */
+    uint32_t log_epoch;                 /* the log was emptied so often */
+    struct memo *memo;
+};
+
+/* ---- the workload ---- */
+static bool counts(const struct shape *shape)
+{
+    return (shape->spec.gpus > 0 || shape->shared) && !shape->wants_mig && !shape->spec.invalid.len;
+}
+
+static uint32_t to_u32(int64_t value)
+{
+    return value < 0 ? 0 : value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static struct demand demand_of(struct shape *shape)
+{
+    const struct sched_pod *spec = &shape->spec;
+    int64_t milli = !shape->shared ? GPU_MILLI
+                    : spec->gpu_fraction_micro
+                        ? spec->gpu_fraction_micro / (GPU_FRACTION / GPU_MILLI)
+                        : GPU_MILLI;
+
+    return (struct demand){.shape = shape,
+                           .cpu_milli = to_u32(spec->cpu_milli),
+                           .memory_mib = to_u32(spec->memory_bytes >> 20),
+                           .milli = to_u32(i64_max(1, milli)),
+                           .devices = to_u32(shape->shared ? shape->devices : spec->gpus)};
+}
+
+static void classes_free(struct fragment *fragment)
+{
+    for (size_t i = 0; i < fragment->classes.count; i++) {
+        VEC_DONE(&fragment->classes.items[i]->demands);
+        mem_free(fragment->classes.items[i]);
+    }
+    fragment->classes.count = 0;
+    for (size_t i = 0; i < fragment->class_of.count; i++)
+        fragment->class_of.items[i] = NULL;
+    memset(fragment->memo, 0, MEMO_SLOTS * sizeof(*fragment->memo));
+    fragment->epoch++;
+}
+
+static void popularities(struct fragment *fragment)
+{
+    for (size_t i = 0; i < fragment->demands.count; i++) {
+        struct demand *demand = &fragment->demands.items[i];
+
+        if (fragment->seen >= SEEN_MAX)
+            demand->seen = (demand->seen + 1) / 2;
+        demand->popularity = demand->seen * PARTS_ALL / fragment->seen;
+    }
+    if (fragment->seen >= SEEN_MAX)
+        fragment->seen /= 2;
+    fragment->counts_at = i64_max(SEEN_FIRST, fragment->seen * SEEN_GROWS);
+    classes_free(fragment);
+}
+
+void fragment_seen(struct sched *sched, struct shape *shape)
+{
+    struct fragment *fragment = sched->fragment;
+    size_t at = 0;
+    size_t rarest = 0;
+
+    if (!fragment || !counts(shape))
+        return;
+    for (; at < fragment->demands.count && fragment->demands.items[at].shape != shape; at++)
+        if (fragment->demands.items[at].seen < fragment->demands.items[rarest].seen)
+            rarest = at;
+    if (at == fragment->demands.count && at < FRAGMENT_DEMANDS_MAX) {
+        VEC_PUSH(NULL, &fragment->demands, demand_of(shape));
+        shape->refs++;
+    } else if (at == fragment->demands.count) {
+        at = rarest;
+        struct shape *old = fragment->demands.items[at].shape;
+        fragment->demands.items[at] = demand_of(shape);
+        shape->refs++;
+        shape_unref(sched, old);
+        classes_free(fragment);
+    }
+    fragment->demands.items[at].seen++;
+    if (++fragment->seen >= fragment->counts_at)
+        popularities(fragment);
+}
+
+void fragment_policy(struct sched *sched)
+{
+    bool wanted = false;
+
+    for (size_t i = 0; i < sched->pools.count; i++) {
+        const struct sched_policy *policy = &sched->pools.items[i]->policy;
+        wanted = wanted || fragment_strategy(policy->gpu_strategy) ||
+                 fragment_strategy(policy->cpu_strategy);
+    }
+    if (!wanted || sched->fragment)
+        return;
+    sched->fragment = MEM_NEW(struct fragment);
+    sched->fragment->counts_at = SEEN_FIRST;
+    sched->fragment->memo = mem_alloc(MEMO_SLOTS * sizeof(struct memo));
+    MAP_FOREACH(&sched->shapes, entry)
+        fragment_seen(sched, entry->value);
+}
+
+void fragment_free(struct sched *sched)
+{
+    struct fragment *fragment = sched->fragment;
+
+    if (!fragment)
+        return;
+    sched->fragment = NULL;
+    classes_free(fragment);
+    for (size_t i = 0; i < fragment->demands.count; i++)
+        shape_unref(sched, fragment->demands.items[i].shape);
+    VEC_DONE(&fragment->demands);
+    VEC_DONE(&fragment->classes);
+    VEC_DONE(&fragment->class_of);
+    VEC_DONE(&fragment->log);
+    mem_free(fragment->memo);
+    mem_free(fragment);
+}
+
+/* ---- nodes ---- */
+void fragment_forget(struct sched *sched, uint32_t slot)
+{
+    struct fragment *fragment = sched->fragment;
+
+    if (fragment && slot < fragment->class_of.count)
+        fragment->class_of.items[slot] = NULL;
+}
+
+void fragment_touched(struct sched *sched, const struct node *node)
+{
+    struct fragment *fragment = sched->fragment;
+
+    if (!fragment)
+        return;
+    if (fragment->log.count > 4 * sched->nodes.count + 64) {
+        fragment->log.count = 0;
+        fragment->log_epoch++;
+    }
+    VEC_PUSH(NULL, &fragment->log, node->slot);
+}
+
+static struct class *class_new(struct fragment *fragment, const uint64_t *allowed)
+{
+    struct class *class = MEM_NEW(struct class);
+
+    memcpy(class->allowed, allowed, sizeof(class->allowed));
+    for (size_t i = 0; i < fragment->demands.count; i++) {
+        const struct demand *demand = &fragment->demands.items[i];
+
+        if (!(allowed[i / 64] >> (i % 64) & 1))
+            class->shut_out += demand->popularity;
+        else if (demand->popularity)
+            VEC_PUSH(NULL, &class->demands, *demand);
+    }
+    VEC_PUSH(NULL, &fragment->classes, class);
+    return class;
+}
+
+static const struct class *class_of(struct sched *sched, const struct node *node)
+{
+    struct fragment *fragment = sched->fragment;
+    uint64_t allowed[FRAGMENT_DEMANDS_MAX / 64] = {0};
+
+    while (fragment->class_of.count <= node->slot)
+        VEC_PUSH(NULL, &fragment->class_of, NULL);
+    if (fragment->class_of.items[node->slot])
+        return fragment->class_of.items[node->slot];
+    for (size_t i = 0; i < fragment->demands.count; i++)
+        if (filter_allowed(sched, fragment->demands.items[i].shape, node))
+            allowed[i / 64] |= UINT64_C(1) << (i % 64);
+    const struct class *class = NULL;
+    for (size_t i = 0; i < fragment->classes.count && !class; i++)
+        if (!memcmp(fragment->classes.items[i]->allowed, allowed, sizeof(allowed)))
+            class = fragment->classes.items[i];
+    if (!class)
+        class = class_new(fragment, allowed);
+    fragment->class_of.items[node->slot] = class;
+    return class;
+}
+
+/* ---- fragments ---- */
+static void take_picture(const struct node *node, struct picture *ret)
+{
+    int64_t whole = node->idle[RES_GPU] + node->releasing[RES_GPU];
+
+    ret->cpu_milli = to_u32(node->idle[RES_CPU] + node->releasing[RES_CPU]);
+    ret->memory_mib = to_u32((node->idle[RES_MEMORY] + node->releasing[RES_MEMORY]) >> 20);
+    ret->whole = to_u32(whole);
+    ret->part_count = 0;
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        const struct share *share = &node->shares[i];
+        int64_t left = node->gpu_memory - share->allocated - share->pipelined;
+
+        if (share->live && (share->allocated || share->pipelined) && left > 0)
+            ret->parts[ret->part_count++] = (uint16_t)(left * GPU_MILLI / node->gpu_memory);
+    }
+}
+
+/* What a kind of pod could not use: as it is, and once the node is full of it. */
+static int64_t unusable(const struct demand *demand,
+                        const struct picture *picture,
+                        uint32_t left,
+                        int64_t fill)
+{
+    uint32_t devices = picture->whole;
+    uint32_t fits = picture->whole * (GPU_MILLI / demand->milli);
+    uint32_t small = 0;
+
+    if (demand->cpu_milli > picture->cpu_milli)
+        return (int64_t)left * PERCENT;
+    for (uint32_t i = 0; i < picture->part_count; i++) {
+        uint32_t part = picture->parts[i];
+
+        if (part < demand->milli) {
+            small += part;
+            continue;
+        }
+        devices++;
+        fits += demand->milli == GPU_MILLI ? 1 : part / demand->milli;
+    }
+    if (devices < demand->devices)
+        return (int64_t)left * PERCENT;
+    if (!fill)
+        return (int64_t)small * PERCENT;
+    if (demand->devices > 1)
+        fits = devices / demand->devices;
+    if ((uint64_t)fits * demand->cpu_milli > picture->cpu_milli)
+        fits = picture->cpu_milli / demand->cpu_milli;
+    if (demand->memory_mib && (uint64_t)fits * demand->memory_mib > picture->memory_mib)
+        fits = picture->memory_mib / demand->memory_mib;
+    return (int64_t)small * (PERCENT - fill) +
+           ((int64_t)left - (int64_t)fits * demand->devices * demand->milli) * fill;
+}
+
+static int64_t work_out(const struct class *class, const struct picture *picture, int64_t fill)
+{
+    uint32_t left = picture->whole * GPU_MILLI;
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < picture->part_count; i++)
+        left += picture->parts[i];
+    if (!left)
+        return 0;
+    for (size_t i = 0; i < class->demands.count; i++)
+        sum += class->demands.items[i].popularity *
+               unusable(&class->demands.items[i], picture, left, fill);
+    return sum + class->shut_out * (int64_t)left * PERCENT;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 31)) * UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ (x >> 29);
+}
+
+/* Order does not matter, so devices that are alike need not stand in one. */
+static uint64_t key_of(const struct picture *picture, int64_t fill)
+{
+    uint64_t key = mix((uint64_t)picture->whole + ((uint64_t)fill << 32) + 1);
+
+    for (uint32_t i = 0; i < picture->part_count; i++)
+        key += mix(UINT64_C(0x517cc1b727220a95) * (picture->parts[i] + 1U));
+    return key;
+}
+
+static int64_t fragments(struct fragment *fragment,
+                         const struct class *class,
+                         const struct picture *picture,
+                         int64_t fill)
+{
+    uint64_t key = key_of(picture, fill);
+    uint64_t hash = mix(key + picture->cpu_milli * UINT64_C(0x9e3779b1) + picture->memory_mib +
+                        (uint64_t)(uintptr_t) class);
+    struct memo *memo = &fragment->memo[hash % MEMO_SLOTS];
+
+    if (memo->class == class && memo->key == key && memo->cpu_milli == picture->cpu_milli &&
+        memo->memory_mib == picture->memory_mib)
+        return memo->fragments;
+    *memo = (struct memo){key, class, picture->cpu_milli, picture->memory_mib,
+                          work_out(class, picture, fill)};
+    return memo->fragments;
+}
+
+/* ---- what a pod would do ---- */
+static const struct weights *weights_of(const struct pod *pod, const struct node *node)
+{
+    const struct sched_policy *policy = &node->pool->policy;
+
+    return (place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy) == SCHED_FGD
+               ? &weights_fgd
+               : &weights_fragmentation;
+}
+
+/* The picture with the pod's CPU, memory and whole devices gone. */
+static void without(struct picture *picture, const struct pod *pod)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+    uint32_t cpu = to_u32(spec->cpu_milli);
+    uint32_t memory = to_u32(spec->memory_bytes >> 20);
+    uint32_t whole = to_u32(pod->gpus);
+
+    picture->cpu_milli -= cpu < picture->cpu_milli ? cpu : picture->cpu_milli;
+    picture->memory_mib -= memory < picture->memory_mib ? memory : picture->memory_mib;
+    picture->whole -= whole < picture->whole ? whole : picture->whole;
+}
+
+static uint32_t share_milli(const struct pod *pod, const struct node *node)
+{
+    return to_u32(share_memory(pod, node) * GPU_MILLI / i64_max(1, node->gpu_memory));
+}
+
+/* With the share taken from a device that has `left`; `picture` stays as it is. */
+static int64_t with_share(struct fragment *fragment,
+                          const struct class *class,
+                          const struct picture *picture,
+                          uint32_t left,
+                          uint32_t milli,
+                          int64_t fill)
+{
+    struct picture after;
+
+    after.cpu_milli = picture->cpu_milli;
+    after.memory_mib = picture->memory_mib;
+    after.whole = picture->whole;
+    after.part_count = 0;
+    bool found = false;
+    if (left == GPU_MILLI && after.whole) {
+        after.whole--;
+        found = true;
+        if (left > milli)
+            after.parts[after.part_count++] = (uint16_t)(left - milli);
+    }
+    for (uint32_t i = 0; i < picture->part_count; i++) {
+        uint32_t part = picture->parts[i];
+
+        if (!found && part == left) {
+            found = true;
+            part = left > milli ? left - milli : 0;
+        }
+        if (part)
+            after.parts[after.part_count++] = (uint16_t)part;
+    }
+    return fragments(fragment, class, &after, fill);
+}
+
+int64_t fragment_share_growth(struct sched *sched,
+                              const struct pod *pod,
+                              const struct node *node,
+                              int64_t left_milli)
+{
+    const struct class *class = class_of(sched, node);
+    struct picture picture;
+
+    take_picture(node, &picture);
+    without(&picture, pod);
+    return with_share(sched->fragment, class, &picture, to_u32(left_milli), share_milli(pod, node),
+                      weights_of(pod, node)->fill);
+}
+
+/* The device whose use leaves least unusable; INT64_MAX: none has enough left. */
+static int64_t best_share(struct fragment *fragment,
+                          const struct class *class,
+                          const struct picture *picture,
+                          uint32_t milli,
+                          int64_t fill)
+{
+    int64_t best = NO_ROOM;
+
+    for (uint32_t i = 0; i <= picture->part_count; i++) {
+        uint32_t left = i < picture->part_count ? picture->parts[i] : GPU_MILLI;
+        bool before = i == picture->part_count ? !picture->whole : left < milli;
+
+        for (uint32_t j = 0; j < i && !before && i < picture->part_count; j++)
+            before = picture->parts[j] == left;
+        if (!before)
+            best = i64_min(best, with_share(fragment, class, picture, left, milli, fill));
+    }
+    return best;
+}
+
+int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    const struct weights *weights = weights_of(pod, node);
+    const struct class *class = class_of(sched, node);
+    struct picture picture;
+
+    take_picture(node, &picture);
+    int64_t before = fragments(sched->fragment, class, &picture, weights->fill);
+    without(&picture, pod);
+    int64_t after = pod->shape->shared ? best_share(sched->fragment, class, &picture,
+                                                    share_milli(pod, node), weights->fill)
+                                       : fragments(sched->fragment, class, &picture, weights->fill);
+    if (after == NO_ROOM) /* several devices: not told apart */
+        after = before;
+    return after - before + (int64_t)picture.cpu_milli * weights->cpu -
+           (int64_t)picture.memory_mib * weights->memory;
+}
+
+/* ---- the best node ---- */
+bool fragment_indexed(const struct sched *sched, const struct pod *pod)
+{
+    const struct shape *shape = pod->shape;
+    const struct sched_pod *spec = &shape->spec;
+    const struct sched_policy *policy = group_policy(pod->group);
+    bool preferred = spec->affinity_preference_count || spec->anti_affinity_preference_count ||
+                     spec->spread_count ||
+                     (!QUIRK(sched, NO_PREFERENCES) && spec->node_preference_count);
+
+    return sched->fragment && !sched->config.plain && shape->local && !preferred &&
+           !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
+           shape->devices <= 1 && !spec->gpu_memory_mib && !policy->without_placement &&
+           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
+           fragment_strategy(place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy);
+}
+
+static int64_t score_of(struct sched *sched, struct pod *pod, struct node *node)
+{
+    struct placement placement = {0};
+    enum place_filter why = PLACE_OK;
+
+    if (!filter_allowed(sched, pod->shape, node))
+        return NO_ROOM;
+    placement.fit = fit_resources(sched, pod, node, &why);
+    if (placement.fit == FIT_NO)
+        return NO_ROOM;
+    if (pod->shape->shared && !fit_shares(sched, pod, node, &placement))
+        return NO_ROOM;
+    return fragment_growth(sched, pod, node) + (placement.fit == FIT_IDLE ? 0 : RELEASING) +
+           (!place_needs_gpu(pod) && (node->total[RES_GPU] || node->mig) ? WITH_GPUS : 0);
+}
+
+/* The scores of a shape on the nodes of its pool, by slot, brought up to date. */
+static int64_t *scores_of(struct sched *sched, struct pod *pod)
+{
+    struct fragment *fragment = sched->fragment;
+    const struct pool *pool = pod->group->queue->pool;
+    struct shape_scores *scores = pod->shape->scores;
+    size_t count = sched->nodes.count;
+
+    if (!scores)
+        scores = pod->shape->scores = MEM_NEW(struct shape_scores);
+    bool afresh = scores->epoch != fragment->epoch || scores->log_epoch != fragment->log_epoch ||
+                  scores->pool != pool || scores->nodes_version != sched->nodes_version ||
+                  scores->count != count || fragment->log.count - scores->log_at > count;
+    if (afresh) {
+        mem_free(scores->items);
+        *scores = (struct shape_scores){.items = mem_alloc((count + 1) * sizeof(*scores->items)),
+                                        .count = count,
+                                        .pool = pool,
+                                        .nodes_version = sched->nodes_version,
+                                        .epoch = fragment->epoch,
+                                        .log_epoch = fragment->log_epoch,
+                                        .log_at = fragment->log.count};
+        for (size_t i = 0; i < count; i++)
+            scores->items[i] = NO_ROOM;
+        for (size_t i = 0; i < pool->nodes.count; i++)
+            scores->items[pool->nodes.items[i]->slot] = score_of(sched, pod, pool->nodes.items[i]);
+        return scores->items;
+    }
+    for (; scores->log_at < fragment->log.count; scores->log_at++) {
+        struct node *node = sched->nodes.items[fragment->log.items[scores->log_at]];
+        if (node && node->pool == pool)
+            scores->items[node->slot] = score_of(sched, pod, node);
+    }
+    return scores->items;
+}
+
+struct node *fragment_best(struct sched *sched, struct pod *pod)
+{
+    const int64_t *scores = scores_of(sched, pod);
+    struct node *best = NULL;
+    int64_t least = NO_ROOM - 1;
+
+    for (size_t i = 0; i < sched->nodes.count; i++) {
+        if (scores[i] > least)
+            continue;
+        struct node *node = sched->nodes.items[i];
+        if (scores[i] == least && best && node->rank > best->rank)
+            continue; /* ties go to the first name */
+        least = scores[i];
+        best = node;
+    }
+    return best;
+}

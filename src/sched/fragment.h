@@ -1,0 +1,52 @@
+#pragma once
+
+#include "sched/place.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* fragment: the strategy that leaves free GPUs usable.
+ *
+ * What pods usually ask for is counted as they arrive: the workload seen. The fragments of a node
+ * are what that workload could not use of its free GPUs, on average: all of it where a pod may not
+ * go there or finds too little CPU or GPUs; the parts of shared GPUs that are too small for
+ * it; and what would be left if the node were filled up with pods like it. A pod goes where it
+ * makes the fragments grow least. Near ties go to the node with least CPU left.
+ *
+ * SCHED_FGD is the same with the first two of these alone, as in the paper "Beware of
+ * Fragmentation" (USENIX ATC 2023).
+ *
+ * Numbers are whole, so the same calls give the same choice on every machine. What is worked out is
+ * kept for each shape and node until the node changes; nodes that are alike are worked out once.
+ * The workload counts as it was when it had last grown by a half. */
+#define FRAGMENT_DEMANDS_MAX 256 /* kinds of pods that are counted; the rarest makes room */
+
+struct fragment;
+
+static inline bool fragment_strategy(enum sched_strategy strategy)
+{
+    return strategy == SCHED_FRAGMENTATION || strategy == SCHED_FGD;
+}
+
+/* Called when the policy of a pool changed: counts from now on if any pool wants it. */
+void fragment_policy(struct sched *sched);
+void fragment_free(struct sched *sched);
+/* A pod of this shape arrived. */
+void fragment_seen(struct sched *sched, struct shape *shape);
+/* The room of the node changed. */
+void fragment_touched(struct sched *sched, const struct node *node);
+/* Which pods may go there may have changed. */
+void fragment_forget(struct sched *sched, uint32_t slot);
+
+/* By how much the fragments of the node grow with the pod on it: smaller is better. */
+int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct node *node);
+/* The same for a share of one device that has so many thousandths free. */
+int64_t fragment_share_growth(struct sched *sched,
+                              const struct pod *pod,
+                              const struct node *node,
+                              int64_t left_milli);
+/* Whether fragment_best() can answer for the pod. */
+bool fragment_indexed(const struct sched *sched, const struct pod *pod);
+/* The node to try first; NULL: none has room. */
+struct node *fragment_best(struct sched *sched, struct pod *pod);
