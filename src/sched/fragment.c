@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PARTS_ALL  65536 /* what the popularities add up to */
@@ -224,6 +225,16 @@ void fragment_touched(struct sched *sched, const struct node *node)
     VEC_PUSH(NULL, &fragment->log, node->slot);
 }
 
+static int by_milli(const void *a, const void *b)
+{
+    const struct demand *l = a;
+    const struct demand *r = b;
+
+    if (l->milli != r->milli)
+        return l->milli < r->milli ? -1 : 1;
+    return l->shape->id < r->shape->id ? -1 : l->shape->id > r->shape->id;
+}
+
 static struct class *class_new(struct fragment *fragment, const uint64_t *allowed)
 {
     struct class *class = MEM_NEW(struct class);
@@ -237,6 +248,8 @@ static struct class *class_new(struct fragment *fragment, const uint64_t *allowe
         else if (demand->popularity)
             VEC_PUSH(NULL, &class->demands, *demand);
     }
+    if (class->demands.count > 1)
+        qsort(class->demands.items, class->demands.count, sizeof(*class->demands.items), by_milli);
     VEC_PUSH(NULL, &fragment->classes, class);
     return class;
 }
@@ -281,54 +294,71 @@ static void take_picture(const struct node *node, struct picture *ret)
     }
 }
 
-/* What a kind of pod could not use: as it is, and once the node is full of it. */
-static int64_t unusable(const struct demand *demand,
-                        const struct picture *picture,
-                        uint32_t left,
-                        int64_t fill)
-{
-    uint32_t devices = picture->whole;
-    uint32_t fits = picture->whole * (GPU_MILLI / demand->milli);
-    uint32_t small = 0;
+/* What the devices of a node are to pods that ask for so much of each. */
+struct seen_as {
+    uint32_t milli;
+    uint32_t devices; /* that have as much left */
+    uint32_t fits;    /* pods of one device */
+    uint32_t small;   /* thousandths on the others */
+};
 
-    if (demand->cpu_milli > picture->cpu_milli)
-        return (int64_t)left * PERCENT;
+static struct seen_as see(const struct picture *picture, uint32_t milli)
+{
+    struct seen_as as = {milli, picture->whole, picture->whole * (GPU_MILLI / milli), 0};
+
     for (uint32_t i = 0; i < picture->part_count; i++) {
         uint32_t part = picture->parts[i];
 
-        if (part < demand->milli) {
-            small += part;
+        if (part < milli) {
+            as.small += part;
             continue;
         }
-        devices++;
-        fits += demand->milli == GPU_MILLI ? 1 : part / demand->milli;
+        as.devices++;
+        as.fits += part / milli;
     }
-    if (devices < demand->devices)
+    return as;
+}
+
+/* What a kind of pod could not use: as it is, and once the node is full of it. */
+static int64_t unusable(const struct demand *demand,
+                        const struct picture *picture,
+                        const struct seen_as *as,
+                        uint32_t left,
+                        int64_t fill)
+{
+    uint32_t fits = as->fits;
+
+    if (demand->cpu_milli > picture->cpu_milli || as->devices < demand->devices)
         return (int64_t)left * PERCENT;
     if (!fill)
-        return (int64_t)small * PERCENT;
+        return (int64_t)as->small * PERCENT;
     if (demand->devices > 1)
-        fits = devices / demand->devices;
+        fits = as->devices / demand->devices;
     if ((uint64_t)fits * demand->cpu_milli > picture->cpu_milli)
         fits = picture->cpu_milli / demand->cpu_milli;
-    if (demand->memory_mib && (uint64_t)fits * demand->memory_mib > picture->memory_mib)
+    if ((uint64_t)fits * demand->memory_mib > picture->memory_mib)
         fits = picture->memory_mib / demand->memory_mib;
-    return (int64_t)small * (PERCENT - fill) +
+    return (int64_t)as->small * (PERCENT - fill) +
            ((int64_t)left - (int64_t)fits * demand->devices * demand->milli) * fill;
 }
 
 static int64_t work_out(const struct class *class, const struct picture *picture, int64_t fill)
 {
     uint32_t left = picture->whole * GPU_MILLI;
+    struct seen_as as = {0};
     int64_t sum = 0;
 
     for (uint32_t i = 0; i < picture->part_count; i++)
         left += picture->parts[i];
     if (!left)
         return 0;
-    for (size_t i = 0; i < class->demands.count; i++)
-        sum += class->demands.items[i].popularity *
-               unusable(&class->demands.items[i], picture, left, fill);
+    for (size_t i = 0; i < class->demands.count; i++) {
+        const struct demand *demand = &class->demands.items[i];
+
+        if (demand->milli != as.milli) /* they are sorted by it */
+            as = see(picture, demand->milli);
+        sum += demand->popularity * unusable(demand, picture, &as, left, fill);
+    }
     return sum + class->shut_out * (int64_t)left * PERCENT;
 }
 
@@ -475,8 +505,8 @@ int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct
     int64_t after = pod->shape->shared ? best_share(sched->fragment, class, &picture,
                                                     share_milli(pod, node), weights->fill)
                                        : fragments(sched->fragment, class, &picture, weights->fill);
-    if (after == NO_ROOM) /* several devices: not told apart */
-        after = before;
+    if (after == NO_ROOM)
+        return NO_ROOM;
     return after - before + (int64_t)picture.cpu_milli * weights->cpu -
            (int64_t)picture.memory_mib * weights->memory;
 }
@@ -498,6 +528,14 @@ bool fragment_indexed(const struct sched *sched, const struct pod *pod)
            fragment_strategy(place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy);
 }
 
+static bool ends_shares(const struct node *node)
+{
+    for (uint32_t i = 0; i < node->share_count; i++)
+        if (node->shares[i].live && (node->shares[i].releasing || node->shares[i].pipelined))
+            return true;
+    return false;
+}
+
 static int64_t score_of(struct sched *sched, struct pod *pod, struct node *node)
 {
     struct placement placement = {0};
@@ -508,9 +546,14 @@ static int64_t score_of(struct sched *sched, struct pod *pod, struct node *node)
     placement.fit = fit_resources(sched, pod, node, &why);
     if (placement.fit == FIT_NO)
         return NO_ROOM;
-    if (pod->shape->shared && !fit_shares(sched, pod, node, &placement))
+    /* Where nobody is leaving, any device that has as much left will do. */
+    bool leaving = node->releasing[RES_GPU] || node->shut_ms || ends_shares(node);
+    if (pod->shape->shared && leaving && !fit_shares(sched, pod, node, &placement))
         return NO_ROOM;
-    return fragment_growth(sched, pod, node) + (placement.fit == FIT_IDLE ? 0 : RELEASING) +
+    int64_t growth = fragment_growth(sched, pod, node);
+    if (growth == NO_ROOM)
+        return NO_ROOM;
+    return growth + (placement.fit == FIT_IDLE ? 0 : RELEASING) +
            (!place_needs_gpu(pod) && (node->total[RES_GPU] || node->mig) ? WITH_GPUS : 0);
 }
 
