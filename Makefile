@@ -10,6 +10,7 @@
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
+# make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
 # make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
@@ -35,7 +36,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
+.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
 	asan-e2e asan-kubernetes bench-kubernetes conformance-v017
 all:
 	@tools/deps.sh build
@@ -82,6 +83,9 @@ fuzz:
 tidy: all
 	@tools/deps.sh tidy
 	@tools/clang-tidy.sh
+
+arena: all
+	@SEEDS="$(or $(SEEDS),10)" LISTS="$(LISTS)" bench/arena.py build/muster $(TRACES)
 
 bench: all
 	@$(TEST_DEPS)

@@ -1,0 +1,191 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "replay/policy.h"
+#include "replay/replay.h"
+#include "replay/result.h"
+#include "replay/runtimes.h"
+#include "replay/trace.h"
+#include "test.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static volatile sig_atomic_t never;
+
+static struct trace parsed(struct arena *arena, const char *text)
+{
+    struct trace trace = {0};
+    struct err err = {0};
+
+    EXPECT(trace_parse(arena, "t.csv", str_from(text), &trace, &err) == 0);
+    return trace;
+}
+
+static struct replay_result played(struct arena *arena,
+                                   const struct trace *trace,
+                                   const struct trace_nodes *nodes,
+                                   const char *policy)
+{
+    struct replay_options options = {.world = {.policy = replay_policy_named(str_from(policy)),
+                                               .trace = trace,
+                                               .nodes = nodes,
+                                               .reserve_after_ms = -1},
+                                     .seed = 3,
+                                     .stop = &never};
+    struct replay_result result;
+
+    if (trace->ends)
+        replay_time(arena, &options, &result);
+    else
+        replay_fill(arena, &options, &result);
+    return result;
+}
+
+TEST(a_trace_is_read_by_the_names_of_its_columns)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "timestamp,duration,num_gpus,gpu_time,cluster\r\n"
+                                        "2017-10-09 07:01:55,66.5,16,1,vc2\n"
+                                        "2017-10-09 07:01:50,5,1,1,vc1\n");
+
+    EXPECT(trace.ends && trace.jobs.count == 2);
+    EXPECT(str_is(trace.jobs.items[0].queue, "vc1"));
+    EXPECT(trace.jobs.items[1].submit_ms - trace.jobs.items[0].submit_ms == 5000);
+    EXPECT(trace.jobs.items[1].run_ms == 66500 && trace.jobs.items[1].gpus == 16);
+    trace = parsed(&arena, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,12000,16384,1,460\n"
+                           "b,8000,100,0,0\n");
+    EXPECT(!trace.ends && trace.jobs.items[0].gpu_milli == 460);
+    EXPECT(trace.jobs.items[1].gpus == 0 && trace.jobs.items[1].cpu_milli == 8000);
+    arena_done(&arena);
+}
+
+TEST(a_trace_that_cannot_be_read_says_where)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+        const char *why;
+    } rows[] = {
+        {"", "is empty", "nothing there"},
+        {"name,run\na,1\n", "no column \"gpus\"", "no GPUs"},
+        {"gpus,run\n1,5\nx,6\n", "line 3: gpus: \"x\"", "not a number"},
+        {"gpus,gpu_milli\n2,500\n", "line 2: gpu_milli", "a share of two GPUs"},
+        {"gpus\n", "has no jobs", "only a head"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct arena arena = {0};
+        struct trace trace = {0};
+        struct err err = {0};
+
+        test_case(rows[i].why);
+        EXPECT(trace_parse(&arena, "t.csv", str_from(rows[i].text), &trace, &err) < 0);
+        EXPECT(str_contains(str_from(err.text), str_from(rows[i].says)));
+        arena_done(&arena);
+    }
+}
+
+/* Two GPUs; a long job, one that needs both, and a short one that comes last. */
+TEST(first_come_first_served_lets_nobody_overtake_and_kai_does)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "submit,run,gpus,queue\n0,100,1,q\n1,10,2,q\n2,5,1,q\n");
+    struct trace_nodes nodes = {0};
+
+    trace_make_nodes(&arena, 1, 2, &nodes);
+    struct replay_result fifo = played(&arena, &trace, &nodes, "fifo");
+    struct replay_result kai = played(&arena, &trace, &nodes, "kai");
+    EXPECT(fifo.jobs[1].start_ms == 100000 && fifo.jobs[2].start_ms == 110000);
+    EXPECT(kai.jobs[2].start_ms == 2000 && kai.jobs[1].start_ms == 100000);
+    EXPECT(fifo.makespan_ms == 115000 && kai.makespan_ms == 110000);
+    arena_done(&arena);
+}
+
+TEST(a_job_larger_than_a_node_is_a_gang_that_starts_whole)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "submit,run,gpus,queue\n0,50,9,q\n0,10,16,q\n");
+    struct trace_nodes nodes = {0};
+
+    trace_make_nodes(&arena, 2, 8, &nodes);
+    for (size_t p = 0; p < replay_policy_count; p++) {
+        test_case(replay_policies[p].name);
+        struct replay_result result = played(&arena, &trace, &nodes, replay_policies[p].name);
+        int64_t last = result.jobs[0].end_ms > result.jobs[1].end_ms ? result.jobs[0].end_ms
+                                                                     : result.jobs[1].end_ms;
+        EXPECT(last == 60000 && result.decisions == 4);
+    }
+    arena_done(&arena);
+}
+
+TEST(filling_up_is_the_same_for_a_seed_and_never_gives_a_gpu_twice)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "name,cpu_milli,memory_mib,gpus,gpu_milli,models\n"
+                                        "a,4000,8000,1,810,\nb,12000,16000,1,1000,A\n"
+                                        "c,30000,8000,4,1000,\nd,1000,1000,1,190,A|B\n");
+    struct trace_nodes nodes = {0};
+    struct err err = {0};
+
+    EXPECT(trace_parse_nodes(&arena, "n.csv",
+                             STR("sn,cpu_milli,memory_mib,gpu,model\nn1,96000,393216,8,A\n"
+                                 "n2,32000,131072,4,B\nn3,64000,131072,2,A\n"),
+                             &nodes, &err) == 0);
+    for (size_t p = 0; p < replay_policy_count; p++) {
+        test_case(replay_policies[p].name);
+        struct replay_result one = played(&arena, &trace, &nodes, replay_policies[p].name);
+        struct replay_result two = played(&arena, &trace, &nodes, replay_policies[p].name);
+
+        EXPECT(one.at_130 > 0.5 && one.at_130 <= 1 && one.decisions == two.decisions);
+        EXPECT(!(one.at_100 < two.at_100) && !(one.at_100 > two.at_100));
+    }
+    arena_done(&arena);
+}
+
+TEST(a_report_has_every_policy_in_every_form)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "submit,run,gpus,queue\n0,100,1,q\n1,10,2,q\n");
+    struct trace_nodes nodes = {0};
+    struct replay_results results = {0};
+    void (*const forms[])(struct buf *, const struct replay_report *) = {report_table, report_json,
+                                                                         report_csv, report_page};
+
+    trace_make_nodes(&arena, 1, 2, &nodes);
+    VEC_PUSH(&arena, &results, played(&arena, &trace, &nodes, "kai"));
+    VEC_PUSH(&arena, &results, played(&arena, &trace, &nodes, "fifo"));
+    struct replay_report report = {.arena = &arena,
+                                   .trace = &trace,
+                                   .trace_name = "t.csv",
+                                   .gpus = 2,
+                                   .node_count = 1,
+                                   .results = &results};
+    for (size_t i = 0; i < 4; i++) {
+        _cleanup_(buf_done) struct buf out = {0};
+
+        forms[i](&out, &report);
+        EXPECT(str_contains(buf_str(&out), STR("kai")) && str_contains(buf_str(&out), STR("fifo")));
+    }
+    arena_done(&arena);
+}
+
+TEST(run_times_are_those_of_jobs_alike_and_else_of_the_queue)
+{
+    struct runtimes runtimes = {0};
+
+    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 50) == 0);
+    for (int64_t i = 1; i <= 200; i++)
+        runtimes_add(&runtimes, STR("q"), 1, i);
+    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 0) == 200 - RUNTIMES_RUNS + 1);
+    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 100) == 200);
+    runtimes_add(&runtimes, STR("q"), 8, 5000);
+    EXPECT(runtimes_percentile(&runtimes, STR("q"), 8, 50) < 5000);
+    for (int i = 0; i < RUNTIMES_LEAST; i++)
+        runtimes_add(&runtimes, STR("q"), 8, 5000);
+    EXPECT(runtimes_percentile(&runtimes, STR("q"), 7, 50) == 5000);
+    runtimes_done(&runtimes);
+}
