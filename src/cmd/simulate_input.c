@@ -30,7 +30,8 @@
  *     topology: {name: dc, levels: [zone, rack]}
  *     nodes:  [{name: a, count: 4, gpus: 8, cpus: 64, memory: 512Gi, gpuMemory: 81559,
  *               labels: {rack: r1}, taints: [dedicated]}]     # a-0 .. a-3 with count
- *     queues: [{name: q, parent: p, quota: 4, limit: 8, weight: 1, priority: 100}]   # GPUs
+ *     queues: [{name: q, parent: p, quota: 4, limit: 8, weight: 1, priority: 100,
+ *               order: expectedCompletion}]   # GPUs
  *     gangs:  [{name: g, queue: q, pods: 2, min: 1, gpus: 1, cpus: 1, fraction: 0.5,
  *               gpuMemory: 2000, priority: 50, preemptible: true|false|semi, at: [a-0, a-1],
  *               ending: false, apart: rack, required: rack, preferred: rack, topology: dc,
@@ -245,6 +246,8 @@ static void load_queue(struct sim *sim, const struct json *from, int64_t number)
                                 .reclaim_min_runtime_ms = -1};
     struct str runtime = json_str(json_get(from, "reclaimMinRuntime"));
 
+    if (str_is(json_str(json_get(from, "order")), "expectedCompletion"))
+        queue.order = SCHED_ORDER_EXPECTED;
     (void)time_parse_duration(runtime, &queue.reclaim_min_runtime_ms);
     runtime = json_str(json_get(from, "preemptMinRuntime"));
     (void)time_parse_duration(runtime, &queue.preempt_min_runtime_ms);

@@ -285,6 +285,19 @@ static int64_t annotation_time(struct decode *decode, const char *key)
     return ms;
 }
 
+static int64_t annotation_duration(struct decode *decode, const char *key)
+{
+    struct str text = object_annotation(decode->object, key);
+    int64_t ms = 0;
+
+    if (text.len && (!time_parse_duration(text, &ms) || ms < 0)) {
+        (void)decode_error(decode, "annotation %s: \"" STR_FMT "\" is not a duration, as in 90m",
+                           key, STR_ARG(text));
+        ms = 0;
+    }
+    return ms;
+}
+
 void decode_group(struct decode *decode, struct sched_group *ret)
 {
     *ret = (struct sched_group){
@@ -296,6 +309,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .min_member = 1,
         .stale_since_ms = annotation_time(decode, "kai.scheduler/stale-podgroup-timestamp"),
         .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
+        .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
     };
     decode_by(decode, &group_table, ret);
 }
@@ -308,7 +322,14 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         DECODE_FIELD(struct sched_queue, quota[resource].weight,                                 \
                      "resources." name ".overQuotaWeight", NUMBER)
 
+static const char *const order_words[] = {
+    [SCHED_ORDER_CREATED] = "created",
+    [SCHED_ORDER_EXPECTED] = "expectedCompletion",
+    NULL,
+};
+
 static const struct decode_field queue_fields[] = {
+    DECODE_FIELD(struct sched_queue, order, "order", ENUM, .words = order_words),
     DECODE_FIELD(struct sched_queue, parent, "parentQueue", STR),
     DECODE_FIELD(struct sched_queue, priority, "priority", I64),
     DECODE_FIELD(struct sched_queue, preempt_min_runtime_ms, "preemptMinRuntime", DURATION),

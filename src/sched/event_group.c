@@ -229,7 +229,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
         group_stray(sched, group);
     group->known = false;
     group_drop_spec(sched, group);
-    group->created_ms = group->due_ms = group->expected_ms = 0;
+    group->created_ms = group->due_ms = group->expected_ms = group->deadline_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = false;
     group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);

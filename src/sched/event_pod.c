@@ -420,6 +420,11 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     pod_wants(sched, pod);
     claims_settled(sched, pod);
     pod_enter(sched, pod, spec, &decided);
+    if (pod->group && pod->deadline_ms > pod->group->deadline_ms) {
+        pod->group->deadline_ms = pod->deadline_ms;
+        if (pod->group->queue && pod->group->queue->spec.order == SCHED_ORDER_EXPECTED)
+            group_resolve(sched, pod->group); /* its place in line */
+    }
     /* The numbers that a plan gave it hold only as long as the plan does: tried on another node
      * they would be somebody else's. */
     if (planned && !ST_IN(pod->status, ST_USED))

@@ -279,12 +279,14 @@ struct sched_quota {
 /* Who of a queue is next, among those of one priority. */
 enum sched_order {
     SCHED_ORDER_CREATED, /* who waits longest */
-    /* Who would be done first: what a group is expected to run counts as many times as
-     * SCHED_EXPECTED_TIMES against the moment it was created. So short work goes first, and whoever
-     * waits is overtaken only by what is created within that time. */
+    /* Who would be done first: what a group is expected to run counts SCHED_EXPECTED_TIMES against
+     * the moment it was created. So short work goes first, and whoever waits is overtaken only by
+     * what is created within that time. Expected is what the group says, else the longest deadline
+     * of its pods, else SCHED_EXPECTED_MS. */
     SCHED_ORDER_EXPECTED,
 };
 #define SCHED_EXPECTED_TIMES 4
+#define SCHED_EXPECTED_MS    3600000
 
 struct sched_queue {
     struct str name;

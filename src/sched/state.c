@@ -379,7 +379,9 @@ void group_resolve(struct sched *sched, struct group *group)
     group->priority = class_priority(sched, group);
     group->due_ms = group->created_ms;
     if (queue && queue->known && queue->spec.order == SCHED_ORDER_EXPECTED)
-        group->due_ms += SCHED_EXPECTED_TIMES * group->expected_ms;
+        group->due_ms += SCHED_EXPECTED_TIMES * (group->expected_ms   ? group->expected_ms
+                                                 : group->deadline_ms ? group->deadline_ms
+                                                                      : SCHED_EXPECTED_MS);
     group->semi = group->preemptibility == SCHED_SEMI_PREEMPTIBLE;
     group->preemptible = group->preemptibility == SCHED_BY_PRIORITY
                              ? group->priority < PRIORITY_FIXED

@@ -300,7 +300,8 @@ struct group {
     struct name *class_name;
     int64_t own_priority; /* instead of the class's, with has_priority */
     int64_t stale_grace_ms;
-    int64_t expected_ms;
+    int64_t expected_ms; /* to run; 0: it does not say */
+    int64_t deadline_ms; /* the longest of its pods; 0: none has one */
     bool has_priority;
     bool has_stale_grace;
     bool held;
