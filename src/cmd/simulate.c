@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/yaml.h"
+#include "cmd/look.h"
 #include "cmd/muster.h"
 #include "sched/decode.h"
 #include "sched/sched.h"
@@ -33,7 +34,9 @@
  * is a test of a policy. */
 
 struct simulate_values {
-    int output;
+    struct look_values look; /* of --live; its `output` is ours */
+    bool live;
+    struct sim_change change;
     bool mimic;
     int64_t cycles;
 };
@@ -41,8 +44,15 @@ struct simulate_values {
 static const char *const outputs[] = {"table", "json", NULL};
 
 static const struct option simulate_options[] = {
-    {"output", 'o', OPTION_CHOICE, offsetof(struct simulate_values, output), .fallback = "table",
-     .choices = outputs, .value = "FORMAT", .help = "table or json"},
+    {"output", 'o', OPTION_CHOICE, offsetof(struct simulate_values, look.output),
+     .fallback = "table", .choices = outputs, .value = "FORMAT", .help = "table or json"},
+    LOOK_OPTIONS,
+    {"live", 0, OPTION_BOOL, offsetof(struct simulate_values, live),
+     .help = "begin with the cluster as it is now, and say what changes"},
+    {"drain", 0, OPTION_LIST, offsetof(struct simulate_values, change.drains), .value = "NODE",
+     .help = "with --live: the node is emptied"},
+    {"quota", 0, OPTION_LIST, offsetof(struct simulate_values, change.quotas),
+     .value = "QUEUE=GPUS", .help = "with --live: the queue is guaranteed so many GPUs"},
     {"mimic", 0, OPTION_BOOL, offsetof(struct simulate_values, mimic),
      .help = "decide as KAI Scheduler would, with every difference switched off"},
     {"cycles", 0, OPTION_I64, offsetof(struct simulate_values, cycles), .fallback = "20", .min = 1,
@@ -66,6 +76,9 @@ static void play_binds(struct sim *sim, const struct sched_plan *plan)
     for (size_t i = 0; i < plan->bind_count; i++) {
         const struct sched_bind *bind = &plan->binds[i];
         struct sim_pod *pod = pod_of(sim, bind->pod.ns, bind->pod.name);
+
+        if (!pod)
+            continue;
         struct str *groups = ARENA_ARRAY(sim->arena, struct str, bind->gpu_group_count + 1);
         uint32_t *devices = ARENA_ARRAY(sim->arena, uint32_t, bind->device_count + 1);
 
@@ -187,6 +200,8 @@ static void write_table(struct sim *sim, struct buf *out)
         const struct sched_waiting *why = sim_waiting(sim, pod);
         bool waits = pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED;
 
+        if (sim->live && !waits && str_eq(pod->spec.node, pod->began_node))
+            continue; /* it stays where it is */
         table_add(&table, pod->spec.name);
         table_add(&table, pod->spec.group);
         table_add(&table, waits ? STR("Waiting") : pod->ends ? STR("Ending") : STR("Running"));
@@ -270,6 +285,14 @@ static int simulate_run(struct invocation *invocation)
     sched_config_default(&sim.config);
     if (values->mimic)
         sim.config.quirks = SCHED_QUIRKS_ALL;
+    sim.live = values->live;
+    if (!values->live &&
+        (values->change.drains.count || values->change.quotas.count || !invocation->arg_count))
+        r = err_set(&err, -EINVAL, "%s",
+                    invocation->arg_count ? "--drain and --quota go with --live"
+                                          : "name a file, or --live for the cluster as it is");
+    if (r == 0 && values->live)
+        r = sim_load_live(&sim, &values->look, &values->change, &err);
     for (size_t i = 0; i < invocation->arg_count && r == 0; i++)
         r = sim_load(&sim, invocation->args[i], &err);
     if (r < 0) {
@@ -280,7 +303,7 @@ static int simulate_run(struct invocation *invocation)
     if (!sim.sched)
         sim.sched = sched_new(&sim.config);
     run_cycles(&sim, values->cycles);
-    if (values->output == 1)
+    if (values->look.output == 1)
         write_json(&sim, &out);
     else
         write_table(&sim, &out);
@@ -293,18 +316,22 @@ static int simulate_run(struct invocation *invocation)
 const struct command command_simulate = {
     .name = "simulate",
     .summary = "show what the scheduler would do with these manifests",
-    .usage = "FILE...",
+    .usage = "[FILE...]",
     .about =
         "Reads nodes, queues, pods, pod groups and priority classes, and shorthand for things "
         "that do not exist yet, and decides until nothing changes. Nothing is contacted and "
         "nothing is changed. With an expect: section a file is a test: the exit status is 1 "
         "when an expectation is not met. A snapshot of a running operator (/debug/snapshot) is "
-        "decided at the moment and with the settings it was taken with; \"-\" is stdin.",
+        "decided at the moment and with the settings it was taken with; \"-\" is stdin. With "
+        "--live "
+        "the nodes, queues, pod groups and pods of the cluster go in first, by the default "
+        "settings, and only pods that wait or move are listed: what would happen to this job, "
+        "without that node, or with another quota.",
     .example = "muster simulate cluster.yaml job.yaml\nmuster simulate -o json policy-test.yaml\n"
+               "muster simulate --live --drain node-3 --quota team-a=64\n"
                "curl -s localhost:8081/debug/snapshot | muster simulate - job.yaml",
     .options = simulate_options,
     .values_size = sizeof(struct simulate_values),
-    .args_min = 1,
     .args_max = 1000,
     .run = simulate_run,
 };

@@ -61,7 +61,11 @@ static int sim_start(struct sim *sim, const char *path, struct err *err)
 
 static void add_pod(struct sim *sim, const struct sim_pod *pod)
 {
-    VEC_PUSH(sim->arena, &sim->pods, *pod);
+    struct sim_pod began = *pod;
+
+    began.began = pod->spec.phase;
+    began.began_node = pod->spec.node;
+    VEC_PUSH(sim->arena, &sim->pods, began);
     if (!pod->from)
         sched_put_pod(sim->sched, &pod->spec);
 }
@@ -116,6 +120,8 @@ static int load_pod(struct sim *sim, const struct object *object, struct err *er
         return decode.code;
     if (!pod.uid.len)
         pod.uid = pod.name;
+    if (sim->loading && !pod.group.len && !pod.node.len)
+        return 0;
     bool ours =
         !sim->config.scheduler_name.len || str_eq(pod.scheduler, sim->config.scheduler_name);
     if (!pod.group.len && ours) {
@@ -169,6 +175,11 @@ static int load_manifest(struct sim *sim, const char *path, struct json *manifes
                               : sched_observe(sim->sched, SCHED_PUT, object, err);
     }
     return r < 0 ? err_wrap(err, r, "%s", path) : 0;
+}
+
+int sim_load_list(struct sim *sim, const char *from, struct json *list, struct err *err)
+{
+    return load_manifest(sim, from, list, err);
 }
 
 /* ---- shorthand ---- */
