@@ -15,6 +15,8 @@
 
 #define PARTS_ALL  65536 /* what the popularities add up to */
 #define PERCENT    100
+#define LOAD_UNIT  16
+#define PRICE_MAX  4000             /* thousandths */
 #define SEEN_FIRST 32               /* pods after which the workload first counts */
 #define SEEN_MAX   (1 << 20)        /* then every count is halved: what was long ago fades */
 #define SEEN_GROWS 3 / 2            /* by so much before the popularities are worked out again */
@@ -34,9 +36,10 @@ struct weights {
     int64_t fill;
     int64_t cpu;
     int64_t memory;
+    int64_t price;
 };
-static const struct weights weights_fragmentation = {50, 655, 3932};
-static const struct weights weights_fgd = {0, 590, 0};
+static const struct weights weights_fragmentation = {50, 655, 3932, 1};
+static const struct weights weights_fgd = {0, 590, 0, 0};
 
 /* One kind of pod, and how often it was seen. */
 struct demand {
@@ -47,6 +50,7 @@ struct demand {
     uint32_t milli; /* of each device */
     uint32_t devices;
     int64_t popularity;
+    int64_t load; /* on each GPU where it may go, in units of LOAD_UNIT */
 };
 
 /* Nodes on which the same kinds of pods may run. */
@@ -54,6 +58,7 @@ struct class
 {
     uint64_t allowed[FRAGMENT_DEMANDS_MAX / 64];
     int64_t shut_out; /* popularity of those that may not */
+    int64_t price;    /* in thousandths: by how much more is asked for here than elsewhere */
     VEC(struct demand) demands;
 };
 
@@ -75,7 +80,9 @@ struct memo {
 };
 
 struct fragment {
-    VEC(struct demand) demands;
+    VEC(struct demand) counted; /* each with a reference on its shape */
+    VEC(struct demand) demands; /* of these, what counts at the moment */
+    int64_t load;               /* on each GPU, if everybody could go anywhere */
     int64_t seen;
     int64_t counts_at; /* seen, when the popularities are worked out next */
     uint32_t epoch;    /* of the popularities and of the classes */
@@ -125,46 +132,109 @@ static void classes_free(struct fragment *fragment)
     fragment->epoch++;
 }
 
-static void popularities(struct fragment *fragment)
+static int by_seen(const void *a, const void *b)
 {
+    const struct demand *l = a;
+    const struct demand *r = b;
+
+    if (l->seen != r->seen)
+        return l->seen > r->seen ? -1 : 1;
+    return l->shape->id < r->shape->id ? -1 : l->shape->id > r->shape->id;
+}
+
+/* How much of each kind falls on a GPU where it may go, if it goes everywhere alike. */
+static void spread_load(struct sched *sched, struct fragment *fragment)
+{
+    int64_t all = 0;
+
+    fragment->load = 0;
+    for (size_t n = 0; n < sched->nodes.count; n++)
+        if (sched->nodes.items[n] && sched->nodes.items[n]->schedulable)
+            all += sched->nodes.items[n]->total[RES_GPU];
     for (size_t i = 0; i < fragment->demands.count; i++) {
         struct demand *demand = &fragment->demands.items[i];
+        int64_t asked = demand->popularity * demand->devices * demand->milli;
+        int64_t gpus = 0;
 
+        for (size_t n = 0; n < sched->nodes.count; n++) {
+            const struct node *node = sched->nodes.items[n];
+
+            if (node && node->schedulable && node->total[RES_GPU] &&
+                filter_allowed(sched, demand->shape, node))
+                gpus += node->total[RES_GPU];
+        }
+        demand->load = gpus ? asked * LOAD_UNIT / gpus : 0;
+        fragment->load += all ? asked * LOAD_UNIT / all : 0;
+    }
+}
+
+/* From what was counted to what counts: the most frequent kinds. */
+static void popularities(struct sched *sched, struct fragment *fragment)
+{
+    size_t count = fragment->counted.count;
+
+    if (count > 1)
+        qsort(fragment->counted.items, count, sizeof(*fragment->counted.items), by_seen);
+    fragment->demands.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct demand *demand = &fragment->counted.items[i];
+
+        demand->shape->counted_at = (uint32_t)i;
         if (fragment->seen >= SEEN_MAX)
             demand->seen = (demand->seen + 1) / 2;
         demand->popularity = demand->seen * PARTS_ALL / fragment->seen;
+        if (i < FRAGMENT_DEMANDS_MAX)
+            VEC_PUSH(NULL, &fragment->demands, *demand);
     }
+    spread_load(sched, fragment);
     if (fragment->seen >= SEEN_MAX)
         fragment->seen /= 2;
     fragment->counts_at = i64_max(SEEN_FIRST, fragment->seen * SEEN_GROWS);
     classes_free(fragment);
 }
 
+/* A kind that is new, in place of the rarest where there are too many. */
+static struct demand *count_new(struct sched *sched, struct shape *shape)
+{
+    struct fragment *fragment = sched->fragment;
+    size_t at = fragment->counted.count;
+
+    shape->refs++;
+    shape->counted_at = (uint32_t)at;
+    if (at < FRAGMENT_COUNTED_MAX) {
+        VEC_PUSH(NULL, &fragment->counted, demand_of(shape));
+    } else {
+        at = 0;
+        for (size_t i = 1; i < fragment->counted.count; i++)
+            if (fragment->counted.items[i].seen < fragment->counted.items[at].seen)
+                at = i;
+        struct shape *old = fragment->counted.items[at].shape;
+        bool counts_now = false;
+        for (size_t i = 0; i < fragment->demands.count; i++)
+            counts_now = counts_now || fragment->demands.items[i].shape == old;
+        fragment->counted.items[at] = demand_of(shape);
+        shape->counted_at = (uint32_t)at;
+        if (counts_now)
+            popularities(sched, fragment);
+        shape_unref(sched, old);
+    }
+    return &fragment->counted.items[shape->counted_at];
+}
+
 void fragment_seen(struct sched *sched, struct shape *shape)
 {
     struct fragment *fragment = sched->fragment;
-    size_t at = 0;
-    size_t rarest = 0;
 
     if (!fragment || !counts(shape))
         return;
-    for (; at < fragment->demands.count && fragment->demands.items[at].shape != shape; at++)
-        if (fragment->demands.items[at].seen < fragment->demands.items[rarest].seen)
-            rarest = at;
-    if (at == fragment->demands.count && at < FRAGMENT_DEMANDS_MAX) {
-        VEC_PUSH(NULL, &fragment->demands, demand_of(shape));
-        shape->refs++;
-    } else if (at == fragment->demands.count) {
-        at = rarest;
-        struct shape *old = fragment->demands.items[at].shape;
-        fragment->demands.items[at] = demand_of(shape);
-        shape->refs++;
-        shape_unref(sched, old);
-        classes_free(fragment);
-    }
-    fragment->demands.items[at].seen++;
+    struct demand *demand = shape->counted_at < fragment->counted.count
+                                ? &fragment->counted.items[shape->counted_at]
+                                : NULL;
+    if (!demand || demand->shape != shape)
+        demand = count_new(sched, shape);
+    demand->seen++;
     if (++fragment->seen >= fragment->counts_at)
-        popularities(fragment);
+        popularities(sched, fragment);
 }
 
 void fragment_policy(struct sched *sched)
@@ -193,8 +263,9 @@ void fragment_free(struct sched *sched)
         return;
     sched->fragment = NULL;
     classes_free(fragment);
-    for (size_t i = 0; i < fragment->demands.count; i++)
-        shape_unref(sched, fragment->demands.items[i].shape);
+    for (size_t i = 0; i < fragment->counted.count; i++)
+        shape_unref(sched, fragment->counted.items[i].shape);
+    VEC_DONE(&fragment->counted);
     VEC_DONE(&fragment->demands);
     VEC_DONE(&fragment->classes);
     VEC_DONE(&fragment->class_of);
@@ -243,11 +314,15 @@ static struct class *class_new(struct fragment *fragment, const uint64_t *allowe
     for (size_t i = 0; i < fragment->demands.count; i++) {
         const struct demand *demand = &fragment->demands.items[i];
 
-        if (!(allowed[i / 64] >> (i % 64) & 1))
-            class->shut_out += demand->popularity;
-        else if (demand->popularity)
+        bool here = (allowed[i / 64] >> (i % 64) & 1) != 0;
+
+        class->price += here ? demand->load : 0;
+        class->shut_out += here ? 0 : demand->popularity;
+        if (here && demand->popularity)
             VEC_PUSH(NULL, &class->demands, *demand);
     }
+    class->price = fragment->load ? class->price * 1000 / fragment->load - 1000 : 0;
+    class->price = i64_min(class->price, PRICE_MAX);
     if (class->demands.count > 1)
         qsort(class->demands.items, class->demands.count, sizeof(*class->demands.items), by_milli);
     VEC_PUSH(NULL, &fragment->classes, class);
@@ -493,6 +568,16 @@ static int64_t best_share(struct fragment *fragment,
     return best;
 }
 
+/* What the pod takes is dearer where more is asked for: on GPUs of a model that many name. A GPU
+ * for which there is twice the demand costs a GPU more. */
+static int64_t price_of(const struct pod *pod, const struct node *node, const struct class *class)
+{
+    int64_t milli =
+        pod->shape->shared ? share_milli(pod, node) * pod->shape->devices : pod->gpus * GPU_MILLI;
+
+    return class->price * milli * (PARTS_ALL * PERCENT / 1000);
+}
+
 int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct node *node)
 {
     const struct weights *weights = weights_of(pod, node);
@@ -508,7 +593,8 @@ int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct
     if (after == NO_ROOM)
         return NO_ROOM;
     return after - before + (int64_t)picture.cpu_milli * weights->cpu -
-           (int64_t)picture.memory_mib * weights->memory;
+           (int64_t)picture.memory_mib * weights->memory +
+           weights->price * price_of(pod, node, class);
 }
 
 /* ---- the best node ---- */

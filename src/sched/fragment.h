@@ -12,7 +12,8 @@
  * are what that workload could not use of its free GPUs, on average: all of it where a pod may not
  * go there or finds too little CPU or GPUs; the parts of shared GPUs that are too small for
  * it; and what would be left if the node were filled up with pods like it. A pod goes where it
- * makes the fragments grow least. Near ties go to the node with least CPU left.
+ * makes the fragments grow least, with a price on GPUs that more is asked of than of others: those
+ * of a model that many pods name are kept for them. CPU and memory that stay free break ties.
  *
  * SCHED_FGD is the same with the first two of these alone, as in the paper "Beware of
  * Fragmentation" (USENIX ATC 2023).
@@ -20,7 +21,8 @@
  * Numbers are whole, so the same calls give the same choice on every machine. What is worked out is
  * kept for each shape and node until the node changes; nodes that are alike are worked out once.
  * The workload counts as it was when it had last grown by a half. */
-#define FRAGMENT_DEMANDS_MAX 256 /* kinds of pods that are counted; the rarest makes room */
+#define FRAGMENT_COUNTED_MAX 1024 /* kinds of pods that are counted; the rarest makes room */
+#define FRAGMENT_DEMANDS_MAX 256  /* of these, the most frequent ones that count */
 
 struct fragment;
 

@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "sched/fragment.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/world_test.h"
@@ -131,6 +132,22 @@ TEST(fragmentation_does_not_strand_gpus_by_taking_their_cpu)
     put_pod(&cluster, "cpu", &(struct ask){.cpu_milli = 32000});
     cluster_decide(&cluster, 1000);
     EXPECT(is_at(&cluster, "cpu", "b-few"));
+    cluster_close(&cluster);
+}
+
+TEST(fragmentation_counts_a_bounded_number_of_kinds)
+{
+    struct cluster cluster;
+
+    open_fragmentation(&cluster, false);
+    put_node(&cluster, "a-wanted", 8, "wanted");
+    put_node(&cluster, "b-other", 8, "other");
+    teach(&cluster, &(struct ask){.gpus = 1, .cpu_milli = 1000, .model = "wanted"}, 2000);
+    for (int64_t i = 0; i < FRAGMENT_COUNTED_MAX + 100; i++)
+        teach(&cluster, &(struct ask){.gpus = 1, .cpu_milli = 2000 + i}, 1);
+    put_pod(&cluster, "any", &(struct ask){.gpus = 1, .cpu_milli = 1000});
+    cluster_decide(&cluster, 1000);
+    EXPECT(is_at(&cluster, "any", "b-other"));
     cluster_close(&cluster);
 }
 

@@ -93,6 +93,7 @@ struct shape {
     uint32_t counted_in;
     const struct pool *counted_pool;
     struct shape_scores *scores; /* heap; NULL: never asked for */
+    uint32_t counted_at;         /* among the kinds that fragment.c counts */
 };
 
 /* A text that many objects name: queues, labels, shared devices. Kept once, with references. A
