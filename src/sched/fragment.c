@@ -206,8 +206,8 @@ static struct demand *count_new(struct sched *sched, struct shape *shape)
     } else {
         at = 0;
         for (size_t i = 1; i < fragment->counted.count; i++)
-            if (fragment->counted.items[i].seen < fragment->counted.items[at].seen)
-                at = i;
+            if (fragment->counted.items[i].seen <= fragment->counted.items[at].seen)
+                at = i; /* the last of them: the first may count at the moment */
         struct shape *old = fragment->counted.items[at].shape;
         bool counts_now = false;
         for (size_t i = 0; i < fragment->demands.count; i++)
