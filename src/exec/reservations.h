@@ -14,8 +14,8 @@ struct err;
 struct log;
 struct object;
 
-/* reservations: shared GPUs on a cluster, carried out (control/cluster/sharing.h says what they are
- * and decides).
+/* reservations: shared GPUs on a cluster, carried out (control/cluster/sharing.h says what they
+ * are, control/cluster/reservation.h decides).
  *
  * Before pods with shares are bound, reservations_prepare() sees to it that each of their groups
  * has a reservation pod that has reported its device, and writes the pods' ConfigMaps and labels.

@@ -203,30 +203,3 @@ bool sharing_has_share(const struct object *pod)
     return object_annotation(pod, GPU_ANNOTATION_FRACTION).len ||
            object_annotation(pod, GPU_ANNOTATION_FRACTION_MEMORY).len;
 }
-
-/* ---- decisions ---- */
-
-enum sharing_todo sharing_decide(const struct sharing_facts *facts)
-{
-    if (facts->creating || facts->deleting || facts->ending)
-        return SHARING_NOTHING; /* what comes of it is seen */
-    if (!facts->there) {
-        if (facts->users)
-            return SHARING_EVICT;
-        return facts->claims ? SHARING_CREATE : SHARING_NOTHING;
-    }
-    if (facts->over)
-        return facts->users ? SHARING_EVICT : facts->claims ? SHARING_FAIL : SHARING_RELEASE;
-    if (!facts->users && !facts->claims)
-        return SHARING_RELEASE;
-    /* Not its claims one by one as their own time is up: others would come meanwhile, and one that
-     * never tells would never be given up. */
-    if (facts->late && !facts->told && !facts->users)
-        return SHARING_FAIL;
-    return facts->told && facts->claims ? SHARING_READY : SHARING_NOTHING;
-}
-
-bool sharing_counts(const struct sharing_facts *facts)
-{
-    return facts->there && !facts->over && !facts->users && !facts->claims;
-}

@@ -23,7 +23,8 @@ struct object;
  *
  * A reservation pod is there before the first user is bound, and goes after the last one. A user
  * whose reservation pod is gone may use a device that another pod has by now, and is removed.
- * Names are KAI Scheduler's. */
+ * Names are KAI Scheduler's. This file has the objects; reservation.h decides, as a state machine.
+ */
 #define SHARING_NAMESPACE  "kai-resource-reservation"
 #define SHARING_APP        "kai-resource-reservation"
 #define SHARING_COMMAND    "reserve-gpu" /* of muster: what a reservation pod runs */
@@ -68,30 +69,3 @@ const struct str *sharing_groups(struct arena *arena, const struct object *pod, 
 
 /* Asks for a share of a device. */
 bool sharing_has_share(const struct object *pod);
-
-/* ---- decisions ---- */
-
-struct sharing_facts {
-    bool there;    /* the reservation pod exists */
-    bool ending;   /* and is being deleted */
-    bool over;     /* and has ended or failed */
-    bool told;     /* and has told its device */
-    bool late;     /* and should have, long ago */
-    size_t users;  /* bound pods of the group */
-    size_t claims; /* pods of the group that are about to be bound */
-    bool deleting; /* we have asked for its deletion */
-    bool creating; /* we have asked for its creation */
-};
-
-enum sharing_todo {
-    SHARING_NOTHING,
-    SHARING_CREATE,  /* the reservation pod */
-    SHARING_RELEASE, /* delete the reservation pod */
-    SHARING_EVICT,   /* its users: nobody holds their device any more */
-    SHARING_FAIL,    /* its claims: the device cannot be had */
-    SHARING_READY,   /* claims can go on */
-};
-/* What to do about a group next. */
-enum sharing_todo sharing_decide(const struct sharing_facts *facts);
-/* Whether the device counts as taken though no user shows it: a reservation pod without users. */
-bool sharing_counts(const struct sharing_facts *facts);

@@ -10,51 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-TEST(a_reservation_lives_from_before_the_first_user_until_after_the_last)
-{
-    static const struct {
-        const char *why;
-        struct sharing_facts facts;
-        enum sharing_todo todo;
-        bool counts;
-    } rows[] = {
-        {"nobody and nothing", {0}, SHARING_NOTHING, false},
-        {"the first user", {.claims = 1}, SHARING_CREATE, false},
-        {"asked for", {.claims = 1, .creating = true}, SHARING_NOTHING, false},
-        {"starting", {.there = true, .claims = 1}, SHARING_NOTHING, false},
-        {"its device is known", {.there = true, .told = true, .claims = 1}, SHARING_READY, false},
-        {"a second user comes",
-         {.there = true, .told = true, .users = 1, .claims = 1},
-         SHARING_READY,
-         false},
-        {"in use", {.there = true, .told = true, .users = 2}, SHARING_NOTHING, false},
-        {"the last one is gone", {.there = true, .told = true}, SHARING_RELEASE, true},
-        {"a crash before the first was bound", {.there = true}, SHARING_RELEASE, true},
-        {"going", {.there = true, .told = true, .deleting = true}, SHARING_NOTHING, true},
-        {"going, and wanted again",
-         {.there = true, .told = true, .ending = true, .claims = 1},
-         SHARING_NOTHING,
-         false},
-        {"gone, with users", {.users = 1}, SHARING_EVICT, false},
-        {"gone, with users old and new", {.users = 1, .claims = 1}, SHARING_EVICT, false},
-        {"failed, with users", {.there = true, .over = true, .users = 1}, SHARING_EVICT, false},
-        {"failed at once", {.there = true, .over = true, .claims = 1}, SHARING_FAIL, false},
-        {"late", {.there = true, .late = true, .claims = 2}, SHARING_FAIL, false},
-        {"late, and nobody left", {.there = true, .late = true}, SHARING_RELEASE, true},
-        {"late, but told after all",
-         {.there = true, .late = true, .told = true, .claims = 1},
-         SHARING_READY,
-         false},
-        {"failed, and nobody left", {.there = true, .over = true}, SHARING_RELEASE, false},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        test_case(rows[i].why);
-        EXPECT(sharing_decide(&rows[i].facts) == rows[i].todo);
-        EXPECT(sharing_counts(&rows[i].facts) == rows[i].counts);
-    }
-}
-
 static struct object *pod_of(const char *meta)
 {
     _cleanup_(arena_done) struct arena arena = {0};
