@@ -1,9 +1,11 @@
 #include "workspace/httpd.h"
 
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "http1/parse.h"
 #include "workspace/door.h"
 
 #include <arpa/inet.h>
@@ -14,19 +16,15 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum conn_state {
-    CONN_HEAD,       /* reading a request's head */
-    CONN_BODY,       /* reading a body of known length */
-    CONN_CHUNK_HEAD, /* reading the line before a chunk */
-    CONN_CHUNK,      /* reading a chunk */
-    CONN_CHUNK_TAIL, /* the line end behind a chunk */
-    CONN_TRAILER,    /* the lines behind the last chunk */
-    CONN_WAIT,       /* the request is complete, its answer is not */
+    CONN_HEAD,   /* reading a request's head */
+    CONN_BODY,   /* reading a body of known length */
+    CONN_CHUNKS, /* reading a body that comes in chunks */
+    CONN_WAIT,   /* the request is complete, its answer is not */
 };
 
 struct httpd_conn {
@@ -38,7 +36,8 @@ struct httpd_conn {
     size_t out_sent; /* of out: not moved to the front at every write */
     struct buf head; /* the current request's, kept for its strings */
     struct httpd_request request;
-    uint64_t body_left;
+    uint64_t body_left;          /* CONN_BODY */
+    struct http_chunked chunked; /* CONN_CHUNKS */
     bool keep_alive;
     bool answered; /* the answer is complete in `out` */
     bool streaming;
@@ -56,6 +55,7 @@ struct httpd {
     struct conn_vec VEC_FIELDS(struct httpd_conn *) conns;
     VEC(struct pollfd) polls;
     char *scratch;
+    struct buf piece; /* of a chunked body, decoded; at most as long as what was read */
 };
 
 static int64_t clock_ms(void)
@@ -124,6 +124,7 @@ void httpd_close(struct httpd *httpd)
     VEC_DONE(&httpd->polls);
     close(httpd->fd);
     mem_free(httpd->scratch);
+    buf_done(&httpd->piece);
     mem_free(httpd);
 }
 
@@ -143,8 +144,11 @@ static const char *status_text(int status)
     case 412: return "Precondition Failed";
     case 413: return "Content Too Large";
     case 422: return "Unprocessable Content";
+    case 414: return "URI Too Long";
     case 431: return "Request Header Fields Too Large";
+    case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
     default: return "Status";
     }
 }
@@ -267,66 +271,19 @@ static void refuse(struct httpd_conn *conn, int status, const char *why)
     httpd_reply(conn, status, "", "text/plain", str_from(why));
 }
 
-static struct str header(struct str lines, const char *name)
+/* conn->head holds the whole head, which `head` was read from. */
+static void head_complete(struct httpd_conn *conn, const struct http_head *head)
 {
-    size_t name_len = strlen(name);
-    struct str line;
-
-    while (str_cut(&lines, '\n', &line)) {
-        if (line.len > name_len && line.p[name_len] == ':' &&
-            strncasecmp(line.p, name, name_len) == 0)
-            return str_trim(str_sub(line, name_len + 1, line.len));
-    }
-    return STR_NONE;
-}
-
-static bool says(struct str value, const char *word)
-{
-    return value.len == strlen(word) && strncasecmp(value.p, word, value.len) == 0;
-}
-
-/* conn->head holds the whole head. */
-static void head_complete(struct httpd_conn *conn)
-{
-    struct str lines = buf_str(&conn->head);
-    struct str line;
-    struct str target;
-    struct str length;
-    struct str version;
-    uint64_t bytes = 0;
-    int64_t status = 0;
-
-    conn->answered = false;
-    conn->streaming = false;
-    conn->request = (struct httpd_request){0};
-    (void)str_cut(&lines, '\n', &line);
-    line = str_trim(line);
-    if (!str_cut(&line, ' ', &conn->request.method) || !str_cut(&line, ' ', &target) ||
-        !str_cut(&line, ' ', &version) || !str_starts(version, STR("HTTP/1."))) {
-        refuse(conn, 400, "not an HTTP/1 request\n");
-        return;
-    }
-    conn->request.path = str_sub(target, 0, str_find(target, '?'));
-    conn->request.query = str_sub(target, conn->request.path.len + 1, target.len);
-    conn->request.host = header(lines, "Host");
-    conn->request.secret = header(lines, DOOR_HEADER);
-    conn->keep_alive = str_is(version, "HTTP/1.1") && !says(header(lines, "Connection"), "close");
-    length = header(lines, "Content-Length");
-    if (str_is_set(header(lines, "Transfer-Encoding"))) {
-        if (!says(header(lines, "Transfer-Encoding"), "chunked") || str_is_set(length))
-            status = 400;
-        conn->state = CONN_CHUNK_HEAD;
-    } else if (str_is_set(length) && !str_to_u64(length, &bytes)) {
-        status = 400;
-    } else {
-        conn->state = bytes ? CONN_BODY : CONN_WAIT;
-        conn->body_left = bytes;
-    }
-    if (status) {
-        refuse(conn, (int)status, "a body without a known length\n");
-        return;
-    }
-    if (says(header(lines, "Expect"), "100-continue"))
+    conn->request = (struct httpd_request){.method = head->method,
+                                           .path = head->path,
+                                           .query = head->query,
+                                           .host = http_head_get(head, "Host"),
+                                           .secret = http_head_get(head, DOOR_HEADER)};
+    conn->keep_alive = head->keep_alive;
+    conn->chunked = (struct http_chunked){0};
+    conn->body_left = head->content_length > 0 ? (uint64_t)head->content_length : 0;
+    conn->state = head->chunked ? CONN_CHUNKS : conn->body_left ? CONN_BODY : CONN_WAIT;
+    if (head->expect_continue)
         buf_add(&conn->out, STR("HTTP/1.1 100 Continue\r\n\r\n"));
     conn->httpd->handler.begin(conn->httpd->handler.user, conn, &conn->request);
     if (conn->state == CONN_WAIT)
@@ -335,18 +292,31 @@ static void head_complete(struct httpd_conn *conn)
 
 static size_t eat_head(struct httpd_conn *conn, struct str in)
 {
-    const char *end = memmem(in.p, in.len, "\r\n\r\n", 4);
+    struct http_head head;
+    struct err err = {0};
+    ssize_t len = http_head_parse(in, &head, &err);
 
-    if (!end) {
-        if (in.len > HTTPD_HEAD_MAX)
-            refuse(conn, 431, "the request's head is too long\n");
+    if (len == 0)
+        return 0;
+    conn->answered = false;
+    conn->streaming = false;
+    conn->request = (struct httpd_request){0};
+    if (len < 0) {
+        refuse(conn, err.http_status, err.text);
         return 0;
     }
-    size_t len = (size_t)(end - in.p) + 4;
     buf_clear(&conn->head);
-    buf_add(&conn->head, str_sub(in, 0, len));
-    head_complete(conn);
-    return len;
+    buf_add(&conn->head, str_sub(in, 0, (size_t)len));
+    (void)http_head_parse(buf_str(&conn->head), &head, NULL); /* its strings last as long */
+    head_complete(conn, &head);
+    return (size_t)len;
+}
+
+static void body_complete(struct httpd_conn *conn)
+{
+    conn->state = CONN_WAIT;
+    if (!conn->answered)
+        conn->httpd->handler.end(conn->httpd->handler.user, conn);
 }
 
 static size_t eat_body(struct httpd_conn *conn, struct str in)
@@ -356,62 +326,28 @@ static size_t eat_body(struct httpd_conn *conn, struct str in)
     conn->body_left -= piece.len;
     if (!conn->answered)
         conn->httpd->handler.body(conn->httpd->handler.user, conn, piece);
-    if (conn->body_left == 0) {
-        bool chunked = conn->state == CONN_CHUNK;
-
-        conn->state = chunked ? CONN_CHUNK_TAIL : CONN_WAIT;
-        if (!chunked && !conn->answered)
-            conn->httpd->handler.end(conn->httpd->handler.user, conn);
-    }
+    if (conn->body_left == 0)
+        body_complete(conn);
     return piece.len;
 }
 
-static bool parse_hex(struct str text, uint64_t *ret)
+static size_t eat_chunks(struct httpd_conn *conn, struct str in)
 {
-    uint64_t number = 0;
+    struct buf *piece = &conn->httpd->piece;
+    bool done = false;
+    ssize_t used;
 
-    if (text.len == 0 || text.len > 15)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.p[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                                : 99;
-        if (digit == 99)
-            return false;
-        number = number << 4 | digit;
-    }
-    *ret = number;
-    return true;
-}
-
-/* The lines of the chunked encoding. */
-static size_t eat_chunk_line(struct httpd_conn *conn, struct str in)
-{
-    size_t end = str_find(in, '\n');
-    struct str line;
-
-    if (end == in.len) {
-        if (in.len > HTTPD_HEAD_MAX)
-            refuse(conn, 400, "a chunk line that does not end\n");
+    buf_clear(piece);
+    used = http_chunked_read(&conn->chunked, in, piece, &done);
+    if (used < 0) {
+        refuse(conn, 400, "the chunks of the body are malformed\n");
         return 0;
     }
-    line = str_trim(str_sub(in, 0, end));
-    if (conn->state == CONN_CHUNK_TAIL) {
-        conn->state = CONN_CHUNK_HEAD;
-    } else if (conn->state == CONN_TRAILER) {
-        if (line.len == 0) {
-            conn->state = CONN_WAIT;
-            if (!conn->answered)
-                conn->httpd->handler.end(conn->httpd->handler.user, conn);
-        }
-    } else if (!parse_hex(str_trim(str_sub(line, 0, str_find(line, ';'))), &conn->body_left)) {
-        refuse(conn, 400, "a chunk without a size\n");
-    } else {
-        conn->state = conn->body_left ? CONN_CHUNK : CONN_TRAILER;
-    }
-    return end + 1;
+    if (piece->len && !conn->answered)
+        conn->httpd->handler.body(conn->httpd->handler.user, conn, buf_str(piece));
+    if (done)
+        body_complete(conn);
+    return (size_t)used;
 }
 
 /* One step of parsing; 0 when more input is needed or the answer must come first. */
@@ -419,11 +355,8 @@ static size_t eat(struct httpd_conn *conn, struct str in)
 {
     switch (conn->state) {
     case CONN_HEAD: return eat_head(conn, in);
-    case CONN_BODY:
-    case CONN_CHUNK: return eat_body(conn, in);
-    case CONN_CHUNK_HEAD:
-    case CONN_CHUNK_TAIL:
-    case CONN_TRAILER: return eat_chunk_line(conn, in);
+    case CONN_BODY: return eat_body(conn, in);
+    case CONN_CHUNKS: return eat_chunks(conn, in);
     case CONN_WAIT: return 0;
     }
     return 0;
@@ -560,29 +493,11 @@ int httpd_turn(struct httpd *httpd, int timeout_ms, struct err *err)
 
 bool httpd_query(const struct httpd_conn *conn, const char *name, char *out, size_t out_bytes)
 {
-    struct str rest = conn->request.query;
-    struct str pair;
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str value = http_query(&arena, conn->request.query, name);
 
-    while (str_cut(&rest, '&', &pair)) {
-        size_t eq = str_find(pair, '=');
-        struct str value = str_sub(pair, eq + 1, pair.len);
-        size_t n = 0;
-
-        if (!str_is(str_sub(pair, 0, eq), name))
-            continue;
-        for (size_t i = 0; i < value.len && n + 1 < out_bytes; i++) {
-            uint64_t byte;
-
-            if (value.p[i] == '%' && parse_hex(str_sub(value, i + 1, 2), &byte) &&
-                i + 2 < value.len) {
-                out[n++] = (char)(unsigned char)byte;
-                i += 2;
-            } else {
-                out[n++] = value.p[i] == '+' ? ' ' : value.p[i];
-            }
-        }
-        out[n] = '\0';
-        return true;
-    }
-    return false;
+    if (!str_is_set(value))
+        return false;
+    (void)snprintf(out, out_bytes, STR_FMT, STR_ARG(value));
+    return true;
 }

@@ -19,9 +19,8 @@ struct httpd_conn;
  * every piece of its body, `end` when it is complete. The handler answers with httpd_reply() at any
  * time from `begin` on, also long after `end` (a long poll keeps the connection and answers later),
  * or opens a stream. An answer given before the body is complete closes the connection afterwards.
- */
+ * Requests are read by the grammar of all our servers (http1/parse.h), and refused by it. */
 #define HTTPD_CONNS_MAX     1024
-#define HTTPD_HEAD_MAX      ((size_t)16 << 10)
 #define HTTPD_READ_BYTES    ((size_t)256 << 10)
 #define HTTPD_BUFFERED_MAX  ((size_t)64 << 20) /* a peer that reads slower than that is dropped */
 #define HTTPD_IDLE_LIMIT_MS 120000             /* without a byte in the middle of a request */
