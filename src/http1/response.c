@@ -23,9 +23,15 @@ static int parse_header(struct http_response *response, struct str line, struct 
                                  .value = str_trim(str_sub(line, colon + 1, line.len))};
     if (http_equal_nocase(header.name, STR("Transfer-Encoding")))
         response->chunked = http_token_in(header.value, "chunked");
-    if (http_equal_nocase(header.name, STR("Content-Length")) &&
-        (!str_to_i64(header.value, &response->left) || response->left < 0))
-        return err_set(err, -EBADMSG, "malformed Content-Length in the answer");
+    if (http_equal_nocase(header.name, STR("Content-Length"))) {
+        int64_t length = -1;
+
+        if (!str_to_i64(header.value, &length) || length < 0)
+            return err_set(err, -EBADMSG, "malformed Content-Length in the answer");
+        if (response->left >= 0 && response->left != length)
+            return err_set(err, -EBADMSG, "two different Content-Length headers in the answer");
+        response->left = length;
+    }
     response->headers[response->header_count++] = header;
     return 0;
 }

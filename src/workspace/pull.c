@@ -15,10 +15,8 @@
 #include <unistd.h>
 
 #define READ_BYTES     ((size_t)256 << 10)
-#define HEAD_BYTES_MAX ((size_t)16 << 10)
 #define ACK_LIMIT_S    2
 #define READS_PER_TURN 16
-#define HTTP_CHUNK_MAX ((uint64_t)1 << 30)
 
 int pull_open(struct pull *pull,
               const struct pull_source *source,
@@ -46,7 +44,8 @@ static void disconnect(struct pull *pull)
     delta_done(&pull->delta);
     pull->connected = false;
     pull->in_body = false;
-    pull->chunk_left = 0;
+    pull->response = (struct http_response){0};
+    arena_reset(&pull->head);
 }
 
 void pull_done(struct pull *pull)
@@ -55,6 +54,7 @@ void pull_done(struct pull *pull)
     buf_done(&pull->in);
     buf_done(&pull->out);
     buf_done(&pull->frames);
+    arena_done(&pull->head);
     tree_done(&pull->tree);
 }
 
@@ -219,63 +219,24 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
     return err_set(err, -EPROTO, "the sync pod sent a '%c' frame", (char)frame->type);
 }
 
-static int read_head(struct pull *pull, struct err *err)
+/* pull->in -> pull->frames, and read those. */
+static int read_answer(struct pull *pull, struct err *err)
 {
-    struct str in = buf_str(&pull->in);
-    const char *end = memmem(in.p, in.len, "\r\n\r\n", 4);
+    struct http_response *response = &pull->response;
+    int r = http_response_read(response, &pull->head, &pull->in, &pull->frames, err);
 
-    if (!end)
-        return in.len > HEAD_BYTES_MAX ? err_set(err, -EPROTO, "the sync pod's answer has no end")
-                                       : 0;
-    if (!str_starts(in, STR("HTTP/1.1 200 "))) {
-        struct str line = str_sub(in, 0, str_find(in, '\r'));
+    if (r < 0 || !response->head_done)
+        return r < 0 ? err_wrap(err, r, "the sync pod") : 0;
+    if (response->status != 200) {
+        struct str words = str_trim(buf_str(&pull->frames));
 
-        struct str words = str_trim(str_sub(in, (size_t)(end - in.p) + 4, in.len));
-
-        return err_set(err, -EPROTO, "the sync pod answered '" STR_FMT "'%s" STR_FMT, STR_ARG(line),
+        return err_set(err, -EPROTO, "the sync pod answered %d%s" STR_FMT, response->status,
                        words.len ? ": " : "", STR_ARG(words));
     }
-    buf_consume(&pull->in, (size_t)(end - in.p) + 4);
     pull->in_body = true;
-    return 0;
-}
-
-/* Undo the chunked encoding: pull->in -> pull->frames, and read those. */
-static int read_chunks(struct pull *pull, struct err *err)
-{
-    struct str in = buf_str(&pull->in);
-    size_t used = 0;
-    int r = 0;
-
-    while (r == 0 && used < in.len) {
-        struct str rest = str_sub(in, used, in.len);
-
-        if (pull->chunk_left == 0) {
-            size_t end = str_find(rest, '\n');
-            uint64_t size = 0;
-
-            if (end == rest.len)
-                break;
-            for (size_t i = 0; i < end && rest.p[i] != '\r'; i++) {
-                char c = rest.p[i];
-
-                size = size * 16 + (uint64_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
-            }
-            if (end > 1 && (size == 0 || size > HTTP_CHUNK_MAX))
-                return err_set(err, -ECONNRESET, "the sync pod ended the stream");
-            pull->chunk_left = size;
-            used += end + 1;
-            continue;
-        }
-        struct str piece =
-            str_sub(rest, 0, pull->chunk_left < rest.len ? (size_t)pull->chunk_left : rest.len);
-        pull->chunk_left -= piece.len;
-        used += piece.len;
-        buf_add(&pull->frames, piece);
-        r = frame_read(&pull->frames, take_frame, pull, err);
-    }
-    buf_consume(&pull->in, used);
-    return r;
+    r = frame_read(&pull->frames, take_frame, pull, err);
+    return r == 0 && response->done ? err_set(err, -ECONNRESET, "the sync pod ended the stream")
+                                    : r;
 }
 
 static int receive(struct pull *pull, int64_t now_ms, struct err *err)
@@ -293,10 +254,7 @@ static int receive(struct pull *pull, int64_t now_ms, struct err *err)
                            got == 0 ? "the connection was closed" : strerrordesc_np(errno));
         pull->in.len += (size_t)got;
         pull->heard_ms = now_ms;
-        if (!pull->in_body)
-            r = read_head(pull, err);
-        if (r == 0 && pull->in_body)
-            r = read_chunks(pull, err);
+        r = read_answer(pull, err);
     }
     return r;
 }

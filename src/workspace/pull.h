@@ -1,7 +1,9 @@
 #pragma once
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "http1/response.h"
 #include "workspace/hash.h"
 #include "workspace/tree.h"
 
@@ -36,7 +38,8 @@ struct pull {
     int fd; /* -1: waiting to connect */
     bool connected;
     bool in_body;
-    uint64_t chunk_left;
+    struct http_response response;
+    struct arena head; /* of the response */
     struct buf out;
     struct buf in;     /* raw HTTP */
     struct buf frames; /* decoded of it */
