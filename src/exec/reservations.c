@@ -21,6 +21,7 @@
 #include "sched/spec.h"
 #include "tool/log.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -288,6 +289,7 @@ static void gang_end(struct reservations *reservations, const struct reservation
     struct gang **at = gang_find(reservations, action->gang);
     struct gang *gang = *at;
 
+    assert(gang); /* actions name gangs that are under way */
     *at = gang->next;
     gang->done(gang->user, action->err ? action->err->code : 0, action->err);
     for (size_t i = 0; i < gang->count; i++)
@@ -311,9 +313,11 @@ static void on_member(void *user, int code, const struct err *err)
 static void write_member(struct reservations *reservations, const struct reservation_action *action)
 {
     struct gang *gang = *gang_find(reservations, action->gang);
-    const struct reservations_pod *pod = &gang->pods[action->index];
+    const struct reservations_pod *pod;
     struct member *member;
 
+    assert(gang);
+    pod = &gang->pods[action->index];
     if (gang->writes[action->index]) {
         member_write_again(gang->writes[action->index]);
         return;

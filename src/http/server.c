@@ -215,11 +215,6 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-size_t http_server_connections(const struct http_server *server)
-{
-    return server->conn_count;
-}
-
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct http_server *server = handle->data;

@@ -85,7 +85,6 @@ uint16_t http_server_port(const struct http_server *server);
 /* Closes the listener and every connection (on_close is called); memory goes with the next turns of
  * the loop. NULL is fine. */
 void http_server_stop(struct http_server *server);
-size_t http_server_connections(const struct http_server *server);
 
 struct http_exchange *http_ref(struct http_exchange *x);
 void http_unref(struct http_exchange *x);

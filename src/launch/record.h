@@ -14,7 +14,7 @@ struct err;
  * torchrun exits with 1 whatever its ranks did, so the launcher must find out which rank
  * failed first, with what status, and what it said last. One file a rank in the run's folder:
  * nanoseconds, exit code, signal, rank on the first line, then text. */
-#define RECORD_TEXT_MAX                                                       \
+#define RECORD_TEXT_MAX \
     ((size_t)3 << 10) /* Kubernetes keeps 4096 bytes of a termination message \
                        */
 #define RECORD_LINES_MAX 20

@@ -68,7 +68,8 @@ static void add_queue(struct world *world, struct str name, int64_t number)
     sched_put_queue(world->sched, &queue);
 }
 
-struct str world_job_queue(const struct world *world, const struct trace_job *job)
+/* The queue of a job as the core knows it. */
+static struct str world_job_queue(const struct world *world, const struct trace_job *job)
 {
     return world->options->policy->one_queue || !job->queue.len ? QUEUE_ANY : job->queue;
 }
@@ -125,14 +126,15 @@ void world_close(struct world *world)
 }
 
 /* ---- jobs ---- */
-int64_t world_job_pods(const struct world *world, const struct trace_job *job)
+/* Pods of a job, and GPUs of one of them. */
+static int64_t world_job_pods(const struct world *world, const struct trace_job *job)
 {
     int64_t most = world->pod_gpus_max ? world->pod_gpus_max : 1;
 
     return job->gpus > most ? (job->gpus + most - 1) / most : 1;
 }
 
-int64_t world_pod_gpus(const struct world *world, const struct trace_job *job, int64_t pod)
+static int64_t world_pod_gpus(const struct world *world, const struct trace_job *job, int64_t pod)
 {
     int64_t pods = world_job_pods(world, job);
 

@@ -58,12 +58,6 @@ struct world {
 void world_open(struct world *world, const struct world_options *options);
 void world_close(struct world *world);
 
-/* Pods of a job, and GPUs of one of them. */
-int64_t world_job_pods(const struct world *world, const struct trace_job *job);
-int64_t world_pod_gpus(const struct world *world, const struct trace_job *job, int64_t pod);
-/* The queue of a job as the core knows it. */
-struct str world_job_queue(const struct world *world, const struct trace_job *job);
-
 void world_submit(struct world *world, size_t job, int64_t submit_ms, int64_t expected_ms);
 /* It ended, or goes back into the line. */
 void world_remove(struct world *world, size_t job);

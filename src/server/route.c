@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SEGMENTS_MAX                                                            \
+#define SEGMENTS_MAX \
     12 /* the longest: /apis/G/V/namespaces/NS/PLURAL/NAME/SUBRESOURCE and some \
         */
 

@@ -32,11 +32,11 @@ TEST(door_opens_for_the_secret_alone)
         const char *why;
     } cases[] = {
         {"ns/j", "abcd", "abcd", 0, "", "the secret"},
-        {"ns/j", "abcd", "abce", -EACCES, "another", "the last byte counts"},
-        {"ns/j", "abcd", "xbcd", -EACCES, "another", "and the first"},
-        {"ns/j", "abcd", "abc", -EACCES, "another", "a beginning is not enough"},
-        {"ns/j", "abcd", "abcde", -EACCES, "another", "nor is something longer"},
-        {"ns/j", "abcd", "", -EACCES, "needed", "nothing was given"},
+        {"ns/j", "abcd", "abce", -EACCES, "does not match", "the last byte counts"},
+        {"ns/j", "abcd", "xbcd", -EACCES, "does not match", "and the first"},
+        {"ns/j", "abcd", "abc", -EACCES, "does not match", "a beginning is not enough"},
+        {"ns/j", "abcd", "abcde", -EACCES, "does not match", "nor is something longer"},
+        {"ns/j", "abcd", "", -EACCES, "is missing", "nothing was given"},
         {"ns/j", "", "", -EACCES, "delete pod j-sync-0", "no secret opens for nobody"},
         {"ns/j", NULL, "x", -EACCES, "delete pod j-sync-0", "whatever is given"},
         {NULL, NULL, "", -EACCES, "only keys", "a store without a job"},

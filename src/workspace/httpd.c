@@ -220,19 +220,6 @@ bool httpd_stream_add(struct httpd_conn *conn, struct str bytes)
     return true;
 }
 
-void httpd_stream_end(struct httpd_conn *conn)
-{
-    if (!conn->streaming)
-        return;
-    buf_add(&conn->out, STR("0\r\n\r\n"));
-    answer_done(conn);
-}
-
-size_t httpd_pending(const struct httpd_conn *conn)
-{
-    return conn->out.len - conn->out_sent;
-}
-
 void httpd_drop(struct httpd_conn *conn)
 {
     conn->dead = true;
