@@ -255,14 +255,18 @@ static int ask_pod(struct intake *in,
 
 /* ---- both ---- */
 
-static bool is_muster(struct session *session)
+/* 1: the API server is muster's own, which reads folders itself; 0: it is another one; negative: it
+ * did not answer, and nothing is guessed. */
+static int server_is_muster(struct session *session, struct err *err)
 {
     struct str body = STR("");
     struct session_request request = {
         .method = "GET", .path = STR("/version"), .timeout_ms = VERSION_MS};
+    int status = session_http(session, &request, &body, err);
 
-    return session_http(session, &request, &body, NULL) == 200 &&
-           str_contains(body, STR("+muster-"));
+    if (status < 0)
+        return status;
+    return status == 200 && str_contains(body, STR("+muster-"));
 }
 
 /* Where the command works: what the controller told the launcher. */
@@ -283,9 +287,11 @@ static struct str folder_of(struct session *session, const struct object *pod)
 static int ask(struct intake *in, const struct object *pod, struct str path, struct err *err)
 {
     struct str folder = folder_of(in->session, pod);
+    int r = server_is_muster(in->session, err);
 
-    return is_muster(in->session) ? ask_server(in, pod, folder, path, err)
-                                  : ask_pod(in, pod, folder, path, err);
+    if (r < 0)
+        return r;
+    return r ? ask_server(in, pod, folder, path, err) : ask_pod(in, pod, folder, path, err);
 }
 
 static int by_path(const void *a, const void *b)

@@ -27,7 +27,7 @@ def test_scale_and_checkpoints():
         check("step-3-of-4" in m.torchrun("checkpoints", "s").stdout, "the checkpoints of all ranks")
         m.torchrun("suspend", "s")
         wait_for(lambda: m.phase("s") == "Suspended" and not m.get("pods"), "the pods of the suspended job to go", 60)
-        one_line(m.torchrun("checkpoints", "s", ok=False), "no pod of job s runs")
+        one_line(m.torchrun("checkpoints", "s", ok=False), "no pod of job s is running")
 
 
 SOURCE = """
