@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -373,7 +374,7 @@ int main(int argc, char *argv[])
     };
     size_t runs = RUNS;
     size_t first = 0;
-    size_t last = sizeof(rows) / sizeof(rows[0]);
+    size_t last = COUNT_OF(rows);
     uint64_t number = 0;
 
     for (int i = 1; i + 1 < argc; i += 2) {

@@ -1,6 +1,7 @@
 #include "pods.h"
 
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/rng.h"
 #include "base/str.h"
 
@@ -66,7 +67,7 @@ static void add_container(struct buf *buf, struct rng *rng, size_t job, size_t r
                 "app\","
                 "\"ports\":[{\"name\":\"rdzv\",\"containerPort\":29500,\"protocol\":\"TCP\"}],"
                 "\"env\":["));
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         buf_addf(buf, "%s{\"name\":\"%s\",\"value\":\"train-%zu-worker-%zu.train-%zu:%llu\"}",
                  i ? "," : "", names[i], job, rank, job, (unsigned long long)rng_below(rng, 65536));
     buf_addf(
@@ -117,7 +118,7 @@ static void add_status(struct buf *buf, struct rng *rng)
                                              "ContainersReady", "PodScheduled"};
 
     buf_add(buf, STR("\"status\":{\"phase\":\"Running\",\"conditions\":["));
-    for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(conditions); i++)
         buf_addf(
             buf,
             "%s{\"type\":\"%s\",\"status\":\"True\",\"lastProbeTime\":null,\"lastTransitionTime\":"

@@ -1,6 +1,7 @@
 #include "sched/sched.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "bench.h"
 #include "sched/spec.h"
@@ -196,7 +197,7 @@ static void put_pod(struct bench *bench, int64_t i)
                       .memory_bytes = 1 << 30,
                       .gpus = 1,
                       .labels = labels,
-                      .label_count = sizeof(labels) / sizeof(*labels),
+                      .label_count = COUNT_OF(labels),
                       .node = str_printf(arena, "node-%05lld", (long long)(i % NODES)),
                       .phase = SCHED_RUNNING});
 }
@@ -233,7 +234,7 @@ static int run_once(const char *name, const char *size)
 {
     int64_t n = 0;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+    for (size_t i = 0; i < COUNT_OF(all); i++)
         if (strcmp(name, all[i].name) == 0 && str_to_i64(str_from(size), &n) && n > 0) {
             struct outcome outcome = all[i].run(n, false);
 
@@ -251,7 +252,7 @@ int main(int argc, char *argv[])
         return run_once(argv[1], argv[3]);
     if (argc < 2 || strcmp(argv[1], "memory") == 0)
         run_memory();
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+    for (size_t i = 0; i < COUNT_OF(all); i++)
         if (argc < 2 || strcmp(argv[1], all[i].name) == 0)
             run_series(&all[i]);
     printf("scheduler: %d budgets met, %d missed", met, missed);

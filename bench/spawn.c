@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "bench.h"
 
 #include <errno.h>
@@ -51,13 +52,13 @@ static bool make_root(const char *folder)
               "lowerdir=/,upperdir=up,workdir=work,volatile") < 0 ||
         chdir("root") < 0)
         return false;
-    for (size_t i = 0; i < sizeof(mounts) / sizeof(*mounts); i++) {
+    for (size_t i = 0; i < COUNT_OF(mounts); i++) {
         if (mkdir(mounts[i].at, 0755) < 0 && errno != EEXIST)
             return false;
         if (mount(mounts[i].type, mounts[i].at, mounts[i].type, MS_NOSUID, mounts[i].options) < 0)
             return false;
     }
-    for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
+    for (size_t i = 0; i < COUNT_OF(devices); i++) {
         char host[32];
         struct stat st;
         (void)snprintf(host, sizeof(host), "/dev/%s", devices[i]);

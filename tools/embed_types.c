@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -64,8 +65,6 @@ static const struct {
     {"inline", " | TYPE_INLINE"}, {"kept", " | TYPE_KEPT"},
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static _Noreturn void die(const char *file, size_t line, const char *why, struct str what)
 {
     (void)fprintf(stderr, "embed_types: %s:%zu: %s: " STR_FMT "\n", file, line, why, STR_ARG(what));
@@ -124,9 +123,9 @@ static struct str read_flags(struct reader *reader, struct str line)
     while ((word = take_word(&line)).len) {
         size_t i = 0;
 
-        while (i < COUNT(words) && !str_is(word, words[i].word))
+        while (i < COUNT_OF(words) && !str_is(word, words[i].word))
             i++;
-        if (i == COUNT(words))
+        if (i == COUNT_OF(words))
             die(reader->file, reader->line, "unknown word behind a field", word);
         flags = str_printf(reader->arena, STR_FMT "%s", STR_ARG(flags), words[i].flag);
     }
@@ -205,10 +204,10 @@ static void put_field(const struct reader *reader,
 {
     size_t i = 0;
 
-    while (i < COUNT(forms) && !str_is(field->type, forms[i].word))
+    while (i < COUNT_OF(forms) && !str_is(field->type, forms[i].word))
         i++;
     buf_addf(out, "    {\"" STR_FMT "\", ", STR_ARG(field->name));
-    if (i < COUNT(forms))
+    if (i < COUNT_OF(forms))
         buf_addf(out, "NULL, %d, %s, ", (int)field->number, forms[i].form);
     else
         buf_addf(out, "&types[%zu], %d, TYPE_MESSAGE, ", find(reader, message, field),

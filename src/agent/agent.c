@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "cache/cache.h"
 #include "tool/clock.h"
@@ -201,7 +202,7 @@ static void start_watches(struct agent *agent)
 {
     static const struct kind *const kinds[] = {&kind_service, &kind_configmap,      &kind_secret,
                                                &kind_pvc,     &kind_serviceaccount, &kind_pv};
-    agent->watch_count = sizeof(kinds) / sizeof(*kinds);
+    agent->watch_count = COUNT_OF(kinds);
     for (size_t i = 0; i < agent->watch_count; i++)
         agent->watches[i] =
             api_watch(agent->api, &(struct api_watch_request){.kind = kinds[i]}, on_other, agent);
@@ -275,7 +276,7 @@ static int check_options(struct agent *agent, struct err *err)
 static int make_folders(struct agent *agent, struct err *err)
 {
     static const char *const names[] = {"pods", "volumes", "points", "root"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         char path[PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/%s", agent->options.data_dir, names[i]);
         int r = files_make_folder(path, 0711, err);

@@ -1,6 +1,7 @@
 #include "agent/bridge.h"
 
 #include "agent/internal.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "shim/netlink.h"
 #include "shim/record.h"
@@ -95,7 +96,7 @@ static int choose_base(struct agent *agent, struct err *err)
 static const char *nft_program(void)
 {
     static const char *const paths[] = {"/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
         if (access(paths[i], X_OK) == 0)
             return paths[i];
     return NULL;
@@ -157,7 +158,7 @@ void bridge_resolv_conf(struct buf *out)
 {
     static const char *const paths[] = {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"};
     _cleanup_(buf_done) struct buf text = {0};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         struct str rest, line;
         bool found = false;
         if (!files_read(paths[i], RESOLV_BYTES, &text))

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "shim/record.h"
@@ -159,7 +160,7 @@ void device_files(const struct pod *pod, size_t index, struct buf *records)
     slice_of(pod, index, &first, &count);
     if (!count || !pod->agent->gpus_real)
         return;
-    for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
+    for (size_t i = 0; i < COUNT_OF(common); i++)
         add_file(records, common[i]);
     for (size_t i = 0; i < count; i++) {
         const struct gpu *card = card_of(pod, pod->gpus[first + i]);

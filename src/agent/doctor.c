@@ -2,6 +2,7 @@
 
 #include "agent/internal.h"
 #include "agent/limit.h"
+#include "base/count.h"
 #include "tool/files.h"
 
 #include <fcntl.h>
@@ -161,7 +162,7 @@ static void add_programs(struct findings *findings)
         {"crun", {"crun", "--version", NULL}, "install crun, for --images=oci"},
         {"skopeo", {"skopeo", "--version", NULL}, "install skopeo, for muster image pull"},
     };
-    for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+    for (size_t i = 0; i < COUNT_OF(programs); i++) {
         const struct program *program = &programs[i];
         char line[200], *argv[4] = {0};
         for (size_t k = 0; k < 3 && program->argv[k]; k++)

@@ -1,5 +1,6 @@
 #include "agent/env.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "test.h"
@@ -30,7 +31,7 @@ TEST(references_are_expanded_as_kubernetes_does)
     env_set(&arena, &env, STR("B"), STR(""));
     env_set(&arena, &env, STR("A"), STR("one"));
     EXPECT(env.count == 2);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(str_is(env_expand(&arena, &env, str_from(rows[i].text)), rows[i].want));
     }
@@ -61,7 +62,7 @@ TEST(fields_of_the_pod_are_found)
     EXPECT(json_parse(&arena, text, &pod, &err) == 0);
     struct env_context context = {
         .pod = pod, .pod_ip = STR("127.64.0.1"), .node_name = STR("n"), .ns = STR("x")};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct str value = STR_NONE;
         test_case(rows[i].why);
         int r = env_field(&arena, &context, str_from(rows[i].path), &value, &err);
@@ -89,7 +90,7 @@ TEST(resources_are_divided_and_rounded_up)
                       STR("{\"resources\":{\"limits\":{\"cpu\":\"1500m\",\"memory\":\"64Mi\"}}}"),
                       &container, &err) == 0);
     struct env_context context = {.node_cpu_milli = 4000, .node_memory_bytes = 1 << 30};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct json *reference = NULL;
         struct str value = STR_NONE;
         test_case(rows[i].why);

@@ -1,5 +1,7 @@
 #include "agent/gpu.h"
 
+#include "base/count.h"
+
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,7 +42,7 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
                                         "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
                                         "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
     *nvml = (struct nvml){0};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !nvml->library; i++)
+    for (size_t i = 0; i < COUNT_OF(names) && !nvml->library; i++)
         nvml->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!nvml->library) {
         (void)snprintf(gpus->why, sizeof(gpus->why),

@@ -1,4 +1,5 @@
 #include "agent/lifecycle.h"
+#include "base/count.h"
 #include "test.h"
 
 #include <signal.h>
@@ -110,7 +111,7 @@ TEST(restarts_follow_the_policy)
         {RUN_NEVER, 0, "", "Succeeded", "Never leaves a success"},
         {RUN_NEVER, 1, "", "Failed", "Never leaves a failure"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct play play;
         test_case(rows[i].why);
         setup(&play, rows[i].policy, "m");
@@ -129,7 +130,7 @@ TEST(the_back_off_doubles_from_the_second_restart_and_is_forgiven)
     static const int64_t waits[] = {0, 10000, 20000, 40000, 80000, 160000, 300000, 300000};
     setup(&play, RUN_ALWAYS, "m");
     EXPECT(strcmp(step(&play, now), "S0") == 0);
-    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+    for (size_t i = 0; i < COUNT_OF(waits); i++) {
         started(&play, 0, now);
         ended(&play, 0, 1, ++now);
         const char *orders = step(&play, now);

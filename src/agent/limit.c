@@ -8,6 +8,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "shim/record.h"
@@ -33,7 +34,7 @@ bool limit_find_library(char ret[static PATH_MAX])
     char *slash = strrchr(here, '/');
     if (slash)
         *slash = '\0';
-    for (size_t i = sizeof(places) / sizeof(*places); i-- > 0;) {
+    for (size_t i = COUNT_OF(places); i-- > 0;) {
         int n = snprintf(ret, PATH_MAX, "%s/%s", here, places[i]);
 
         if (n > 0 && n < PATH_MAX && access(ret, R_OK) == 0)

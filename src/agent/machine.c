@@ -1,4 +1,5 @@
 #include "agent/internal.h"
+#include "base/count.h"
 #include "tool/files.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static void read_user(struct machine *machine)
     char text[4096];
     if (getpwuid_r(machine->uid, &entry, text, sizeof(text), &found) == 0 && found)
         (void)snprintf(machine->home, sizeof(machine->home), "%s", found->pw_dir);
-    int count = sizeof(machine->groups) / sizeof(*machine->groups);
+    int count = COUNT_OF(machine->groups);
     if (found && getgrouplist(found->pw_name, machine->gid, machine->groups, &count) >= 0)
         machine->group_count = (size_t)count;
     if (!found)

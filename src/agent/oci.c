@@ -3,6 +3,7 @@
 #include "agent/env.h"
 #include "agent/internal.h"
 #include "agent/security.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "image/image.h"
 #include "shim/denied_calls.h"
@@ -21,7 +22,7 @@
 const char *oci_runtime(void)
 {
     static const char *const paths[] = {"/usr/bin/crun", "/usr/local/bin/crun", "/usr/sbin/crun"};
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
         if (access(paths[i], X_OK) == 0)
             return paths[i];
     return NULL;
@@ -64,7 +65,7 @@ static void add_capabilities(struct arena *arena, struct json *process, uint64_t
 {
     static const char *const sets[] = {"bounding", "effective", "permitted"};
     struct json *all = json_add_object(arena, process, "capabilities");
-    for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
+    for (size_t i = 0; i < COUNT_OF(sets); i++) {
         struct json *set = json_add_array(arena, all, sets[i]);
         for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++)
             if (caps >> cap & 1)
@@ -94,10 +95,10 @@ static void add_seccomp(struct arena *arena, struct json *linux_part)
     json_add_c(arena, seccomp, "defaultAction", "SCMP_ACT_ALLOW");
     struct json *list = json_add_array(arena, seccomp, "syscalls");
     struct json *denied = add_rule(arena, list, EPERM);
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         (void)json_push(denied, json_new_str(arena, str_from(names[i])));
     (void)json_push(add_rule(arena, list, ENOSYS), json_new_str(arena, STR("clone3")));
-    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+    for (size_t i = 0; i < COUNT_OF(flags); i++) {
         struct json *rule = json_push(list, json_new_object(arena));
         json_add_c(arena, rule, "action", "SCMP_ACT_ERRNO");
         json_add_i64(arena, rule, "errnoRet", EPERM);
@@ -243,7 +244,7 @@ int oci_bundle(const struct pod *pod,
                          folder,
                          id};
     buf_clear(records);
-    for (size_t i = 0; i < sizeof(argv) / sizeof(*argv); i++)
+    for (size_t i = 0; i < COUNT_OF(argv); i++)
         record_add(records, "arg", argv[i]);
     record_add(records, "env", STR("PATH=" PATH_DEFAULT));
     record_add(records, "cwd", STR("/"));

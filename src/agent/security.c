@@ -1,6 +1,7 @@
 #include "agent/security.h"
 
 #include "agent/internal.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "image/config.h"
 #include "shim/record.h"
@@ -65,7 +66,7 @@ static const char *const cap_names[] = {
     [CAP_BPF] = "BPF",
     [CAP_CHECKPOINT_RESTORE] = "CHECKPOINT_RESTORE",
 };
-#define CAP_COUNT (sizeof(cap_names) / sizeof(*cap_names))
+#define CAP_COUNT COUNT_OF(cap_names)
 
 static uint64_t caps_named(const struct json *names)
 {

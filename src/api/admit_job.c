@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -83,7 +84,7 @@ static void check_numbers(struct admit *admit, const struct json *spec, struct s
                                         "activeDeadlineSeconds",
                                         "ttlSecondsAfterFinished"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         const struct json *value = json_get(spec, names[i]);
 
         if (!json_is_null(value) && json_i64_or(value, -1) < 0)
@@ -107,7 +108,7 @@ static void check_mode(struct admit *admit, const struct json *spec, struct str 
     if (indexed && json_i64_or(json_get(spec, "completions"), 0) > INDEXES_MAX)
         admit_invalid(admit, at(admit, path, "completions"), json_get(spec, "completions"),
                       "must be at most 100000 when completion mode is Indexed");
-    for (size_t i = 0; !indexed && i < sizeof(indexed_only) / sizeof(indexed_only[0]); i++)
+    for (size_t i = 0; !indexed && i < COUNT_OF(indexed_only); i++)
         if (!json_is_null(json_get(spec, indexed_only[i])))
             admit_forbidden(admit, at(admit, path, indexed_only[i]),
                             "needs completionMode: Indexed");
@@ -187,9 +188,9 @@ static struct json *fixed_template(struct arena *arena, const struct json *spec)
                                             "schedulingGates"};
     struct json *copy = json_clone(arena, json_get(spec, "template"));
 
-    for (size_t i = 0; i < sizeof(open_meta) / sizeof(open_meta[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(open_meta); i++)
         json_remove(json_get(copy, "metadata"), str_from(open_meta[i]));
-    for (size_t i = 0; i < sizeof(open_spec) / sizeof(open_spec[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(open_spec); i++)
         json_remove(json_get(copy, "spec"), str_from(open_spec[i]));
     if (json_is(json_get(copy, "metadata"), JSON_OBJECT) && !json_count(json_get(copy, "metadata")))
         json_remove(copy, STR("metadata"));
@@ -207,7 +208,7 @@ static void check_update(struct admit *admit, const struct json *spec, const str
 
     if (!json_equal(now_count, json_get(before, "completions")) && !elastic)
         admit_invalid(admit, STR("spec.completions"), now_count, "field is immutable");
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(fixed); i++)
         if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_get(spec, fixed[i]), "field is immutable");

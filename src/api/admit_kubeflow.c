@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "api/kind.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -136,7 +137,7 @@ static void check_fixed(struct admit *admit)
     static const char *const fixed[] = {"spec.runPolicy.managedBy",
                                         "spec.runPolicy.schedulingPolicy.queue"};
 
-    for (size_t i = 0; admit->old && i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+    for (size_t i = 0; admit->old && i < COUNT_OF(fixed); i++) {
         const struct json *before = json_at(admit->old, fixed[i]);
         const struct json *now = json_at(admit->object, fixed[i]);
 
@@ -149,7 +150,7 @@ void admit_kubeflow(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
 
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rules); i++) {
         const struct json *specs = json_get(spec, rules[i].specs);
 
         if (strcmp(admit->kind->name, rules[i].kind) != 0)

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -64,7 +65,7 @@ static void check_owners(struct admit *admit, const struct json *owners)
     size_t controllers = 0;
 
     JSON_FOREACH(owners, owner) {
-        for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(required); i++)
             if (!json_str(json_get(owner, required[i])).len)
                 admit_invalid(admit,
                               str_printf(admit->arena, "metadata.ownerReferences[%zu].%s", index,

@@ -3,6 +3,7 @@
 #include "api/names.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -109,7 +110,7 @@ static void default_tolerations(struct admit *admit, struct json *spec)
 
     if (!json_is(list, JSON_ARRAY))
         list = json_add_array(admit->arena, spec, "tolerations");
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
         bool there = false;
 
         JSON_FOREACH(list, item) {
@@ -402,11 +403,11 @@ void admit_pod_update(struct admit *admit)
         return;
     /* It may have been stored when fewer fields were filled in. */
     admit_pod_default(admit, before);
-    for (size_t i = 0; i < sizeof(free_fields) / sizeof(free_fields[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(free_fields); i++) {
         json_remove(now, str_from(free_fields[i]));
         json_remove(before, str_from(free_fields[i]));
     }
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
         JSON_FOREACH(json_get(now, lists[i]), container)
             json_remove(container, STR("image"));
         JSON_FOREACH(json_get(before, lists[i]), container)

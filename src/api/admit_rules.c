@@ -7,6 +7,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -149,7 +150,7 @@ static void check_fixed(struct admit *admit)
         {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
     };
 
-    for (size_t i = 0; admit->old && i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
         const struct json *before = json_at(admit->old, rows[i].path);
         const struct json *now = json_at(admit->object, rows[i].path);
 
@@ -177,7 +178,7 @@ static void check_required(struct admit *admit)
         {&kind_endpointslice, "addressType"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (admit->kind == rows[i].kind && json_is_null(json_at(admit->object, rows[i].path)))
             admit_required(admit, str_from(rows[i].path), "");
     if (admit->kind == &kind_pdb && !json_is_null(json_at(admit->object, "spec.minAvailable")) &&
@@ -223,7 +224,7 @@ static const struct {
     {&kind_podgroup, NULL, admit_podgroup_validate},
     {&kind_topology, NULL, admit_topology_validate},
 };
-#define RULES (sizeof(rules) / sizeof(rules[0]))
+#define RULES COUNT_OF(rules)
 
 int admit_default(struct admit *admit, struct err *err)
 {

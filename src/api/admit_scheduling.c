@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -26,7 +27,7 @@ static void check_quota(struct admit *admit, const struct json *resources, const
         bool unlimited;
     } rows[] = {{"quota", true}, {"limit", true}, {"overQuotaWeight", false}};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct json *value = json_get(json_get(resources, name), rows[i].key);
 
         if (is_negative(value) && !(rows[i].unlimited && json_i64_or(value, 0) == -1))
@@ -48,9 +49,9 @@ void admit_queue_validate(struct admit *admit)
     if (json_str(parent).len &&
         str_eq(json_str(parent), json_str_at(admit->object, "metadata.name")))
         admit_invalid(admit, STR("spec.parentQueue"), parent, "a queue cannot be its own parent");
-    for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(resources); i++)
         check_quota(admit, json_get(spec, "resources"), resources[i]);
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
         struct str text = json_str(json_get(spec, times[i]));
 
         if (text.len && (!time_parse_duration(text, &ms) || ms < 0))

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/service.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -125,7 +126,7 @@ void admit_service_validate(struct admit *admit)
     bool external = str_is(type, "ExternalName");
     bool known = false;
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(types); i++)
         known = known || str_is(type, types[i]);
     if (!known)
         admit_unsupported(admit, STR("spec.type"), json_get(spec, "type"),

@@ -2,6 +2,7 @@
 #include "api/names.h"
 #include "api/regex.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -158,7 +159,7 @@ static struct json *fixed_parts(struct arena *arena, const struct json *spec)
         json_remove(json_get(template, "metadata"), STR("annotations"));
         if (!json_count(json_get(template, "metadata")))
             json_remove(template, STR("metadata"));
-        for (size_t i = 0; i < sizeof(open_fields) / sizeof(open_fields[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(open_fields); i++)
             json_remove(json_get(template, "spec"), str_from(open_fields[i]));
     }
     return copy;
@@ -180,7 +181,7 @@ static void check_update(struct admit *admit, const struct json *spec, const str
                       json_new_str(admit->arena, STR("replicatedJobs")),
                       "field is immutable, but for labels, annotations, nodeSelector, tolerations "
                       "and schedulingGates of the pod template while the jobset is suspended");
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(fixed); i++)
         if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_get(spec, fixed[i]), "field is immutable");

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/names.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -92,7 +93,7 @@ static void check_update(struct admit *admit, const struct json *spec, const str
     static const char *const fixed[] = {"runMode.pause.resumeSpecs", "elastic.minReplicas",
                                         "elastic.maxReplicas", "scheduler"};
 
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(fixed); i++)
         if (!json_equal(json_at(spec, fixed[i]), json_at(before, fixed[i])))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_at(spec, fixed[i]), "field is immutable");

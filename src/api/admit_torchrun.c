@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -25,7 +26,7 @@ static void check_quantities(struct admit *admit, const struct json *spec)
         "workspaceStorage.size",
     };
 
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         const struct json *value = json_at(spec, paths[i]);
         struct err err = {0};
         int64_t amount = 0;

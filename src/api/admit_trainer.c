@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/names.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -32,7 +33,7 @@ static bool is_reserved(struct str name)
                                         "OMPI_MCA_orte_set_default_slots",
                                         "OMPI_MCA_plm_rsh_args"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         if (str_is(name, names[i]))
             return true;
     return false;
@@ -94,7 +95,7 @@ static void check_job_update(struct admit *admit,
     bool stopped = json_bool_or(json_get(spec, "suspend"), false) ||
                    json_bool_or(json_get(before, "suspend"), false);
 
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(fixed); i++)
         if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_get(spec, fixed[i]), "field is immutable");
@@ -169,7 +170,7 @@ void admit_runtime_validate(struct admit *admit)
     size_t said = 0;
     size_t index = 0;
 
-    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(policies); i++)
         said += json_get(policy, policies[i]) != NULL;
     if (said > 1)
         admit_invalid(admit, STR("spec.mlPolicy"), policy,

@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -58,7 +59,7 @@ static void default_modes(struct admit *admit, const struct json *volume)
 {
     static const char *const with_mode[] = {"configMap", "secret", "downwardAPI", "projected"};
 
-    for (size_t i = 0; i < sizeof(with_mode) / sizeof(with_mode[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(with_mode); i++) {
         struct json *source = json_get(volume, with_mode[i]);
 
         if (lacks(source, "defaultMode"))
@@ -89,7 +90,7 @@ void admit_volume_default(struct admit *admit, struct json *volume)
     default_modes(admit, volume);
     default_files(admit, json_get(volume, "downwardAPI"));
     default_projected(admit, json_get(volume, "projected"));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct json *source = json_get(volume, texts[i].source);
 
         if (lacks(source, texts[i].field))

@@ -5,6 +5,7 @@
 #include "api/schema.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -85,7 +86,7 @@ static bool left_out(const struct fields_at *at, struct str name)
         return str_is(name, "apiVersion") || str_is(name, "kind");
     if (!str_is(strategic_path_str(&at->path), "metadata"))
         return false;
-    for (size_t i = 0; i < sizeof(meta) / sizeof(meta[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(meta); i++)
         if (str_is(name, meta[i]))
             return true;
     return false;

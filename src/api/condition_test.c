@@ -1,5 +1,6 @@
 #include "api/condition.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -41,7 +42,7 @@ TEST(condition_patch_holds_our_condition_alone_and_only_what_changes)
          "another status: the moment moves"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct json *status = NULL;
         struct err err = {0};

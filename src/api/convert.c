@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -25,7 +26,7 @@ static const struct rename event_names[] = {
 
 static void convert_event(struct arena *arena, struct json *root, bool to_core)
 {
-    for (size_t i = 0; i < sizeof(event_names) / sizeof(event_names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(event_names); i++) {
         const struct rename *row = &event_names[i];
         struct str from = str_from(to_core ? row->events : row->core);
         struct str to = str_from(to_core ? row->core : row->events);

@@ -6,6 +6,7 @@
 #include "api/names.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -57,7 +58,7 @@ static void check_names(struct admit *admit)
                                    STR_ARG(json_str_at(admit->object, "spec.names.plural")),
                                    STR_ARG(json_str_at(admit->object, "spec.group")));
 
-    for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(required); i++)
         if (!json_str_at(admit->object, required[i]).len)
             admit_required(admit, str_from(required[i]), "");
     if (!str_eq(json_str_at(admit->object, "metadata.name"), wanted))
@@ -87,7 +88,7 @@ static void check_version(struct admit *admit, const struct json *version, size_
     JSON_FOREACH(json_get(version, "additionalPrinterColumns"), column) {
         static const char *const needed[] = {"name", "type", "jsonPath"};
 
-        for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(needed); i++)
             if (!json_str(json_get(column, needed[i])).len)
                 admit_required(admit,
                                str_printf(admit->arena, STR_FMT ".additionalPrinterColumns[%zu].%s",

@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -78,7 +79,7 @@ TEST(a_crd_is_told_what_it_lacks)
          "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}]}}",
          "spec.versions"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *root = NULL;
 

@@ -3,6 +3,7 @@
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -142,7 +143,7 @@ TEST(what_is_absent_null_or_empty_gets_the_alias_and_then_the_default)
     };
     _cleanup_(arena_done) struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct thing thing = {0};
 
         test_case(rows[i].why);
@@ -203,7 +204,7 @@ TEST(an_error_names_the_field_and_what_is_expected)
     };
     _cleanup_(arena_done) struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct thing thing = {.unnamed = 7};
         struct err err = {0};
 

@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/selector.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -59,7 +60,7 @@ static struct str path_of(const struct kind *kind, const struct kind_crd *crd, s
 {
     if (kind->namespaced && str_is(label, "metadata.namespace"))
         return label;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         if ((!rows[i].kind || rows[i].kind == kind) && str_is(label, rows[i].label))
             return rows[i].path ? str_from(rows[i].path) : label;
     /* [{"jsonPath": ".spec.color"}] */

@@ -3,6 +3,7 @@
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -34,7 +35,7 @@ TEST(fields_of_a_kind_are_taken_by_their_stored_names_and_others_refused)
         {&kind_torchrunjob, "spec.nodes=1", NULL, "custom kinds name their own"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct selector selector = {0};
         struct err err = {0};

@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -32,7 +33,7 @@ TEST(kept_drops_what_no_table_names_and_keeps_the_rest)
          "what is not an object is not looked into"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *tree = NULL;
 

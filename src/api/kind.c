@@ -1,6 +1,7 @@
 #include "api/kind.h"
 
 #include "api/crd_builtin.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -62,7 +63,7 @@ struct kinds *kinds_new(void)
 {
     struct kinds *kinds = MEM_NEW(struct kinds);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(known); i++)
         kinds_add(kinds, known[i]);
     return kinds;
 }

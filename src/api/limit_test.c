@@ -2,6 +2,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "test.h"
@@ -43,7 +44,7 @@ TEST(the_library_is_preloaded_behind_what_is_there_once)
         {"/x/l.so", "/x/l.so:/l.so", "another of the same name"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].why);
@@ -66,7 +67,7 @@ TEST(the_container_of_a_share_is_held_to_it_and_others_are_left_alone)
          "spec.initContainers.1", "spec.containers.0"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *pod = tree(
             &arena, str_printf(&arena,

@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -91,9 +92,9 @@ static size_t moved_size(const struct json *meta, struct str raw)
 
     if (!memchr(raw.p, '\\', raw.len))
         return 0;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
         bytes += outside(json_str(json_get(meta, texts[i])), raw);
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(maps); i++)
         JSON_FOREACH(json_get(meta, maps[i]), member)
             bytes += outside(json_key(member), raw) + outside(json_str(member), raw);
     JSON_FOREACH(json_get(meta, "ownerReferences"), owner)

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/patch.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -58,7 +59,7 @@ enum strategic strategic_list(const struct kind *kind, struct str path, struct s
         path = str_sub(path, sizeof("spec.template.") - 1, path.len);
         owner = STR("Pod");
     }
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rules); i++) {
         if ((rules[i].kind && !str_is(owner, rules[i].kind)) || !str_is(path, rules[i].path))
             continue;
         if (!rules[i].key)

@@ -3,6 +3,7 @@
 #include "api/patch.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -39,7 +40,7 @@ TEST(merge_patch_follows_rfc_7386)
         {"[1,2]", "{\"a\":\"b\",\"c\":null}", "{\"a\":\"b\"}"},
         {"{\"a\":1}", "[2]", "[2]"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].patch);
@@ -83,7 +84,7 @@ TEST(json_patch_follows_rfc_6902)
         {"{\"a\":{}}", "[{\"op\":\"move\",\"from\":\"/a\",\"path\":\"/a/b\"}]", NULL, -EINVAL},
         {"{}", "{\"op\":\"add\"}", NULL, -EINVAL},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *result = NULL;
         struct err err = {0};
@@ -238,7 +239,7 @@ TEST(strategic_merge_follows_merge_keys_and_directives)
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"X\",\"value\":\"1\"},{"
          "\"name\":\"Y\",\"value\":\"2\"}]}]}}"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *target = tree(&arena, rows[i].target);
 
@@ -292,7 +293,7 @@ TEST(strategic_lists_have_the_merge_keys_of_kubernetes)
         {&kind_node, "spec.taints", STRATEGIC_REPLACE, ""},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct str key = STR_NONE;
 
         test_case(rows[i].path);

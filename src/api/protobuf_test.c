@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -156,7 +157,7 @@ TEST(protobuf_that_is_wrong_is_refused_in_words)
         {"0a 05 5a 03 18 01 00", "", "an entry of a map with a third field"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *root = NULL;
         struct err err = {0};
@@ -285,7 +286,7 @@ TEST(protobuf_says_only_what_it_can_say)
          "not base64"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         _cleanup_(buf_done) struct buf out = {0};
         struct json *object = NULL;

@@ -1,5 +1,6 @@
 #include "api/quantity.h"
 
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -57,7 +58,7 @@ static bool suffix_find(struct str text, size_t at, struct suffix *ret)
         *ret = (struct suffix){.format = QUANTITY_EXPONENT, .exponent = (int)exponent};
         return true;
     }
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(suffixes); i++) {
         if (str_is(rest, suffixes[i].text)) {
             *ret = suffixes[i];
             return true;
@@ -210,7 +211,7 @@ struct str quantity_text(struct arena *arena, struct quantity quantity)
     bool binary = quantity.format == QUANTITY_BINARY && left % NANO == 0 && left >= NANO * 1024;
     if (!left)
         return STR("0");
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(suffixes); i++) {
         __int128 unit = NANO;
 
         if (binary != (suffixes[i].format == QUANTITY_BINARY) && suffixes[i].text[0])

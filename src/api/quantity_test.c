@@ -1,6 +1,7 @@
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "test.h"
@@ -36,7 +37,7 @@ TEST(quantity_reads_every_suffix_exactly)
         {"plus", "+1", 1000, 1},
         {"finer than nano", "0.0000000001", 1, 1},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t milli = 0;
         int64_t whole = 0;
 
@@ -62,7 +63,7 @@ TEST(quantity_has_every_suffix_of_kubernetes)
     };
     struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct str text = str_printf(&arena, "5%s", rows[i].suffix);
         struct quantity quantity = {0};
         __int128 nano = 5 * (__int128)1000000000;
@@ -88,7 +89,7 @@ TEST(quantity_refuses_what_is_none_and_what_overflows)
                 {"1e1000", -EINVAL},    {"9Ei", -ERANGE},  {"1e40", -ERANGE}, {"NaN", -EINVAL},
                 {"10000000Pi", -ERANGE}};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t whole = 7;
         struct err err = {0};
 
@@ -110,7 +111,7 @@ TEST(quantity_text_is_canonical)
                 {"-2000m", "-2"},    {"100k", "100k"}, {"512Ki", "512Ki"}, {"1Ki", "1Ki"},
                 {"0.1Ki", "102400m"}};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct quantity quantity = {0};
 

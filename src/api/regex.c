@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -243,7 +244,7 @@ static int escape_char(struct parse *parse, uint32_t *ret)
 
 static bool posix_class(struct parse *parse, struct ranges *set)
 {
-    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(classes); i++)
         if (take(parse, classes[i].name)) {
             add_ranges(parse, set, classes[i].ranges, classes[i].count);
             return true;

@@ -1,6 +1,7 @@
 #include "api/regex.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "test.h"
@@ -63,7 +64,7 @@ TEST(patterns_match_as_in_re2)
          "(\\.[0-9]*)?)|(\\.[0-9]+))))?$",
          "1.5Gi", true},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct regex *regex = NULL;
         struct err err = {0};
@@ -80,7 +81,7 @@ TEST(patterns_that_are_none_are_refused)
     static const char *const rows[] = {"(",     "a)",     "[a",    "*a",     "a**b(",   "\\",
                                        "(?=a)", "(a)\\1", "[b-a]", "a{2,1}", "a{9999}", "\\pL"};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct regex *regex = NULL;
         struct err err = {0};

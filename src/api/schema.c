@@ -2,6 +2,7 @@
 
 #include "api/regex.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -51,7 +52,7 @@ static int compile_type(const struct compile *c,
         [SCHEMA_BOOLEAN] = "boolean"};
     struct str type = json_str(json_get(source, "type"));
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         if (type.len && str_is(type, names[i]))
             schema->type = (enum schema_type)i;
     if (type.len && schema->type == SCHEMA_ANY)

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -90,7 +91,7 @@ TEST(schemas_say_what_is_wrong_with_a_value)
         {"{\"type\":\"string\",\"not\":{\"enum\":[\"x\"]}}", "\"x\"", "(not)"},
         {"{\"type\":\"string\",\"allOf\":[{\"minLength\":2}]}", "\"x\"", "at least 2"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         const struct schema *schema = compiled(&arena, rows[i].schema);
         struct admit admit = {.arena = &arena};
@@ -149,7 +150,7 @@ TEST(schemas_prune_and_default)
          "\"string\"}}}",
          "{\"a\":null,\"b\":null,\"c\":null}", "{\"a\":\"z\",\"b\":null}", 0},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         const struct schema *schema = compiled(&arena, rows[i].schema);
         struct schema_unknown unknown = {0};
@@ -178,7 +179,7 @@ TEST(schemas_that_are_not_structural_are_refused)
         ("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
          "\"string\"},\"x-kubernetes-list-type\":\"map\"}}}"),
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         const struct schema *schema = NULL;
         struct err err = {0};

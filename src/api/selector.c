@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -99,7 +100,7 @@ static int take_operator(struct scan *scan, struct selector_term *term, struct e
 
     skip_blanks(scan);
     struct str rest = str_sub(scan->text, scan->at, scan->text.len);
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(symbols); i++) {
         if (!str_starts(rest, str_from(symbols[i].text)))
             continue;
         scan->at += strlen(symbols[i].text);
@@ -219,7 +220,7 @@ static int expression(struct arena *arena,
 
     JSON_FOREACH(values, value)
         texts[count++] = json_str(value);
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
         if (!str_is(json_str(json_get(item, "operator")), ops[i].name))
             continue;
         *ret = (struct selector_term){.key = json_str(json_get(item, "key")),

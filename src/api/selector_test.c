@@ -3,6 +3,7 @@
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -45,7 +46,7 @@ TEST(label_selectors_select)
         {"e.com/x", true},
         {"app in (web),!foo", true},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct selector selector = {0};
 
@@ -60,7 +61,7 @@ TEST(label_selectors_that_are_none_are_refused)
     static const char *const rows[] = {"=a",      "a=b=c", "a in b", "a in (b", "a b", "-a=b",
                                        "a=b c=d", "a>x",   ",",      "a=%",     "(a)"};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct selector selector = {0};
         struct err err = {0};
@@ -92,7 +93,7 @@ TEST(field_selectors_read_metadata_and_paths)
                    STR("{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"},\"spec\":{\"count\":3,"
                        "\"flag\":true},\"status\":{\"phase\":\"Running\"}}"),
                    &object, NULL) == 0);
-    for (size_t i = 0; object && i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; object && i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct selector selector = {0};
 

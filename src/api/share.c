@@ -5,6 +5,7 @@
 #include "api/names.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -109,7 +110,7 @@ static const char *changed_wish(const struct admit *admit)
                                        GPU_ANNOTATION_FRACTION_DEVICES,
                                        GPU_ANNOTATION_FRACTION_CONTAINER, GPU_ANNOTATION_MPS};
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
         if (!str_eq(json_str(annotation(admit->old, keys[i])),
                     json_str(annotation(admit->object, keys[i]))))
             return keys[i];
@@ -230,7 +231,7 @@ static void add_variables(struct arena *arena, struct json *container, struct st
     static const char *const keys[] = {SHARE_VISIBLE, SHARE_PORTION, SHARE_GPUS};
     struct json *list = list_of(arena, container, "env");
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct json *item = named(arena, list, str_from(keys[i]));
 
         JSON_FOREACH(list, same)

@@ -4,6 +4,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -73,7 +74,7 @@ TEST(wishes_for_shares_that_make_no_sense_are_refused_with_the_annotation)
          "'containers':[{'name':'a','resources':{'limits':{'nvidia.com/gpu':1}}}]", "gpu-memory"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct admit admit = {.arena = &arena,
                               .kind = &kind_pod,
@@ -110,7 +111,7 @@ TEST(the_share_of_a_pod_on_a_node_cannot_be_changed)
          "gpu-fraction"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct admit admit = {.arena = &arena,
                               .kind = &kind_pod,
@@ -141,7 +142,7 @@ TEST(the_container_of_a_share_reads_its_configmaps)
          "spec.initContainers.0", "-i0"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *pod = pod_with(&arena, rows[i].annotations, PLAIN);
         const struct json *container = json_at(pod, rows[i].container);
@@ -198,7 +199,7 @@ TEST(names_of_shares_stay_within_what_a_volume_may_be_called)
         {"nothing", "'namespace':'n'", "pod-"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *pod =
             tree(&arena, str_printf(&arena,

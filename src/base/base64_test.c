@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/count.h"
 #include "test.h"
 
 TEST(base64_encodes_and_decodes_the_vectors_of_rfc_4648)
@@ -16,7 +17,7 @@ TEST(base64_encodes_and_decodes_the_vectors_of_rfc_4648)
                 {"foobar", "Zm9vYmFy"}};
     struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct str plain = STR_NONE;
 
         test_case(rows[i].text);
@@ -52,7 +53,7 @@ TEST(base64_refuses_what_is_not_of_the_alphabet)
     struct arena arena = {0};
     struct str out = STR("untouched");
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(!base64_decode(&arena, str_from(rows[i].text), &out));
         EXPECT(str_is(out, "untouched"));

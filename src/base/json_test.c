@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/rng.h"
@@ -36,7 +37,7 @@ TEST(json_text_read_and_written_is_the_same)
         "{\"\":{\"\":\"\"}}",
     };
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct arena arena = {0};
 
         test_case(texts[i]);
@@ -66,7 +67,7 @@ TEST(json_escapes_stand_for_their_characters)
          "a long text before the escape \n and a long one behind it", "in the middle"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
 
         test_case(rows[i].why);
@@ -110,7 +111,7 @@ TEST(json_errors_name_line_column_and_path)
         {"{\"a\":\"\xff\"}", "line 1, column 7, at a: invalid UTF-8 in a string"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct json *value = NULL;
         struct err err = {0};
@@ -138,7 +139,7 @@ TEST(json_invalid_utf8_is_refused_wherever_it_stands)
         "\xc3",             /* cut */
     };
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
         for (size_t offset = 0; offset < 20; offset++) {
             struct arena arena = {0};
             _cleanup_(buf_done) struct buf text = {0};
@@ -236,7 +237,7 @@ TEST(json_hostile_texts_end_in_bounded_time_and_memory)
         {"\n", "10 MB of lines", "line 10485761, column 1: ", "ends where a value is expected"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {.bytes_max = (size_t)1 << 20};
         _cleanup_(buf_done) struct buf text = {0};
         struct json *value = NULL;
@@ -325,7 +326,7 @@ TEST(json_whole_numbers_are_exact_or_refused)
         {"\"1\"", 0, false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         int64_t value = -77;
 
@@ -368,7 +369,7 @@ TEST(json_equality_ignores_member_order_and_number_spelling)
         {"1.5", "1.50", false}, /* fractions are compared as written */
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
 
         test_case(rows[i].b);

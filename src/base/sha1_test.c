@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/sha1.h"
 #include "base/str.h"
 #include "test.h"
@@ -20,7 +21,7 @@ TEST(sha1_gives_the_published_values)
     };
     _cleanup_(arena_done) struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].text);
         EXPECT(str_is(sha1_text(&arena, str_from(rows[i].text)), rows[i].hash));
     }

@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -33,7 +34,7 @@ TEST(str_comparisons_are_by_bytes_and_a_prefix_sorts_first)
         {"", "", 0}, {"", "a", -1}, {"a", "", 1}, {"a", "ab", -1}, {"b", "ab", 1}, {"\xff", "a", 1},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         EXPECT(str_cmp(str_from(rows[i].a), str_from(rows[i].b)) == rows[i].order);
     EXPECT(str_starts(STR("nvidia.com/gpu"), STR("nvidia.com/")));
     EXPECT(!str_starts(STR("nv"), STR("nvidia")));
@@ -74,7 +75,7 @@ TEST(str_numbers_must_be_whole_and_in_range)
         {"--1", 0, false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t value = -77;
 
         test_case(rows[i].text);
@@ -101,7 +102,7 @@ TEST(str_utf8_puts_a_mark_for_every_byte_that_is_no_text)
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "half of a surrogate pair"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].why);
@@ -219,7 +220,7 @@ TEST(time_texts_are_rfc3339_in_both_directions)
         {"2026-11-14T21:33:04-04:30", 1794708184000, "2026-11-15T02:03:04Z"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char out[TIME_TEXT_BYTES];
         int64_t ms = -1;
 
@@ -247,7 +248,7 @@ TEST(time_refuses_what_is_no_moment)
         "x026-11-15T02:03:04Z",
     };
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
         int64_t ms = -1;
 
         test_case(texts[i]);
@@ -277,7 +278,7 @@ TEST(time_durations_are_gos)
         {"1 s", -1},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t ms = -1;
 
         test_case(rows[i].text);
@@ -298,7 +299,7 @@ TEST(time_ages_are_kubectls)
         {691200000, "8d"},   {34560000000, "400d"}, {-5000, "0s"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
 
         test_case(rows[i].text);

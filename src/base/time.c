@@ -1,6 +1,7 @@
 #include "base/time.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -220,7 +221,7 @@ static const struct unit *take_unit(struct str *rest)
 
     while (len < rest->len && rest->p[len] >= 'a' && rest->p[len] <= 'z')
         len++;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(units); i++) {
         if (str_is(str_sub(*rest, 0, len), units[i].name)) {
             *rest = str_sub(*rest, len, rest->len);
             return &units[i];

@@ -1,6 +1,7 @@
 #include "base/yaml_scalar.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -68,7 +69,7 @@ static const struct {
 
 static enum word word_of(struct str text)
 {
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(words); i++)
         if (str_is(text, words[i].text))
             return words[i].word;
     return WORD_NONE;

@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -53,7 +54,7 @@ TEST(yaml_plain_scalars_mean_what_they_mean_to_kubectl)
         {"a: 0x", "{\"a\":\"0x\"}", "no digit behind the base"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct json *value = NULL;
 
@@ -83,7 +84,7 @@ TEST(yaml_documents_anchors_merges_and_blocks_become_one_tree)
         {"{\"a\": \"\\ud83d\\ude00\"}", "[{\"a\":\"\xf0\x9f\x98\x80\"}]", "JSON is YAML"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct json_vec documents = {0};
 
@@ -115,7 +116,7 @@ TEST(yaml_errors_name_line_and_column)
         {"a: !!int x\n", "line 1, column 4: not a number", "tag and text disagree"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct json *value = NULL;
         struct err err = {0};
@@ -181,7 +182,7 @@ TEST(yaml_what_is_written_is_read_back_the_same)
         "12",
     };
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct arena arena = {0};
         _cleanup_(buf_done) struct buf buf = {0};
         struct json *before = NULL;

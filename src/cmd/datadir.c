@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http/tls.h"
@@ -151,7 +152,7 @@ static int make_certificates(struct arena *arena,
     };
     int r = tls_make(address, clock_now_ms(), &made, err);
 
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && r == 0; i++)
+    for (size_t i = 0; i < COUNT_OF(files) && r == 0; i++)
         r = file_replace(datadir_file(arena, dir, files[i].name), buf_str(files[i].content), 0600,
                          err);
     return r;

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -162,7 +163,7 @@ static struct str held_up(struct arena *arena, const struct json *pod)
     if (!json_str_at(pod, "spec.nodeName").len ||
         !str_is(json_str_at(pod, "status.phase"), "Pending"))
         return STR_NONE;
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
         JSON_FOREACH(json_at(pod, lists[i]), container) {
             struct str reason = json_str_at(container, "state.waiting.reason");
             struct str message = json_str_at(container, "state.waiting.message");

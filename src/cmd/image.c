@@ -1,6 +1,7 @@
 #include "image/image.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "cmd/datadir.h"
@@ -64,7 +65,7 @@ static bool has_transport(const char *name)
 {
     static const char *const transports[] = {
         "oci:", "oci-archive:", "docker-archive:", "dir:", "docker-daemon:", "containers-storage:"};
-    for (size_t i = 0; i < sizeof(transports) / sizeof(*transports); i++)
+    for (size_t i = 0; i < COUNT_OF(transports); i++)
         if (strncmp(name, transports[i], strlen(transports[i])) == 0)
             return true;
     return false;

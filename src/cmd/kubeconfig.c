@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -85,7 +86,7 @@ static int merge(struct arena *arena, const char *data_dir, const char *source, 
         r = err_set(err, -EINVAL, "not a kubeconfig");
     if (r < 0)
         return err_wrap(err, r, "%s", path);
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
         merge_entry(arena, into, from, lists[i]);
     json_set(into, STR("current-context"), json_new_str(arena, STR("muster")));
     yaml_write(&out, into);

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -87,7 +88,7 @@ static void add_json(struct view *view, const struct json *queue)
     json_add_str(view->arena, row, "parent", json_str_at(queue, "spec.parentQueue"));
     if (json_at(queue, "spec.resources"))
         json_set(row, STR("resources"), json_clone(view->arena, json_at(queue, "spec.resources")));
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(told); i++) {
         const struct json *value = json_get(json_get(queue, "status"), told[i]);
 
         if (value)

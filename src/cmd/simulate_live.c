@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -148,7 +149,7 @@ int sim_load_live(struct sim *sim,
         return r;
     json_add_c(sim->arena, list, "kind", "List");
     live.items = json_add_array(sim->arena, list, "items");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && r == 0; i++)
+    for (size_t i = 0; i < COUNT_OF(kinds) && r == 0; i++)
         r = add_kind(&live, &look, kinds[i], err);
     look_close(&look);
     if (r == 0)

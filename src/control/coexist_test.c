@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "control/cluster/coexist.h"
 #include "control/core/control.h"
@@ -43,7 +44,7 @@ TEST(coexist_knows_others_by_what_runs)
          "another scheduler"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         _cleanup_(object_unrefp) struct object *pod = NULL;
         struct str text = str_printf(

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "exec/runner.h"
@@ -34,7 +35,7 @@ TEST(controllers_are_chosen_by_name)
         {"*,torchrunjob", false, false, false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct runner_names without = {0};
 

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -100,7 +101,7 @@ void job_counts_see(struct job_counts *counts,
 
     if (!object)
         return;
-    for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(frameworks); i++)
         if (object->kind == frameworks[i].kind)
             framework = frameworks[i].framework;
     struct row *row = framework ? row_of(counts, framework, object->ns) : NULL;

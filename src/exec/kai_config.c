@@ -1,6 +1,7 @@
 #include "exec/kai_config.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -16,7 +17,7 @@ static const struct {
     {"global.nodePoolLabelKey", offsetof(struct kai_config, pool_label)},
     {"prometheus.externalPrometheusUrl", offsetof(struct kai_config, prometheus)},
 };
-#define KNOWN_COUNT (sizeof(known) / sizeof(known[0]))
+#define KNOWN_COUNT COUNT_OF(known)
 
 static struct str *place_of(struct kai_config *config, struct str path)
 {

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "exec/kai_config.h"
@@ -25,7 +26,7 @@ TEST(a_kai_config_gives_names_and_says_which_fields_have_no_effect)
          "not a text"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct kai_config config;
         struct json *tree = NULL;

@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "exec/runner.h"
@@ -231,7 +232,7 @@ TEST(pods_are_grouped_when_they_are_created)
          "j-", "one that its own controller watches"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct harness_watch heard = {0};
         struct bench bench;
         char body[1024];

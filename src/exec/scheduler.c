@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -37,7 +38,7 @@ static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &
 #define QUEUE_DEPTH_MAX 64
 #define LIMIT_TOLERANCE 1e-6 /* shares of devices are sums of decimals */
 #define REPORT_RETRY_MS 1000 /* after a write of a queue's status failed */
-#define WATCHES         (sizeof(watched) / sizeof(watched[0]))
+#define WATCHES         COUNT_OF(watched)
 
 struct watch {
     struct scheduler *scheduler;

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "exec/shard.h"
@@ -95,7 +96,7 @@ TEST(what_a_shard_cannot_have_is_named_with_its_field)
          "where KAI's documents put it, it has no effect there either"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct shard shard;
 

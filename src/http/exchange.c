@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/conn.h"
@@ -56,7 +57,7 @@ static const struct {
 
 const char *http_status_text(int status)
 {
-    for (size_t i = 0; i < sizeof(status_texts) / sizeof(status_texts[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(status_texts); i++)
         if (status_texts[i].status == status)
             return status_texts[i].text;
     return "Status";

@@ -1,6 +1,7 @@
 #include "http/spdy.h"
 
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "http1/parse.h"
@@ -130,7 +131,7 @@ static void make_dictionary(char out[static DICTIONARY_SIZE])
 {
     size_t at = 0;
 
-    for (size_t i = 0; i < sizeof(dictionary_words) / sizeof(dictionary_words[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(dictionary_words); i++) {
         size_t len = strlen(dictionary_words[i]);
 
         put32(out + at, (uint32_t)len);

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "http/spdy.h"
 #include "test.h"
@@ -66,7 +67,7 @@ TEST(spdy_refuses_garbage)
          {"\x80\x03\0\x01\0\0\0\x0e\0\0\0\x01\0\0\0\0\0\0junk", 22}},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(spdy_freep) struct spdy *spdy = spdy_new();
         _cleanup_(buf_done) struct buf in = {0};
         struct spdy_frame frame;

@@ -1,6 +1,7 @@
 #include "http/tls.h"
 
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -161,8 +162,8 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
                                         "kubernetes.default.svc.cluster.local",
                                         "127.0.0.1",
                                         "::1"};
-    const size_t count = sizeof(names) / sizeof(names[0]);
-    const char *all[sizeof(names) / sizeof(names[0]) + 2] = {NULL};
+    const size_t count = COUNT_OF(names);
+    const char *all[COUNT_OF(names) + 2] = {NULL};
     bool known = !address;
     int r = certificate_authority(
         now_ms, VALID_MS, &(struct certificate_pair){out->ca_certificate, out->ca_key}, err);

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "http/websocket.h"
 #include "test.h"
@@ -77,7 +78,7 @@ TEST(websocket_refuses_what_the_standard_forbids)
         {"unknown opcode", {"\x83\x80\1\2\3\4", 6}},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(websocket_done) struct websocket ws = {0};
         _cleanup_(buf_done) struct buf in = {0};
         struct websocket_message message;

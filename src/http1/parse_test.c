@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http1/parse.h"
@@ -41,7 +42,7 @@ TEST(http_head_is_read_whole_or_refused_with_a_status)
         {"raw byte in the target", "GET /\xc3\xa4 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct http_head head;
         struct err err = {0};
         ssize_t r = http_head_parse(str_from(rows[i].text), &head, &err);
@@ -97,7 +98,7 @@ TEST(http_broken_chunks_are_refused)
     static const char *const rows[] = {"\r\n", "g\r\n",  "1\r\nab\r\n",
                                        "1\nb", "-1\r\n", "ffffffffffffffffff\r\n"};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(buf_done) struct buf out = {0};
         struct http_chunked chunked = {0};
         bool done = false;

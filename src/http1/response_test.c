@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "http1/response.h"
 #include "test.h"
@@ -38,8 +39,8 @@ TEST(an_http_answer_is_read_whatever_its_cut_or_refused)
     };
     static const size_t cuts[] = {1, 9, SIZE_MAX};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        for (size_t j = 0; j < sizeof(cuts) / sizeof(cuts[0]); j++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t j = 0; j < COUNT_OF(cuts); j++) {
             _cleanup_(arena_done) struct arena arena = {0};
             _cleanup_(buf_done) struct buf in = {0};
             _cleanup_(buf_done) struct buf body = {0};

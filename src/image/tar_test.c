@@ -1,4 +1,5 @@
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "image/tar.h"
 #include "test.h"
@@ -138,7 +139,7 @@ TEST(tar_unpacks_and_never_outside_its_folder)
          "everything outside whited out"},
         {{{'3', "null", NULL, NULL, NULL}}, 0, "in/null", "-", "a device is left out"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct archive archive;
         test_case(cases[i].why);
         EXPECT(unpack(&archive, cases[i].rows) == cases[i].code);
@@ -165,7 +166,7 @@ TEST(tar_refuses_what_is_damaged_or_too_large)
          "a record of a size below zero"},
         {{{'L', "f", NULL, "x", "00100000000"}}, "record of", "a record that is no name"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct archive archive;
         test_case(cases[i].why);
         EXPECT(unpack(&archive, cases[i].rows) < 0);

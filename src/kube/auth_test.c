@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "kube/auth.h"
@@ -314,7 +315,7 @@ TEST(auth_says_what_a_plugin_did_wrong_and_lets_it_rest)
         {"not there", "#!/nonexistent/interpreter\n", "does not start"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct bench bench;
         struct str token = STR_NONE;
 

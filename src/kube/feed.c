@@ -7,6 +7,7 @@
 #include "api/types.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "kube/kube_internal.h"
@@ -186,7 +187,7 @@ static bool read_type(struct str word, enum feed_type *ret)
 {
     static const char *const words[] = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(words); i++)
         if (str_is(word, words[i])) {
             *ret = (enum feed_type)i;
             return true;

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -65,7 +66,7 @@ FUZZ(feed)
 {
     const struct kind *const kinds[] = {&kind_pod, &kind_node, &kind_configmap};
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         int whole_end = 0;
         int pieces_end = 0;
 

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -157,7 +158,7 @@ TEST(feed_keeps_what_is_read_and_nothing_that_is_private)
     read_page(&kind_pod, recorded(&arena, "pods.pb"), &got);
     EXPECT(got.count > 0 && str_is(got.objects[0]->name, "full"));
     struct json *pod = object_json(got.objects[0], &arena);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].path);
         EXPECT(str_is(json_str_at(pod, rows[i].path), rows[i].text));
     }
@@ -224,7 +225,7 @@ TEST(feed_refuses_what_is_no_event_and_says_so)
         "no",
     };
 
-    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(messages); i++) {
         struct feed_event event;
         struct err err = {0};
 

@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "kube/kubeconfig.h"
 #include "test.h"
@@ -143,7 +144,7 @@ TEST(kubeconfig_says_what_is_wrong_with_a_file)
         {HAS_USER "{exec: {command: c}}}]\n", "exec: command and apiVersion", "no apiVersion"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct folder folder;
         struct arena arena = {0};
         struct kube_config config = {0};

@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http/server.h"
@@ -323,7 +324,7 @@ TEST(a_watch_tells_what_there_is_once_and_then_what_happens)
         {"a kind that is not there is as good as empty", "initial > 404", "synced@0 ", 0},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct bench bench = {0};
         struct kube_stats stats = {0};
 
@@ -350,7 +351,7 @@ TEST(a_watch_may_be_stopped_from_what_it_tells)
     static const char *const scripts[] = {"initial > a@5 b@6 ==9 hold",
                                           "initial > 400\nlist > a@5 b@6 !9"};
 
-    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
         struct bench bench = {.stop_at_first = true};
 
         test_case(scripts[i]);

@@ -1,5 +1,6 @@
 #include "launch/shell.h"
 
+#include "base/count.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 const int launch_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-const size_t launch_signal_count = sizeof(launch_signals) / sizeof(launch_signals[0]);
+const size_t launch_signal_count = COUNT_OF(launch_signals);
 
 void shell_exec_with(const char *script, const char *zero)
 {

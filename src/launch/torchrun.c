@@ -1,6 +1,7 @@
 #include "launch/torchrun.h"
 
 #include "api/launch.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/reach.h"
@@ -107,7 +108,7 @@ static int torchrun_find(struct torchrun_python *ret, struct err *err)
     if (shell_which("torchrun", script, sizeof(script)) &&
         script_shebang(script, path, sizeof(path)) && python_probe(path, ret))
         return 0;
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(places); i++)
         if (access(places[i], X_OK) == 0 && python_probe(places[i], ret))
             return 0;
     return err_set(err, -ENOENT,

@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -71,7 +72,7 @@ static enum term_colour rank_colour(int64_t rank)
     static const enum term_colour colours[] = {COLOUR_GREEN, COLOUR_YELLOW, COLOUR_BLUE, COLOUR_RED,
                                                COLOUR_BOLD};
 
-    return colours[(size_t)rank % (sizeof(colours) / sizeof(colours[0]))];
+    return colours[(size_t)rank % (COUNT_OF(colours))];
 }
 
 /* "[rank3] text" -> 3 and the text. -1: a line that is no rank's. */

@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "kube/client.h"
@@ -248,7 +249,7 @@ static int ask_pod(struct intake *in,
                                 in->list ? "list" : "read",
                                 str_c(arena, folder),
                                 str_c(arena, path)};
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rest); i++)
         argv[n++] = rest[i];
     return run_kubectl(in, argv, name, err);
 }

@@ -1,4 +1,5 @@
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "replay/policy.h"
 #include "replay/result.h"
@@ -22,7 +23,7 @@
 static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                       "#E69F00", "#56B4E9", "#000000"};
 static const char *const dashes[] = {"", "8 3", "2 2", "10 3 2 3", "5 5", "1 3", "12 4"};
-#define STYLES (sizeof(colours) / sizeof(*colours))
+#define STYLES COUNT_OF(colours)
 
 struct chart {
     const char *title;

@@ -1,5 +1,6 @@
 #include "replay/policy.h"
 
+#include "base/count.h"
 #include "base/str.h"
 #include "sched/sched.h"
 
@@ -57,7 +58,7 @@ const struct replay_policy replay_policies[] = {
      .order = LINE_ATTAINED,
      .one_queue = true},
 };
-const size_t replay_policy_count = sizeof(replay_policies) / sizeof(*replay_policies);
+const size_t replay_policy_count = COUNT_OF(replay_policies);
 
 const struct replay_policy *replay_policy_named(struct str name)
 {

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "replay/policy.h"
@@ -77,7 +78,7 @@ TEST(a_trace_that_cannot_be_read_says_where)
         {"gpus\n", "has no jobs", "only a head"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct trace trace = {0};
         struct err err = {0};

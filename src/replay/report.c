@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -223,7 +224,7 @@ static void add_groups(const struct replay_report *report,
     struct map seen = {.seed = 1};
     struct replay_waits waits;
 
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         replay_waits(report, result, of_size, &sizes[i], &waits);
         add_waits(arena, json_add_object(arena, by_size, names[i]), &waits);
     }

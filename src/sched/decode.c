@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -72,7 +73,7 @@ struct sched_expression *decode_expressions(struct arena *arena,
             texts[n++] = json_str(value);
         *expression = (struct sched_expression){
             .key = json_str(json_get(item, "key")), .values = texts, .value_count = n};
-        for (unsigned i = 0; i < sizeof(operators) / sizeof(*operators); i++)
+        for (unsigned i = 0; i < COUNT_OF(operators); i++)
             if (str_is(op, operators[i]))
                 expression->op = (enum sched_operator)i;
     }

@@ -1,6 +1,7 @@
 #include "sched/explain.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -254,7 +255,7 @@ static enum sched_reason no_node_reason(struct matter *matter)
     place_count(matter->sched, matter->pod, nodes);
     for (size_t i = 0; i <= SCHED_FILTER_COUNT; i++)
         all += nodes[i];
-    for (size_t i = 0; i < sizeof(turned) / sizeof(*turned); i++)
+    for (size_t i = 0; i < COUNT_OF(turned); i++)
         out += nodes[turned[i]];
     if (out == all)
         return SCHED_REASON_NO_NODE;

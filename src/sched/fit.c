@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "sched/cycle.h"
 #include "sched/fragment.h"
 #include "sched/place.h"
@@ -170,7 +171,7 @@ bool fit_shares(struct sched *sched,
                 struct placement *ret)
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
-    size_t count = collect(sched, pod, node, choices, sizeof(choices) / sizeof(*choices));
+    size_t count = collect(sched, pod, node, choices, COUNT_OF(choices));
 
     if (count > 1)
         weigh(sched, pod, node, choices, count);

@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "sched/fragment.h"
@@ -173,7 +174,7 @@ TEST(fragmentation_decides_the_same_with_and_without_what_it_keeps)
     }
     for (int step = 0; step < 150; step++) {
         char name[16] = {'p', (char)('a' + step / 26), (char)('a' + step % 26)};
-        const struct ask *ask = &asks[rng_below(&rng, sizeof(asks) / sizeof(*asks))];
+        const struct ask *ask = &asks[rng_below(&rng, COUNT_OF(asks))];
         char gone[16] = {'p', (char)('a' + (int)rng_below(&rng, 6)), (char)('a' + step % 26)};
         const struct sched_bind *binds[2];
 

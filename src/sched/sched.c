@@ -1,6 +1,7 @@
 #include "sched/sched.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -44,10 +45,10 @@ struct sched *sched_new(const struct sched_config *config)
     sched->config.scheduler_name = str_dup(&sched->config_arena, config->scheduler_name);
     sched->config.queue_label = str_dup(&sched->config_arena, config->queue_label);
     sched->config.pool_label = str_dup(&sched->config_arena, config->pool_label);
-    for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
+    for (size_t i = 0; i < COUNT_OF(maps); i++)
         maps[i]->seed = config->seed;
     sched->resource_capacity = 8;
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct str name = heap_str(names[i]);
         if (i) /* number 0 cannot be told from absent in the map; nobody asks for "cpu" by name */
             map_set(&sched->resource_ids, name, (void *)i);
@@ -232,7 +233,7 @@ void sched_free(struct sched *sched)
                           &sched->queues_by_name, &sched->classes,     &sched->topologies,
                           &sched->claims,         &sched->shapes,      &sched->pools_by_name,
                           &sched->names,          &sched->resource_ids};
-    for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++)
+    for (size_t i = 0; i < COUNT_OF(maps); i++)
         map_done(maps[i]);
     VEC_DONE(&sched->nodes);
     VEC_DONE(&sched->queues);

@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -188,7 +189,7 @@ int verify_structures(const struct sched *sched, struct err *err)
     int r = 0;
 
     for (size_t i = 0; i < sched->pools.count && !r && sched->ranks_valid; i++) {
-        for (size_t tree = 0; tree < sizeof(trees) / sizeof(*trees) && !r; tree++)
+        for (size_t tree = 0; tree < COUNT_OF(trees) && !r; tree++)
             r = verify_tree(sched->pools.items[i], tree, err);
         r = r ? r : verify_sums(sched->pools.items[i], err);
     }

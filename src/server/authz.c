@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -24,7 +25,7 @@
 
 static const char *const watched[] = {"roles", "clusterroles", "rolebindings",
                                       "clusterrolebindings"};
-#define WATCHED_COUNT (sizeof(watched) / sizeof(watched[0]))
+#define WATCHED_COUNT COUNT_OF(watched)
 
 /* The objects that decide, kept current by watches. */
 struct authz {

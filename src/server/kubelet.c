@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "http1/parse.h"
 
@@ -44,7 +45,7 @@ bool kubelet_path(struct arena *arena, struct str *path, struct str *query)
     bool cut = str_cut(&rest, '/', &first);
     size_t count = cut ? split(rest, parts) : 0;
 
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         size_t least = paths[i].container ? 3 : 2;
 
         if (!str_is(first, paths[i].first) || (count != least && count != least + 1))
@@ -53,7 +54,7 @@ bool kubelet_path(struct arena *arena, struct str *path, struct str *query)
 
         if (paths[i].container)
             buf_addf(&text, "container=" STR_FMT "&", STR_ARG(parts[count - 1]));
-        for (size_t k = 0; k < sizeof(streams) / sizeof(streams[0]); k++)
+        for (size_t k = 0; k < COUNT_OF(streams); k++)
             if (http_query_bool(*query, streams[k][0]))
                 buf_addf(&text, "%s=true&", streams[k][1]);
         buf_add(&text, *query);

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "server/kubelet.h"
 #include "test.h"
@@ -34,7 +35,7 @@ TEST(a_kubelets_paths_become_those_of_the_api)
         {"/", "", NULL, NULL, "nothing asked for"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct str path = str_from(rows[i].path), query = str_from(rows[i].query);
         bool known = kubelet_path(&arena, &path, &query);

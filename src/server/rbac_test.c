@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "server/rbac.h"
 #include "test.h"
@@ -36,7 +37,7 @@ static const struct {
                             "\"name\":\"joe\"}],\"roleRef\":{\"kind\":\"ClusterRole\",\"name\":"
                             "\"all\"}}"},
 };
-#define STORED (sizeof(stored) / sizeof(stored[0]))
+#define STORED COUNT_OF(stored)
 
 TEST(rbac_allows_what_a_binding_says_and_nothing_else)
 {
@@ -72,7 +73,7 @@ TEST(rbac_allows_what_a_binding_says_and_nothing_else)
         objects[i] = object;
     }
     struct rbac rbac = {objects, STORED};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool bot = str_is(str_from(rows[i].user), "bot");
         struct str groups[] = {bot ? STR("system:serviceaccounts:a") : STR("none")};
         struct str name = bot ? STR("system:serviceaccount:a:bot")

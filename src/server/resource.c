@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -212,7 +213,7 @@ static bool take_patch(struct request *request)
     struct str type = http_head_get(&request->x->head, "Content-Type");
     struct str media = str_trim(str_sub(type, 0, str_find(type, ';')));
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
         if (!http_equal_nocase(media, str_from(types[i].media)))
             continue;
         request->call.patch = types[i].patch;

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -232,7 +233,7 @@ bool review_handle(struct request *request)
     struct json *root = NULL;
     struct err err = {0};
 
-    for (size_t i = 0; i < sizeof(reviews) / sizeof(reviews[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(reviews); i++) {
         if (!str_is(route->group, reviews[i].group) || !str_is(route->plural, reviews[i].plural) ||
             !str_is(route->subresource, reviews[i].subresource) || !str_is(route->version, "v1"))
             continue;

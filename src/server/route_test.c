@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "server/route.h"
@@ -40,7 +41,7 @@ TEST(route_of_a_path)
          ""},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct route route = {0};
 
@@ -63,7 +64,7 @@ TEST(route_refuses_paths_that_climb_or_hide)
                                        "/api/v1/%zz",
                                        "/a/b/c/d/e/f/g/h/i/j/k/l/m"};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct route route = {0};
         struct err err = {0};

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -39,7 +40,7 @@ static const struct {
 
 const char *status_reason(int code)
 {
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(reasons); i++)
         if (reasons[i].code == code)
             return reasons[i].reason;
     return "";

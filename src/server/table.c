@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -229,7 +230,7 @@ static void modes_cell(struct row *row, const char *path)
     struct buf text = {0};
 
     JSON_FOREACH(json_at(row->root, path), mode)
-        for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(modes); i++)
             if (str_is(json_str(mode), modes[i][0]))
                 buf_addf(&text, "%s%s", text.len ? "," : "", modes[i][1]);
     cell(row, buf_str(&text));
@@ -387,7 +388,7 @@ static void pdb_row(struct row *row)
 {
     static const char *const paths[] = {"spec.minAvailable", "spec.maxUnavailable"};
 
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         const struct json *value = json_at(row->root, paths[i]);
         struct str text = json_is(value, JSON_NUMBER) ? json_number_text(value) : json_str(value);
         cell_or(row, text, "N/A");
@@ -456,7 +457,7 @@ static const struct builtin *find(const struct kind *kind)
 {
     if (kind == &kind_event)
         return &event_table;
-    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(builtins); i++)
         if (builtins[i].kind == kind)
             return &builtins[i];
     return &plain_table;

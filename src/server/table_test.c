@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "server/column.h"
@@ -71,7 +72,7 @@ TEST(pod_status_is_the_word_people_know)
          1, 0},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *root = NULL;
         struct pod_summary summary = {0};
@@ -112,7 +113,7 @@ TEST(printer_column_paths_find_what_crds_ask_for)
     struct json *root = NULL;
 
     EXPECT(json_parse(&arena, str_from(text), &root, NULL) == 0);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct json *found = column_find(&arena, root, rows[i].path);
 
         test_case(rows[i].path);

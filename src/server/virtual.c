@@ -1,13 +1,12 @@
 #include "server/virtual.h"
 
 #include "api/kind.h"
+#include "base/count.h"
 #include "base/str.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 const struct virtual_subresource virtual_subresources[] = {
     {"pods", "log", NULL, NULL, NULL, "\"get\""},
@@ -22,7 +21,7 @@ const struct virtual_subresource virtual_subresources[] = {
     {"services", "proxy", NULL, NULL, "ServiceProxyOptions",
      "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
 };
-const size_t virtual_subresource_count = COUNT(virtual_subresources);
+const size_t virtual_subresource_count = COUNT_OF(virtual_subresources);
 
 const struct virtual_kind virtual_kinds[] = {
     {"authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
@@ -37,10 +36,10 @@ const struct virtual_kind virtual_kinds[] = {
      false},
     {"authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview", false},
 };
-const size_t virtual_kind_count = COUNT(virtual_kinds);
+const size_t virtual_kind_count = COUNT_OF(virtual_kinds);
 
 const char *const virtual_groups[] = {"authentication.k8s.io", "authorization.k8s.io"};
-const size_t virtual_group_count = COUNT(virtual_groups);
+const size_t virtual_group_count = COUNT_OF(virtual_groups);
 
 bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind)
 {

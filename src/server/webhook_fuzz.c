@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -92,7 +93,7 @@ FUZZ(webhook)
         {.kinds = kinds, .scheduler_name = STR("kai-scheduler")},
     };
 
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
         check_path(&rules[i], WEBHOOK_PODS, input);
     check_path(&rules[0], WEBHOOK_KINDS, input);
 }

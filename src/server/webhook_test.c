@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -71,7 +72,7 @@ TEST(pods_with_shares_are_prepared_and_pods_of_others_left_alone)
          "metadata.annotations[gpu-memory]: Forbidden: GPU sharing is off", false, false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct kinds *kinds = kinds_new();
         struct webhook_rules rules = {
@@ -152,7 +153,7 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
          false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct kinds *kinds = kinds_new();
         struct webhook_rules rules = {.kinds = kinds};
@@ -171,7 +172,7 @@ TEST(what_is_no_review_is_an_error_not_an_answer)
 {
     static const char *const bodies[] = {"", "{", "[]", "{}", "{\"kind\":\"AdmissionReview\"}"};
 
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct webhook_rules rules = {0};
         struct err err = {0};

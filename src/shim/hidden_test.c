@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "shim/hidden.h"
 #include "test.h"
 
@@ -62,7 +63,7 @@ TEST(hidden_things_are_known_by_place_not_by_name)
         {".", NULL, "the folder above"},
         {"/", NULL, "the root"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *thing = found(&hidden, rows[i].path);
         test_case(rows[i].why);
         EXPECT(rows[i].thing ? thing && strcmp(thing, rows[i].thing) == 0 : !thing);

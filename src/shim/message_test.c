@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "shim/message.h"
 #include "test.h"
 
@@ -30,7 +31,7 @@ TEST(shim_orders_are_read_and_odd_ones_left_alone)
         {"dance", false, {0}, "a verb of a newer agent"},
         {"", false, {0}, "nothing"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct shim_order order = {0};
         test_case(rows[i].why);
         EXPECT(shim_order_parse(rows[i].text, &order) == rows[i].ok);

@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "shim/hidden.h"
 #include "shim/openin.h"
 #include "shim/parts.h"
@@ -199,7 +200,7 @@ static int mount_layers(const char *layers, unsigned number, const char *target)
     /* volatile: nobody wants the pod's scratch files synced when it ends. */
     static const char *const tails[] = {",volatile", "", ",userxattr,volatile", ",userxattr"};
     char options[PATH_BYTES + 128];
-    for (size_t i = 0; i < sizeof(tails) / sizeof(*tails); i++) {
+    for (size_t i = 0; i < COUNT_OF(tails); i++) {
         (void)snprintf(options, sizeof(options), "lowerdir=%s,upperdir=%u.up,workdir=%u.work%s",
                        layers, number, number, tails[i]);
         if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) == 0)
@@ -256,7 +257,7 @@ static bool carried(const char *path, const char *type)
     if (strcmp(path, "/") == 0 || under(path, "/proc") || under(path, "/sys") ||
         under(path, "/dev"))
         return false;
-    for (size_t i = 0; i < sizeof(kernel_types) / sizeof(*kernel_types); i++)
+    for (size_t i = 0; i < COUNT_OF(kernel_types); i++)
         if (strcmp(type, kernel_types[i]) == 0)
             return false;
     return true;
@@ -361,7 +362,7 @@ static int bind_root(struct root *root, const char *target)
     root->fd = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root->fd < 0)
         return shim_fail(root->words, "open", target);
-    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+    for (size_t i = 0; i < COUNT_OF(folders); i++) {
         struct stat st;
         char link[PATH_BYTES];
         if (lstat(folders[i], &st) < 0)
@@ -414,7 +415,7 @@ static int make_devices(struct root *root, const char *shm_options)
     int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY, 0644) : -1;
     if (r == 0 && dev < 0)
         return shim_fail(root->words, "open", "/dev");
-    for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(*devices); i++) {
+    for (size_t i = 0; r == 0 && i < COUNT_OF(devices); i++) {
         char path[32];
         struct stat st;
         (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
@@ -423,7 +424,7 @@ static int make_devices(struct root *root, const char *shm_options)
             r = bind_path(root, path, path, "");
     }
     (void)umask(before);
-    for (size_t i = 0; r == 0 && i < sizeof(links) / sizeof(*links); i++)
+    for (size_t i = 0; r == 0 && i < COUNT_OF(links); i++)
         if (symlinkat(links[i][0], dev, links[i][1]) < 0)
             r = shim_fail(root->words, "symlink /dev/", links[i][1]);
     if (dev >= 0)
@@ -590,7 +591,7 @@ static int protect_proc(struct root *root, const struct records *spec)
     bool is_root = records_number(spec, "uid", (long)geteuid()) == 0;
     if (!is_root || !records_get(spec, "caps"))
         return 0;
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         int fd = open_in(root->fd, paths[i], O_PATH, 0644);
         if (fd < 0)
             continue; /* not in this kernel */

@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "shim/denied_calls.h"
 #include "shim/parts.h"
 
@@ -26,7 +27,7 @@ static const int denied_calls[] = {
 #endif
 };
 #undef CALL
-#define DENIED_COUNT (sizeof(denied_calls) / sizeof(*denied_calls))
+#define DENIED_COUNT COUNT_OF(denied_calls)
 
 #if defined(__x86_64__)
 #    define FILTER_ARCH AUDIT_ARCH_X86_64

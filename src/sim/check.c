@@ -8,6 +8,7 @@
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -90,7 +91,7 @@ struct check {
 
 static const struct kind *const watched[] = {&kind_pod,  &kind_podgroup,      &kind_queue,
                                              &kind_node, &kind_priorityclass, &kind_pdb};
-#define WATCHED (sizeof(watched) / sizeof(watched[0]))
+#define WATCHED COUNT_OF(watched)
 
 void check_fail(struct check_report *report, const char *fmt, ...)
 {

@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -37,7 +38,7 @@ static const struct kind *const watched[] = {
     &kind_secret,
     &kind_pvc,
 };
-#define WATCHED (sizeof(watched) / sizeof(watched[0]))
+#define WATCHED COUNT_OF(watched)
 #define JOBS    11
 
 /* A job that has been seen. */
@@ -74,7 +75,7 @@ static bool is_finished(const struct object *job)
     if (job->kind == &kind_torchrunjob || job->kind == &kind_pytorchtrainingjob)
         return str_is(phase, "Succeeded") || str_is(phase, "Failed");
     JSON_FOREACH(json_get(status, "conditions"), condition)
-        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(words); i++)
             if (str_is(json_str_at(condition, "type"), words[i]) &&
                 str_is(json_str_at(condition, "status"), "True"))
                 return true;

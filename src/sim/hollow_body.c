@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/time.h"
 #include "sim/hollow.h"
@@ -64,7 +65,7 @@ struct json *hollow_node_status(struct arena *arena,
     add_resources(arena, status, "capacity", options);
     add_resources(arena, status, "allocatable", options);
     conditions = json_add_array(arena, status, "conditions");
-    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(fine); i++)
         add_condition(arena, conditions, fine[i], "False", now_ms);
     add_condition(arena, conditions, "Ready", "True", now_ms);
     for (struct json *at = json_first(conditions); at; at = json_next(at))

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "sim/hollow_body.h"
@@ -87,7 +88,7 @@ const struct job_form job_forms[] = {
      "'torchrunConfig':{'enabled':true,'maxRestarts':2,'procPerNode':'1'},'replicaSpecs':[{"
      "'type':'worker','scalingWeight':1,'restartPolicy':'$restart','template':$work(pytorch)}]}}"},
 };
-const size_t job_form_count = sizeof(job_forms) / sizeof(job_forms[0]);
+const size_t job_form_count = COUNT_OF(job_forms);
 
 static void add_quoted(struct buf *out, const char *text)
 {
@@ -139,7 +140,7 @@ static void add_word(struct buf *out, const struct job_wish *wish, struct str *r
         buf_add(out, str_from(restarts[rng_below(wish->rng, 2)]));
         *rest = str_sub(*rest, 7, rest->len);
     } else {
-        for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(roles); i++)
             if (str_starts(*rest, str_from(roles[i]))) {
                 struct str container;
 

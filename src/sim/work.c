@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -35,9 +36,9 @@ struct work {
 };
 
 static const char *const queues[] = {"red-a", "red-b", "blue", "default-queue"};
-#define QUEUES (sizeof(queues) / sizeof(queues[0]))
+#define QUEUES COUNT_OF(queues)
 static const char *const classes[] = {"train", "train", "build-preemptible", "build"};
-#define CLASSES (sizeof(classes) / sizeof(classes[0]))
+#define CLASSES COUNT_OF(classes)
 
 __attribute__((format(printf, 2, 3))) static void trace(const struct work *work,
                                                         const char *fmt,
@@ -304,9 +305,9 @@ void work_something(struct work *work)
     static void (*const bring[])(struct work *) = {bring_pod,  bring_share, bring_gang,
                                                    bring_gang, bring_job,   bring_job,
                                                    bring_job,  bring_budget};
-    uint64_t choice = random_below(work, sizeof(bring) / sizeof(bring[0]) + 2);
+    uint64_t choice = random_below(work, COUNT_OF(bring) + 2);
 
-    if (work->things.count >= THINGS_MAX || choice >= sizeof(bring) / sizeof(bring[0])) {
+    if (work->things.count >= THINGS_MAX || choice >= COUNT_OF(bring)) {
         if (work->things.count)
             delete_thing(work, random_below(work, work->things.count));
         return;

@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -100,7 +101,7 @@ int apply_write(struct write *write, const struct api_request *request, struct j
     write->managed = json_clone(write->arena, json_at(merged, "metadata.managedFields"));
     /* Preconditions come from the client's text, not from the object it was merged with. */
     static const char *const given[] = {"resourceVersion", "uid"};
-    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
         struct json *meta = json_get(merged, "metadata");
         const struct json *value = json_get(json_get(config, "metadata"), given[i]);
 

@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "store/db.h"
@@ -301,7 +302,7 @@ TEST(a_check_finds_what_is_wrong)
         "DELETE FROM log WHERE key LIKE '%/c1'",
         "UPDATE meta SET value = 1 WHERE name = 'revision'",
     };
-    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
         _cleanup_(folder_remove) struct folder folder;
         struct harness h;
         struct store_report report = {0};

@@ -4,6 +4,7 @@
 #include "api/patch.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -46,7 +47,7 @@ static struct json *scale_tree(struct arena *arena,
     json_add_c(arena, scale, "kind", "Scale");
     json_add_c(arena, scale, "apiVersion", "autoscaling/v1");
     meta = json_add_object(arena, scale, "metadata");
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(kept); i++) {
         const struct json *value = json_get(json_get(root, "metadata"), kept[i]);
 
         if (value)

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -66,7 +67,7 @@ TEST(an_address_that_was_asked_for_is_given_once_and_only_from_the_network)
     struct harness h;
 
     harness_open(&h, NULL);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char body[160];
 
         test_case(rows[i].ip);

@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "api/shape.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -369,7 +370,7 @@ static void first_objects(struct store *store)
     static const char *const namespaces[] = {"default", "kube-system", "kube-public",
                                              "kube-node-lease"};
 
-    for (size_t i = 0; i < sizeof(namespaces) / sizeof(namespaces[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(namespaces); i++) {
         char body[64];
         int len = snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"%s\"}}", namespaces[i]);
 

@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "store/harness.h"
 #include "test.h"
@@ -299,7 +300,7 @@ static void owner_rules(struct harness *h)
                                            "{\"propagationPolicy\":\"Foreground\"}",
                                            "{\"propagationPolicy\":\"Orphan\"}"};
 
-    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(policies); i++) {
         EXPECT(harness_create(h, &kind_configmap, "default",
                               "{\"metadata\":{\"name\":\"owner\"}}") == 0);
         (void)snprintf(
@@ -402,7 +403,7 @@ static void shape_rules(struct harness *h)
          "],\"nodeName\":null}}",
          NULL},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].body);
         struct api_request request = {.verb = API_CREATE,
                                       .kind = &kind_pod,

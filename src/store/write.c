@@ -7,6 +7,7 @@
 #include "api/patch.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -199,7 +200,7 @@ static int give_identity(struct write *write, struct json *meta)
     if (json_str(json_get(meta, "resourceVersion")).len)
         return reply_fail(write->reply, 400, "BadRequest",
                           "resourceVersion should not be set on objects to be created");
-    for (size_t i = 0; i < sizeof(not_for_clients) / sizeof(not_for_clients[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(not_for_clients); i++)
         json_remove(meta, str_from(not_for_clients[i]));
     if (!write->name.len)
         write->name = json_str(json_get(meta, "name"));
@@ -495,7 +496,7 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
         carry(write->arena, merged, root, "status");
         return merged;
     }
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(kept); i++)
         carry(write->arena, meta, old_meta, kept[i]);
     if (write->kind->status)
         carry(write->arena, root, old, "status");

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -126,7 +127,7 @@ void log_write(const struct log *log,
 
 bool log_level_parse(struct str text, enum log_level *ret)
 {
-    for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(level_names); i++) {
         if (str_is(text, level_names[i])) {
             *ret = (enum log_level)i;
             return true;

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "test.h"
@@ -26,7 +27,7 @@ TEST(log_lines_are_logfmt_with_quotes_only_where_needed)
         {"\033[31m", "pod=\"\\u001b[31m\"\n", "escapes do not reach the terminal"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(buf_done) struct buf buf = {0};
         const struct log_field fields[] = {LOG_C("pod", rows[i].value), {NULL, {NULL, 0}, 0}};
 

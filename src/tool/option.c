@@ -1,6 +1,7 @@
 #include "tool/option.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -91,13 +92,13 @@ static int set_bool(const struct reader *reader,
     static const char *const no[] = {"false", "0", "no", "off", ""};
     bool *value = option_variable(reader, option);
 
-    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(yes); i++) {
         if (strcmp(text, yes[i]) == 0) {
             *value = true;
             return 0;
         }
     }
-    for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(no); i++) {
         if (strcmp(text, no[i]) == 0) {
             *value = false;
             return 0;

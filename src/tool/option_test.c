@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "test.h"
@@ -79,7 +80,7 @@ TEST(option_forms_of_a_flag_are_the_same)
         {{"-kn4"}, "letters together"},  {{"--nodes", "3", "--nodes", "4"}, "the last counts"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct err err;
         const char *argv[5] = {0};
@@ -113,7 +114,7 @@ TEST(option_mistakes_say_which_flag_and_what_to_do)
         {{"--config", "/nonexistent/x"}, "--config: /nonexistent/x: No such file or directory"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct arena arena = {0};
         struct err err;
         const char *argv[4] = {0};
@@ -181,7 +182,7 @@ TEST(option_help_manuals_and_completion_name_every_option)
 {
     static const char *const kinds[] = {"help", "man", "markdown", "bash", "zsh", "fish"};
 
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+    for (size_t k = 0; k < COUNT_OF(kinds); k++) {
         char *text = NULL;
         size_t bytes = 0;
         FILE *out = open_memstream(&text, &bytes);

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -128,7 +129,7 @@ const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])
     uint64_t scale = 1;
     size_t unit = 0;
 
-    for (; unit + 1 < sizeof(units) / sizeof(units[0]) && bytes / scale >= 1024; unit++)
+    for (; unit + 1 < COUNT_OF(units) && bytes / scale >= 1024; unit++)
         scale *= 1024;
     if (unit == 0)
         (void)snprintf(out, TERM_BYTES_TEXT, "%llu B", (unsigned long long)bytes);

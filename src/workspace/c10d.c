@@ -1,6 +1,7 @@
 #include "workspace/c10d.h"
 
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -362,7 +363,7 @@ int c10d_input(struct c10d_conn *conn, struct str bytes)
 
         if (conn->recent && type < ASK_END)
             ask = (enum ask)type;
-        else if (!conn->recent && type < sizeof(older) / sizeof(older[0]))
+        else if (!conn->recent && type < COUNT_OF(older))
             ask = older[type];
         r = answer(conn, ask, &reader);
         if (reader.bad)

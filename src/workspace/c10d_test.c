@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "test.h"
 #include "workspace/c10d.h"
@@ -113,7 +114,7 @@ TEST(c10d_refuses_what_is_no_client)
         {"a length that cannot be", {"\0\xff\xff\xff\xff\xff\xff\xff\xff\xff", 10}},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct c10d store = {0};
         struct c10d_conn conn = {.store = &store};
 

@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "test.h"
 #include "workspace/disk.h"
@@ -43,7 +44,7 @@ TEST(door_opens_for_the_secret_alone)
         {"", "abcd", "abcd", -EACCES, "only keys", "whatever it knows"},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         _cleanup_(door_freep) struct door *door = door_of(cases[i].job, cases[i].secret);
         struct err err = {0};
         int r = door_secret(door, str_from(cases[i].given), &err);

@@ -1,5 +1,6 @@
 #include "workspace/facts.h"
 
+#include "base/count.h"
 #include "workspace/httpd.h"
 
 #include <stddef.h>
@@ -21,7 +22,7 @@ static const struct {
 
 bool facts_has(struct str path)
 {
-    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(facts); i++)
         if (str_is(path, facts[i].path))
             return true;
     return false;
@@ -31,7 +32,7 @@ bool facts_answer(struct httpd_conn *conn)
 {
     const struct httpd_request *request = httpd_request(conn);
 
-    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(facts); i++) {
         char self[HOST_BYTES];
 
         if (!str_is(request->path, facts[i].path))

@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "test.h"
 #include "workspace/frame.h"
@@ -91,7 +92,7 @@ TEST(frames_of_unknown_type_or_size_are_refused)
              "f\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff")},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct err err = {0};
         struct seen seen = {0};
 

@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "test.h"
@@ -159,7 +160,7 @@ TEST(the_sync_server_refuses_what_a_proxy_might_read_differently)
     };
     struct echo echo = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(status_of(&echo, rows[i].text, SIZE_MAX) == rows[i].status);
         EXPECT(echo.ended == 0);
@@ -188,8 +189,8 @@ TEST(the_sync_server_joins_requests_whatever_their_cut)
     static const size_t cuts[] = {1, 7, SIZE_MAX};
     struct echo echo = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        for (size_t j = 0; j < sizeof(cuts) / sizeof(cuts[0]); j++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t j = 0; j < COUNT_OF(cuts); j++) {
             test_case(rows[i].why);
             EXPECT(status_of(&echo, rows[i].text, cuts[j]) == 200);
             EXPECT(echo.begun == 1 && echo.ended == 1);

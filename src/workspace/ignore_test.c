@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "test.h"
 #include "workspace/ignore.h"
 
@@ -41,7 +42,7 @@ static const struct {
 
 TEST(ignore_rules_are_those_of_git)
 {
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct ignore ignore = {0};
 

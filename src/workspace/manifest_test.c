@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "test.h"
 #include "workspace/manifest.h"
@@ -44,7 +45,7 @@ static const struct {
 
 TEST(workspace_paths_stay_inside_the_folder)
 {
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
         struct err err = {0};
 
         test_case(paths[i].why);
@@ -72,7 +73,7 @@ static const struct {
 
 TEST(workspace_links_point_inside_only)
 {
-    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(links); i++) {
         test_case(links[i].why);
         EXPECT((manifest_check_link(str_from(links[i].path), str_from(links[i].target), NULL) ==
                 0) == links[i].ok);
@@ -143,7 +144,7 @@ TEST(manifest_refuses_what_cannot_be_a_folder)
           {.type = WS_FILE, .path = STR("y"), .mode = 0644}}},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
         struct err err = {0};
 

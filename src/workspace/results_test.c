@@ -1,5 +1,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "test.h"
 #include "workspace/disk.h"
@@ -209,7 +210,7 @@ TEST(results_never_lead_out_of_the_folder)
                                           "a/../../secret",
                                           ".muster/secret",
                                           "nothing"};
-    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(outside); i++) {
         _cleanup_(buf_done) struct buf all = {0};
         test_case(outside[i]);
         EXPECT(read_all(place.job, &(struct results_request){.path = str_from(outside[i])}, &all) <
@@ -268,7 +269,7 @@ TEST(pulled_files_land_in_their_folder_and_nowhere_else)
     EXPECT(symlink("../evil", path) == 0);
     static const char *const outside[] = {
         "../evil", "/tmp/muster-evil", "a/../../evil", "out/evil", ".muster/x", "", "a//b", "."};
-    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(outside); i++) {
         test_case(outside[i]);
         EXPECT(put(&sink, outside[i], "x") < 0);
     }

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -421,7 +422,7 @@ static enum call call_of(const struct httpd_request *request)
         {"GET", "/v1/log", CALL_LOG},
     };
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
         if (str_is(request->method, calls[i].method) && str_is(request->path, calls[i].path))
             return calls[i].call;
     if (str_starts(request->path, STR(KEYS_PATH)))

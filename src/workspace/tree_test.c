@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "test.h"
 #include "workspace/outbox.h"
@@ -271,7 +272,7 @@ TEST(tree_refuses_contents_for_a_place_outside)
     _cleanup_(place_done) struct place place;
 
     place_open(&place);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(places); i++)
         EXPECT(send_to(&place.tree, places[i], "x") == -EINVAL);
 }
 

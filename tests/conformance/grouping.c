@@ -1,6 +1,7 @@
 #include "control/grouping/grouping.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -66,7 +67,7 @@ static const char *rule_name(struct str rule)
         {"skip top owner", "TrainJob"},
     };
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         if (str_is(rule, names[i].scenario))
             return names[i].ours;
     return NULL;

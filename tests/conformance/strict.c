@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "conformance/conformance.h"
@@ -175,7 +176,7 @@ static bool outcomes(const struct json *test, const struct json *all)
                        "memory_required gpu_groups dont_validate_gpu_group error_message "
                        "last_start_older_than_seconds ") &&
                one_of(test, json_get(one, "status"), "the expected status", STATES);
-        for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+        for (size_t i = 0; i < COUNT_OF(left_out); i++)
             if (is_given(json_get(one, left_out[i])))
                 leave_out(test, "\"%s\" is not compared", left_out[i]);
     }

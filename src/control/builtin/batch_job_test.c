@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -238,7 +239,7 @@ static size_t count_pods(struct scene *scene)
 
 TEST(a_job_counts_its_pods)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(rows[i].why);

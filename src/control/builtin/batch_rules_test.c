@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/builtin/batch_job.h"
@@ -26,7 +27,7 @@ static const struct {
 
 TEST(completed_indexes_survive_being_written_and_read)
 {
-    for (size_t i = 0; i < sizeof(index_cases) / sizeof(index_cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(index_cases); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         bool done[10] = {false};
 
@@ -74,7 +75,7 @@ static const struct {
 
 TEST(pod_failure_policy_decides_what_a_failure_means)
 {
-    for (size_t i = 0; i < sizeof(failure_cases) / sizeof(failure_cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(failure_cases); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         _cleanup_(object_unrefp) struct object *object = NULL;
         struct str text = str_printf(&arena, "{\"metadata\":{\"name\":\"p\"},\"status\":%s}",
@@ -113,7 +114,7 @@ TEST(success_policy_is_met_by_any_of_its_rules)
 {
     const bool completed[4] = {false, true, false, true};
 
-    for (size_t i = 0; i < sizeof(success_cases) / sizeof(success_cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(success_cases); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *policy = NULL;
 

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -110,7 +111,7 @@ TEST(every_namespace_has_the_certificate_of_the_api_server)
         {"and a removal", "\"immutable\":false",
          "patch configmap/kube-root-ca.crt {\"data\":{\"ca.crt\":\"PEM\"}}"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(stage_close) struct stage stage;
 
         test_case(rows[i].why);
@@ -255,7 +256,7 @@ TEST(a_budget_says_how_many_pods_may_go)
         {"\"minAvailable\":1},\"status\":{\"disruptedPods\":{\"gone\":\"1970-01-01T00:00:00Z\"}",
          "\"disruptionsAllowed\":2"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(stage_close) struct stage stage;
 
         test_case(rows[i].spec);

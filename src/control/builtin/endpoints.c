@@ -4,6 +4,7 @@
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -174,7 +175,7 @@ static void apply(const struct run *run,
     }
     const struct json *before = object_json(old, run->arena);
     struct json *patch = json_new_object(run->arena);
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
         struct json *wanted = json_get(body, members[i]);
 
         if (wanted && !json_equal(wanted, json_get(before, members[i])))

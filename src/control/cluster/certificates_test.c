@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "control/cluster/certificates.h"
 #include "test.h"
 
@@ -55,7 +56,7 @@ TEST(certificates_are_made_anew_in_time_and_never_before_they_are_known)
          120000},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t at_ms = 0;
 
         test_case(rows[i].why);

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -82,7 +83,7 @@ static void reconcile(const struct control_input *input,
      * no limit. */
     make_queue(input, actions, input->config->default_parent, STR_NONE, 0);
     make_queue(input, actions, input->config->default_queue, input->config->default_parent, 0);
-    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(classes); i++) {
         if (cache_get(input->cache, &kind_priorityclass, STR(""), str_from(classes[i].name)))
             continue;
         struct json *body = head(arena, &kind_priorityclass, str_from(classes[i].name));

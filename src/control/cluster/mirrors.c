@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -36,7 +37,7 @@ static const struct {
     {"kai-scheduler", "podgrouper", "app", "podgrouper", "podgrouper"},
     {"kai-scheduler", "queuecontroller", "app", "queuecontroller", "podgroupstatus"},
 };
-#define MIRRORS (sizeof(mirrors) / sizeof(mirrors[0]))
+#define MIRRORS COUNT_OF(mirrors)
 
 static bool is_on(const struct control_input *input, const char *controller)
 {
@@ -93,7 +94,7 @@ static void be_ready(const struct control_input *input,
         return;
     json_add_c(arena, status, "phase", "Running");
     json_add_str(arena, status, "startTime", now);
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
         struct json *condition = json_push(conditions, json_new_object(arena));
 
         json_add_c(arena, condition, "type", types[i]);

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -41,7 +42,7 @@ TEST(what_a_training_tells_becomes_a_patch_of_its_status)
         {"no JSON", "trainerStatus", NULL, 0},
         {"no body", "", NULL, 0},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct str patch = STR_NONE;
         struct err err = {0};
@@ -85,7 +86,7 @@ TEST(a_token_is_good_for_the_trainjob_that_it_names_and_from_its_namespace)
          false},
         {"no answer", "{}", false},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *review = NULL;
 

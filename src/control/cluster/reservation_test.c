@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/str.h"
@@ -12,8 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 TEST(a_reservation_lives_from_before_the_first_user_until_after_the_last)
 {
@@ -46,7 +45,7 @@ TEST(a_reservation_lives_from_before_the_first_user_until_after_the_last)
         {"late, and in use", RESERVATION_LATE, 1, 1, RESERVATION_DO_NOTHING},
     };
 
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(reservation_todo(rows[i].state, rows[i].users, rows[i].claims) == rows[i].todo);
     }
@@ -94,7 +93,7 @@ TEST(a_reservation_follows_its_pod_and_the_answers_about_it)
         {"a late answer", RESERVATION_STARTING, RESERVATION_IN_KEPT, &none, RESERVATION_STARTING},
     };
 
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(reservation_after(rows[i].from, rows[i].input, rows[i].shown) == rows[i].to);
     }

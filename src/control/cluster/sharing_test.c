@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/cluster/sharing.h"
@@ -67,7 +68,7 @@ TEST(a_user_carries_the_labels_of_its_groups_and_no_others)
         {"two are there", "'runai-gpu-group/a':'a','runai-gpu-group/b':'b'", "a,b", NULL},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         _cleanup_(object_unrefp) struct object *pod =
             pod_of(str_printf(&arena, "'labels':{%s}", rows[i].labels).p);

@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -61,7 +62,7 @@ static const struct kind *kind_named(const struct run *run, const char *name)
     static const struct kind *const own[] = {&kind_priorityclass, &kind_podgroup, &kind_pod,
                                              &kind_job};
 
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(own); i++)
         if (str_is(str_from(name), own[i]->name))
             return own[i];
     for (size_t i = 0; run->input->kinds && i < kinds_count(run->input->kinds); i++)
@@ -158,7 +159,7 @@ static void keep(struct arena *arena, struct json *spec, const struct json *befo
     const char *const kept[] = {"queue",       "markUnschedulable", "schedulingBackoff",
                                 "parallelism", "completions",       "backoffLimit"};
 
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(kept); i++) {
         const struct json *value = json_get(before, kept[i]);
 
         if (value)

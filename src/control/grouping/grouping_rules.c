@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/grouping/grouping.h"
@@ -72,7 +73,7 @@ static const struct grouping_rule rules[] = {
     {.name = "InferenceWorkload", .group = "run.ai", .skip = true},
     {.name = "default"},
 };
-#define RULES        (sizeof(rules) / sizeof(rules[0]))
+#define RULES        COUNT_OF(rules)
 #define RULE_DEFAULT (&rules[RULES - 1])
 
 /* The rule of an owner, by its apiVersion and kind; never NULL. */

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -141,7 +142,7 @@ TEST(pods_are_grouped_by_the_rule_of_their_owners_kind)
     struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
                                     .default_queue = STR("default-queue")};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         const struct row *row = &rows[i];
         struct grouping_input in = {.arena = &arena,
@@ -270,7 +271,7 @@ TEST(a_pod_beside_the_ranks_of_a_job_is_in_its_gang_only_if_the_gang_counts_it)
     struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
                                     .default_queue = STR("default-queue")};
 
-    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(companions); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct grouping_input in = {.arena = &arena,
                                     .config = &config,
@@ -361,7 +362,7 @@ TEST(the_queue_of_a_pod_is_found_on_its_owner_then_on_itself)
     struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
                                     .default_queue = STR("default-queue")};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct grouping_input in = {
             .arena = &arena, .config = &config, .find = find, .next = next, .owner_count = 1};
@@ -399,7 +400,7 @@ TEST(the_minimum_of_a_group_is_what_its_subgroups_need_together)
          1},
     };
 
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *spec = NULL;
 

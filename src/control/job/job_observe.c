@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -108,7 +109,7 @@ static bool was_taken(const struct json *status)
         "Shutdown", "NodeShutdown", "Terminated", "UnexpectedAdmissionError"};
     struct str reason = json_str(json_get(status, "reason"));
 
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(reasons); i++)
         if (str_is(reason, reasons[i]))
             return true;
     return condition_is_true(status, "DisruptionTarget");

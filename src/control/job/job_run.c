@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -25,7 +26,7 @@ const char *job_phase_word(enum job_phase phase)
 
 enum job_phase job_phase_parse(struct str word)
 {
-    for (size_t i = 0; i < sizeof(phase_words) / sizeof(phase_words[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(phase_words); i++)
         if (str_is(word, phase_words[i]))
             return (enum job_phase)i;
     return JOB_PENDING;

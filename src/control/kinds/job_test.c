@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -423,7 +424,7 @@ static struct str summary(struct arena *arena, const struct actions *actions)
     };
     struct str text = STR_NONE;
 
-    for (size_t l = 0; l < sizeof(lines) / sizeof(lines[0]); l++) {
+    for (size_t l = 0; l < COUNT_OF(lines); l++) {
         size_t count = 0;
 
         for (size_t i = 0; i < actions->list.count; i++) {
@@ -507,7 +508,7 @@ static void check_row(const struct row *row)
 
 TEST(job_engine_takes_the_step_that_is_due)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         check_row(&rows[i]);
     }
@@ -529,7 +530,7 @@ TEST(gpus_are_split_over_the_fewest_pods_as_evenly_as_possible)
         {"no node known", 16, 0, 1, 16, 16},  {"one each", 3, 1, 3, 1, 1},
     };
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         int64_t gpus[8];
 
         test_case(cases[i].why);

@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -79,7 +80,7 @@ static void copy_books(struct arena *arena, const struct json *from, struct json
 {
     static const char *const members[] = {"restarts", "restartsCountTowardsMax", OWN_RESTARTS};
 
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
         const struct json *value = json_get(from, members[i]);
 
         json_remove(to, str_from(members[i]));
@@ -315,7 +316,7 @@ static void refresh_template(struct jobset *set,
             set->arena,
             json_make_path(set->arena, json_make_path(set->arena, to, "metadata"), maps[i]),
             json_get(json_get(wanted, "metadata"), maps[i]));
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
         const struct json *now = json_get(json_get(wanted, "spec"), fields[i]);
 
         if (json_equal(now, json_get(json_get(there, "spec"), fields[i])))

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -222,7 +223,7 @@ static const struct {
 
 TEST(a_jobset_follows_its_jobs)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(rows[i].why);
@@ -285,7 +286,7 @@ TEST(a_job_of_a_set_says_where_it_belongs)
                   PART("a", "") "," PART("b", "'replicas':2,")));
     scene_run(&scene, &jobset_controller, "js");
     const struct json *job = scene_get(&scene, &kind_job, "js-b-1");
-    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(expected); i++) {
         struct str key = str_printf(&scene.arena, "jobset.sigs.k8s.io/%s", expected[i].path);
 
         test_case(expected[i].path);

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -146,7 +147,7 @@ static const struct json *variable(const struct json *pod, const char *name)
 
 TEST(kubeflow_pods_are_told_where_they_stand)
 {
-    for (size_t i = 0; i < sizeof(env_rows) / sizeof(env_rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(env_rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(env_rows[i].name);
@@ -188,7 +189,7 @@ TEST(a_kubeflow_pod_has_the_labels_and_the_service_people_look_for)
                   PYTORCH_1_2));
     scene_run(&scene, &pytorch_job_controller, "j");
     const struct json *pod = scene_get(&scene, &kind_pod, "j-master-0");
-    for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(labels); i++) {
         test_case(labels[i].key);
         EXPECT(str_is(json_str(json_get(json_at(pod, "metadata.labels"), labels[i].key)),
                       labels[i].value));
@@ -420,7 +421,7 @@ static size_t count_word(struct str text, const char *word)
 
 TEST(a_pod_that_is_not_as_it_should_be_is_told_once_about_its_job)
 {
-    for (size_t i = 0; i < sizeof(abnormal_rows) / sizeof(abnormal_rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(abnormal_rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(abnormal_rows[i].why);

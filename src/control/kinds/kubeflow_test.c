@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -318,7 +319,7 @@ static size_t check_kind(const struct subject *s)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct str rest = str_from(rows[i].events);
         struct str event;
 
@@ -340,6 +341,6 @@ static size_t check_kind(const struct subject *s)
 
 TEST(kubeflow_jobs_answer_to_what_happens_to_their_pods)
 {
-    for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(subjects); i++)
         EXPECT(check_kind(&subjects[i]) >= 15);
 }

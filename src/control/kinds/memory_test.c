@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -68,7 +69,7 @@ static const struct subject {
          "'restartPolicy':'OnFailure'," TEMPLATE("c") "}]"),
      "j-worker-0"},
 };
-#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
+#define SUBJECTS COUNT_OF(subjects)
 
 static void begin(struct scene *scene, const struct subject *s)
 {
@@ -275,7 +276,7 @@ TEST(of_status_and_memory_the_one_that_is_further_along_is_taken)
          "'phase':'Queued','generation':1,'restarts':1", "[7", 2},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
         const struct subject *s = &subjects[0];
 
@@ -312,7 +313,7 @@ TEST(the_restarts_of_a_jobset_are_limited_where_the_crd_is_foreign)
          SET(",'rules':[{'name':'r','action':'RestartJob'}]")},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
         int failures = 0;
 

@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -215,7 +216,7 @@ static void add_config_volume(struct kubeflow *k, struct json *pod_spec)
     struct json *map = json_add_object(arena, volume, "configMap");
     json_add_str(arena, map, "name", str_printf(arena, STR_FMT "-config", STR_ARG(k->job->name)));
     struct json *list = json_add_array(arena, map, "items");
-    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(items); i++) {
         struct json *item = json_push(list, json_new_object(arena));
 
         json_add_c(arena, item, "key", items[i].key);
@@ -269,7 +270,7 @@ static void make_worker(struct kubeflow *k, struct job_role *worker)
     /* A shell, because a plain sleep would not hear that it shall end. */
     static const char *const words[] = {"/bin/sh", "-c", "trap 'exit 0' TERM; sleep 365d & wait"};
     struct json *command = json_add_array(k->arena, training, "command");
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(words); i++)
         json_push(command, json_new_str(k->arena, str_from(words[i])));
 }
 

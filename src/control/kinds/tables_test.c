@@ -6,6 +6,7 @@
 #include "api/schema.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -521,7 +522,7 @@ static void check_kind(struct arena *arena,
 
 static const struct decode_kind *kind_of(const char *crd, const char *version)
 {
-    for (size_t i = 0; i < sizeof(decode_kinds) / sizeof(*decode_kinds); i++)
+    for (size_t i = 0; i < COUNT_OF(decode_kinds); i++)
         if (strcmp(decode_kinds[i]->crd, crd) == 0 &&
             (!decode_kinds[i]->version || strcmp(decode_kinds[i]->version, version) == 0))
             return decode_kinds[i];
@@ -561,7 +562,7 @@ TEST(every_crd_says_what_the_tables_read_and_nothing_else)
             checked++;
         }
     }
-    EXPECT(checked >= sizeof(decode_kinds) / sizeof(*decode_kinds));
+    EXPECT(checked >= COUNT_OF(decode_kinds));
 }
 
 /* ---- the check, checked ---- */
@@ -641,7 +642,7 @@ TEST(the_check_of_schemas_finds_each_difference)
         "'properties':{'name':{'type':'string'}}}},'note':{'type':'string'}}}}}";
     _cleanup_(arena_done) struct arena arena = {0};
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *at = strstr(agreeing, rows[i].from);
         struct problems problems = {0};
         const struct schema *schema = NULL;

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -219,7 +220,7 @@ static struct str truths(struct scene *scene)
 
 TEST(a_pytorchtrainingjob_follows_its_replicas)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(rows[i].why);
@@ -271,7 +272,7 @@ static const struct {
 
 TEST(a_replica_runs_what_the_mode_says)
 {
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(commands[i].why);
@@ -304,7 +305,7 @@ static const struct {
 
 TEST(elastic_pods_are_shared_by_weight)
 {
-    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(shares); i++) {
         int64_t got[3] = {0};
 
         test_case(shares[i].why);

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -350,9 +351,9 @@ static void write_conditions(const struct torchrun *t,
          failed ? state->message : STR("")},
     };
 
-    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(list); i++)
         condition_set(arena, status, &list[i], now_ms);
-    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(problems); i++) {
         bool now =
             state->problem.condition && str_is(str_from(state->problem.condition), problems[i]);
 

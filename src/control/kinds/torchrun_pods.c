@@ -2,6 +2,7 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -348,7 +349,7 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     json_add_c(arena, spec, "restartPolicy", "Always");
     const char *const same[] = {"schedulerName", "tolerations", "imagePullSecrets",
                                 "serviceAccountName", "hostNetwork"};
-    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(same); i++)
         if (json_get(worker, same[i]))
             json_set(spec, str_from(same[i]), json_clone(arena, json_get(worker, same[i])));
     return spec;

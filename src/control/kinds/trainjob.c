@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -112,7 +113,7 @@ static void keep_snapshot(struct train *t, const struct json *runtime)
     struct json *body = owner_make(t->arena, t->object, &kind_configmap, snapshot_name(t));
     _cleanup_(buf_done) struct buf text = {0};
 
-    for (size_t i = 0; i < sizeof(noise) / sizeof(noise[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(noise); i++)
         json_remove(json_get(copy, "metadata"), str_from(noise[i]));
     yaml_write(&text, copy);
     json_add_str(t->arena, json_add_object(t->arena, body, "data"), "runtime",
@@ -138,7 +139,7 @@ static void refresh_set(struct train *t, const struct trainjob_build *build)
             continue;
         if (json_get(pod, "metadata"))
             json_set(to, STR("metadata"), json_clone(t->arena, json_get(pod, "metadata")));
-        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        for (size_t i = 0; i < COUNT_OF(fields); i++) {
             const struct json *value = json_get(json_get(pod, "spec"), fields[i]);
 
             json_remove(json_get(to, "spec"), str_from(fields[i]));

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -298,7 +299,7 @@ static void mpi_keys(struct trainjob_build *build, struct json *part, struct jso
                  str_printf(arena, STR_FMT "-mpi-ssh-auth", STR_ARG(build->object->name)));
     json_add_i64(arena, secret, "defaultMode", key_mode(part, container));
     struct json *items = json_add_array(arena, secret, "items");
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
         struct json *item = json_push(items, json_new_object(arena));
 
         json_add_c(arena, item, "key", files[i].key);

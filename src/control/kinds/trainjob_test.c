@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -200,7 +201,7 @@ static const struct {
 
 TEST(a_trainjob_follows_its_jobset)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(rows[i].why);
@@ -263,7 +264,7 @@ static const struct {
 
 TEST(each_framework_gets_the_environment_it_needs)
 {
-    for (size_t i = 0; i < sizeof(env_rows) / sizeof(env_rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(env_rows); i++) {
         _cleanup_(scene_close) struct scene scene;
         struct str value = STR_NONE;
 
@@ -320,7 +321,7 @@ static const struct {
 
 TEST(tune_run_is_completed_by_the_name_of_the_runtime)
 {
-    for (size_t i = 0; i < sizeof(tune_rows) / sizeof(tune_rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(tune_rows); i++) {
         _cleanup_(scene_close) struct scene scene;
 
         test_case(tune_rows[i].why);

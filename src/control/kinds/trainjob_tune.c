@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -86,7 +87,7 @@ static bool is_fixed(struct str setting)
                                         "checkpointer.checkpoint_dir"};
     struct str name = str_sub(setting, 0, str_find(setting, '='));
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         if (str_is(name, names[i]))
             return true;
     return false;
