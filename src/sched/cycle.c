@@ -119,7 +119,7 @@ void group_hold_back(struct sched *sched, const struct group *group)
     }
 }
 
-void action_allocate(struct sched *sched)
+static void action_allocate(struct sched *sched)
 {
     struct order order;
     struct group *group = NULL;

@@ -20,7 +20,6 @@ static inline bool queue_runs(const struct queue *queue, enum sched_action actio
 /* The eligible groups with waiting pods that the action looks at, in an order to pop from. */
 void pending_order(struct sched *sched, enum sched_action action, struct order *order);
 
-void action_allocate(struct sched *sched);
 /* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
 bool group_must_wait(const struct group *group);
 /* What this cycle would have bound of it is promised instead. */

@@ -171,7 +171,7 @@ static void node_gpu_facts(struct decode *decode, struct sched_node *node)
     node->cpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/cpu-worker"));
 }
 
-void decode_node(struct decode *decode, struct sched_node *ret)
+static void decode_node(struct decode *decode, struct sched_node *ret)
 {
     const struct json *taints = json_at(decode->tree, "spec.taints");
     struct sched_taint *all =
@@ -299,7 +299,7 @@ static int64_t annotation_duration(struct decode *decode, const char *key)
     return ms;
 }
 
-void decode_group(struct decode *decode, struct sched_group *ret)
+static void decode_group(struct decode *decode, struct sched_group *ret)
 {
     *ret = (struct sched_group){
         .ns = decode->object->ns,
@@ -357,7 +357,7 @@ static double quota_of(double value, double unit)
     return value >= 0 ? value * unit : SCHED_UNLIMITED;
 }
 
-void decode_queue(struct decode *decode, struct sched_queue *ret)
+static void decode_queue(struct decode *decode, struct sched_queue *ret)
 {
     static const char *const names[SCHED_RESOURCES] = {"cpu", "memory", "gpu"};
     const struct json *resources = json_at(decode->tree, "spec.resources");
@@ -406,7 +406,7 @@ static const struct decode_table topology_table =
 const struct decode_kind topology_decode_kind = {.crd = "topologies.kai.scheduler",
                                                  .uses = {{&topology_table, NULL}}};
 
-void decode_topology(struct decode *decode, struct sched_topology *ret)
+static void decode_topology(struct decode *decode, struct sched_topology *ret)
 {
     struct topology_spec spec = {0};
     struct str *all = NULL;
@@ -419,7 +419,7 @@ void decode_topology(struct decode *decode, struct sched_topology *ret)
         .name = decode->object->name, .levels = all, .level_count = spec.level_count};
 }
 
-void decode_claim(struct decode *decode, struct sched_claim *ret)
+static void decode_claim(struct decode *decode, struct sched_claim *ret)
 {
     const struct json *request = json_at(decode->tree, "spec.devices.requests.0");
     const struct json *exactly = json_get(request, "exactly");

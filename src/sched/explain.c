@@ -40,7 +40,7 @@ const char *sched_filter_word(enum sched_filter filter)
     return words[filter];
 }
 
-const char *sched_filter_text(enum sched_filter filter)
+static const char *sched_filter_text(enum sched_filter filter)
 {
 #define X_TEXT(name, word, text) [SCHED_FILTER_##name] = text,
     static const char *const texts[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_TEXT)};

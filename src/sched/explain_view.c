@@ -213,7 +213,7 @@ static void add_amounts(struct arena *arena,
             add_number(arena, object, names[r], amounts[r]);
 }
 
-struct json *sched_why_json(struct arena *arena, const struct sched_why *why)
+static struct json *sched_why_json(struct arena *arena, const struct sched_why *why)
 {
     struct json *json = json_new_object(arena);
 

@@ -66,7 +66,9 @@ bool node_term_matches(const struct node *node, const struct sched_node_term *te
     return true;
 }
 
-bool node_terms_match(const struct node *node, const struct sched_node_term *terms, size_t count)
+static bool node_terms_match(const struct node *node,
+                             const struct sched_node_term *terms,
+                             size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (node_term_matches(node, &terms[i]))

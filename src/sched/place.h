@@ -59,7 +59,6 @@ enum place_filter filter_static(const struct shape *shape, const struct node *no
 bool filter_allowed(const struct sched *sched, struct shape *shape, const struct node *node);
 bool filter_tolerates(const struct sched_pod *spec, const struct node *node, bool prefer);
 struct str node_label(const struct node *node, struct str key);
-bool node_terms_match(const struct node *node, const struct sched_node_term *terms, size_t count);
 bool node_term_matches(const struct node *node, const struct sched_node_term *term);
 
 /* fit.c */

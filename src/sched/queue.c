@@ -224,7 +224,8 @@ bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const st
 }
 
 /* ---- order ---- */
-double queue_allocatable(const struct queue *queue, int r)
+/* What the queue may grow to: SCHED_UNLIMITED, or a number. */
+static double queue_allocatable(const struct queue *queue, int r)
 {
     const struct sched_quota *quota = &queue->spec.quota[r];
 

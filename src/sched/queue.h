@@ -46,8 +46,6 @@ static inline double queue_units(int r, int64_t amount)
 {
     return r == SCHED_GPU ? (double)amount / GPU_MILLI : (double)amount;
 }
-/* What the queue may grow to: SCHED_UNLIMITED, or a number. */
-double queue_allocatable(const struct queue *queue, int r);
 
 /* Order of two queues with the same parent, each with what its best group asks for and what was
  * taken from it as victims (NULL: nothing). Negative: a first. */

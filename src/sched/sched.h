@@ -378,7 +378,6 @@ enum sched_filter {
     SCHED_FILTER_COUNT,
 };
 const char *sched_filter_word(enum sched_filter filter);
-const char *sched_filter_text(enum sched_filter filter);
 
 /* Why a group waits, for programs: the bounded record that is kept of every waiting group. It is
  * worked out when what stands in the way changes, and every SCHED_WHY_MS while that stays. Amounts
@@ -499,7 +498,6 @@ bool sched_explain(const struct sched *sched,
                    struct sched_explanation *ret);
 /* The same as JSON: reason, message, change, request, free, nodes by filter, queue, place. */
 struct json *sched_explanation_json(struct arena *arena, const struct sched_explanation *from);
-struct json *sched_why_json(struct arena *arena, const struct sched_why *why);
 
 /* What an action did since the core was made. */
 struct sched_tally {

@@ -12,7 +12,8 @@ static bool unlimited(double value)
     return value < 0;
 }
 
-double share_requestable(const struct share_queue *queue)
+/* At most this much of the resource can the queue ask for. */
+static double share_requestable(const struct share_queue *queue)
 {
     if (unlimited(queue->limit) || queue->asked < queue->limit)
         return queue->asked;

@@ -28,5 +28,3 @@ struct share_queue {
 double share_divide(struct share_queue *queues, size_t count, double total, double k_value);
 /* The second half alone: divide `remaining` on top of `fair`. */
 double share_over_quota(struct share_queue *queues, size_t count, double remaining, double k_value);
-/* At most this much of the resource can the queue ask for. */
-double share_requestable(const struct share_queue *queue);

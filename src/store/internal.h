@@ -323,7 +323,6 @@ int admission_evict(struct write *write);
 /* ---- turn.c ---- */
 void turn_run(struct store *store);
 struct batch *batch_open(struct store *store);
-void batch_free(struct batch *batch);
 int turn_start(struct store *store, struct err *err);
 void turn_stop(struct store *store);
 

@@ -32,7 +32,7 @@ struct batch *batch_open(struct store *store)
     return store->open;
 }
 
-void batch_free(struct batch *batch)
+static void batch_free(struct batch *batch)
 {
     if (!batch)
         return;

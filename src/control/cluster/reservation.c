@@ -553,11 +553,11 @@ static void reservation_act(const struct work *work,
                             const struct reservation *one,
                             enum reservation_action_kind kind)
 {
-    act(work, &(struct reservation_action){.kind = kind,
-                                           .node = one->node,
-                                           .group = one->group,
-                                           .pod = one->seen ? one->seen->pod
-                                                            : (struct sched_pod_ref){0}});
+    struct reservation_action action = {.kind = kind, .node = one->node, .group = one->group};
+
+    if (one->seen)
+        action.pod = one->seen->pod;
+    act(work, &action);
 }
 
 static void reservation_create(const struct work *work, struct reservation *one)
