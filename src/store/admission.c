@@ -1,20 +1,20 @@
+#include "store/admission.h"
+
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/selector.h"
 #include "api/service.h"
-#include "base/arena.h"
-#include "base/cleanup.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/time.h"
-#include "store/internal.h"
+#include "store/host.h"
+#include "store/reply.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/write.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* The part of admission that needs to see other objects (api/admit.h is the part that does not).
  * Looks at the staged state, as everything that checks a write. */
@@ -30,7 +30,6 @@ static const struct object *latest(const struct write *write,
 }
 
 /* ---- claims ---- */
-
 /* The newest of the default classes, as Kubernetes has it. */
 static const struct object *default_class(const struct write *write)
 {
@@ -61,7 +60,6 @@ static void admit_claim(struct write *write, struct json *root)
 }
 
 /* ---- pods ---- */
-
 struct priority {
     bool found;
     int64_t value;
@@ -113,7 +111,6 @@ static int admit_priority(struct write *write, struct json *spec)
 }
 
 /* ---- services ---- */
-
 #define ADDRESS_TRIES_MAX 1000
 
 static bool address_is_taken(const struct write *write, struct str address)
@@ -176,7 +173,6 @@ static void admit_address(struct write *write, struct admit *admit)
 }
 
 /* ---- TrainJobs ---- */
-
 #define SUPPORT_LABEL "trainer.kubeflow.org/support" /* of a runtime: "deprecated" */
 
 /* It names a runtime that is there: a misspelled one would only wait. One that will not be there
@@ -220,69 +216,5 @@ int admission_run(struct write *write, struct admit *admit)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
     if (write->kind == &kind_pod)
         return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
-    return 0;
-}
-
-/* ---- evictions ---- */
-
-static bool covers(const struct write *write, const struct object *budget)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct selector selector = {0};
-    const struct json *wanted = json_at(object_json(budget, &arena), "spec.selector");
-
-    return wanted && selector_from_json(&arena, wanted, &selector, NULL) == 0 &&
-           selector_matches(&selector, write->old->labels, write->old->label_count);
-}
-
-/* One fewer may go; who goes is written down, so that whoever counts anew before the pod shows that
- * it goes does not take it for healthy. */
-static void count_down(struct json *root, const void *what)
-{
-    const struct write *write = what;
-    struct arena *arena = write->arena;
-    struct json *status = json_make_path(arena, root, "status");
-
-    json_set(json_make_path(arena, status, "disruptedPods"), write->old->name,
-             json_new_str(arena, time_text(arena, store_now(write->store))));
-    json_add_i64(arena, status, "disruptionsAllowed",
-                 json_i64_or(json_get(status, "disruptionsAllowed"), 0) - 1);
-}
-
-int admission_evict(struct write *write)
-{
-    const struct shelf *shelf = shelf_of(write->store, &kind_pdb);
-    const struct json *pod = object_json(write->old, write->arena);
-    struct str phase = json_str_at(pod, "status.phase");
-    const struct entry *found = NULL;
-
-    /* Who does not run disturbs nobody by leaving. */
-    if (!str_is(phase, "Running") || write->old->deleted_ms)
-        return 0;
-    for (size_t at = shelf_lower(shelf, write->ns, STR("")); at < shelf->entries.count; at++) {
-        const struct entry *entry = shelf->entries.items[at];
-
-        if (!str_eq(entry->ns, write->ns))
-            break;
-        if (!entry_latest(entry) || !covers(write, entry_latest(entry)))
-            continue;
-        if (found)
-            return reply_fail(write->reply, 500, "InternalError",
-                              "This pod has more than one PodDisruptionBudget, which the eviction "
-                              "subresource does not support.");
-        found = entry;
-    }
-    if (!found)
-        return 0;
-    const struct json *status = json_get(object_json(entry_latest(found), write->arena), "status");
-    if (json_i64_or(json_get(status, "disruptionsAllowed"), 0) <= 0)
-        return reply_fail(write->reply, 429, "TooManyRequests",
-                          "Cannot evict pod as it would violate the pod's disruption budget: "
-                          "budget " STR_FMT " needs %lld healthy pods and has %lld",
-                          STR_ARG(found->name),
-                          (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
-                          (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
-    if (!write->dry_run)
-        collect_edit_status(write->store, found, count_down, write);
     return 0;
 }

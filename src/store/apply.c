@@ -1,32 +1,19 @@
-#include "api/apply.h"
+#include "store/apply.h"
 
 #include "api/api.h"
-#include "api/kind.h"
-#include "api/object.h"
+#include "api/apply.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/vec.h"
-#include "store/internal.h"
+#include "store/managed.h"
+#include "store/reply.h"
+#include "store/write.h"
 
 #include <stddef.h>
 
 /* Server-side apply on the staged state: api/apply.h decides, here its outcome becomes a write or
  * an answer. */
-
-static struct apply apply_for(const struct write *write, bool force)
-{
-    const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
-
-    return (struct apply){.arena = write->arena,
-                          .kind = write->kind,
-                          .schema = crd ? crd->schema : NULL,
-                          .manager = write->field_manager,
-                          .subresource = write->subresource,
-                          .force = force,
-                          .now_ms = store_now(write->store)};
-}
 
 static int conflict(struct write *write, const struct apply *apply)
 {
@@ -47,16 +34,6 @@ static int conflict(struct write *write, const struct apply *apply)
         apply->conflicts.count, apply->conflicts.count > 1 ? "s" : "",
         STR_ARG(apply->conflicts.items[0].manager), STR_ARG(apply->conflicts.items[0].field),
         apply->conflicts.count > 1 ? " (and more)" : "");
-}
-
-static int too_large(struct write *write)
-{
-    return reply_fail(
-        write->reply, 413, "RequestEntityTooLarge",
-        "%s \"" STR_FMT
-        "\": to work out who owns which of its fields takes more than %zu bytes, or a "
-        "list has more than %d items; apply fewer fields, or use another kind of patch",
-        write->kind->name, STR_ARG(write->name), APPLY_BYTES_MAX, JSON_MEMBERS_MAX);
 }
 
 #define LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
@@ -88,13 +65,13 @@ int apply_write(struct write *write, const struct api_request *request, struct j
     if (!write->old) {
         write->managed = apply_first(&apply, config);
         if (apply.too_large)
-            return too_large(write);
+            return apply_too_large(write);
         return write_new(write, config);
     }
     struct json *live = write_tree(write);
     struct json *merged = apply_merge(&apply, live, config);
     if (apply.too_large)
-        return too_large(write);
+        return apply_too_large(write);
     if (!merged)
         return conflict(write, &apply);
     keep_last_applied(write, merged, config);
@@ -111,30 +88,4 @@ int apply_write(struct write *write, const struct api_request *request, struct j
             json_remove(meta, str_from(given[i]));
     }
     return write_replace(write, merged);
-}
-
-int apply_update(struct write *write, const struct json *old, struct json *root)
-{
-    struct apply apply = apply_for(write, false);
-    struct json *meta = json_get(root, "metadata");
-    const struct json *before = json_at(old, "metadata.managedFields");
-    const struct json *given = json_get(meta, "managedFields");
-    struct json *managed = NULL;
-
-    if (write->managed) {
-        managed = write->managed;
-    } else if (json_is(given, JSON_ARRAY) && !json_equal(given, before)) {
-        /* A client that edits the list itself means it; [{}] is Kubernetes' way to say none. */
-        if (json_count(json_index(given, 0)))
-            return 0;
-    } else {
-        managed = apply_track(&apply, old, root);
-        if (apply.too_large)
-            return too_large(write);
-    }
-    if (managed)
-        json_set(meta, STR("managedFields"), managed);
-    else
-        json_remove(meta, STR("managedFields"));
-    return 0;
 }

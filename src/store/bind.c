@@ -1,3 +1,5 @@
+#include "store/bind.h"
+
 #include "api/api.h"
 #include "api/condition.h"
 #include "api/kind.h"
@@ -7,12 +9,14 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "store/internal.h"
+#include "store/host.h"
+#include "store/reply.h"
+#include "store/state.h"
+#include "store/write.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
-/* Binding pods to nodes, one or a whole gang; and eviction. */
+/* Binding pods to nodes, one or a whole gang. */
 
 static void set_scheduled(struct write *write, struct json *root)
 {
@@ -133,21 +137,4 @@ int bind_pod(struct write *write, const struct api_request *request)
         binding.annotations = json_text(write->arena, annotations);
     int r = check(write, &binding, &pod);
     return r < 0 ? r : stage(write, &binding, pod);
-}
-
-int evict_pod(struct write *write, const struct api_request *request)
-{
-    struct json *root = NULL;
-    struct err err = {0};
-    struct delete_options options;
-    struct api_request inner = *request;
-
-    if (request->body.len && json_parse(write->arena, request->body, &root, &err) < 0)
-        return reply_fail(write->reply, 400, "BadRequest", "Eviction: %s", err.text);
-    const struct json *given = json_get(root, "deleteOptions");
-    inner.body = given ? json_text(write->arena, given) : STR_NONE;
-    int r = delete_parse(write->reply, &inner, &options);
-    if (r == 0 && write->old)
-        r = admission_evict(write);
-    return r < 0 ? r : delete_object(write, &options);
 }

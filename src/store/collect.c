@@ -1,3 +1,5 @@
+#include "store/collect.h"
+
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -7,8 +9,11 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/vec.h"
-#include "store/internal.h"
+#include "store/batch.h"
+#include "store/custom.h"
+#include "store/edit.h"
+#include "store/shelf.h"
+#include "store/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +30,12 @@
 
 #define FINALIZER_FOREGROUND STR("foregroundDeletion")
 #define FINALIZER_ORPHAN     STR("orphan")
+
+/* Names of objects whose dependents, owners or contents must be looked at. */
+struct due {
+    struct due *next;
+    char text[];
+};
 
 static void due_push(struct store *store, struct str uid)
 {
@@ -97,61 +108,6 @@ void collect_committed(struct store *store,
 }
 
 /* ---- writes ---- */
-
-static struct api_request request_for(const struct entry *entry, enum api_verb verb)
-{
-    return (struct api_request){
-        .verb = verb, .kind = entry->shelf->kind, .ns = entry->ns, .name = entry->name};
-}
-
-void collect_delete(struct store *store, const struct entry *entry, struct str propagation)
-{
-    struct reply *reply = reply_new(store, NULL, NULL);
-    struct api_request request = request_for(entry, API_DELETE);
-    struct write write;
-
-    if (write_open(&write, store, reply, &request) == 0)
-        (void)delete_object(
-            &write, &(struct delete_options){.grace_seconds = -1, .propagation = propagation});
-    reply_queue(store, reply);
-}
-
-static void edit_as(struct store *store,
-                    const struct entry *entry,
-                    struct str subresource,
-                    void (*edit)(struct json *root, const void *what),
-                    const void *what)
-{
-    struct reply *reply = reply_new(store, NULL, NULL);
-    struct api_request request = request_for(entry, API_UPDATE);
-    struct write write;
-
-    request.subresource = subresource;
-    if (write_open(&write, store, reply, &request) == 0 && write.old) {
-        struct json *root = object_json(write.old, write.arena);
-
-        edit(root, what);
-        (void)write_replace(&write, root);
-    }
-    reply_queue(store, reply);
-}
-
-void collect_edit(struct store *store,
-                  const struct entry *entry,
-                  void (*edit)(struct json *root, const void *what),
-                  const void *what)
-{
-    edit_as(store, entry, STR(""), edit, what);
-}
-
-void collect_edit_status(struct store *store,
-                         const struct entry *entry,
-                         void (*edit)(struct json *root, const void *what),
-                         const void *what)
-{
-    edit_as(store, entry, STR("status"), edit, what);
-}
-
 static void drop_finalizer(struct json *root, const void *what)
 {
     const struct str *name = what;
@@ -169,7 +125,6 @@ static void drop_spec_finalizers(struct json *root, const void *what)
 }
 
 /* ---- owners ---- */
-
 static bool uid_lives(const struct store *store, struct str uid)
 {
     const struct entry *entry = map_get(&store->by_uid, uid);
@@ -277,7 +232,6 @@ static void look_as_owner(struct store *store, const struct entry *entry)
 }
 
 /* ---- namespaces ---- */
-
 static size_t empty_shelf(struct store *store, const struct shelf *shelf, struct str ns)
 {
     size_t left = 0;

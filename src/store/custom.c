@@ -1,18 +1,21 @@
+#include "store/custom.h"
+
 #include "api/admit.h"
 #include "api/api.h"
-#include "api/convert.h"
 #include "api/crd.h"
 #include "api/crd_builtin.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "store/internal.h"
+#include "store/edit.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/watch.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -23,6 +26,13 @@
 /* A CRD is registered when its write is committed, before the writer is told: who got the answer
  * can use the kind. Kinds named in the code (kind_torchrunjob) keep their address and only get a
  * schema; others are made here and live as long as the store. */
+
+/* The memory behind one version of one CRD. Kinds and schemas may be looked at by anybody, so a
+ * block that a newer one replaced stays until the store is closed. */
+struct custom_block {
+    struct custom_block *next;
+    struct arena arena;
+};
 
 static struct kind *made_kind(const struct store *store, const struct kind *kind)
 {
@@ -117,9 +127,7 @@ void custom_unregister(struct store *store, const struct object *object)
         if (!shelf)
             continue;
         shelf->dropped = true;
-        for (struct api_watch *watch = store->watches; watch; watch = watch->next)
-            if (watch->shelf == shelf)
-                watch->refused = 410;
+        watches_refuse(store, shelf);
     }
 }
 
@@ -199,21 +207,6 @@ void custom_empty(struct store *store, const struct entry *entry)
     }
     if (!left)
         collect_edit(store, entry, drop_cleanup, NULL);
-}
-
-const struct object *convert_object(const struct object *object, const struct kind *kind)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct object *converted = NULL;
-
-    if (object->kind == kind)
-        return object_ref(object);
-    struct json *root = object_json(object, &arena);
-    convert(&arena, root, object->kind, kind);
-    int r = object_new(kind, json_text(&arena, root), &converted, NULL);
-    assert(r == 0);
-    (void)r;
-    return converted;
 }
 
 void custom_done(struct store *store)

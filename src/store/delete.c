@@ -1,14 +1,19 @@
+#include "store/delete.h"
+
 #include "api/api.h"
 #include "api/convert.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
-#include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "store/internal.h"
+#include "store/host.h"
+#include "store/read.h"
+#include "store/reply.h"
+#include "store/state.h"
+#include "store/write.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,17 +50,6 @@ int delete_parse(struct reply *reply, const struct api_request *request, struct 
         return reply_fail(reply, 422, "Invalid",
                           "propagationPolicy must be Background, Foreground or Orphan");
     return 0;
-}
-
-bool delete_is_due(const struct json *root)
-{
-    const struct json *meta = json_get(root, "metadata");
-
-    return !json_is_null(json_get(meta, "deletionTimestamp")) &&
-           !json_count(json_get(meta, "finalizers")) &&
-           !json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0) &&
-           !(str_is(json_str(json_get(root, "kind")), "Namespace") &&
-             json_count(json_at(root, "spec.finalizers")));
 }
 
 static int check_preconditions(struct write *write, const struct delete_options *options)

@@ -1,6 +1,9 @@
+#include "store/history.h"
+
 #include "api/object.h"
 #include "base/mem.h"
-#include "store/internal.h"
+#include "store/host.h"
+#include "store/state.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,19 @@
+#include "store/read.h"
+
 #include "api/api.h"
 #include "api/field.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
 #include "base/arena.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "store/internal.h"
+#include "store/reply.h"
+#include "store/scale.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/version.h"
 
 #include <stdbool.h>
 #include <stddef.h>

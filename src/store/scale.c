@@ -1,18 +1,21 @@
+#include "store/scale.h"
+
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/patch.h"
 #include "base/arena.h"
-#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/time.h"
-#include "store/internal.h"
+#include "store/reply.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/write.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,12 +1,17 @@
+#include "store/shelf.h"
+
+#include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "store/internal.h"
+#include "store/batch.h"
+#include "store/state.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -3,55 +3,42 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/service.h"
 #include "api/shape.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/vec.h"
+#include "store/batch.h"
+#include "store/bind.h"
+#include "store/collect.h"
+#include "store/custom.h"
 #include "store/db.h"
-#include "store/internal.h"
+#include "store/delete.h"
+#include "store/evict.h"
+#include "store/history.h"
+#include "store/host.h"
+#include "store/patch.h"
+#include "store/read.h"
+#include "store/reply.h"
+#include "store/scale.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/turn.h"
+#include "store/watch.h"
+#include "store/write.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <uv.h>
-
-int64_t store_now(const struct store *store)
-{
-    struct timespec now;
-
-    if (store->now_ms)
-        return store->now_ms(store->now_user);
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* splitmix64 */
-uint64_t store_random(struct store *store)
-{
-    uint64_t z = store->random += 0x9e3779b97f4a7c15U;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-}
-
-static void on_idle(uv_idle_t *handle)
-{
-    (void)handle;
-}
 
 static void on_check(uv_check_t *handle)
 {
@@ -64,114 +51,7 @@ static void on_committed(uv_async_t *handle)
     (void)handle;
 }
 
-void store_wake(struct store *store)
-{
-    if (!store->closing)
-        (void)uv_idle_start(&store->idle, on_idle);
-}
-
-/* ---- replies ---- */
-
-struct reply *reply_new(struct store *store, api_done_fn *done, void *user)
-{
-    struct reply *reply = MEM_NEW(struct reply);
-
-    (void)store;
-    reply->done = done;
-    reply->user = user;
-    return reply;
-}
-
-static void replies_push(struct replies *replies, struct reply *reply)
-{
-    if (replies->last)
-        replies->last->next = reply;
-    else
-        replies->first = reply;
-    replies->last = reply;
-}
-
-void reply_queue(struct store *store, struct reply *reply)
-{
-    replies_push(&store->ready, reply);
-    store_wake(store);
-}
-
-void reply_settle(struct store *store, struct reply *reply)
-{
-    if (!reply->staged) {
-        reply_queue(store, reply);
-        return;
-    }
-    replies_push(&batch_open(store)->replies, reply);
-    store_wake(store);
-}
-
-void reply_object(struct reply *reply, const struct object *object)
-{
-    arena_defer(&reply->arena, object_release, object_ref(object));
-    reply->result.object = object;
-}
-
-void reply_object_as(struct reply *reply, const struct object *object, const struct kind *kind)
-{
-    const struct object *converted = convert_object(object, kind);
-
-    reply_object(reply, converted);
-    object_unref(converted);
-}
-
-static int code_of(int http_status, const char *reason)
-{
-    switch (http_status) {
-    case 400: return -EINVAL;
-    case 403: return -EPERM;
-    case 404: return -ENOENT;
-    case 405: return -EOPNOTSUPP;
-    case 409: return strcmp(reason, "AlreadyExists") == 0 ? -EEXIST : -EAGAIN;
-    case 410: return -ESTALE;
-    case 413: return -E2BIG;
-    case 415: return -EOPNOTSUPP;
-    case 422: return -EINVAL;
-    case 429: return -EBUSY;
-    case 503: return -EROFS;
-    default: return -EIO;
-    }
-}
-
-int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
-{
-    int code = code_of(http_status, reason);
-    va_list args;
-
-    va_start(args, fmt);
-    (void)vsnprintf(reply->err.text, sizeof(reply->err.text), fmt, args);
-    va_end(args);
-    reply->err.code = code;
-    reply->err.http_status = http_status;
-    reply->result.code = code;
-    reply->result.err = &reply->err;
-    reply->result.reason = str_from(reason);
-    reply->result.object = NULL;
-    return code;
-}
-
-struct str kind_resource(struct arena *arena, const struct kind *kind)
-{
-    return kind->group[0] ? str_printf(arena, "%s.%s", kind->plural, kind->group)
-                          : str_from(kind->plural);
-}
-
-int reply_not_found(struct reply *reply, const struct kind *kind, struct str name)
-{
-    struct str resource = kind_resource(&reply->arena, kind);
-
-    return reply_fail(reply, 404, "NotFound", STR_FMT " \"" STR_FMT "\" not found",
-                      STR_ARG(resource), STR_ARG(name));
-}
-
 /* ---- calls ---- */
-
 static int write_call(struct store *store, struct reply *reply, const struct api_request *request)
 {
     struct write write;
@@ -233,7 +113,6 @@ static const struct api_ops ops = {
 };
 
 /* ---- start ---- */
-
 /* "group/plural/namespace/name" */
 static bool key_parts(struct str key, struct str parts[static 4])
 {

@@ -1,3 +1,5 @@
+#include "store/turn.h"
+
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -6,12 +8,19 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "base/vec.h"
+#include "store/batch.h"
+#include "store/collect.h"
 #include "store/db.h"
-#include "store/internal.h"
+#include "store/history.h"
+#include "store/host.h"
+#include "store/reply.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/watch.h"
 
-#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <uv.h>
 
@@ -24,25 +33,6 @@
 /* The file forgets its log in steps, not with every commit. */
 #define COMPACT_STEP       1000
 #define COMPACT_STEP_BYTES ((size_t)8 << 20)
-
-struct batch *batch_open(struct store *store)
-{
-    if (!store->open)
-        store->open = MEM_NEW(struct batch);
-    return store->open;
-}
-
-static void batch_free(struct batch *batch)
-{
-    if (!batch)
-        return;
-    for (size_t i = 0; i < batch->changes.count; i++) {
-        object_unref(batch->changes.items[i].object);
-        object_unref(batch->changes.items[i].previous);
-    }
-    VEC_DONE(&batch->changes);
-    mem_free(batch);
-}
 
 static int commit(struct store *store, const struct batch *batch, uint64_t compact, struct err *err)
 {

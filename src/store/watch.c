@@ -1,3 +1,5 @@
+#include "store/watch.h"
+
 #include "api/api.h"
 #include "api/field.h"
 #include "api/kind.h"
@@ -8,7 +10,11 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "store/internal.h"
+#include "store/history.h"
+#include "store/host.h"
+#include "store/shelf.h"
+#include "store/state.h"
+#include "store/version.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -20,6 +26,28 @@
 
 /* After this many changes of other objects a watch that wants bookmarks gets one. */
 #define BOOKMARK_EVERY 500
+
+struct api_watch {
+    struct api_watch *next;
+    struct store *store;
+    struct shelf *shelf;     /* NULL: the kind is gone */
+    const struct kind *kind; /* the version asked for */
+    struct arena arena;      /* of the selectors */
+    struct str ns;
+    struct selector *labels;
+    struct selector *fields;
+    api_watch_fn *fn;
+    void *user;
+    uint64_t seen; /* told up to here */
+    uint64_t bookmarked;
+    VEC(const struct object *) initial; /* still to be told as ADDED */
+    size_t initial_at;
+    int refused;  /* HTTP status to close with at once; 0: fine */
+    bool syncing; /* SYNCED is due behind `initial` */
+    bool bookmarks;
+    bool stopped;
+    bool closed;
+};
 
 static bool matches(const struct api_watch *watch, const struct object *object)
 {
@@ -217,6 +245,13 @@ void store_watch_stop(struct api *api, struct api_watch *watch)
     watch->stopped = true;
     store->watches_due = true;
     store_wake(store);
+}
+
+void watches_refuse(struct store *store, const struct shelf *shelf)
+{
+    for (struct api_watch *watch = store->watches; watch; watch = watch->next)
+        if (watch->shelf == shelf)
+            watch->refused = 410;
 }
 
 void watches_free(struct store *store)

@@ -1,10 +1,11 @@
+#include "store/write.h"
+
 #include "api/admit.h"
 #include "api/api.h"
 #include "api/convert.h"
 #include "api/crd.h"
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/patch.h"
 #include "api/schema.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -13,16 +14,31 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
-#include "store/internal.h"
+#include "store/admission.h"
+#include "store/batch.h"
+#include "store/host.h"
+#include "store/managed.h"
+#include "store/reply.h"
+#include "store/shelf.h"
+#include "store/state.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* Creates, updates and patches: from a body to a staged object. */
+
+bool delete_is_due(const struct json *root)
+{
+    const struct json *meta = json_get(root, "metadata");
+
+    return !json_is_null(json_get(meta, "deletionTimestamp")) &&
+           !json_count(json_get(meta, "finalizers")) &&
+           !json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0) &&
+           !(str_is(json_str(json_get(root, "kind")), "Namespace") &&
+             json_count(json_at(root, "spec.finalizers")));
+}
 
 /* What etcd takes, and so what users' tools are used to. */
 #define OBJECT_BYTES_MAX ((size_t)3 << 19)
@@ -70,7 +86,7 @@ int write_open(struct write *write,
     return 0;
 }
 
-static int parse_body(struct write *write, struct str body, struct json **ret)
+int write_parse(struct write *write, struct str body, struct json **ret)
 {
     struct err err = {0};
 
@@ -79,8 +95,7 @@ static int parse_body(struct write *write, struct str body, struct json **ret)
     return 0;
 }
 
-/* apiVersion and kind are those of the URL, or absent. */
-static int check_type(struct write *write, struct json *root)
+int write_check_type(struct write *write, struct json *root)
 {
     char text[KIND_API_VERSION_BYTES];
     struct str api_version = kind_api_version(write->kind, text);
@@ -147,7 +162,6 @@ static int check_namespace(struct write *write)
 }
 
 /* ---- identity ---- */
-
 static struct str new_uid(struct write *write)
 {
     uint64_t a = store_random(write->store);
@@ -217,7 +231,6 @@ static int give_identity(struct write *write, struct json *meta)
 }
 
 /* ---- admission ---- */
-
 static int refuse(struct write *write, const struct admit *admit)
 {
     struct reply *reply = write->reply;
@@ -280,7 +293,7 @@ static int misfit(struct write *write, const char *prefix, const struct admit *a
                       STR_ARG(admit->causes.items[0].message));
 }
 
-static int too_large(struct write *write, const struct err *err)
+int write_too_large(struct write *write, const struct err *err)
 {
     return reply_fail(write->reply, 413, "RequestEntityTooLarge", "%s \"" STR_FMT "\": %s",
                       write->kind->name, STR_ARG(write->name), err->text);
@@ -290,7 +303,7 @@ static int fill_in(struct write *write, const struct schema *schema, struct json
 {
     struct err err = {0};
 
-    return schema_default(write->arena, schema, value, &err) < 0 ? too_large(write, &err) : 0;
+    return schema_default(write->arena, schema, value, &err) < 0 ? write_too_large(write, &err) : 0;
 }
 
 /* Metadata of all kinds, and all of the built-in ones, are read into structs in Kubernetes: what
@@ -335,7 +348,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     if (r < 0)
         return r;
     if (admit_default(&admit, &err) < 0)
-        return too_large(write, &err);
+        return write_too_large(write, &err);
     r = admission_run(write, &admit);
     if (r < 0)
         return r;
@@ -348,7 +361,6 @@ static int admit_object(struct write *write, struct json *root, const struct jso
 }
 
 /* ---- staging ---- */
-
 int write_stage(struct write *write, enum api_event event, struct json *root)
 {
     struct store *store = write->store;
@@ -404,7 +416,6 @@ struct json *write_tree(struct write *write)
 }
 
 /* ---- verbs ---- */
-
 int write_new(struct write *write, struct json *root)
 {
     struct json *meta = json_get(root, "metadata");
@@ -434,10 +445,10 @@ int write_new(struct write *write, struct json *root)
 int write_create(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
-    int r = parse_body(write, request->body, &root);
+    int r = write_parse(write, request->body, &root);
 
     if (r == 0)
-        r = check_type(write, root);
+        r = write_check_type(write, root);
     return r < 0 ? r : write_new(write, root);
 }
 
@@ -569,10 +580,10 @@ int write_replace(struct write *write, struct json *root)
 int write_update(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
-    int r = parse_body(write, request->body, &root);
+    int r = write_parse(write, request->body, &root);
 
     if (r == 0)
-        r = check_type(write, root);
+        r = write_check_type(write, root);
     if (r < 0)
         return r;
     if (!write->name.len)
@@ -580,74 +591,4 @@ int write_update(struct write *write, const struct api_request *request)
     if (!write->old)
         return reply_not_found(write->reply, write->kind, write->name);
     return write_replace(write, root);
-}
-
-static int patched(struct write *write,
-                   const struct api_request *request,
-                   const struct json *patch,
-                   struct json **ret)
-{
-    struct json *target = write_tree(write);
-    struct err err = {0};
-    int r = 0;
-
-    switch (request->patch) {
-    case API_PATCH_APPLY: break; /* apply_write() */
-    case API_PATCH_MERGE:
-        if (!json_is(patch, JSON_OBJECT))
-            return reply_fail(write->reply, 400, "BadRequest", "a merge patch must be an object");
-        *ret = patch_merge(write->arena, target, patch);
-        return 0;
-    case API_PATCH_JSON: r = patch_json(write->arena, target, patch, ret, &err); break;
-    case API_PATCH_STRATEGIC:
-        if (!write->kind->strategic)
-            return reply_fail(write->reply, 415, "UnsupportedMediaType",
-                              "the body of the request was in an unknown format - accepted media "
-                              "types include: application/json-patch+json, "
-                              "application/merge-patch+json, application/apply-patch+yaml");
-        *ret = target;
-        r = patch_strategic(write->arena, write->kind, target, patch, &err);
-        break;
-    }
-    if (r == -EILSEQ || r == -ENOENT) {
-        struct api_cause *cause = ARENA_NEW(write->arena, struct api_cause);
-
-        /* kubectl shows causes only. */
-        *cause = (struct api_cause){.field = STR("patch"),
-                                    .reason = STR("FieldValueInvalid"),
-                                    .message = str_dup(write->arena, str_from(err.text))};
-        write->reply->result.causes = cause;
-        write->reply->result.cause_count = 1;
-        return reply_fail(write->reply, 422, "Invalid",
-                          "the server rejected our request due to an error in our request: %s",
-                          err.text);
-    }
-    if (r == -E2BIG)
-        return too_large(write, &err);
-    return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
-}
-
-int write_patch(struct write *write, const struct api_request *request)
-{
-    struct json *patch = NULL;
-    struct json *root = NULL;
-    int r = parse_body(write, request->body, &patch);
-
-    if (r < 0)
-        return r;
-    if (request->patch == API_PATCH_APPLY) {
-        r = check_type(write, patch);
-        return r < 0 ? r : apply_write(write, request, patch);
-    }
-    if (!write->old)
-        return reply_not_found(write->reply, write->kind, write->name);
-    if (request->uid.len && !str_eq(request->uid, write->old->uid))
-        return reply_fail(write->reply, 409, "Conflict",
-                          "Operation cannot be fulfilled on %s \"" STR_FMT
-                          "\": it is another object of that name now",
-                          write->kind->plural, STR_ARG(write->name));
-    r = patched(write, request, patch, &root);
-    if (r == 0)
-        r = check_type(write, root);
-    return r < 0 ? r : write_replace(write, root);
 }

@@ -1,0 +1,86 @@
+#include "store/patch.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/patch.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "store/apply.h"
+#include "store/reply.h"
+#include "store/write.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+static int patched(struct write *write,
+                   const struct api_request *request,
+                   const struct json *patch,
+                   struct json **ret)
+{
+    struct json *target = write_tree(write);
+    struct err err = {0};
+    int r = 0;
+
+    switch (request->patch) {
+    case API_PATCH_APPLY: break; /* apply_write() */
+    case API_PATCH_MERGE:
+        if (!json_is(patch, JSON_OBJECT))
+            return reply_fail(write->reply, 400, "BadRequest", "a merge patch must be an object");
+        *ret = patch_merge(write->arena, target, patch);
+        return 0;
+    case API_PATCH_JSON: r = patch_json(write->arena, target, patch, ret, &err); break;
+    case API_PATCH_STRATEGIC:
+        if (!write->kind->strategic)
+            return reply_fail(write->reply, 415, "UnsupportedMediaType",
+                              "the body of the request was in an unknown format - accepted media "
+                              "types include: application/json-patch+json, "
+                              "application/merge-patch+json, application/apply-patch+yaml");
+        *ret = target;
+        r = patch_strategic(write->arena, write->kind, target, patch, &err);
+        break;
+    }
+    if (r == -EILSEQ || r == -ENOENT) {
+        struct api_cause *cause = ARENA_NEW(write->arena, struct api_cause);
+
+        /* kubectl shows causes only. */
+        *cause = (struct api_cause){.field = STR("patch"),
+                                    .reason = STR("FieldValueInvalid"),
+                                    .message = str_dup(write->arena, str_from(err.text))};
+        write->reply->result.causes = cause;
+        write->reply->result.cause_count = 1;
+        return reply_fail(write->reply, 422, "Invalid",
+                          "the server rejected our request due to an error in our request: %s",
+                          err.text);
+    }
+    if (r == -E2BIG)
+        return write_too_large(write, &err);
+    return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
+}
+
+int write_patch(struct write *write, const struct api_request *request)
+{
+    struct json *patch = NULL;
+    struct json *root = NULL;
+    int r = write_parse(write, request->body, &patch);
+
+    if (r < 0)
+        return r;
+    if (request->patch == API_PATCH_APPLY) {
+        r = write_check_type(write, patch);
+        return r < 0 ? r : apply_write(write, request, patch);
+    }
+    if (!write->old)
+        return reply_not_found(write->reply, write->kind, write->name);
+    if (request->uid.len && !str_eq(request->uid, write->old->uid))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "Operation cannot be fulfilled on %s \"" STR_FMT
+                          "\": it is another object of that name now",
+                          write->kind->plural, STR_ARG(write->name));
+    r = patched(write, request, patch, &root);
+    if (r == 0)
+        r = write_check_type(write, root);
+    return r < 0 ? r : write_replace(write, root);
+}

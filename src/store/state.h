@@ -1,0 +1,86 @@
+#pragma once
+
+#include "api/api.h"
+#include "api/service.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "store/history.h"
+#include "store/reply.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct api_watch;
+struct batch;
+struct custom_block;
+struct db;
+struct due;
+struct json;
+struct kind;
+struct schema;
+struct shelf;
+
+/* state: a store as a whole. One thread, the loop's, but for db_commit(), which runs in the writer.
+ *
+ *   api_call() -> read.c: answered from the committed state, reply queued
+ *              -> write.c and friends: checked against the staged state, staged into the open batch
+ *   turn (once a loop turn, turn.c): open batch -> writer thread;
+ *              finished batch -> committed state, log, replies, watchers;
+ *              then the collectors (collect.c) stage what follows from it */
+struct store {
+    struct api api;
+    uv_loop_t *loop;
+    uv_check_t check;
+    uv_idle_t idle; /* active while something is due: the loop does not sleep */
+    uv_async_t committed;
+    unsigned handles_open;
+    int64_t (*now_ms)(void *user);
+    void *now_user;
+    uint64_t random;
+    uint64_t seed;
+
+    VEC(struct shelf *) shelves;
+    uint64_t revision;        /* committed */
+    uint64_t staged_revision; /* of the newest staged write */
+    struct batch *open;       /* being filled */
+    struct batch *writing;    /* in the writer's hands */
+    struct replies ready;     /* answers to be called this turn */
+
+    struct db *db; /* NULL: in memory */
+    uv_thread_t writer;
+    bool writer_running;
+    uv_mutex_t mutex;
+    uv_cond_t cond;
+    /* Guarded by the mutex: */
+    struct batch *handed;   /* to the writer */
+    struct batch *finished; /* back from it */
+    uint64_t handed_compact;
+    int finished_code;
+    struct err finished_err;
+    bool quit;
+
+    char read_only[400]; /* empty: writable */
+
+    struct history history;
+    uint64_t compact_due; /* the file's log may be cut up to here */
+    struct api_watch *watches;
+    bool watches_due;
+
+    struct service_network services;
+    void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
+    void *admit_user;
+    struct map by_uid; /* committed: uid -> struct entry */
+    struct map owned;  /* uid -> struct owned, committed */
+    struct due *collect_first;
+    struct due *collect_last;
+    struct map terminating; /* names of namespaces being deleted -> their entry */
+    bool terminating_due;
+    struct arena shapes; /* the schemas of built-in kinds */
+    const struct schema *meta_shape;
+    struct custom_block *customs;  /* what registered CRDs point into */
+    VEC(struct kind *) made_kinds; /* kinds that only CRDs define */
+    bool closing;
+};

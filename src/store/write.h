@@ -1,0 +1,59 @@
+#pragma once
+
+#include "api/api.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+
+struct arena;
+struct entry;
+struct err;
+struct kind;
+struct object;
+struct reply;
+struct shelf;
+struct store;
+
+/* write: from a body to a staged object. */
+
+/* One write in progress. */
+struct write {
+    struct store *store;
+    struct reply *reply;
+    struct arena *arena; /* the reply's */
+    const struct kind *kind;
+    struct shelf *shelf;
+    struct str ns;
+    struct str name;
+    struct str subresource;
+    bool dry_run;
+    bool strict_fields;
+    struct str field_manager;
+    struct entry *entry;
+    const struct object *old;    /* newest state; NULL: not there */
+    struct json_doubles doubles; /* of the body */
+    struct json *managed;        /* managedFields that an apply made; NULL: keep track */
+};
+/* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
+ * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
+int write_create(struct write *write, const struct api_request *request);
+int write_update(struct write *write, const struct api_request *request);
+/* Replace the old object by `root`: keeps what writes may not change, admits, stages. */
+int write_replace(struct write *write, struct json *root);
+/* Store `root` as a new object. */
+int write_new(struct write *write, struct json *root);
+/* The object as it is, in the version the client speaks. */
+struct json *write_tree(struct write *write);
+int write_stage(struct write *write, enum api_event event, struct json *root);
+int write_open(struct write *write,
+               struct store *store,
+               struct reply *reply,
+               const struct api_request *request);
+/* The body as JSON. */
+int write_parse(struct write *write, struct str body, struct json **ret);
+/* apiVersion and kind are those of the URL, or absent. */
+int write_check_type(struct write *write, struct json *root);
+int write_too_large(struct write *write, const struct err *err);
+/* An object that waits only for its finalizers: true when it may go. */
+bool delete_is_due(const struct json *root);
