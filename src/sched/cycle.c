@@ -1,16 +1,25 @@
-#include "sched/cycle.h"
-
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/action.h"
 #include "sched/allocate.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/keep.h"
+#include "sched/link.h"
+#include "sched/names.h"
+#include "sched/nodeindex.h"
 #include "sched/order.h"
+#include "sched/pending.h"
+#include "sched/plan.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
 #include "sched/queue.h"
 #include "sched/reserve.h"
 #include "sched/sched.h"
-#include "sched/search.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 #include "sched/verify.h"
 
 #include <assert.h>
@@ -19,23 +28,6 @@
 #include <stdint.h>
 
 #define SWEEP_CYCLES 64 /* names of devices that nobody shares any more go so often */
-
-bool group_eligible(const struct sched *sched, const struct group *group)
-{
-    const struct queue *queue = group->queue;
-
-    return group->known && sched->now_ms >= group->retry_ms && queue && !queue->broken &&
-           !queue->children.count && !group->held &&
-           str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
-}
-
-bool group_rests(struct sched *sched, const struct group *group)
-{
-    if (sched->now_ms >= group->retry_ms)
-        return false;
-    sched_wake(sched, group->retry_ms);
-    return true;
-}
 
 /* Where nobody asks why, a group that sees at a glance that it lacks GPUs is not tried: every pod
  * asks for more than any node has, or all together for more than there are. */
@@ -80,45 +72,6 @@ static bool all_lack_gpus(struct sched *sched)
     return all;
 }
 
-void pending_order(struct sched *sched, enum sched_action action, struct order *order)
-{
-    order_init(order, sched, ORDER_PENDING);
-    for (size_t q = 0; q < sched->queues.count; q++) {
-        struct queue *queue = sched->queues.items[q];
-
-        if (!queue_runs(queue, action))
-            continue;
-        for (size_t i = 0; i < queue->pending.count; i++)
-            if (queue->pending.items[i]->count[ST_PENDING] &&
-                !group_rests(sched, queue->pending.items[i]) &&
-                group_eligible(sched, queue->pending.items[i]))
-                order_push(order, queue->pending.items[i]);
-        uint32_t depth = queue->pool->policy.depth[action];
-        if (depth && order_cut(order, queue, depth))
-            sched->cut = true;
-    }
-}
-
-bool group_must_wait(const struct group *group)
-{
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        if (set->leaf && set->count[ST_PIPELINED] &&
-            set_active(set) - set->count[ST_PIPELINED] < set->min)
-            return true;
-    }
-    return false;
-}
-
-void group_hold_back(struct sched *sched, const struct group *group)
-{
-    for (size_t i = 0; i < group->pods.count; i++) {
-        struct pod *pod = group->pods.items[i];
-        if (pod->status == ST_BINDING && !pod->observed_node && pod->placed_in == sched->cycle)
-            pod_set(sched, pod, ST_PIPELINED, pod->node, pod_shares(pod), pod->share_count);
-    }
-}
-
 static void action_allocate(struct sched *sched)
 {
     struct order order;
@@ -151,12 +104,6 @@ static void action_allocate(struct sched *sched)
         if (all_lack_gpus(sched))
             return;
     }
-}
-
-void sched_wake(struct sched *sched, int64_t at_ms)
-{
-    if (!sched->wake_ms || at_ms < sched->wake_ms)
-        sched->wake_ms = at_ms;
 }
 
 static void step_done(const struct sched *sched, enum sched_step step)

@@ -171,7 +171,7 @@ static void node_gpu_facts(struct decode *decode, struct sched_node *node)
     node->cpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/cpu-worker"));
 }
 
-static void decode_node(struct decode *decode, struct sched_node *ret)
+void decode_node(struct decode *decode, struct sched_node *ret)
 {
     const struct json *taints = json_at(decode->tree, "spec.taints");
     struct sched_taint *all =
@@ -299,7 +299,7 @@ static int64_t annotation_duration(struct decode *decode, const char *key)
     return ms;
 }
 
-static void decode_group(struct decode *decode, struct sched_group *ret)
+void decode_group(struct decode *decode, struct sched_group *ret)
 {
     *ret = (struct sched_group){
         .ns = decode->object->ns,
@@ -357,7 +357,7 @@ static double quota_of(double value, double unit)
     return value >= 0 ? value * unit : SCHED_UNLIMITED;
 }
 
-static void decode_queue(struct decode *decode, struct sched_queue *ret)
+void decode_queue(struct decode *decode, struct sched_queue *ret)
 {
     static const char *const names[SCHED_RESOURCES] = {"cpu", "memory", "gpu"};
     const struct json *resources = json_at(decode->tree, "spec.resources");
@@ -406,7 +406,7 @@ static const struct decode_table topology_table =
 const struct decode_kind topology_decode_kind = {.crd = "topologies.kai.scheduler",
                                                  .uses = {{&topology_table, NULL}}};
 
-static void decode_topology(struct decode *decode, struct sched_topology *ret)
+void decode_topology(struct decode *decode, struct sched_topology *ret)
 {
     struct topology_spec spec = {0};
     struct str *all = NULL;
@@ -419,7 +419,7 @@ static void decode_topology(struct decode *decode, struct sched_topology *ret)
         .name = decode->object->name, .levels = all, .level_count = spec.level_count};
 }
 
-static void decode_claim(struct decode *decode, struct sched_claim *ret)
+void decode_claim(struct decode *decode, struct sched_claim *ret)
 {
     const struct json *request = json_at(decode->tree, "spec.devices.requests.0");
     const struct json *exactly = json_get(request, "exactly");
@@ -437,86 +437,4 @@ static void decode_claim(struct decode *decode, struct sched_claim *ret)
                             "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0."
                             "values.0"),
     };
-}
-
-/* ---- the way in ---- */
-static int observe_put(struct sched *sched, struct decode *decode)
-{
-    const struct kind *kind = decode->object->kind;
-
-    if (kind == &kind_pod) {
-        struct sched_pod pod;
-        decode_pod(decode, &pod);
-        sched_put_pod(sched, &pod);
-    } else if (kind == &kind_node) {
-        struct sched_node node;
-        decode_node(decode, &node);
-        sched_put_node(sched, &node);
-    } else if (kind == &kind_podgroup) {
-        struct sched_group group;
-        decode_group(decode, &group);
-        sched_put_group(sched, &group);
-    } else if (kind == &kind_queue) {
-        struct sched_queue queue;
-        decode_queue(decode, &queue);
-        sched_put_queue(sched, &queue);
-    } else if (kind == &kind_priorityclass) {
-        sched_put_priority_class(
-            sched,
-            &(struct sched_priority_class){
-                .name = decode->object->name,
-                .value = json_i64_or(json_get(decode->tree, "value"), 0),
-                .global_default = json_bool_or(json_get(decode->tree, "globalDefault"), false)});
-    } else if (str_is(str_from(kind->name), "Topology")) {
-        struct sched_topology topology;
-        decode_topology(decode, &topology);
-        sched_put_topology(sched, &topology);
-    } else if (str_is(str_from(kind->name), "ResourceClaim")) {
-        struct sched_claim claim;
-        decode_claim(decode, &claim);
-        sched_put_claim(sched, &claim);
-    }
-    return decode->code;
-}
-
-static void observe_drop(struct sched *sched, const struct object *object)
-{
-    const struct kind *kind = object->kind;
-
-    if (kind == &kind_pod)
-        sched_drop_pod(sched, object->ns, object->name);
-    else if (kind == &kind_node)
-        sched_drop_node(sched, object->name);
-    else if (kind == &kind_podgroup)
-        sched_drop_group(sched, object->ns, object->name);
-    else if (kind == &kind_queue)
-        sched_drop_queue(sched, object->name);
-    else if (kind == &kind_priorityclass)
-        sched_drop_priority_class(sched, object->name);
-    else if (str_is(str_from(kind->name), "Topology"))
-        sched_drop_topology(sched, object->name);
-    else if (str_is(str_from(kind->name), "ResourceClaim"))
-        sched_drop_claim(sched, object->ns, object->name);
-}
-
-int sched_observe(struct sched *sched,
-                  enum sched_change change,
-                  const struct object *object,
-                  struct err *err)
-{
-    struct arena arena = {0};
-    int r = 0;
-
-    if (change == SCHED_DROP) {
-        observe_drop(sched, object);
-        return 0;
-    }
-    struct decode decode = {.config = sched_config(sched),
-                            .arena = &arena,
-                            .object = object,
-                            .tree = object_json(object, &arena),
-                            .err = err};
-    r = observe_put(sched, &decode);
-    arena_done(&arena);
-    return r;
 }

@@ -30,7 +30,12 @@ struct decode {
 
 int decode_error(struct decode *decode, const char *fmt, ...) _printf_(2, 3);
 
+void decode_node(struct decode *decode, struct sched_node *ret);
 void decode_pod(struct decode *decode, struct sched_pod *ret);
+void decode_group(struct decode *decode, struct sched_group *ret);
+void decode_queue(struct decode *decode, struct sched_queue *ret);
+void decode_topology(struct decode *decode, struct sched_topology *ret);
+void decode_claim(struct decode *decode, struct sched_claim *ret);
 
 struct sched_expression *decode_expressions(struct arena *arena,
                                             const struct json *list,

@@ -4,10 +4,21 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/claim.h"
+#include "sched/journal.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/nodeindex.h"
 #include "sched/pack.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/queue.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/topology.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -113,27 +124,6 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     sched->totals_dirty = true;
     sched->nodes_version++;
     sched->changed = true;
-}
-
-void node_free(struct node *node)
-{
-    VEC_DONE(&node->pods);
-    mem_free(node->shares);
-    mem_free(node->block);
-    mem_free(node->total);
-    heap_str_free(node->name);
-    mem_free(node);
-}
-
-/* Gone for good once nothing names it; pods that are still said to be there keep it. */
-void node_release(struct sched *sched, struct node *node)
-{
-    if (!node || node->known || node->pods.count)
-        return;
-    map_remove(&sched->nodes_by_name, node->name);
-    sched->nodes.items[node->slot] = NULL;
-    sched->ranks_valid = false;
-    node_free(node);
 }
 
 void sched_share_opened(struct sched *sched, struct str name, bool failed, int64_t now_ms)
@@ -297,17 +287,6 @@ void sched_put_claim(struct sched *sched, const struct sched_claim *spec)
     for (uint32_t i = 0; i < claim->users.count; i++)
         pod_reclaimed(sched, claim->users.items[i]);
     sched->changed = true;
-}
-
-void claim_release(struct sched *sched, struct claim *claim)
-{
-    if (claim->known || claim->users.count)
-        return;
-    map_remove(&sched->claims, claim->key);
-    VEC_DONE(&claim->users);
-    mem_free(claim->block);
-    heap_str_free(claim->key);
-    mem_free(claim);
 }
 
 void sched_drop_claim(struct sched *sched, struct str ns, struct str name)

@@ -2,8 +2,17 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/charge.h"
+#include "sched/claim.h"
 #include "sched/event.h"
+#include "sched/explain.h"
+#include "sched/group.h"
+#include "sched/link.h"
+#include "sched/lists.h"
+#include "sched/names.h"
 #include "sched/pack.h"
+#include "sched/pod.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -14,26 +23,6 @@
 #include <string.h>
 
 /* Pod groups and the tree of their subgroups. */
-
-static uint32_t set_find(const struct group *group, struct str name)
-{
-    for (uint32_t i = 0; i < group->set_count; i++)
-        if (group->sets[i].leaf && str_eq(group->sets[i].name, name))
-            return i;
-    return SET_NONE;
-}
-
-/* The leaf a pod belongs to: the one of its label; a group without subgroups has a single leaf that
- * takes every pod. */
-uint32_t pod_find_set(const struct group *group, struct str subgroup)
-{
-    if (!group->set_count)
-        return SET_NONE;
-    if (!group->detail || !group->detail->subgroup_count)
-        return 1;
-    uint32_t set = set_find(group, subgroup);
-    return set == SET_NONE && !subgroup.len ? set_find(group, STR("default")) : set;
-}
 
 static void set_adopt(struct group *group, uint32_t parent, uint32_t child)
 {

@@ -3,10 +3,20 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
+#include "sched/charge.h"
+#include "sched/claim.h"
 #include "sched/event.h"
 #include "sched/fragment.h"
-#include "sched/pack.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/link.h"
+#include "sched/lists.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -17,42 +27,6 @@
 
 /* Pods: what they ask for, which group they belong to, and what the plan knows that an event does
  * not know yet. */
-
-static int64_t pending_gpu_charge(const struct sched *sched, const struct pod *pod)
-{
-    const struct sched_pod *spec = &pod->shape->spec;
-    const struct pool *pool = pod->group && pod->group->queue ? pod->group->queue->pool : NULL;
-    int64_t memory =
-        QUIRK(sched, GPU_MEMORY_100) || !pool || !pool->min_gpu_memory ? 100 : pool->min_gpu_memory;
-
-    if (!spec->gpu_memory_mib)
-        return 0;
-    return pod->shape->devices * spec->gpu_memory_mib * GPU_MILLI / i64_max(1, memory);
-}
-
-int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index)
-{
-    const struct claim *claim = pod->claims[index];
-
-    if (QUIRK(sched, CLAIM_PER_POD))
-        return pod->wants[pod->shape->want_count + index].amount;
-    return claim->known && claim->asker == pod ? claim->spec.device_count : 0;
-}
-
-void pod_ask(const struct sched *sched, struct pod *pod)
-{
-    static const struct node whole = {.gpu_memory = 100};
-    const struct shape *shape = pod->shape;
-
-    pod_charge(sched, pod, &whole, pod->ask);
-    pod->ask[SCHED_GPU] -= pod->gpus * GPU_MILLI;
-    if (shape->spec.gpu_memory_mib)
-        pod->ask[SCHED_GPU] = pending_gpu_charge(sched, pod);
-    pod->ask[SCHED_GPU] += (shape->shared ? 0 : shape->spec.gpus) * GPU_MILLI;
-    for (size_t i = 0; i < pod->claim_count; i++)
-        if (pod->claims[i]->gpu)
-            pod->ask[SCHED_GPU] += claim_ask(sched, pod, i) * GPU_MILLI;
-}
 
 static void pod_claims_dropped(struct sched *sched, struct pod *pod)
 {
@@ -187,18 +161,6 @@ static void pod_call(struct sched *sched, struct pod *pod, const struct sched_po
         memcpy(pod->text + key_len, spec->uid.p, spec->uid.len);
     map_set(&sched->pods_by_key, pod_key(pod), pod);
     mem_free(old);
-}
-
-void pod_number(struct pod *pod, const uint32_t *numbers, size_t count)
-{
-    mem_free(pod->devices);
-    pod->devices = NULL;
-    pod->device_count = (uint32_t)count;
-    pod->devices_planned = false;
-    if (!count)
-        return;
-    pod->devices = mem_alloc(count * sizeof(*pod->devices));
-    memcpy(pod->devices, numbers, count * sizeof(*pod->devices));
 }
 
 static void pod_leave_group(struct sched *sched, struct pod *pod)

@@ -5,19 +5,26 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/cycle.h"
+#include "sched/allocate.h"
+#include "sched/filter.h"
+#include "sched/group.h"
+#include "sched/hopeless.h"
+#include "sched/names.h"
+#include "sched/node.h"
 #include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
 #include "sched/queue.h"
-#include "sched/reserve.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
-#include "sched/search.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* Why a group waits: a record for programs, and one sentence that says what it needs and what there
  * is. Both are kept with the group. They are worked out again when something about the matter
@@ -80,22 +87,6 @@ const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT] = {
     SCHED_QUIRKS(X_TEXT)
 #undef X_TEXT
 };
-
-void explain_failure(struct sched *sched, struct group *group, const struct failure *failure)
-{
-    if (!group->failure)
-        group->failure = MEM_NEW(struct failure);
-    *group->failure = *failure;
-    group->failure->cycle = sched->cycle;
-    group->failure->text = STR_NONE;
-    if (failure->text.len) {
-        size_t len = failure->text.len < sizeof(group->failure->words)
-                         ? failure->text.len
-                         : sizeof(group->failure->words);
-        memcpy(group->failure->words, failure->text.p, len);
-        group->failure->text = (struct str){group->failure->words, len};
-    }
-}
 
 /* "8 GPUs", "1 GPU", "2.5 GPUs", "4 CPUs", "16 GiB of memory" */
 struct str explain_amount(struct arena *arena, int r, int64_t amount)

@@ -1,7 +1,11 @@
+#include "sched/filter.h"
+
 #include "base/mem.h"
 #include "base/str.h"
+#include "sched/node.h"
 #include "sched/place.h"
-#include "sched/sched.h"
+#include "sched/pool.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 

@@ -1,9 +1,15 @@
+#include "sched/fit.h"
+
 #include "base/count.h"
-#include "sched/cycle.h"
+#include "sched/claim.h"
 #include "sched/fragment.h"
+#include "sched/node.h"
 #include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
-#include "sched/spec.h"
+#include "sched/shape.h"
 #include "sched/state.h"
 
 #include <stdbool.h>

@@ -2,8 +2,13 @@
 
 #include "base/mem.h"
 #include "base/vec.h"
-#include "sched/place.h"
+#include "sched/filter.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -22,11 +27,6 @@
 #define SEEN_GROWS 3 / 2            /* by so much before the popularities are worked out again */
 #define LEFT_MAX   (SHARES_MAX + 1) /* shared devices of a node */
 #define MEMO_SLOTS 8192             /* 48 bytes each */
-#define NO_ROOM    INT64_MAX
-/* Room that is not free yet comes behind all that is, GPU nodes behind others for CPU pods: more
- * than any growth, which is below 8 devices of 1000 parts of everybody. */
-#define RELEASING (INT64_C(1) << 60)
-#define WITH_GPUS (INT64_C(1) << 58)
 
 /* How the strategies weigh, in units of a thousandth of a GPU / (PARTS_ALL * PERCENT): the share of
  * what filling up would leave, in percent; what a thousandth of a core that stays free costs; what
@@ -79,6 +79,12 @@ struct memo {
     int64_t fragments;
 };
 
+/* The class of a node as it was then described; NULL: not known. */
+struct class_known {
+    const struct class *class;
+    uint64_t described;
+};
+
 struct fragment {
     VEC(struct demand) counted; /* each with a reference on its shape */
     VEC(struct demand) demands; /* of these, what counts at the moment */
@@ -87,9 +93,7 @@ struct fragment {
     int64_t counts_at; /* seen, when the popularities are worked out next */
     uint32_t epoch;    /* of the popularities and of the classes */
     VEC(struct class *) classes;
-    VEC(const struct class *) class_of; /* by node slot; NULL: not known */
-    VEC(uint32_t) log;                  /* slots of nodes that changed */
-    uint32_t log_epoch;                 /* the log was emptied so often */
+    VEC(struct class_known) class_of; /* by node slot */
     struct memo *memo;
 };
 
@@ -127,7 +131,7 @@ static void classes_free(struct fragment *fragment)
     }
     fragment->classes.count = 0;
     for (size_t i = 0; i < fragment->class_of.count; i++)
-        fragment->class_of.items[i] = NULL;
+        fragment->class_of.items[i].class = NULL;
     memset(fragment->memo, 0, MEMO_SLOTS * sizeof(*fragment->memo));
     fragment->epoch++;
 }
@@ -269,33 +273,12 @@ void fragment_free(struct sched *sched)
     VEC_DONE(&fragment->demands);
     VEC_DONE(&fragment->classes);
     VEC_DONE(&fragment->class_of);
-    VEC_DONE(&fragment->log);
+    VEC_DONE(&sched->room_changes);
     mem_free(fragment->memo);
     mem_free(fragment);
 }
 
 /* ---- nodes ---- */
-void fragment_forget(struct sched *sched, uint32_t slot)
-{
-    struct fragment *fragment = sched->fragment;
-
-    if (fragment && slot < fragment->class_of.count)
-        fragment->class_of.items[slot] = NULL;
-}
-
-void fragment_touched(struct sched *sched, const struct node *node)
-{
-    struct fragment *fragment = sched->fragment;
-
-    if (!fragment)
-        return;
-    if (fragment->log.count > 4 * sched->nodes.count + 64) {
-        fragment->log.count = 0;
-        fragment->log_epoch++;
-    }
-    VEC_PUSH(NULL, &fragment->log, node->slot);
-}
-
 static int by_milli(const void *a, const void *b)
 {
     const struct demand *l = a;
@@ -335,9 +318,10 @@ static const struct class *class_of(struct sched *sched, const struct node *node
     uint64_t allowed[FRAGMENT_DEMANDS_MAX / 64] = {0};
 
     while (fragment->class_of.count <= node->slot)
-        VEC_PUSH(NULL, &fragment->class_of, NULL);
-    if (fragment->class_of.items[node->slot])
-        return fragment->class_of.items[node->slot];
+        VEC_PUSH(NULL, &fragment->class_of, (struct class_known){0});
+    struct class_known *known = &fragment->class_of.items[node->slot];
+    if (known->class && known->described == node->described)
+        return known->class;
     for (size_t i = 0; i < fragment->demands.count; i++)
         if (filter_allowed(sched, fragment->demands.items[i].shape, node))
             allowed[i / 64] |= UINT64_C(1) << (i % 64);
@@ -347,7 +331,7 @@ static const struct class *class_of(struct sched *sched, const struct node *node
             class = fragment->classes.items[i];
     if (!class)
         class = class_new(fragment, allowed);
-    fragment->class_of.items[node->slot] = class;
+    *known = (struct class_known){class, node->described};
     return class;
 }
 
@@ -476,7 +460,7 @@ static const struct weights *weights_of(const struct pod *pod, const struct node
 {
     const struct sched_policy *policy = &node->pool->policy;
 
-    return (place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy) == SCHED_FGD
+    return (pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy) == SCHED_FGD
                ? &weights_fgd
                : &weights_fragmentation;
 }
@@ -554,7 +538,7 @@ static int64_t best_share(struct fragment *fragment,
                           uint32_t milli,
                           int64_t fill)
 {
-    int64_t best = NO_ROOM;
+    int64_t best = FRAGMENT_NO_ROOM;
 
     for (uint32_t i = 0; i <= picture->part_count; i++) {
         uint32_t left = i < picture->part_count ? picture->parts[i] : GPU_MILLI;
@@ -590,109 +574,14 @@ int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct
     int64_t after = pod->shape->shared ? best_share(sched->fragment, class, &picture,
                                                     share_milli(pod, node), weights->fill)
                                        : fragments(sched->fragment, class, &picture, weights->fill);
-    if (after == NO_ROOM)
-        return NO_ROOM;
+    if (after == FRAGMENT_NO_ROOM)
+        return FRAGMENT_NO_ROOM;
     return after - before + (int64_t)picture.cpu_milli * weights->cpu -
            (int64_t)picture.memory_mib * weights->memory +
            weights->price * price_of(pod, node, class);
 }
 
-/* ---- the best node ---- */
-bool fragment_indexed(const struct sched *sched, const struct pod *pod)
+uint32_t fragment_epoch(const struct sched *sched)
 {
-    const struct shape *shape = pod->shape;
-    const struct sched_pod *spec = &shape->spec;
-    const struct sched_policy *policy = group_policy(pod->group);
-    bool preferred = spec->affinity_preference_count || spec->anti_affinity_preference_count ||
-                     spec->spread_count ||
-                     (!QUIRK(sched, NO_PREFERENCES) && spec->node_preference_count);
-
-    return sched->fragment && !sched->config.plain && shape->local && !preferred &&
-           !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
-           shape->devices <= 1 && !spec->gpu_memory_mib && !policy->without_placement &&
-           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
-           fragment_strategy(place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy);
-}
-
-static bool ends_shares(const struct node *node)
-{
-    for (uint32_t i = 0; i < node->share_count; i++)
-        if (node->shares[i].live && (node->shares[i].releasing || node->shares[i].pipelined))
-            return true;
-    return false;
-}
-
-static int64_t score_of(struct sched *sched, struct pod *pod, struct node *node)
-{
-    struct placement placement = {0};
-    enum place_filter why = PLACE_OK;
-
-    if (!filter_allowed(sched, pod->shape, node))
-        return NO_ROOM;
-    placement.fit = fit_resources(sched, pod, node, &why);
-    if (placement.fit == FIT_NO)
-        return NO_ROOM;
-    /* Where nobody is leaving, any device that has as much left will do. */
-    bool leaving = node->releasing[RES_GPU] || node->shut_ms || ends_shares(node);
-    if (pod->shape->shared && leaving && !fit_shares(sched, pod, node, &placement))
-        return NO_ROOM;
-    int64_t growth = fragment_growth(sched, pod, node);
-    if (growth == NO_ROOM)
-        return NO_ROOM;
-    return growth + (placement.fit == FIT_IDLE ? 0 : RELEASING) +
-           (!place_needs_gpu(pod) && (node->total[RES_GPU] || node->mig) ? WITH_GPUS : 0);
-}
-
-/* The scores of a shape on the nodes of its pool, by slot, brought up to date. */
-static int64_t *scores_of(struct sched *sched, struct pod *pod)
-{
-    struct fragment *fragment = sched->fragment;
-    const struct pool *pool = pod->group->queue->pool;
-    struct shape_scores *scores = pod->shape->scores;
-    size_t count = sched->nodes.count;
-
-    if (!scores)
-        scores = pod->shape->scores = MEM_NEW(struct shape_scores);
-    bool afresh = scores->epoch != fragment->epoch || scores->log_epoch != fragment->log_epoch ||
-                  scores->pool != pool || scores->nodes_version != sched->nodes_version ||
-                  scores->count != count || fragment->log.count - scores->log_at > count;
-    if (afresh) {
-        mem_free(scores->items);
-        *scores = (struct shape_scores){.items = mem_alloc((count + 1) * sizeof(*scores->items)),
-                                        .count = count,
-                                        .pool = pool,
-                                        .nodes_version = sched->nodes_version,
-                                        .epoch = fragment->epoch,
-                                        .log_epoch = fragment->log_epoch,
-                                        .log_at = fragment->log.count};
-        for (size_t i = 0; i < count; i++)
-            scores->items[i] = NO_ROOM;
-        for (size_t i = 0; i < pool->nodes.count; i++)
-            scores->items[pool->nodes.items[i]->slot] = score_of(sched, pod, pool->nodes.items[i]);
-        return scores->items;
-    }
-    for (; scores->log_at < fragment->log.count; scores->log_at++) {
-        struct node *node = sched->nodes.items[fragment->log.items[scores->log_at]];
-        if (node && node->pool == pool)
-            scores->items[node->slot] = score_of(sched, pod, node);
-    }
-    return scores->items;
-}
-
-struct node *fragment_best(struct sched *sched, struct pod *pod)
-{
-    const int64_t *scores = scores_of(sched, pod);
-    struct node *best = NULL;
-    int64_t least = NO_ROOM - 1;
-
-    for (size_t i = 0; i < sched->nodes.count; i++) {
-        if (scores[i] > least)
-            continue;
-        struct node *node = sched->nodes.items[i];
-        if (scores[i] == least && best && node->rank > best->rank)
-            continue; /* ties go to the first name */
-        least = scores[i];
-        best = node;
-    }
-    return best;
+    return sched->fragment->epoch;
 }

@@ -1,10 +1,13 @@
 #pragma once
 
-#include "sched/place.h"
-#include "sched/state.h"
+#include "sched/sched.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct node;
+struct pod;
+struct shape;
 
 /* fragment: the strategy that leaves free GPUs usable.
  *
@@ -23,6 +26,7 @@
  * The workload counts as it was when it had last grown by a half. */
 #define FRAGMENT_COUNTED_MAX 1024 /* kinds of pods that are counted; the rarest makes room */
 #define FRAGMENT_DEMANDS_MAX 256  /* of these, the most frequent ones that count */
+#define FRAGMENT_NO_ROOM     INT64_MAX
 
 struct fragment;
 
@@ -36,19 +40,14 @@ void fragment_policy(struct sched *sched);
 void fragment_free(struct sched *sched);
 /* A pod of this shape arrived. */
 void fragment_seen(struct sched *sched, struct shape *shape);
-/* The room of the node changed. */
-void fragment_touched(struct sched *sched, const struct node *node);
-/* Which pods may go there may have changed. */
-void fragment_forget(struct sched *sched, uint32_t slot);
 
-/* By how much the fragments of the node grow with the pod on it: smaller is better. */
+/* By how much the fragments of the node grow with the pod on it: smaller is better.
+ * FRAGMENT_NO_ROOM: no shared device has enough left for it. */
 int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct node *node);
 /* The same for a share of one device that has so many thousandths free. */
 int64_t fragment_share_growth(struct sched *sched,
                               const struct pod *pod,
                               const struct node *node,
                               int64_t left_milli);
-/* Whether fragment_best() can answer for the pod. */
-bool fragment_indexed(const struct sched *sched, const struct pod *pod);
-/* The node to try first; NULL: none has room. */
-struct node *fragment_best(struct sched *sched, struct pod *pod);
+/* A number that changes with the workload that counts. */
+uint32_t fragment_epoch(const struct sched *sched);

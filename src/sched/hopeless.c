@@ -1,11 +1,22 @@
+#include "sched/hopeless.h"
+
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/allocate.h"
-#include "sched/place.h"
+#include "sched/affinity.h"
+#include "sched/filter.h"
+#include "sched/group.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/queue.h"
+#include "sched/resource.h"
 #include "sched/search.h"
+#include "sched/shape.h"
+#include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>

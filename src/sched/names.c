@@ -1,8 +1,11 @@
+#include "sched/names.h"
+
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "sched/state.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -51,11 +54,30 @@ void names_swept(struct sched *sched)
     }
 }
 
-void share_name(struct share *share, struct name *name)
+/* ---- texts of one owner ---- */
+struct str heap_str(struct str s)
 {
-    if (name)
-        name->refs++;
-    if (share->name)
-        share->name->refs--;
-    share->name = name;
+    char *copy = mem_alloc(s.len + 1);
+
+    if (s.len)
+        memcpy(copy, s.p, s.len);
+    return (struct str){copy, s.len};
+}
+
+void heap_str_free(struct str s)
+{
+    mem_free((char *)(uintptr_t)s.p);
+}
+
+struct str sched_key(char *out, size_t size, struct str ns, struct str name)
+{
+    size_t len = ns.len + 1 + name.len;
+
+    assert(len < size);
+    if (ns.len)
+        memcpy(out, ns.p, ns.len);
+    out[ns.len] = '/';
+    if (name.len)
+        memcpy(out + ns.len + 1, name.p, name.len);
+    return (struct str){out, len};
 }

@@ -1,4 +1,9 @@
-#include "sched/fragment.h"
+#include "sched/nodeindex.h"
+
+#include "base/vec.h"
+#include "sched/node.h"
+#include "sched/pool.h"
+#include "sched/resource.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
@@ -153,11 +158,21 @@ static void count_room(struct sched *sched, struct node *node)
     node->counted[RES_PODS] = parts;
 }
 
+/* For those who keep what they worked out from the room of nodes. */
+static void room_note(struct sched *sched, const struct node *node)
+{
+    if (sched->room_changes.count > 4 * sched->nodes.count + 64) {
+        sched->room_changes.count = 0;
+        sched->room_epoch++;
+    }
+    VEC_PUSH(NULL, &sched->room_changes, node->slot);
+}
+
 void index_update(struct sched *sched, struct node *node)
 {
     count_room(sched, node);
     if (sched->fragment)
-        fragment_touched(sched, node);
+        room_note(sched, node);
 
     const int64_t keys[INDEX_COUNT] = {
         [INDEX_GPU] = node->idle[RES_GPU] + node->releasing[RES_GPU],

@@ -3,28 +3,18 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/allocate.h"
+#include "sched/group.h"
+#include "sched/pod.h"
 #include "sched/queue.h"
-#include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
+#include "sched/victims.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic)
-{
-    if (a->priority != b->priority)
-        return a->priority > b->priority ? -1 : 1;
-    if (a_elastic != b_elastic)
-        return a_elastic < b_elastic ? -1 : 1;
-    if (a->due_ms != b->due_ms)
-        return a->due_ms < b->due_ms ? -1 : 1;
-    return str_cmp(a->key, b->key);
-}
 
 void order_init(struct order *order, struct sched *sched, enum order_kind kind)
 {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "base/vec.h"
-#include "sched/state.h"
+#include "sched/group.h"
+#include "sched/queue.h"
+#include "sched/spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +66,3 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
 bool order_cut(struct order *order, const struct queue *queue, size_t count);
 /* NULL when empty. */
 struct group *order_pop(struct order *order);
-/* The order of two groups of one queue: -1, 0, 1. */
-int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic);

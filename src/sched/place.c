@@ -3,9 +3,23 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/affinity.h"
+#include "sched/claim.h"
+#include "sched/filter.h"
+#include "sched/fit.h"
 #include "sched/fragment.h"
+#include "sched/fragment_best.h"
+#include "sched/group.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/nodeindex.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
 #include "sched/queue.h"
+#include "sched/quota.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -52,14 +66,6 @@ struct score {
     double fine;   /* packing or spreading */
 };
 
-bool place_needs_gpu(const struct pod *pod)
-{
-    for (size_t i = 0; i < pod->claim_count; i++)
-        if (pod->claims[i]->gpu)
-            return true;
-    return pod->gpus || pod->shape->shared || pod->shape->wants_mig;
-}
-
 static double fragment_score(struct sched *sched, const struct pod *pod, const struct node *node)
 {
     int64_t growth = fragment_growth(sched, pod, node);
@@ -87,7 +93,7 @@ static double candidate_score(const struct sched *sched,
 
 static double fine_score(struct sched *sched, const struct pod *pod, const struct node *node)
 {
-    bool gpu = place_needs_gpu(pod);
+    bool gpu = pod_needs_gpu(pod);
     uint32_t res = gpu ? RES_GPU : RES_CPU;
     const struct sched_policy *policy = &node->pool->policy;
     enum sched_strategy strategy = gpu ? policy->gpu_strategy : policy->cpu_strategy;
@@ -141,7 +147,7 @@ static struct score score_of(struct sched *sched,
     if (placement->fit == FIT_IDLE)
         score.coarse += 100;
     score.wish = wish_score(sched, pod, node);
-    score.type = !place_needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
+    score.type = !pod_needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
     score.fine = fine_score(sched, pod, node);
     return score;
 }
@@ -220,7 +226,7 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
     struct pool *pool = pod->group->queue->pool;
     struct placement later = {0};
 
-    if (place_needs_gpu(pod)) {
+    if (pod_needs_gpu(pod)) {
         if (walk_index(sched, pod, pool->index[0], INDEX_GPU, pod->gpus, &later, ret))
             return true;
     } else {
@@ -236,8 +242,7 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
 static bool indexed(const struct sched *sched, const struct pod *pod)
 {
     const struct sched_policy *policy = group_policy(pod->group);
-    enum sched_strategy strategy =
-        place_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
+    enum sched_strategy strategy = pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
            !pod->shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "sched/state.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/sched.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,44 +46,9 @@ bool place_find(struct sched *sched,
                 const struct node_set *set,
                 struct placement *ret);
 
-/* Whether the pod uses GPUs in any way: whole, shared, as MIG instances or through a claim. */
-bool place_needs_gpu(const struct pod *pod);
-
 /* Whether the nodes of a pool turn the pod away exactly as any other of its shape: it looks at
  * nothing but them, and neither its labels, its claims nor its queue matter. */
 bool place_alike(const struct sched *sched, const struct pod *pod);
 
 /* Counts the nodes of the pool by what turns the pod away at the moment; PLACE_OK: nothing does. */
 void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1]);
-
-/* filter.c */
-enum place_filter filter_static(const struct shape *shape, const struct node *node);
-bool filter_allowed(const struct sched *sched, struct shape *shape, const struct node *node);
-bool filter_tolerates(const struct sched_pod *spec, const struct node *node, bool prefer);
-struct str node_label(const struct node *node, struct str key);
-bool node_term_matches(const struct node *node, const struct sched_node_term *term);
-
-/* fit.c */
-enum fit fit_resources(const struct sched *sched,
-                       const struct pod *pod,
-                       struct node *node,
-                       enum place_filter *ret_short);
-bool fit_shares(struct sched *sched,
-                const struct pod *pod,
-                struct node *node,
-                struct placement *ret);
-bool fit_share_open(const struct pod *pod, const struct node *node);
-
-/* affinity.c */
-struct affinity;
-/* Whether a term of a pod in namespace own_ns selects `pod`. */
-bool affinity_term_means(const struct sched_pod_term *term,
-                         struct str own_ns,
-                         const struct pod *pod);
-/* Looks once at every pod the constraints could mean; NULL when there are none. */
-struct affinity *affinity_prepare(struct sched *sched, struct pod *pod);
-enum fit affinity_fit(const struct affinity *affinity,
-                      const struct node *node,
-                      enum place_filter *ret_why);
-double affinity_score(const struct affinity *affinity, const struct node *node);
-void affinity_scale(struct affinity *affinity, const struct node_set *set);

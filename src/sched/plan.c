@@ -1,13 +1,20 @@
+#include "sched/plan.h"
+
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/cycle.h"
+#include "sched/action.h"
 #include "sched/explain.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/pending.h"
+#include "sched/pod.h"
 #include "sched/queue.h"
-#include "sched/reserve.h"
 #include "sched/sched.h"
-#include "sched/spec.h"
+#include "sched/shape.h"
 #include "sched/state.h"
 
 #include <stdbool.h>

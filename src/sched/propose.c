@@ -2,8 +2,13 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
-#include "sched/allocate.h"
+#include "sched/group.h"
+#include "sched/node.h"
 #include "sched/order.h"
+#include "sched/pod.h"
+#include "sched/queue.h"
+#include "sched/resource.h"
+#include "sched/runtime.h"
 #include "sched/sched.h"
 #include "sched/search.h"
 #include "sched/state.h"
@@ -34,6 +39,13 @@ static bool may_take_from(const struct search *search, const struct queue *queue
 }
 
 /* ---- what room there would be ---- */
+/* What a node would have of each want of a task; see propose.h. */
+#define ROOM_WANTS 7
+struct room {
+    int64_t left[ROOM_WANTS];
+    uint32_t stamp; /* id of the order it was worked out for */
+};
+
 /* What the pod holds of a resource, as its node counts it. */
 static int64_t held_of(const struct pod *pod, uint32_t res)
 {

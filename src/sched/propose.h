@@ -1,8 +1,9 @@
 #pragma once
 
-#include "sched/allocate.h"
+#include "sched/node.h"
 #include "sched/order.h"
-#include "sched/state.h"
+#include "sched/pod.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,15 @@
 #include "sched/queue.h"
 
 #include "base/arena.h"
+#include "base/map.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/allocate.h"
-#include "sched/sched.h"
+#include "sched/charge.h"
+#include "sched/group.h"
+#include "sched/names.h"
+#include "sched/pool.h"
+#include "sched/shape.h"
 #include "sched/share.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -12,45 +17,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-static bool unlimited(double value)
+struct queue *queue_get(struct sched *sched, struct str name, bool make)
 {
-    return value < 0;
+    struct queue *queue = map_get(&sched->queues_by_name, name);
+
+    if (queue || !make)
+        return queue;
+    queue = MEM_NEW(struct queue);
+    queue->name = heap_str(name);
+    map_set(&sched->queues_by_name, queue->name, queue);
+    return queue;
+}
+
+void queue_free(struct queue *queue)
+{
+    VEC_DONE(&queue->children);
+    VEC_DONE(&queue->groups);
+    VEC_DONE(&queue->pending);
+    VEC_DONE(&queue->active);
+    VEC_DONE(&queue->frail);
+    VEC_DONE(&queue->sorted);
+    VEC_DONE(&queue->unsorted);
+    VEC_DONE(&queue->priorities);
+    mem_free(queue->block);
+    heap_str_free(queue->name);
+    mem_free(queue);
 }
 
 /* ---- totals and fair shares ---- */
-static void pool_totals(struct sched *sched, struct pool *pool)
-{
-    int64_t gpu_memory = 0;
-
-    for (int r = 0; r < SCHED_RESOURCES; r++)
-        pool->total[r] = 0;
-    for (size_t i = 0; i < pool->nodes.count; i++) {
-        const struct node *node = pool->nodes.items[i];
-
-        if (!node->schedulable)
-            continue;
-        pool->total[SCHED_CPU] += node->total[RES_CPU];
-        pool->total[SCHED_MEMORY] += node->total[RES_MEMORY];
-        if (!pool->policy.restrict_nodes || node->spec.gpu_worker)
-            pool->total[SCHED_GPU] += node->total[RES_GPU] * GPU_MILLI;
-        if (node->total[RES_GPU] && node->spec.gpu_memory_mib > 0 &&
-            (!gpu_memory || node->gpu_memory < gpu_memory))
-            gpu_memory = node->gpu_memory;
-        for (size_t m = 0; m < node->spec.amount_count; m++)
-            pool->total[SCHED_GPU] += shape_mig_slices(node->spec.amounts[m].name) *
-                                      node->spec.amounts[m].amount * GPU_MILLI;
-        /* Pods of other schedulers: what they hold is not ours to share. */
-        for (size_t p = 0; sched->config.scheduler_name.len && p < node->pods.count; p++) {
-            const struct pod *pod = node->pods.items[p];
-            for (int r = 0; !pod->ours && r < SCHED_RESOURCES; r++)
-                pool->total[r] -= pod->charge[r];
-        }
-    }
-    pool->min_gpu_memory = gpu_memory ? gpu_memory : 100;
-}
-
 static void divide(struct sched *sched,
                    const struct pool *pool,
                    struct queue **queues,
@@ -121,106 +116,6 @@ void queues_shared(struct sched *sched)
         divide(sched, pool, pool->tops.items, pool->tops.count, total);
     }
     sched->totals_dirty = false;
-}
-
-/* ---- limits ---- */
-bool group_fixed(const struct group *group)
-{
-    return group->semi ? !group_satisfied(group) : !group->preemptible;
-}
-
-enum queue_verdict queue_check(const struct group *group,
-                               const int64_t request[static SCHED_RESOURCES],
-                               const struct queue **ret_queue,
-                               enum sched_resource *ret_resource)
-{
-    bool fixed = group_fixed(group);
-
-    if (group_policy(group)->without_proportion)
-        return QUEUE_OK;
-    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
-        for (int r = 0; r < SCHED_RESOURCES; r++) {
-            const struct sched_quota *quota = &queue->spec.quota[r];
-
-            if (request[r] <= 0)
-                continue;
-            *ret_queue = queue;
-            *ret_resource = (enum sched_resource)r;
-            if (!unlimited(quota->limit) &&
-                queue_units(r, queue->allocated[r] + queue->kept[r] + request[r]) > quota->limit)
-                return QUEUE_OVER_LIMIT;
-            if (fixed && !unlimited(quota->quota) &&
-                queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
-                return QUEUE_OVER_QUOTA;
-        }
-    return QUEUE_OK;
-}
-
-void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS])
-{
-    size_t i = 0;
-
-    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++) {
-        memcpy(ret[i].allocated, queue->allocated, sizeof(ret[i].allocated));
-        memcpy(ret[i].fixed, queue->fixed, sizeof(ret[i].fixed));
-    }
-}
-
-static bool grew_over(int r, int64_t before, int64_t after, int64_t kept, double bound)
-{
-    return after > before && !unlimited(bound) && queue_units(r, after + kept) > bound;
-}
-
-enum queue_verdict queue_grew(const struct group *group,
-                              const struct queue_sums before[static QUEUE_SUMS],
-                              const struct queue **ret_queue,
-                              enum sched_resource *ret_resource)
-{
-    size_t i = 0;
-
-    if (group_policy(group)->without_proportion)
-        return QUEUE_OK;
-    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++)
-        for (int r = 0; r < SCHED_RESOURCES; r++) {
-            const struct sched_quota *quota = &queue->spec.quota[r];
-
-            *ret_queue = queue;
-            *ret_resource = (enum sched_resource)r;
-            if (grew_over(r, before[i].allocated[r], queue->allocated[r], queue->kept[r],
-                          quota->limit))
-                return QUEUE_OVER_LIMIT;
-            if (grew_over(r, before[i].fixed[r], queue->fixed[r], queue->kept_fixed[r],
-                          quota->quota))
-                return QUEUE_OVER_QUOTA;
-        }
-    return QUEUE_OK;
-}
-
-bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
-{
-    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
-        for (int r = 0; r < SCHED_RESOURCES; r++) {
-            const struct sched_quota *quota = &queue->spec.quota[r];
-            double amount = queue_units(r, request[r]);
-
-            if (request[r] <= 0)
-                continue;
-            if ((queue == group->queue && amount > queue->fair[r]) ||
-                (!unlimited(quota->limit) && amount > quota->limit) ||
-                (group_fixed(group) && !unlimited(quota->quota) && amount > quota->quota))
-                return false;
-        }
-    return true;
-}
-
-bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node)
-{
-    const struct queue *queue = NULL;
-    enum sched_resource resource = SCHED_CPU;
-    int64_t charge[SCHED_RESOURCES];
-
-    pod_charge(sched, pod, node, charge);
-    return queue_check(pod->group, charge, &queue, &resource) == QUEUE_OK;
 }
 
 /* ---- order ---- */

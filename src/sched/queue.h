@@ -1,46 +1,77 @@
 #pragma once
 
-#include "sched/state.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/pool.h"
+#include "sched/resource.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* queue: limits, quotas, fair shares and the order of queues. */
+struct group;
+struct order_node;
+
+/* queue: what a queue holds, fair shares, and the order of queues. */
+#define QUEUE_DEPTH_MAX 64 /* levels of queues */
+/* An order of waiting groups, of victims, and of everybody in a search may be open at once. */
+#define ORDER_KINDS 3
+
+struct priority_count {
+    int64_t priority;
+    int64_t count;
+};
+
+struct queue {
+    struct str name;
+    bool known;
+    void *block;
+    struct sched_queue spec;
+    struct pool *pool;
+    struct queue *parent;
+    VEC(struct queue *) children;
+    uint32_t level;
+    uint32_t index; /* in sched->queues, creation then name order */
+    bool broken;    /* orphan or part of a cycle, or below one */
+    VEC(struct group *) groups;
+    VEC(struct group *) pending;  /* with pods that wait, gated ones too */
+    VEC(struct group *) active;   /* with pods that hold or are promised room */
+    VEC(struct group *) frail;    /* active, but some leaf is below its minimum */
+    VEC(struct group *) sorted;   /* victims.c: the active groups, the first victim last */
+    VEC(struct group *) unsorted; /* not there yet, or perhaps in the wrong place */
+    struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
+    uint32_t order_ids[ORDER_KINDS];
+    /* Active groups by priority, so that asking for lower ones is cheap. */
+    VEC(struct priority_count) priorities;
+    int64_t allocated[SCHED_RESOURCES];
+    int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
+    int64_t asked[SCHED_RESOURCES]; /* waiting pods */
+    int64_t kept[SCHED_RESOURCES];  /* during a cycle: of its limit, for groups that have aged */
+    int64_t kept_fixed[SCHED_RESOURCES];
+    double fair[SCHED_RESOURCES];
+    double usage[SCHED_RESOURCES]; /* as told; counts instead of the spec's */
+    bool has_usage;
+};
+
+/* Whether its pool runs the action. */
+static inline bool queue_runs(const struct queue *queue, enum sched_action action)
+{
+    return (queue->pool->policy.actions & 1U << action) != 0;
+}
+
+/* NULL: there is none, and none is made. */
+struct queue *queue_get(struct sched *sched, struct str name, bool make);
+void queue_free(struct queue *queue);
 
 /* Totals of the pools and the fair share of every queue, top down. Once a cycle. */
 void queues_shared(struct sched *sched);
 
-enum queue_verdict {
-    QUEUE_OK,
-    QUEUE_OVER_LIMIT,
-    QUEUE_OVER_QUOTA, /* not preemptible and above quota */
-};
-/* Whether what the group lacks may only use quota: it is not preemptible, or the minimum of it. */
-bool group_fixed(const struct group *group);
-/* Whether `request` more fits the queue and everything above it; *ret_queue is where it does not.
- */
-enum queue_verdict queue_check(const struct group *group,
-                               const int64_t request[static SCHED_RESOURCES],
-                               const struct queue **ret_queue,
-                               enum sched_resource *ret_resource);
-/* The sums of the group's queue and those above it, and whether any of them has grown since then
- * past a limit, or past a quota with what is not preemptible. What pods really cost is known only
- * when they are placed: by which GPUs they share, by who guards their claims. */
-struct queue_sums {
-    int64_t allocated[SCHED_RESOURCES];
-    int64_t fixed[SCHED_RESOURCES];
-};
-#define QUEUE_SUMS (QUEUE_DEPTH_MAX + 1)
-void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS]);
-enum queue_verdict queue_grew(const struct group *group,
-                              const struct queue_sums before[static QUEUE_SUMS],
-                              const struct queue **ret_queue,
-                              enum sched_resource *ret_resource);
-/* Whether the group would be within its queue's fair share, and within every limit and quota, if
- * the queue held nothing else. */
-bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
-bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node);
-
+/* Of a quota or a limit. */
+static inline bool unlimited(double value)
+{
+    return value < 0;
+}
 /* Amounts in the units of the API: devices, millicores, bytes. */
 static inline double queue_units(int r, int64_t amount)
 {

@@ -5,19 +5,31 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
-#include "sched/cycle.h"
+#include "sched/filter.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/keep.h"
+#include "sched/node.h"
+#include "sched/pending.h"
 #include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
 #include "sched/queue.h"
+#include "sched/quota.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
-#include "sched/search.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KEEPS_MAX 4 /* groups of a pool for which room is kept at the same time */
 
 /* ---- what eviction freed ---- */
 static bool keeps_promises(const struct sched *sched, const struct group *group)
@@ -140,21 +152,6 @@ static void resume_reserved(struct sched *sched, bool anywhere)
 }
 
 /* ---- who has waited long enough ---- */
-int64_t group_waits_since(const struct group *group)
-{
-    int64_t since = group->created_ms;
-
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (group->pods.items[i]->status == ST_PENDING)
-            since = i64_max(since, group->pods.items[i]->created_ms);
-    return since;
-}
-
-bool group_kept(const struct sched *sched, const struct group *group)
-{
-    return group->kept_in == sched->cycle && group->kept_in;
-}
-
 static bool over_queue(const struct group *group)
 {
     return group->failure && (group->failure->reason == SCHED_REASON_OVER_LIMIT ||
@@ -331,7 +328,7 @@ static void find_spots(struct sched *sched,
 {
     const struct pool *pool = group->queue->pool;
     const struct sched_topology_want *want = group->sets[0].topology;
-    uint32_t res = place_needs_gpu(tasks->items[0]) ? RES_GPU : RES_CPU;
+    uint32_t res = pod_needs_gpu(tasks->items[0]) ? RES_GPU : RES_CPU;
 
     choice->spots = ARENA_ARRAY(sched->arena, struct spot, pool->nodes.count + 1);
     for (size_t i = 0; i < pool->nodes.count; i++) {
@@ -457,64 +454,6 @@ static bool choose(struct sched *sched, const struct pod_vec *tasks, struct choi
 }
 
 /* ---- keeping ---- */
-static void slot_count(const struct keep_slot *slot, int64_t sign)
-{
-    const struct pod *pod = slot->pod;
-
-    for (size_t i = 0; i < pod->want_count; i++)
-        slot->node->releasing[slot->wants[i].res] -= sign * slot->wants[i].amount;
-    slot->node->releasing[RES_PODS] -= sign;
-    if (pod->shape->shared)
-        slot->node->releasing[RES_GPU] -= sign * pod->shape->devices;
-}
-
-/* What the group will take of its queues' limits is not for others either. */
-static void queues_count(const struct keep *keep, int64_t sign)
-{
-    for (struct queue *queue = keep->group->queue; queue; queue = queue->parent)
-        for (int r = 0; r < SCHED_RESOURCES; r++) {
-            queue->kept[r] += sign * keep->request[r];
-            queue->kept_fixed[r] += keep->fixed ? sign * keep->request[r] : 0;
-        }
-}
-
-static void keep_apply(struct sched *sched, struct keep *keep, bool on)
-{
-    if (keep->applied == on)
-        return;
-    keep->applied = on;
-    queues_count(keep, on ? 1 : -1);
-    for (size_t i = 0; i < keep->count; i++) {
-        struct node *node = keep->slots[i].node;
-
-        slot_count(&keep->slots[i], on ? 1 : -1);
-        node->keep = on ? keep : NULL;
-        if (i + 1 == keep->count || keep->slots[i + 1].node != node)
-            index_update(sched, node);
-    }
-}
-
-void keep_lift(struct sched *sched, const struct group *group)
-{
-    if (group->keep)
-        keep_apply(sched, group->keep, false);
-}
-
-void keep_restore(struct sched *sched, const struct group *group)
-{
-    if (group->keep)
-        keep_apply(sched, group->keep, true);
-}
-
-void keeps_close(struct sched *sched)
-{
-    for (size_t i = 0; i < sched->keeps.count; i++) {
-        keep_apply(sched, sched->keeps.items[i], false);
-        sched->keeps.items[i]->group->keep = NULL;
-    }
-    sched->keeps.count = 0;
-}
-
 static void keep_open(struct sched *sched,
                       struct group *group,
                       const struct pod_vec *tasks,
@@ -546,71 +485,6 @@ static void keep_open(struct sched *sched,
 }
 
 /* ---- lending and calling back ---- */
-/* Groups that can be told to go at any moment. */
-static bool evictable(const struct group *group)
-{
-    return group->preemptible && !group->semi && !group->reserved &&
-           runtime_of(group, SCHED_ACTION_PREEMPT) <= 0 &&
-           runtime_of(group, SCHED_ACTION_RECLAIM) <= 0;
-}
-
-static int by_rank(const void *a, const void *b)
-{
-    const struct node *l = *(struct node *const *)a;
-    const struct node *r = *(struct node *const *)b;
-
-    return l->rank < r->rank ? -1 : l->rank > r->rank;
-}
-
-static struct node_set lendable(struct sched *sched, const struct pod *pod, bool evicted)
-{
-    struct node_set set = {0};
-    size_t most = 0;
-
-    for (size_t k = 0; k < sched->keeps.count; k++)
-        most += sched->keeps.items[k]->count;
-    set.nodes = ARENA_ARRAY(sched->arena, struct node *, most + 1);
-    for (size_t k = 0; k < sched->keeps.count; k++) {
-        const struct keep *keep = sched->keeps.items[k];
-        bool ends = pod->deadline_ms && keep->starts_ms &&
-                    sched->now_ms + pod->deadline_ms + START_SLACK_MS <= keep->starts_ms;
-
-        for (size_t i = 0; keep->applied && (evicted || ends) && i < keep->count; i++)
-            if (keep->group->queue->pool == pod->group->queue->pool &&
-                (!i || keep->slots[i].node != keep->slots[i - 1].node))
-                set.nodes[set.count++] = keep->slots[i].node;
-    }
-    if (set.count > 1)
-        qsort(set.nodes, set.count, sizeof(*set.nodes), by_rank);
-    return set;
-}
-
-/* Looks at the nodes as they are without keeps; the indexes are not asked. */
-static void keeps_hidden(struct sched *sched, bool hidden)
-{
-    for (size_t k = 0; k < sched->keeps.count; k++) {
-        const struct keep *keep = sched->keeps.items[k];
-        for (size_t i = 0; keep->applied && i < keep->count; i++)
-            slot_count(&keep->slots[i], hidden ? -1 : 1);
-    }
-}
-
-bool keep_lend(struct sched *sched, struct pod *pod, struct placement *ret)
-{
-    if (!sched->keeps.count || pod->shape->shared || pod->claim_count || pod->group->keep)
-        return false;
-    bool back = evictable(pod->group);
-    struct node_set set = lendable(sched, pod, back);
-    if (!set.count)
-        return false;
-    keeps_hidden(sched, true);
-    bool found = place_find(sched, pod, &set, ret) && ret->fit == FIT_IDLE;
-    keeps_hidden(sched, false);
-    if (found && back)
-        ret->lent_for = ret->node->keep->group->id;
-    return found;
-}
-
 struct recall {
     struct sched *sched;
     const struct group *group;
@@ -654,7 +528,7 @@ static void call_back_lent(struct recall *recall)
             continue;
         for (size_t i = 0; i < node->pods.count; i++)
             if (node->pods.items[i]->lent_for == recall->group->id &&
-                node->pods.items[i]->set != SET_NONE && evictable(node->pods.items[i]->group))
+                node->pods.items[i]->set != SET_NONE && group_evictable(node->pods.items[i]->group))
                 VEC_PUSH(recall->sched->arena, &lent, node->pods.items[i]);
         if (lent.count > 1)
             qsort(lent.items, lent.count, sizeof(*lent.items), by_pod_order);

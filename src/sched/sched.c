@@ -6,10 +6,18 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/claim.h"
 #include "sched/event.h"
 #include "sched/fragment.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/queue.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/topology.h"
 
 #include <stdbool.h>
 #include <stddef.h>

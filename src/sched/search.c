@@ -4,32 +4,31 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
+#include "sched/filter.h"
+#include "sched/group.h"
+#include "sched/hopeless.h"
+#include "sched/journal.h"
+#include "sched/node.h"
 #include "sched/order.h"
+#include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
 #include "sched/propose.h"
 #include "sched/queue.h"
 #include "sched/reclaim.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- trying ---- */
-void pod_send_away(struct sched *sched, struct pod *pod)
-{
-    if (pod->left)
-        pod_set(sched, pod, ST_RELEASING, pod->left, pod_left_shares(pod), pod->share_count);
-    else if (pod->status == ST_PIPELINED ||
-             (pod->status == ST_BINDING && pod->placed_in == sched->cycle))
-        pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    else
-        pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
-}
-
 /* Evicts a pod in the journal. */
 static void evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
 {

@@ -1,14 +1,11 @@
 #pragma once
 
-#include "base/vec.h"
-#include "sched/allocate.h"
-#include "sched/order.h"
+#include "sched/group.h"
 #include "sched/reclaim.h"
 #include "sched/sched.h"
-#include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* search: whom to evict so that a group can start.
  *
@@ -31,28 +28,3 @@ struct search {
 
 /* True: the journal holds the whole solution. False: everything is as it was. */
 bool search_run(struct search *search);
-/* Takes a pod's room from it, in the journal. One that this cycle placed, or that was only promised
- * room, simply waits again; one that this cycle moved goes on ending where it was. */
-void pod_send_away(struct sched *sched, struct pod *pod);
-/* hopeless.c: whether no victims at all could make the group fit: it asks for more than the empty
- * cluster, or than any domain of a required topology, or for more domains than there are. */
-bool search_hopeless(struct search *search);
-/* How many of the tasks the nodes of the pool would hold with nothing else on them; all of them
- * where that takes more than counting. */
-int64_t tasks_held_empty(const struct sched *sched,
-                         const struct pool *pool,
-                         const struct pod_vec *tasks);
-
-/* How long the group's own queue, or one above it, lets it run before it can be evicted. */
-int64_t runtime_of(const struct group *group, enum sched_action action);
-/* While protected, a group keeps its minimum. */
-bool runtime_protects(const struct sched *sched,
-                      const struct group *victim,
-                      const struct group *by,
-                      enum sched_action action);
-
-/* action.c */
-void action_consolidate(struct sched *sched);
-void action_reclaim(struct sched *sched);
-void action_preempt(struct sched *sched);
-void action_stale(struct sched *sched);

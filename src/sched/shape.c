@@ -1,18 +1,21 @@
+#include "sched/shape.h"
+
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/fragment.h"
+#include "sched/names.h"
+#include "sched/node.h"
 #include "sched/pack.h"
-#include "sched/sched.h"
+#include "sched/resource.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* Shapes: pods of one template ask for the same and may go to the same nodes, so both are worked
  * out once. The identity of a shape is its contents written out as bytes: numbers as eight bytes in
@@ -138,19 +141,6 @@ static void key_shape(struct buf *key, const struct sched_pod *pod)
     key_constraints(key, pod);
 }
 
-/* "nvidia.com/mig-2g.10gb" stands for 2 slices of a device; 0 for other resources. */
-int64_t shape_mig_slices(struct str name)
-{
-    const struct str prefix = STR("nvidia.com/mig-");
-    int64_t slices = 0;
-
-    if (!str_starts(name, prefix))
-        return 0;
-    for (size_t i = prefix.len; i < name.len && name.p[i] >= '0' && name.p[i] <= '9'; i++)
-        slices = slices * 10 + (name.p[i] - '0');
-    return slices > 0 && slices < 100 ? slices : 1;
-}
-
 static void shape_wants(struct sched *sched, struct shape *shape)
 {
     const struct sched_pod *spec = &shape->spec;
@@ -225,8 +215,6 @@ void shape_unref(struct sched *sched, struct shape *shape)
     mem_free(shape->known);
     mem_free(shape->allowed);
     mem_free(shape->counts);
-    if (shape->scores)
-        mem_free(shape->scores->items);
     mem_free(shape->scores);
     mem_free((char *)(uintptr_t)shape->key.p);
     mem_free(shape);
@@ -234,7 +222,7 @@ void shape_unref(struct sched *sched, struct shape *shape)
 
 void shape_node_changed(struct sched *sched, uint32_t slot)
 {
-    fragment_forget(sched, slot);
+    sched->nodes.items[slot]->described = ++sched->descriptions;
     MAP_FOREACH(&sched->shapes, entry) {
         struct shape *shape = entry->value;
         if (slot / 64 < shape->word_count)

@@ -1,7 +1,8 @@
+#include "sched/victims.h"
+
 #include "base/vec.h"
-#include "sched/allocate.h"
-#include "sched/order.h"
-#include "sched/state.h"
+#include "sched/group.h"
+#include "sched/queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,18 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/pod.h"
 #include "sched/queue.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 bool sched_node_view(const struct sched *sched, struct str name, struct sched_node_view *ret)
 {

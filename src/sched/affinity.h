@@ -1,0 +1,26 @@
+#pragma once
+
+#include "base/str.h"
+#include "sched/node.h"
+#include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+
+struct affinity;
+struct sched;
+
+/* affinity: constraints between pods. */
+
+/* Whether a term of a pod in namespace own_ns selects `pod`. */
+bool affinity_term_means(const struct sched_pod_term *term,
+                         struct str own_ns,
+                         const struct pod *pod);
+/* Looks once at every pod the constraints could mean; NULL when there are none. */
+struct affinity *affinity_prepare(struct sched *sched, struct pod *pod);
+enum fit affinity_fit(const struct affinity *affinity,
+                      const struct node *node,
+                      enum place_filter *ret_why);
+double affinity_score(const struct affinity *affinity, const struct node *node);
+void affinity_scale(struct affinity *affinity, const struct node_set *set);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "sched/node.h"
+#include "sched/place.h"
+#include "sched/pod.h"
+
+#include <stdbool.h>
+
+struct sched;
+
+/* fit: whether a node has room. */
+enum fit fit_resources(const struct sched *sched,
+                       const struct pod *pod,
+                       struct node *node,
+                       enum place_filter *ret_short);
+bool fit_shares(struct sched *sched,
+                const struct pod *pod,
+                struct node *node,
+                struct placement *ret);
+bool fit_share_open(const struct pod *pod, const struct node *node);

@@ -1,0 +1,134 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/pod.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct failure;
+struct keep;
+struct name;
+struct told;
+
+/* group: a gang, the tree of its subgroups, and where it stands to its minimum. */
+#define PRIORITY_DEFAULT 50
+#define PRIORITY_FIXED   100 /* from here on groups are not preemptible unless they say so */
+
+/* A subgroup: an inner one has children, a leaf has pods. Set 0 is the root. A group without
+ * subgroups has the root and one leaf. */
+struct set {
+    struct str name;                            /* in the group's spec */
+    const struct sched_topology_want *topology; /* the same; never NULL */
+    int64_t min; /* leaf: pods; inner: children that must start, 0 all */
+    uint32_t parent;
+    uint32_t first_child, next; /* 0: none */
+    int32_t count[ST_COUNT];    /* leaf: pods by status */
+    int32_t taken;              /* pods that the search under way has proposed as victims */
+    bool leaf;
+};
+
+struct group {
+    /* What searches look at comes first, in as few cache lines as it takes. */
+    struct queue *queue; /* NULL: does not exist */
+    struct set *sets;
+    VEC(struct pod *) pods;
+    int64_t priority;
+    int64_t created_ms;
+    int64_t due_ms; /* by which groups of one priority stand in line */
+    int64_t last_start_ms;
+    uint32_t set_count;
+    uint32_t in_active;
+    uint32_t sorted_at;    /* index in queue->sorted */
+    uint32_t unsorted_at;  /* index in queue->unsorted */
+    int8_t sorted_elastic; /* under which it is there */
+    bool in_sorted;
+    bool in_unsorted;
+    bool preemptible;
+    bool semi;
+    bool known;     /* false: only named by pods so far */
+    uint32_t id;    /* its own for as long as the core lives */
+    struct str key; /* ns/name */
+    struct str ns;  /* heap; name and key lie behind it */
+    struct str name;
+    /* What it asks for. NULL names are empty ones. */
+    struct name *queue_name;
+    struct name *pool_name;
+    struct name *class_name;
+    int64_t own_priority; /* instead of the class's, with has_priority */
+    int64_t stale_grace_ms;
+    int64_t expected_ms; /* to run; 0: it does not say */
+    int64_t deadline_ms; /* the longest of its pods; 0: none has one */
+    bool has_priority;
+    bool has_stale_grace;
+    bool held;
+    uint8_t failures; /* of writes for it, in a row */
+    enum sched_preemptibility preemptibility : 8;
+    struct sched_group
+        *detail;              /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
+    int64_t retry_ms;         /* left alone until then: a write for it failed; 0: it is not */
+    int64_t counted_priority; /* under which queue->priorities counts it */
+    int64_t core[SCHED_RESOURCES]; /* semi: what its minimum is charged as not preemptible */
+    int32_t count[ST_COUNT];       /* pods in some set, by status */
+    uint32_t in_queue;             /* index in queue->groups */
+    uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
+    uint32_t in_frail;
+    uint32_t in_strays; /* index in sched->strays while it has no queue */
+    bool in_stale;
+    int64_t stale_since_ms;
+    struct told *told;       /* NULL: it never waited */
+    bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
+    uint32_t resumed_in;     /* when its reservation was last looked at */
+    uint32_t kept_in;        /* last cycle in which room was kept for it */
+    int64_t kept_since_ms;   /* since when */
+    int64_t kept_start_ms;   /* by when it starts at the latest; 0: not known */
+    int64_t kept_blocked;    /* of its main resource, what others still hold of that room */
+    struct keep *keep;       /* during a cycle */
+    struct failure *failure; /* of the last attempt, heap; NULL: none yet */
+    uint32_t mark;           /* scratch: equals sched->mark_now when marked */
+    uint32_t batch;          /* of its binds in cycle batch_cycle */
+    uint32_t batch_cycle;
+    bool first_start;
+    uint32_t told_in; /* cycle in which the plan says why it waits */
+};
+#define LIST_NONE UINT32_MAX
+
+/* Of a group that has a queue. */
+static inline const struct sched_policy *group_policy(const struct group *group)
+{
+    return &group->queue->pool->policy;
+}
+
+/* NULL: there is none, and none is made. */
+struct group *group_get(struct sched *sched, struct str ns, struct str name, bool make);
+/* Calls the group ns/name. Its key leaves the namespace out where that does not count. */
+void group_call(struct sched *sched, struct group *group, struct str ns, struct str name);
+/* The leaf that pods with this subgroup label belong to, or SET_NONE. */
+uint32_t pod_find_set(const struct group *group, struct str subgroup);
+
+/* Pods that hold or are promised room. */
+int64_t set_active(const struct set *set);
+bool set_required(const struct group *group, uint32_t set);
+/* Every leaf that must start has enough pods, waiting ones included. */
+bool group_ready(const struct group *group);
+/* Whether every leaf has its minimum of pods that hold or are promised room. */
+bool group_satisfied(const struct group *group);
+/* -1 below its minimum, 0 exactly at it, 1 above. */
+int group_elastic(const struct group *group);
+/* The same without the pods that the search under way has proposed as victims. */
+int group_elastic_left(const struct group *group);
+/* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
+bool group_must_wait(const struct group *group);
+/* Since when the group waits for its minimum. */
+int64_t group_waits_since(const struct group *group);
+/* Whether room is kept for the group. */
+bool group_kept(const struct sched *sched, const struct group *group);
+
+/* Leaves in the order pods are added; evictions go backwards. */
+int set_order(const struct group *group, uint32_t a, uint32_t b);
+/* The order of two groups of one queue: -1, 0, 1. */
+int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic);

@@ -1,0 +1,95 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "sched/decode.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+
+/* The way in: an API object becomes a spec, the spec an event. */
+
+static int observe_put(struct sched *sched, struct decode *decode)
+{
+    const struct kind *kind = decode->object->kind;
+
+    if (kind == &kind_pod) {
+        struct sched_pod pod;
+        decode_pod(decode, &pod);
+        sched_put_pod(sched, &pod);
+    } else if (kind == &kind_node) {
+        struct sched_node node;
+        decode_node(decode, &node);
+        sched_put_node(sched, &node);
+    } else if (kind == &kind_podgroup) {
+        struct sched_group group;
+        decode_group(decode, &group);
+        sched_put_group(sched, &group);
+    } else if (kind == &kind_queue) {
+        struct sched_queue queue;
+        decode_queue(decode, &queue);
+        sched_put_queue(sched, &queue);
+    } else if (kind == &kind_priorityclass) {
+        sched_put_priority_class(
+            sched,
+            &(struct sched_priority_class){
+                .name = decode->object->name,
+                .value = json_i64_or(json_get(decode->tree, "value"), 0),
+                .global_default = json_bool_or(json_get(decode->tree, "globalDefault"), false)});
+    } else if (str_is(str_from(kind->name), "Topology")) {
+        struct sched_topology topology;
+        decode_topology(decode, &topology);
+        sched_put_topology(sched, &topology);
+    } else if (str_is(str_from(kind->name), "ResourceClaim")) {
+        struct sched_claim claim;
+        decode_claim(decode, &claim);
+        sched_put_claim(sched, &claim);
+    }
+    return decode->code;
+}
+
+static void observe_drop(struct sched *sched, const struct object *object)
+{
+    const struct kind *kind = object->kind;
+
+    if (kind == &kind_pod)
+        sched_drop_pod(sched, object->ns, object->name);
+    else if (kind == &kind_node)
+        sched_drop_node(sched, object->name);
+    else if (kind == &kind_podgroup)
+        sched_drop_group(sched, object->ns, object->name);
+    else if (kind == &kind_queue)
+        sched_drop_queue(sched, object->name);
+    else if (kind == &kind_priorityclass)
+        sched_drop_priority_class(sched, object->name);
+    else if (str_is(str_from(kind->name), "Topology"))
+        sched_drop_topology(sched, object->name);
+    else if (str_is(str_from(kind->name), "ResourceClaim"))
+        sched_drop_claim(sched, object->ns, object->name);
+}
+
+int sched_observe(struct sched *sched,
+                  enum sched_change change,
+                  const struct object *object,
+                  struct err *err)
+{
+    struct arena arena = {0};
+    int r = 0;
+
+    if (change == SCHED_DROP) {
+        observe_drop(sched, object);
+        return 0;
+    }
+    struct decode decode = {.config = sched_config(sched),
+                            .arena = &arena,
+                            .object = object,
+                            .tree = object_json(object, &arena),
+                            .err = err};
+    r = observe_put(sched, &decode);
+    arena_done(&arena);
+    return r;
+}

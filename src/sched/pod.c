@@ -1,0 +1,59 @@
+#include "sched/pod.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "sched/claim.h"
+#include "sched/names.h"
+#include "sched/shape.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct pod *pod_get(struct sched *sched, struct str ns, struct str name)
+{
+    char text[KEY_BYTES];
+
+    return map_get(&sched->pods_by_key, sched_key(text, sizeof(text), ns, name));
+}
+
+void pod_number(struct pod *pod, const uint32_t *numbers, size_t count)
+{
+    mem_free(pod->devices);
+    pod->devices = NULL;
+    pod->device_count = (uint32_t)count;
+    pod->devices_planned = false;
+    if (!count)
+        return;
+    pod->devices = mem_alloc(count * sizeof(*pod->devices));
+    memcpy(pod->devices, numbers, count * sizeof(*pod->devices));
+}
+
+int pod_order(const struct pod *a, const struct pod *b)
+{
+    const struct sched_pod *l = &a->shape->spec;
+    const struct sched_pod *r = &b->shape->spec;
+
+    if (l->role_rank != r->role_rank)
+        return l->role_rank < r->role_rank ? -1 : 1;
+    if (l->has_task_priority != r->has_task_priority)
+        return l->has_task_priority ? -1 : 1;
+    if (l->task_priority != r->task_priority)
+        return l->task_priority > r->task_priority ? -1 : 1;
+    if (a->created_ms != b->created_ms)
+        return a->created_ms < b->created_ms ? -1 : 1;
+    int order = str_cmp(pod_uid(a), pod_uid(b));
+    return order ? order : str_cmp(pod_name(a), pod_name(b));
+}
+
+bool pod_needs_gpu(const struct pod *pod)
+{
+    for (size_t i = 0; i < pod->claim_count; i++)
+        if (pod->claims[i]->gpu)
+            return true;
+    return pod->gpus || pod->shape->shared || pod->shape->wants_mig;
+}

@@ -1,0 +1,113 @@
+#include "sched/quota.h"
+
+#include "sched/charge.h"
+#include "sched/group.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/queue.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+bool group_fixed(const struct group *group)
+{
+    return group->semi ? !group_satisfied(group) : !group->preemptible;
+}
+
+enum queue_verdict queue_check(const struct group *group,
+                               const int64_t request[static SCHED_RESOURCES],
+                               const struct queue **ret_queue,
+                               enum sched_resource *ret_resource)
+{
+    bool fixed = group_fixed(group);
+
+    if (group_policy(group)->without_proportion)
+        return QUEUE_OK;
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            const struct sched_quota *quota = &queue->spec.quota[r];
+
+            if (request[r] <= 0)
+                continue;
+            *ret_queue = queue;
+            *ret_resource = (enum sched_resource)r;
+            if (!unlimited(quota->limit) &&
+                queue_units(r, queue->allocated[r] + queue->kept[r] + request[r]) > quota->limit)
+                return QUEUE_OVER_LIMIT;
+            if (fixed && !unlimited(quota->quota) &&
+                queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
+                return QUEUE_OVER_QUOTA;
+        }
+    return QUEUE_OK;
+}
+
+void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS])
+{
+    size_t i = 0;
+
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++) {
+        memcpy(ret[i].allocated, queue->allocated, sizeof(ret[i].allocated));
+        memcpy(ret[i].fixed, queue->fixed, sizeof(ret[i].fixed));
+    }
+}
+
+static bool grew_over(int r, int64_t before, int64_t after, int64_t kept, double bound)
+{
+    return after > before && !unlimited(bound) && queue_units(r, after + kept) > bound;
+}
+
+enum queue_verdict queue_grew(const struct group *group,
+                              const struct queue_sums before[static QUEUE_SUMS],
+                              const struct queue **ret_queue,
+                              enum sched_resource *ret_resource)
+{
+    size_t i = 0;
+
+    if (group_policy(group)->without_proportion)
+        return QUEUE_OK;
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent, i++)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            const struct sched_quota *quota = &queue->spec.quota[r];
+
+            *ret_queue = queue;
+            *ret_resource = (enum sched_resource)r;
+            if (grew_over(r, before[i].allocated[r], queue->allocated[r], queue->kept[r],
+                          quota->limit))
+                return QUEUE_OVER_LIMIT;
+            if (grew_over(r, before[i].fixed[r], queue->fixed[r], queue->kept_fixed[r],
+                          quota->quota))
+                return QUEUE_OVER_QUOTA;
+        }
+    return QUEUE_OK;
+}
+
+bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
+{
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            const struct sched_quota *quota = &queue->spec.quota[r];
+            double amount = queue_units(r, request[r]);
+
+            if (request[r] <= 0)
+                continue;
+            if ((queue == group->queue && amount > queue->fair[r]) ||
+                (!unlimited(quota->limit) && amount > quota->limit) ||
+                (group_fixed(group) && !unlimited(quota->quota) && amount > quota->quota))
+                return false;
+        }
+    return true;
+}
+
+bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    const struct queue *queue = NULL;
+    enum sched_resource resource = SCHED_CPU;
+    int64_t charge[SCHED_RESOURCES];
+
+    pod_charge(sched, pod, node, charge);
+    return queue_check(pod->group, charge, &queue, &resource) == QUEUE_OK;
+}

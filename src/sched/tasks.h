@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/vec.h"
+#include "sched/group.h"
+#include "sched/pod.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sched;
+
+/* tasks: the pods of a group that have to be placed next. */
+struct pod_vec VEC_FIELDS(struct pod *);
+
+/* The pods that have to be placed next, in order: what the subgroups lack to their minimum, or,
+ * when they have it, one pod more. `search`: pods evicted by the search under way count as waiting.
+ */
+void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret);
+/* The same pods without those of a search, in whatever order. */
+void group_tasks_unordered(struct sched *sched, const struct group *group, struct pod_vec *ret);
+/* What task `index` has to find of one of its wants, once the tasks before it are placed: a claim
+ * that they share is found once. */
+int64_t task_need(const struct sched *sched,
+                  const struct pod_vec *tasks,
+                  size_t index,
+                  size_t want);
+/* What the queues are charged when all of them are placed. */
+void tasks_request(const struct sched *sched,
+                   const struct pod_vec *tasks,
+                   int64_t ret[static SCHED_RESOURCES]);
