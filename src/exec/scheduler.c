@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -35,8 +34,6 @@
 
 static const struct kind *const watched[] = {&kind_queue, &kind_priorityclass, &kind_topology,
                                              &kind_node,  &kind_podgroup,      &kind_pod};
-#define QUEUE_DEPTH_MAX 64
-#define LIMIT_TOLERANCE 1e-6 /* shares of devices are sums of decimals */
 #define REPORT_RETRY_MS 1000 /* after a write of a queue's status failed */
 #define WATCHES         COUNT_OF(watched)
 
@@ -173,25 +170,11 @@ static void on_written(void *user, const struct applier_outcome *outcome)
     arm_for_change(scheduler);
 }
 
-/* No queue above a gang is beyond its limit. */
 static bool may_bind(void *user, struct str ns, struct str group)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
     const struct scheduler *scheduler = user;
-    const struct object *object = cache_get(scheduler->cache, &kind_podgroup, ns, group);
-    struct str queue = object ? json_str_at(object_json(object, &arena), "spec.queue") : STR_NONE;
-    struct sched_queue_view view;
 
-    for (size_t depth = 0; queue.len && depth < QUEUE_DEPTH_MAX; depth++) {
-        if (!sched_queue_view(scheduler->core, queue, &view))
-            return true;
-        for (size_t i = 0; i < SCHED_RESOURCES; i++)
-            if (view.limit[i] >= 0 && view.allocated[i] > view.limit[i] + LIMIT_TOLERANCE)
-                return false;
-        object = cache_get(scheduler->cache, &kind_queue, STR(""), queue);
-        queue = object ? json_str_at(object_json(object, &arena), "spec.parentQueue") : STR_NONE;
-    }
-    return true;
+    return sched_may_bind(scheduler->core, ns, group);
 }
 
 static bool is_promised(void *user, struct str ns, struct str pod, struct str *ret_node)

@@ -1,10 +1,14 @@
 #include "sched/quota.h"
 
+#include "base/map.h"
+#include "base/str.h"
 #include "sched/charge.h"
 #include "sched/group.h"
+#include "sched/names.h"
 #include "sched/node.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
+#include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 
@@ -110,4 +114,40 @@ bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const st
 
     pod_charge(sched, pod, node, charge);
     return queue_check(pod->group, charge, &queue, &resource) == QUEUE_OK;
+}
+
+#define LIMIT_TOLERANCE 1e-6 /* shares of devices are sums of decimals */
+
+static bool queue_beyond_limit(const struct queue *queue)
+{
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        double limit = queue->spec.quota[r].limit;
+
+        if (!unlimited(limit) && queue_units(r, queue->allocated[r]) > limit + LIMIT_TOLERANCE)
+            return true;
+    }
+    return false;
+}
+
+bool sched_may_bind(const struct sched *sched, struct str ns, struct str name)
+{
+    char text[KEY_BYTES];
+    struct str key_ns = QUIRK(sched, GROUP_BY_NAME) ? STR_NONE : ns;
+    const struct group *group =
+        ns.len + name.len + 2 < sizeof(text)
+            ? map_get(&sched->groups_by_key, sched_key(text, sizeof(text), key_ns, name))
+            : NULL;
+    struct str at = group ? name_text(group->queue_name) : STR_NONE;
+
+    /* By name: a queue that just changed is linked to its parent only by the next cycle. */
+    for (size_t depth = 0; at.len && depth < QUEUE_DEPTH_MAX; depth++) {
+        const struct queue *queue = map_get(&sched->queues_by_name, at);
+
+        if (!queue || !queue->known)
+            return true;
+        if (queue_beyond_limit(queue))
+            return false;
+        at = queue->spec.parent;
+    }
+    return true;
 }

@@ -474,6 +474,10 @@ bool sched_promised(const struct sched *sched,
                     struct str name,
                     struct str *ret_node);
 
+/* Whether binds of the group may still be written: neither its queue nor one above it is beyond a
+ * limit. True for what is not known. */
+bool sched_may_bind(const struct sched *sched, struct str ns, struct str group);
+
 /* Everything about one waiting group, for whoever asks. */
 struct sched_explanation {
     struct str ns;
