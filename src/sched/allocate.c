@@ -50,7 +50,7 @@ static bool can_stay(const struct pod *pod, const struct placement *placement)
     return true;
 }
 
-static void put(struct attempt *attempt, struct pod *pod, struct placement *placement)
+static void pod_put(struct attempt *attempt, struct pod *pod, struct placement *placement)
 {
     struct sched *sched = attempt->sched;
     struct node *node = placement->node;
@@ -87,12 +87,12 @@ static bool place_leaf(struct attempt *attempt,
             attempt->failure->placed = i;
             return false;
         }
-        put(attempt, tasks->items[i], &placement);
+        pod_put(attempt, tasks->items[i], &placement);
     }
     return true;
 }
 
-static bool below(const struct group *group, uint32_t set, uint32_t ancestor)
+static bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
 {
     while (set && set != ancestor)
         set = group->sets[set].parent;
@@ -106,7 +106,7 @@ static struct pod_vec tasks_below(struct attempt *attempt,
     struct pod_vec some = {0};
 
     for (size_t i = 0; i < tasks->count; i++)
-        if (below(attempt->group, tasks->items[i]->set, set))
+        if (set_below(attempt->group, tasks->items[i]->set, set))
             VEC_PUSH(attempt->sched->arena, &some, tasks->items[i]);
     return some;
 }
@@ -173,7 +173,7 @@ static bool place_set_tree(struct attempt *attempt,
 }
 
 /* ---- all or nothing ---- */
-static bool allowed(struct failure *failure, enum queue_verdict verdict)
+static bool verdict_allows(struct failure *failure, enum queue_verdict verdict)
 {
     if (verdict != QUEUE_OK)
         failure->reason =
@@ -194,7 +194,9 @@ static bool place_at(struct attempt *attempt, const struct pod_vec *tasks, struc
 
 /* Anywhere, where no nodes are given. The queues are asked before, with what the tasks ask for, and
  * after, with what they were charged. */
-static bool allocate(struct attempt *attempt, const struct pod_vec *tasks, struct node **nodes)
+static bool tasks_allocate(struct attempt *attempt,
+                           const struct pod_vec *tasks,
+                           struct node **nodes)
 {
     struct sched *sched = attempt->sched;
     struct failure *failure = attempt->failure;
@@ -207,12 +209,12 @@ static bool allocate(struct attempt *attempt, const struct pod_vec *tasks, struc
     *failure = (struct failure){0};
     tasks_request(sched, tasks, request);
     if (!tasks->count ||
-        !allowed(failure, queue_check(group, request, &failure->queue, &failure->resource)))
+        !verdict_allows(failure, queue_check(group, request, &failure->queue, &failure->resource)))
         return false;
     queue_note(group, before);
     if ((nodes ? place_at(attempt, tasks, nodes)
                : place_set_tree(attempt, 0, tasks, &everywhere)) &&
-        allowed(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
+        verdict_allows(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
         return true;
     journal_rollback(sched, mark);
     return false;
@@ -226,7 +228,7 @@ bool allocate_tasks(struct sched *sched,
 {
     struct attempt attempt = {.sched = sched, .group = group, .later = later, .failure = ret};
 
-    return allocate(&attempt, tasks, NULL);
+    return tasks_allocate(&attempt, tasks, NULL);
 }
 
 bool allocate_at(struct sched *sched,
@@ -237,7 +239,7 @@ bool allocate_at(struct sched *sched,
 {
     struct attempt attempt = {.sched = sched, .group = group, .failure = ret};
 
-    return allocate(&attempt, tasks, nodes);
+    return tasks_allocate(&attempt, tasks, nodes);
 }
 
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure)

@@ -168,14 +168,15 @@ void sched_drop_node(struct sched *sched, struct str name)
 }
 
 /* ---- queues, classes, topologies, claims ---- */
-static bool same(double a, double b)
+static bool amount_same(double a, double b)
 {
     return !islessgreater(a, b);
 }
 
 static bool quota_eq(const struct sched_quota *a, const struct sched_quota *b)
 {
-    return same(a->quota, b->quota) && same(a->limit, b->limit) && same(a->weight, b->weight);
+    return amount_same(a->quota, b->quota) && amount_same(a->limit, b->limit) &&
+           amount_same(a->weight, b->weight);
 }
 
 /* Whether the event says nothing new; see group_says(). */
@@ -186,7 +187,8 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
     if (!queue->known)
         return false;
     for (int r = 0; r < SCHED_RESOURCES; r++)
-        if (!quota_eq(&has->quota[r], &spec->quota[r]) || !same(has->usage[r], spec->usage[r]))
+        if (!quota_eq(&has->quota[r], &spec->quota[r]) ||
+            !amount_same(has->usage[r], spec->usage[r]))
             return false;
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
            str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&

@@ -576,7 +576,7 @@ static struct str room_text(struct matter *matter)
                       STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)));
 }
 
-static struct str sentence(struct matter *matter, enum sched_reason reason)
+static struct str reason_sentence(struct matter *matter, enum sched_reason reason)
 {
     struct arena *arena = matter->sched->arena;
     const struct group *group = matter->group;
@@ -632,7 +632,7 @@ static struct str sentence(struct matter *matter, enum sched_reason reason)
 }
 
 /* ---- keeping the record ---- */
-static uint64_t mixed(uint64_t digest, uint64_t value)
+static uint64_t digest_mixed(uint64_t digest, uint64_t value)
 {
     digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
     return digest ^ (digest >> 29);
@@ -642,23 +642,23 @@ static uint64_t mixed(uint64_t digest, uint64_t value)
 static uint64_t digest_of(const struct sched *sched, const struct group *group)
 {
     const struct failure *failure = group->failure;
-    uint64_t digest = mixed(1, group->known);
+    uint64_t digest = digest_mixed(1, group->known);
 
-    digest = mixed(digest, group->queue ? group->queue->index + 1 : 0);
+    digest = digest_mixed(digest, group->queue ? group->queue->index + 1 : 0);
     for (int s = 0; s < ST_COUNT; s++)
-        digest = mixed(digest, (uint64_t)group->count[s]);
-    digest = mixed(digest, group_kept(sched, group));
-    digest = mixed(digest, group->held);
-    digest = mixed(digest, sched->now_ms < group->retry_ms);
+        digest = digest_mixed(digest, (uint64_t)group->count[s]);
+    digest = digest_mixed(digest, group_kept(sched, group));
+    digest = digest_mixed(digest, group->held);
+    digest = digest_mixed(digest, sched->now_ms < group->retry_ms);
     if (!failure || failure->cycle != sched->cycle)
         return digest;
-    digest = mixed(digest, failure->reason);
-    digest = mixed(digest, failure->queue ? failure->queue->index + 1 : 0);
-    digest = mixed(digest, failure->resource);
-    digest = mixed(digest, failure->pod ? failure->pod->shape->id : 0);
+    digest = digest_mixed(digest, failure->reason);
+    digest = digest_mixed(digest, failure->queue ? failure->queue->index + 1 : 0);
+    digest = digest_mixed(digest, failure->resource);
+    digest = digest_mixed(digest, failure->pod ? failure->pod->shape->id : 0);
     for (size_t i = 0; i < failure->text.len; i++)
-        digest = mixed(digest, (unsigned char)failure->text.p[i]);
-    return mixed(digest, sched->nodes_version);
+        digest = digest_mixed(digest, (unsigned char)failure->text.p[i]);
+    return digest_mixed(digest, sched->nodes_version);
 }
 
 static void fill_amounts(struct matter *matter)
@@ -696,9 +696,9 @@ bool explain_group(struct sched *sched, struct group *group)
     if (group->failure && group->failure->cycle == sched->cycle)
         matter.failure = group->failure;
     fill_amounts(&matter);
-    matter.why.reason = reason_of(&matter); /* sentence() reads it too */
+    matter.why.reason = reason_of(&matter); /* reason_sentence() reads it too */
     matter.why.at_ms = sched->now_ms;
-    struct str message = sentence(&matter, matter.why.reason);
+    struct str message = reason_sentence(&matter, matter.why.reason);
     bool changed = !str_eq(told->message, message);
     told->why = matter.why;
     told->digest = digest;

@@ -33,7 +33,7 @@ static bool value_in(const struct sched_expression *expression, struct str value
     return false;
 }
 
-static bool compares(const struct sched_expression *expression, struct str value)
+static bool expression_compares(const struct sched_expression *expression, struct str value)
 {
     int64_t have = 0;
     int64_t bound = 0;
@@ -52,7 +52,7 @@ static bool expression_holds(const struct sched_expression *expression, struct s
     case SCHED_EXISTS: return str_is_set(value);
     case SCHED_NOT_EXISTS: return !str_is_set(value);
     case SCHED_GT:
-    case SCHED_LT: return str_is_set(value) && compares(expression, value);
+    case SCHED_LT: return str_is_set(value) && expression_compares(expression, value);
     }
     return false;
 }
@@ -80,7 +80,7 @@ static bool node_terms_match(const struct node *node,
     return false;
 }
 
-static bool tolerates(const struct sched_pod *spec, const struct sched_taint *taint)
+static bool taint_tolerated(const struct sched_pod *spec, const struct sched_taint *taint)
 {
     for (size_t i = 0; i < spec->toleration_count; i++) {
         const struct sched_toleration *toleration = &spec->tolerations[i];
@@ -100,7 +100,7 @@ bool filter_tolerates(const struct sched_pod *spec, const struct node *node, boo
     for (size_t i = 0; i < node->spec.taint_count; i++) {
         const struct sched_taint *taint = &node->spec.taints[i];
 
-        if ((taint->effect == SCHED_PREFER_NO_SCHEDULE) == prefer && !tolerates(spec, taint))
+        if ((taint->effect == SCHED_PREFER_NO_SCHEDULE) == prefer && !taint_tolerated(spec, taint))
             return false;
     }
     return true;

@@ -18,7 +18,7 @@
 
 /* Whether a node has room: whole resources by subtraction, shared devices one by one. */
 
-static enum place_filter shortage(uint32_t res)
+static enum place_filter resource_filter(uint32_t res)
 {
     switch (res) {
     case RES_CPU: return PLACE_CPU;
@@ -62,7 +62,7 @@ enum fit fit_resources(const struct sched *sched,
             continue;
         /* Room promised to others makes `releasing` negative: it counts even where it is idle. */
         if (idle + node->releasing[res] < amount) {
-            *ret_short = idle < amount ? shortage(res) : PLACE_RESERVED;
+            *ret_short = idle < amount ? resource_filter(res) : PLACE_RESERVED;
             return FIT_NO;
         }
         if (idle < amount)
@@ -108,7 +108,9 @@ bool fit_share_open(const struct pod *pod, const struct node *node)
 }
 
 /* Existing shares come before whole devices when packing, after them when spreading. */
-static bool better(enum sched_strategy strategy, const struct choice *a, const struct choice *b)
+static bool choice_better(enum sched_strategy strategy,
+                          const struct choice *a,
+                          const struct choice *b)
 {
     if (fragment_strategy(strategy) && a->cost != b->cost)
         return a->cost < b->cost;
@@ -118,7 +120,7 @@ static bool better(enum sched_strategy strategy, const struct choice *a, const s
 }
 
 /* Whole devices that could be opened for sharing. */
-static int64_t unopened(const struct sched *sched, const struct node *node)
+static int64_t node_unopened(const struct sched *sched, const struct node *node)
 {
     if (sched->now_ms < node->shut_ms)
         return 0;
@@ -127,14 +129,14 @@ static int64_t unopened(const struct sched *sched, const struct node *node)
     return i64_max(0, node->idle[RES_GPU]) + node->releasing[RES_GPU];
 }
 
-static size_t collect(const struct sched *sched,
-                      const struct pod *pod,
-                      const struct node *node,
-                      struct choice *choices,
-                      size_t choice_max)
+static size_t choices_collect(const struct sched *sched,
+                              const struct pod *pod,
+                              const struct node *node,
+                              struct choice *choices,
+                              size_t choice_max)
 {
     int64_t memory = share_memory(pod, node);
-    int64_t whole = unopened(sched, node);
+    int64_t whole = node_unopened(sched, node);
     size_t count = 0;
 
     for (uint32_t i = 0; i < node->share_count && count < choice_max; i++) {
@@ -153,11 +155,11 @@ static size_t collect(const struct sched *sched,
 }
 
 /* What each choice would leave unusable, where that is what is asked for. */
-static void weigh(struct sched *sched,
-                  const struct pod *pod,
-                  const struct node *node,
-                  struct choice *choices,
-                  size_t count)
+static void choices_weigh(struct sched *sched,
+                          const struct pod *pod,
+                          const struct node *node,
+                          struct choice *choices,
+                          size_t count)
 {
     int64_t memory = i64_max(1, node->gpu_memory);
 
@@ -177,10 +179,10 @@ bool fit_shares(struct sched *sched,
                 struct placement *ret)
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
-    size_t count = collect(sched, pod, node, choices, COUNT_OF(choices));
+    size_t count = choices_collect(sched, pod, node, choices, COUNT_OF(choices));
 
     if (count > 1)
-        weigh(sched, pod, node, choices, count);
+        choices_weigh(sched, pod, node, choices, count);
     if (sched->now_ms < node->shut_ms)
         sched_wake(sched, node->shut_ms);
 
@@ -192,7 +194,7 @@ bool fit_shares(struct sched *sched,
         size_t best = (size_t)n;
 
         for (size_t i = best + 1; i < count; i++)
-            if (better(node->pool->policy.gpu_strategy, &choices[i], &choices[best]))
+            if (choice_better(node->pool->policy.gpu_strategy, &choices[i], &choices[best]))
                 best = i;
         struct choice pick = choices[best];
         for (size_t i = best; i > (size_t)n; i--) /* keep the order of the rest */

@@ -98,7 +98,7 @@ struct fragment {
 };
 
 /* ---- the workload ---- */
-static bool counts(const struct shape *shape)
+static bool shape_counts(const struct shape *shape)
 {
     return (shape->spec.gpus > 0 || shape->shared) && !shape->wants_mig && !shape->spec.invalid.len;
 }
@@ -173,7 +173,7 @@ static void spread_load(struct sched *sched, struct fragment *fragment)
 }
 
 /* From what was counted to what counts: the most frequent kinds. */
-static void popularities(struct sched *sched, struct fragment *fragment)
+static void demands_weigh(struct sched *sched, struct fragment *fragment)
 {
     size_t count = fragment->counted.count;
 
@@ -219,7 +219,7 @@ static struct demand *count_new(struct sched *sched, struct shape *shape)
         fragment->counted.items[at] = demand_of(shape);
         shape->counted_at = (uint32_t)at;
         if (counts_now)
-            popularities(sched, fragment);
+            demands_weigh(sched, fragment);
         shape_unref(sched, old);
     }
     return &fragment->counted.items[shape->counted_at];
@@ -229,7 +229,7 @@ void fragment_seen(struct sched *sched, struct shape *shape)
 {
     struct fragment *fragment = sched->fragment;
 
-    if (!fragment || !counts(shape))
+    if (!fragment || !shape_counts(shape))
         return;
     struct demand *demand = shape->counted_at < fragment->counted.count
                                 ? &fragment->counted.items[shape->counted_at]
@@ -238,7 +238,7 @@ void fragment_seen(struct sched *sched, struct shape *shape)
         demand = count_new(sched, shape);
     demand->seen++;
     if (++fragment->seen >= fragment->counts_at)
-        popularities(sched, fragment);
+        demands_weigh(sched, fragment);
 }
 
 void fragment_policy(struct sched *sched)
@@ -361,7 +361,7 @@ struct seen_as {
     uint32_t small;   /* thousandths on the others */
 };
 
-static struct seen_as see(const struct picture *picture, uint32_t milli)
+static struct seen_as picture_seen_as(const struct picture *picture, uint32_t milli)
 {
     struct seen_as as = {milli, picture->whole, picture->whole * (GPU_MILLI / milli), 0};
 
@@ -379,11 +379,11 @@ static struct seen_as see(const struct picture *picture, uint32_t milli)
 }
 
 /* What a kind of pod could not use: as it is, and once the node is full of it. */
-static int64_t unusable(const struct demand *demand,
-                        const struct picture *picture,
-                        const struct seen_as *as,
-                        uint32_t left,
-                        int64_t fill)
+static int64_t demand_unusable(const struct demand *demand,
+                               const struct picture *picture,
+                               const struct seen_as *as,
+                               uint32_t left,
+                               int64_t fill)
 {
     uint32_t fits = as->fits;
 
@@ -415,13 +415,13 @@ static int64_t work_out(const struct class *class, const struct picture *picture
         const struct demand *demand = &class->demands.items[i];
 
         if (demand->milli != as.milli) /* they are sorted by it */
-            as = see(picture, demand->milli);
-        sum += demand->popularity * unusable(demand, picture, &as, left, fill);
+            as = picture_seen_as(picture, demand->milli);
+        sum += demand->popularity * demand_unusable(demand, picture, &as, left, fill);
     }
     return sum + class->shut_out * (int64_t)left * PERCENT;
 }
 
-static uint64_t mix(uint64_t x)
+static uint64_t hash_mix(uint64_t x)
 {
     x = (x ^ (x >> 31)) * UINT64_C(0x9e3779b97f4a7c15);
     return x ^ (x >> 29);
@@ -430,21 +430,21 @@ static uint64_t mix(uint64_t x)
 /* Order does not matter, so devices that are alike need not stand in one. */
 static uint64_t key_of(const struct picture *picture, int64_t fill)
 {
-    uint64_t key = mix((uint64_t)picture->whole + ((uint64_t)fill << 32) + 1);
+    uint64_t key = hash_mix((uint64_t)picture->whole + ((uint64_t)fill << 32) + 1);
 
     for (uint32_t i = 0; i < picture->part_count; i++)
-        key += mix(UINT64_C(0x517cc1b727220a95) * (picture->parts[i] + 1U));
+        key += hash_mix(UINT64_C(0x517cc1b727220a95) * (picture->parts[i] + 1U));
     return key;
 }
 
-static int64_t fragments(struct fragment *fragment,
-                         const struct class *class,
-                         const struct picture *picture,
-                         int64_t fill)
+static int64_t picture_fragments(struct fragment *fragment,
+                                 const struct class *class,
+                                 const struct picture *picture,
+                                 int64_t fill)
 {
     uint64_t key = key_of(picture, fill);
-    uint64_t hash = mix(key + picture->cpu_milli * UINT64_C(0x9e3779b1) + picture->memory_mib +
-                        (uint64_t)(uintptr_t) class);
+    uint64_t hash = hash_mix(key + picture->cpu_milli * UINT64_C(0x9e3779b1) + picture->memory_mib +
+                             (uint64_t)(uintptr_t) class);
     struct memo *memo = &fragment->memo[hash % MEMO_SLOTS];
 
     if (memo->class == class && memo->key == key && memo->cpu_milli == picture->cpu_milli &&
@@ -466,7 +466,7 @@ static const struct weights *weights_of(const struct pod *pod, const struct node
 }
 
 /* The picture with the pod's CPU, memory and whole devices gone. */
-static void without(struct picture *picture, const struct pod *pod)
+static void picture_without(struct picture *picture, const struct pod *pod)
 {
     const struct sched_pod *spec = &pod->shape->spec;
     uint32_t cpu = to_u32(spec->cpu_milli);
@@ -514,7 +514,7 @@ static int64_t with_share(struct fragment *fragment,
         if (part)
             after.parts[after.part_count++] = (uint16_t)part;
     }
-    return fragments(fragment, class, &after, fill);
+    return picture_fragments(fragment, class, &after, fill);
 }
 
 int64_t fragment_share_growth(struct sched *sched,
@@ -526,7 +526,7 @@ int64_t fragment_share_growth(struct sched *sched,
     struct picture picture;
 
     take_picture(node, &picture);
-    without(&picture, pod);
+    picture_without(&picture, pod);
     return with_share(sched->fragment, class, &picture, to_u32(left_milli), share_milli(pod, node),
                       weights_of(pod, node)->fill);
 }
@@ -569,11 +569,12 @@ int64_t fragment_growth(struct sched *sched, const struct pod *pod, const struct
     struct picture picture;
 
     take_picture(node, &picture);
-    int64_t before = fragments(sched->fragment, class, &picture, weights->fill);
-    without(&picture, pod);
-    int64_t after = pod->shape->shared ? best_share(sched->fragment, class, &picture,
-                                                    share_milli(pod, node), weights->fill)
-                                       : fragments(sched->fragment, class, &picture, weights->fill);
+    int64_t before = picture_fragments(sched->fragment, class, &picture, weights->fill);
+    picture_without(&picture, pod);
+    int64_t after =
+        pod->shape->shared
+            ? best_share(sched->fragment, class, &picture, share_milli(pod, node), weights->fill)
+            : picture_fragments(sched->fragment, class, &picture, weights->fill);
     if (after == FRAGMENT_NO_ROOM)
         return FRAGMENT_NO_ROOM;
     return after - before + (int64_t)picture.cpu_milli * weights->cpu -

@@ -138,7 +138,7 @@ bool group_satisfied(const struct group *group)
     return true;
 }
 
-static int elastic(const struct group *group, bool proposed)
+static int group_elastic_as(const struct group *group, bool proposed)
 {
     bool above = false;
 
@@ -157,12 +157,12 @@ static int elastic(const struct group *group, bool proposed)
 
 int group_elastic(const struct group *group)
 {
-    return elastic(group, false);
+    return group_elastic_as(group, false);
 }
 
 int group_elastic_left(const struct group *group)
 {
-    return elastic(group, true);
+    return group_elastic_as(group, true);
 }
 
 bool group_must_wait(const struct group *group)

@@ -26,7 +26,7 @@
  */
 
 /* How many pods of the shape an empty node holds. */
-static int64_t holds(const struct sched *sched, const struct pod *pod, const struct node *node)
+static int64_t node_holds(const struct sched *sched, const struct pod *pod, const struct node *node)
 {
     int64_t most = INT64_MAX;
 
@@ -37,7 +37,7 @@ static int64_t holds(const struct sched *sched, const struct pod *pod, const str
     return most;
 }
 
-static bool alike(const struct pod_vec *tasks)
+static bool tasks_alike(const struct pod_vec *tasks)
 {
     for (size_t i = 1; i < tasks->count; i++)
         if (tasks->items[i]->shape != tasks->items[0]->shape || tasks->items[i]->claim_count)
@@ -76,7 +76,7 @@ static int64_t most_together(struct sched *sched,
 
     for (size_t i = 0; i < pool->nodes.count; i++) {
         const struct node *node = pool->nodes.items[i];
-        int64_t count = holds(sched, pod, node);
+        int64_t count = node_holds(sched, pod, node);
         struct str value = count ? node_label(node, label) : STR_NONE;
 
         if (!str_is_set(value))
@@ -125,10 +125,10 @@ int64_t tasks_held_empty(const struct sched *sched,
     int64_t most = (int64_t)tasks->count;
     int64_t held = 0;
 
-    if (!tasks->count || !alike(tasks))
+    if (!tasks->count || !tasks_alike(tasks))
         return most;
     for (size_t i = 0; i < pool->nodes.count && held < most; i++)
-        held += i64_min(most - held, holds(sched, tasks->items[0], pool->nodes.items[i]));
+        held += i64_min(most - held, node_holds(sched, tasks->items[0], pool->nodes.items[i]));
     return held;
 }
 
@@ -136,7 +136,7 @@ bool search_hopeless(struct search *search)
 {
     const struct pod *pod = search->tasks.items[0];
 
-    if (search->sched->config.plain || !alike(&search->tasks))
+    if (search->sched->config.plain || !tasks_alike(&search->tasks))
         return false;
     if (search->tasks.count == 1 && !search->group->sets[0].topology->topology.len &&
         pod->shape->open)

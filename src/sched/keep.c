@@ -94,7 +94,7 @@ static int by_rank(const void *a, const void *b)
     return l->rank < r->rank ? -1 : l->rank > r->rank;
 }
 
-static struct node_set lendable(struct sched *sched, const struct pod *pod, bool evicted)
+static struct node_set nodes_lendable(struct sched *sched, const struct pod *pod, bool evicted)
 {
     struct node_set set = {0};
     size_t most = 0;
@@ -132,7 +132,7 @@ bool keep_lend(struct sched *sched, struct pod *pod, struct placement *ret)
     if (!sched->keeps.count || pod->shape->shared || pod->claim_count || pod->group->keep)
         return false;
     bool back = group_evictable(pod->group);
-    struct node_set set = lendable(sched, pod, back);
+    struct node_set set = nodes_lendable(sched, pod, back);
     if (!set.count)
         return false;
     keeps_hidden(sched, true);

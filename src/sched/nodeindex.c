@@ -27,50 +27,50 @@ static uint32_t priority_of(uint32_t slot)
     return x ^ (x >> 16);
 }
 
-static bool before(int64_t key, uint32_t rank, const struct node *node, int which)
+static bool node_before(int64_t key, uint32_t rank, const struct node *node, int which)
 {
     return key < node->links[which].key || (key == node->links[which].key && rank < node->rank);
 }
 
 /* Splits into nodes before (key, rank) and the others. */
-static void split(struct node *root,
-                  int which,
-                  const struct node *at,
-                  struct node **left,
-                  struct node **right)
+static void tree_split(struct node *root,
+                       int which,
+                       const struct node *at,
+                       struct node **left,
+                       struct node **right)
 {
     if (!root) {
         *left = *right = NULL;
-    } else if (before(at->links[which].key, at->rank, root, which)) {
-        split(root->links[which].left, which, at, left, &root->links[which].left);
+    } else if (node_before(at->links[which].key, at->rank, root, which)) {
+        tree_split(root->links[which].left, which, at, left, &root->links[which].left);
         *right = root;
     } else {
-        split(root->links[which].right, which, at, &root->links[which].right, right);
+        tree_split(root->links[which].right, which, at, &root->links[which].right, right);
         *left = root;
     }
 }
 
-static struct node *merge(struct node *left, struct node *right, int which)
+static struct node *tree_merge(struct node *left, struct node *right, int which)
 {
     if (!left || !right)
         return left ? left : right;
     if (left->links[which].priority >= right->links[which].priority) {
-        left->links[which].right = merge(left->links[which].right, right, which);
+        left->links[which].right = tree_merge(left->links[which].right, right, which);
         return left;
     }
-    right->links[which].left = merge(left, right->links[which].left, which);
+    right->links[which].left = tree_merge(left, right->links[which].left, which);
     return right;
 }
 
-static void insert(struct node **root, struct node *node, int which)
+static void tree_insert(struct node **root, struct node *node, int which)
 {
     struct node_link *link = &node->links[which];
 
     link->priority = priority_of(node->slot);
     while (*root && (*root)->links[which].priority >= link->priority)
-        root = before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
-                                                           : &(*root)->links[which].right;
-    split(*root, which, node, &link->left, &link->right);
+        root = node_before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
+                                                                : &(*root)->links[which].right;
+    tree_split(*root, which, node, &link->left, &link->right);
     *root = node;
     link->in = true;
 }
@@ -80,10 +80,10 @@ static void take_out(struct node **root, struct node *node, int which)
     struct node_link *link = &node->links[which];
 
     while (*root && *root != node)
-        root = before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
-                                                           : &(*root)->links[which].right;
+        root = node_before(link->key, node->rank, *root, which) ? &(*root)->links[which].left
+                                                                : &(*root)->links[which].right;
     if (*root)
-        *root = merge(link->left, link->right, which);
+        *root = tree_merge(link->left, link->right, which);
     link->left = link->right = NULL;
     link->in = false;
 }
@@ -192,7 +192,7 @@ void index_update(struct sched *sched, struct node *node)
             take_out(root_of(node, which), node, which);
         link->key = keys[which];
         if (wanted)
-            insert(root_of(node, which), node, which);
+            tree_insert(root_of(node, which), node, which);
     }
 }
 
@@ -225,7 +225,7 @@ struct node *index_next(struct node *root, int which, const struct node *node)
     struct node *found = NULL;
 
     while (root) {
-        if (before(node->links[which].key, node->rank, root, which)) {
+        if (node_before(node->links[which].key, node->rank, root, which)) {
             found = root;
             root = root->links[which].left;
         } else {

@@ -167,7 +167,7 @@ static struct order_node *node_for(struct order *order, struct queue *queue)
     return node;
 }
 
-static void enqueue(struct order *order, struct order_node *node)
+static void node_enqueue(struct order *order, struct order_node *node)
 {
     if (!order->started) {
         if (!node->fresh)
@@ -197,7 +197,7 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
     }
     VEC_PUSH(order->sched->arena, &node->groups, entry);
     entries_up(order, node, node->groups.count - 1);
-    enqueue(order, node);
+    node_enqueue(order, node);
 }
 
 void order_push(struct order *order, struct group *group)
@@ -233,7 +233,7 @@ void order_add_active(struct order *order, struct queue *queue)
     node->cursor = queue->sorted.count;
     cursor_settle(order, node);
     if (node->head.group)
-        enqueue(order, node);
+        node_enqueue(order, node);
 }
 
 static struct group *leaf_pop(struct order *order, struct order_node *node)
@@ -270,13 +270,13 @@ static int by_index(const void *a, const void *b)
     return l->index < r->index ? -1 : l->index > r->index;
 }
 
-static void start(struct order *order)
+static void order_start(struct order *order)
 {
     order->started = true;
     if (order->fresh.count > 1)
         qsort(order->fresh.items, order->fresh.count, sizeof(*order->fresh.items), by_index);
     for (size_t i = 0; i < order->fresh.count; i++)
-        enqueue(order, order->fresh.items[i]);
+        node_enqueue(order, order->fresh.items[i]);
 }
 
 struct group *order_pop(struct order *order)
@@ -284,7 +284,7 @@ struct group *order_pop(struct order *order)
     struct order_node *node = &order->root;
 
     if (!order->started)
-        start(order);
+        order_start(order);
 
     while (node->children.count) {
         if (node->moved)

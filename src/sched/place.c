@@ -164,10 +164,10 @@ static bool score_above(struct score a, struct score b)
 }
 
 /* ---- searches ---- */
-static bool scan(struct sched *sched,
-                 struct pod *pod,
-                 const struct node_set *set,
-                 struct placement *ret)
+static bool nodes_scan(struct sched *sched,
+                       struct pod *pod,
+                       const struct node_set *set,
+                       struct placement *ret)
 {
     struct affinity *affinity = affinity_prepare(sched, pod);
     struct score best = {0};
@@ -221,7 +221,7 @@ static bool walk_index(struct sched *sched,
     return false;
 }
 
-static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
+static bool index_lookup(struct sched *sched, struct pod *pod, struct placement *ret)
 {
     struct pool *pool = pod->group->queue->pool;
     struct placement later = {0};
@@ -239,7 +239,7 @@ static bool lookup(struct sched *sched, struct pod *pod, struct placement *ret)
     return later.node != NULL;
 }
 
-static bool indexed(const struct sched *sched, const struct pod *pod)
+static bool pod_indexed(const struct sched *sched, const struct pod *pod)
 {
     const struct sched_policy *policy = group_policy(pod->group);
     enum sched_strategy strategy = pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
@@ -275,20 +275,20 @@ bool place_find(struct sched *sched,
     *ret = (struct placement){0};
     if (!claims_usable(pod))
         return false;
-    if ((!set || !set->nodes) && indexed(sched, pod))
-        return lookup(sched, pod, ret);
+    if ((!set || !set->nodes) && pod_indexed(sched, pod))
+        return index_lookup(sched, pod, ret);
     if ((!set || !set->nodes) && fragment_indexed(sched, pod)) {
         struct node *node = fragment_best(sched, pod);
 
         return node && try_node(sched, pod, NULL, node, ret) == PLACE_OK;
     }
-    return scan(sched, pod, set && set->nodes ? set : &all, ret);
+    return nodes_scan(sched, pod, set && set->nodes ? set : &all, ret);
 }
 
-static enum place_filter verdict(struct sched *sched,
-                                 struct pod *pod,
-                                 const struct affinity *affinity,
-                                 struct node *node)
+static enum place_filter node_verdict(struct sched *sched,
+                                      struct pod *pod,
+                                      const struct affinity *affinity,
+                                      struct node *node)
 {
     struct placement placement = {0};
 
@@ -322,7 +322,7 @@ void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED
     bool usable = claims_usable(pod);
     struct affinity *affinity = affinity_prepare(sched, pod);
     for (size_t i = 0; i < pool->nodes.count; i++)
-        ret[usable ? verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;
+        ret[usable ? node_verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;
     if (!alike)
         return;
     if (!shape->counts)

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static bool admit(const void *user, const struct group *group)
+static bool group_admit(const void *user, const struct group *group)
 {
     const struct search *search = user;
 
@@ -134,7 +134,7 @@ void proposals_open(struct proposals *proposals, struct search *search, const st
         VEC_PUSH(NULL, &sched->rooms, (struct room){0});
     for (size_t i = 0; i < search->recorded.count; i++)
         add_room(proposals, search->recorded.items[i]);
-    proposals->order.admit = admit;
+    proposals->order.admit = group_admit;
     proposals->order.user = search;
     for (size_t q = 0; q < sched->queues.count; q++)
         if (may_take_from(search, sched->queues.items[q]))
@@ -151,7 +151,7 @@ void proposals_close(struct proposals *proposals)
     }
 }
 
-static void take(struct proposals *proposals, struct pod *pod)
+static void pod_take(struct proposals *proposals, struct pod *pod)
 {
     if (!pod->recorded)
         add_room(proposals, pod);
@@ -213,7 +213,7 @@ static bool take_recorded(struct proposals *proposals, const struct group *group
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
         if (pod->recorded && is_active(pod)) {
-            take(proposals, pod);
+            pod_take(proposals, pod);
             any = true;
         }
     }
@@ -240,7 +240,7 @@ bool propose(struct proposals *proposals)
         }
         next_unit(proposals, group);
         for (size_t i = 0; i < proposals->pods.count; i++)
-            take(proposals, proposals->pods.items[i]);
+            pod_take(proposals, proposals->pods.items[i]);
         if (!proposals->pods.count)
             continue;
         if (has_active(group))

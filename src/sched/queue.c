@@ -46,11 +46,11 @@ void queue_free(struct queue *queue)
 }
 
 /* ---- totals and fair shares ---- */
-static void divide(struct sched *sched,
-                   const struct pool *pool,
-                   struct queue **queues,
-                   size_t count,
-                   const double total[static SCHED_RESOURCES])
+static void queues_divide(struct sched *sched,
+                          const struct pool *pool,
+                          struct queue **queues,
+                          size_t count,
+                          const double total[static SCHED_RESOURCES])
 {
     struct share_queue *shares = ARENA_ARRAY(sched->arena, struct share_queue, count + 1);
 
@@ -73,8 +73,8 @@ static void divide(struct sched *sched,
     }
     for (size_t i = 0; i < count; i++)
         if (queues[i]->children.count)
-            divide(sched, pool, queues[i]->children.items, queues[i]->children.count,
-                   queues[i]->fair);
+            queues_divide(sched, pool, queues[i]->children.items, queues[i]->children.count,
+                          queues[i]->fair);
 }
 
 /* Waiting memory requests are charged by the smallest GPU: when that changes, so do they. */
@@ -113,7 +113,7 @@ void queues_shared(struct sched *sched)
             ask_again(sched, pool);
         for (int r = 0; r < SCHED_RESOURCES; r++)
             total[r] = queue_units(r, pool->total[r]);
-        divide(sched, pool, pool->tops.items, pool->tops.count, total);
+        queues_divide(sched, pool, pool->tops.items, pool->tops.count, total);
     }
     sched->totals_dirty = false;
 }

@@ -6,17 +6,17 @@
 #include <stddef.h>
 #include <string.h>
 
-static bool unlimited(double value)
+static bool quota_unlimited(double value)
 {
     return value < 0;
 }
 
-static double allocatable(const struct reclaim_queue *queue, int r)
+static double queue_may_hold(const struct reclaim_queue *queue, int r)
 {
-    if (unlimited(queue->quota[r]))
+    if (quota_unlimited(queue->quota[r]))
         return queue->limit[r];
     double most = queue->quota[r] > queue->fair[r] ? queue->quota[r] : queue->fair[r];
-    return !unlimited(queue->limit[r]) && queue->limit[r] < most ? queue->limit[r] : most;
+    return !quota_unlimited(queue->limit[r]) && queue->limit[r] < most ? queue->limit[r] : most;
 }
 
 bool reclaim_may_start(const struct reclaim *reclaim)
@@ -26,7 +26,7 @@ bool reclaim_may_start(const struct reclaim *reclaim)
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         if (queue->allocated[r] + reclaim->request[r] > queue->fair[r])
             return false;
-        if (!reclaim->preemptible && !unlimited(queue->quota[r]) &&
+        if (!reclaim->preemptible && !quota_unlimited(queue->quota[r]) &&
             queue->fixed[r] + reclaim->request[r] > queue->quota[r])
             return false;
     }
@@ -36,8 +36,8 @@ bool reclaim_may_start(const struct reclaim *reclaim)
 bool reclaim_keeps_fair_share(const struct reclaim_queue *from, const double *remaining)
 {
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double most = allocatable(from, r);
-        if (!unlimited(most) && remaining[r] > most)
+        double most = queue_may_hold(from, r);
+        if (!quota_unlimited(most) && remaining[r] > most)
             return true;
     }
     return false;
@@ -51,14 +51,14 @@ bool reclaim_guarantees_quota(const struct reclaim_queue *to,
     bool over = false;
 
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        if (!unlimited(to->quota[r]) && to->allocated[r] + request[r] > to->quota[r])
+        if (!quota_unlimited(to->quota[r]) && to->allocated[r] + request[r] > to->quota[r])
             return false;
-        over = over || (!unlimited(from->quota[r]) && remaining[r] > from->quota[r]);
+        over = over || (!quota_unlimited(from->quota[r]) && remaining[r] > from->quota[r]);
     }
     return over;
 }
 
-static int depth(const struct reclaim *reclaim, int queue)
+static int queue_depth(const struct reclaim *reclaim, int queue)
 {
     int level = 0;
 
@@ -68,10 +68,10 @@ static int depth(const struct reclaim *reclaim, int queue)
 }
 
 /* The queues of the two paths at the first level where they differ. */
-static void part(const struct reclaim *reclaim, int *to, int *from)
+static void queues_part(const struct reclaim *reclaim, int *to, int *from)
 {
-    int depth_to = depth(reclaim, *to);
-    int depth_from = depth(reclaim, *from);
+    int depth_to = queue_depth(reclaim, *to);
+    int depth_from = queue_depth(reclaim, *from);
 
     for (; depth_to > depth_from; depth_to--)
         *to = reclaim->queues[*to].parent;
@@ -92,7 +92,7 @@ static double *remaining_of(struct reclaim_queue *queue)
     return queue->remaining;
 }
 
-static double ratio(double amount, double fair)
+static double share_ratio(double amount, double fair)
 {
     if (fair > 0)
         return amount / fair;
@@ -108,11 +108,11 @@ static bool stays_below(const struct reclaim *reclaim,
                         const bool involved[static SCHED_RESOURCES])
 {
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double own = ratio(after[r], to->fair[r]);
+        double own = share_ratio(after[r], to->fair[r]);
 
         if (!involved[r] || own <= 1 || !(sibling->fair[r] > 0))
             continue;
-        if (own * reclaim->saturation >= ratio(sibling->remaining[r], sibling->fair[r]))
+        if (own * reclaim->saturation >= share_ratio(sibling->remaining[r], sibling->fair[r]))
             return false;
     }
     return true;
@@ -128,7 +128,7 @@ static bool within_bounds(const struct reclaim *reclaim,
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             double base = queue->lost ? queue->remaining[r] : queue->allocated[r];
             after[r] = base + reclaim->request[r];
-            if (!reclaim->preemptible && !unlimited(queue->quota[r]) &&
+            if (!reclaim->preemptible && !quota_unlimited(queue->quota[r]) &&
                 queue->fixed[r] + reclaim->request[r] > queue->quota[r])
                 return false;
         }
@@ -151,7 +151,7 @@ static bool take_units(const struct reclaim *reclaim,
         int to = reclaim->queue;
         int from = units[i].queue;
 
-        part(reclaim, &to, &from);
+        queues_part(reclaim, &to, &from);
         const double *remaining = remaining_of(&reclaim->queues[from]);
         if (!reclaim_keeps_fair_share(&reclaim->queues[from], remaining) &&
             !reclaim_guarantees_quota(&reclaim->queues[to], reclaim->request,

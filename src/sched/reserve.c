@@ -193,7 +193,7 @@ struct candidate {
 };
 struct candidates VEC_FIELDS(struct candidate);
 
-static bool ages(const struct sched *sched, const struct group *group)
+static bool group_ages(const struct sched *sched, const struct group *group)
 {
     return !QUIRK(sched, NO_AGEING) && group_policy(group)->reserve_after_ms >= 0 &&
            queue_runs(group->queue, SCHED_ACTION_RESERVE);
@@ -203,7 +203,7 @@ void keep_wake(struct sched *sched, const struct group *group)
 {
     int64_t at_ms = 0;
 
-    if (!ages(sched, group))
+    if (!group_ages(sched, group))
         return;
     at_ms = group_waits_since(group) + group_policy(group)->reserve_after_ms;
     if (at_ms > sched->now_ms)
@@ -228,7 +228,7 @@ static void find_candidates(struct sched *sched, struct candidates *ret)
         struct group *group = head_of(sched, sched->queues.items[q]);
         int64_t since = group ? group_waits_since(group) : 0;
 
-        if (!group || !ages(sched, group))
+        if (!group || !group_ages(sched, group))
             continue;
         if (sched->now_ms < since + group_policy(group)->reserve_after_ms)
             continue; /* keep_wake() saw to it that it is looked at then */
@@ -428,7 +428,7 @@ static bool choose_among(struct sched *sched,
 }
 
 /* The domain where least is in the way. */
-static bool choose(struct sched *sched, const struct pod_vec *tasks, struct choice *choice)
+static bool spots_choose(struct sched *sched, const struct pod_vec *tasks, struct choice *choice)
 {
     struct keep_slot *best = NULL;
     int64_t blocked = INT64_MAX;
@@ -464,7 +464,7 @@ static void keep_open(struct sched *sched,
 
     if (nodes)
         find_spots(sched, group, tasks, &choice);
-    if (nodes && !choose(sched, tasks, &choice))
+    if (nodes && !spots_choose(sched, tasks, &choice))
         return;
     struct keep *keep = ARENA_NEW(sched->arena, struct keep);
     *keep = (struct keep){.group = group,
@@ -539,7 +539,7 @@ static void call_back_lent(struct recall *recall)
 
 /* Whether these pods of a group, which were told to go, can all stay where they are. They are
  * placed as anybody is, so that their queue has to have room for them too. */
-static bool stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
+static bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
 {
     struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, pods->count);
     struct mark mark = journal_mark(sched);
@@ -567,7 +567,7 @@ static void spare_unneeded(struct recall *recall)
         while (to < recall->gone.count && recall->gone.items[to]->group == group)
             to++;
         struct pod_vec pods = {.items = &recall->gone.items[from], .count = to - from};
-        (void)stay(recall->sched, group, &pods);
+        (void)pods_stay(recall->sched, group, &pods);
     }
 }
 

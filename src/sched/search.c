@@ -30,7 +30,7 @@
 
 /* ---- trying ---- */
 /* Evicts a pod in the journal. */
-static void evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
+static void pod_evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
 {
     pod->victim = true;
     pod->was = pod->status;
@@ -38,7 +38,7 @@ static void evict(struct search *search, struct pod *pod, struct pod_vec *evicte
     pod_send_away(search->sched, pod);
 }
 
-static void spare(struct pod_vec *evicted)
+static void pods_spare(struct pod_vec *evicted)
 {
     for (size_t i = 0; i < evicted->count; i++)
         evicted->items[i]->victim = false;
@@ -179,7 +179,7 @@ static bool reclaim_allowed(struct search *search, const struct pod_vec *evicted
     return reclaim_valid(&search->reclaim, units, count);
 }
 
-static bool acceptable(struct search *search, const struct pod_vec *evicted)
+static bool victims_acceptable(struct search *search, const struct pod_vec *evicted)
 {
     if (search->action == SCHED_ACTION_RECLAIM)
         return group_policy(search->group)->without_proportion || reclaim_allowed(search, evicted);
@@ -201,23 +201,23 @@ static bool acceptable(struct search *search, const struct pod_vec *evicted)
 
 /* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
  * it and `ret` is everybody evicted. */
-static bool attempt(struct search *search,
-                    const struct pod_vec *tasks,
-                    const struct pod_vec *more,
-                    struct pod_vec *ret)
+static bool search_attempt(struct search *search,
+                           const struct pod_vec *tasks,
+                           const struct pod_vec *more,
+                           struct pod_vec *ret)
 {
     struct mark mark = journal_mark(search->sched);
 
     search->sched->tally[search->action].simulated++;
     ret->count = 0;
     for (size_t i = 0; i < search->recorded.count; i++)
-        evict(search, search->recorded.items[i], ret);
+        pod_evict(search, search->recorded.items[i], ret);
     for (size_t i = 0; more && i < more->count; i++)
-        evict(search, more->items[i], ret);
-    if (place_everybody(search, tasks, ret) && acceptable(search, ret))
+        pod_evict(search, more->items[i], ret);
+    if (place_everybody(search, tasks, ret) && victims_acceptable(search, ret))
         return true;
     journal_rollback(search->sched, mark);
-    spare(ret);
+    pods_spare(ret);
     return false;
 }
 
@@ -324,7 +324,7 @@ static bool back_in_place(const struct sched *sched, const struct pod *pod)
 }
 
 /* On success search->recorded is who had to go, evicted in the journal. */
-static void record(struct search *search, const struct pod_vec *evicted)
+static void victims_record(struct search *search, const struct pod_vec *evicted)
 {
     for (size_t i = 0; i < search->recorded.count; i++)
         search->recorded.items[i]->recorded = false;
@@ -358,17 +358,17 @@ static bool try_newest(struct search *search,
         struct pod_vec more = victims_on(proposals, nodes[i]);
         if (!could_help(proposals, &more))
             ++*filtered;
-        else if (attempt(search, tasks, &more, evicted))
+        else if (search_attempt(search, tasks, &more, evicted))
             return true;
     }
     return false;
 }
 
-static bool solve(struct search *search, const struct pod_vec *tasks)
+static bool search_solve(struct search *search, const struct pod_vec *tasks)
 {
     struct proposals proposals;
     struct pod_vec evicted = {0};
-    bool solved = attempt(search, tasks, NULL, &evicted);
+    bool solved = search_attempt(search, tasks, NULL, &evicted);
 
     if (!solved) {
         /* Only where room was missing, and nobody came before, must new room be large enough. */
@@ -381,7 +381,7 @@ static bool solve(struct search *search, const struct pod_vec *tasks)
         proposals_close(&proposals);
     }
     if (solved)
-        record(search, &evicted);
+        victims_record(search, &evicted);
     return solved;
 }
 
@@ -530,15 +530,15 @@ static enum quick solve_alike(struct search *search)
     if (result != QUICK_SOLVED)
         return result;
     search->recorded = victims;
-    if (!attempt(search, &search->tasks, NULL, &evicted)) {
+    if (!search_attempt(search, &search->tasks, NULL, &evicted)) {
         search->recorded.count = 0;
         return QUICK_UNSURE;
     }
-    record(search, &evicted);
+    victims_record(search, &evicted);
     return QUICK_SOLVED;
 }
 
-static void finish(struct search *search, bool solved)
+static void search_finish(struct search *search, bool solved)
 {
     if (solved && search->recorded.count)
         search->group->reserved = !QUIRK(search->sched, NO_RESERVATION);
@@ -566,7 +566,7 @@ static bool solve_stepwise(struct search *search)
             search->recorded.items[j]->recorded = true;
         }
         VEC_PUSH(search->sched->arena, &tasks, search->tasks.items[i]);
-        solved = solve(search, &tasks);
+        solved = search_solve(search, &tasks);
         if (!solved)
             break;
     }
@@ -590,6 +590,6 @@ bool search_run(struct search *search)
         solved = true;
     else if (quick == QUICK_UNSURE)
         solved = solve_stepwise(search);
-    finish(search, solved);
+    search_finish(search, solved);
     return solved;
 }

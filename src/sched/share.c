@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static bool unlimited(double value)
+static bool quota_unlimited(double value)
 {
     return value < 0;
 }
@@ -15,21 +15,22 @@ static bool unlimited(double value)
 /* At most this much of the resource can the queue ask for. */
 static double share_requestable(const struct share_queue *queue)
 {
-    if (unlimited(queue->limit) || queue->asked < queue->limit)
+    if (quota_unlimited(queue->limit) || queue->asked < queue->limit)
         return queue->asked;
     return queue->limit;
 }
 
 /* floor() for the amounts that occur: below 2^53 the conversion is exact, above it doubles are
  * whole anyway. */
-static double whole(double value)
+static double amount_whole(double value)
 {
     return value < 9007199254740992.0 ? (double)(int64_t)value : value;
 }
 
 static bool wants_more(const struct share_queue *queue)
 {
-    return queue->asked > queue->fair && (unlimited(queue->limit) || queue->limit > queue->fair);
+    return queue->asked > queue->fair &&
+           (quota_unlimited(queue->limit) || queue->limit > queue->fair);
 }
 
 static double round_weight(const struct share_queue *queue, double weights, double k_value)
@@ -76,7 +77,7 @@ static double divide_round(struct share_queue *queues,
             remaining -= missing;
             *again = *again || missing < offer;
         } else {
-            double given = whole(offer);
+            double given = amount_whole(offer);
             queue->fair += given;
             queue->remainder = offer - given;
             remaining -= given;
@@ -158,7 +159,7 @@ double share_divide(struct share_queue *queues, size_t count, double total, doub
     double remaining = total;
 
     for (size_t i = 0; i < count; i++) {
-        double quota = unlimited(queues[i].quota) ? total : queues[i].quota;
+        double quota = quota_unlimited(queues[i].quota) ? total : queues[i].quota;
         double requestable = share_requestable(&queues[i]);
 
         queues[i].fair = quota < requestable ? quota : requestable;

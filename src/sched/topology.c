@@ -222,7 +222,7 @@ static bool in_set(const struct sched *sched,
     return !within->nodes || node->mark == sched->mark_now;
 }
 
-static bool tighter(const struct weighing *w, uint32_t a, uint32_t b)
+static bool domain_tighter(const struct weighing *w, uint32_t a, uint32_t b)
 {
     const struct weight *l = &w->weights[a];
     const struct weight *r = &w->weights[b];
@@ -242,8 +242,8 @@ static void sort_domains(const struct weighing *w, uint32_t *items, size_t count
     sort_domains(w, items, half);
     sort_domains(w, items + half, count - half);
     for (size_t i = 0, l = 0, r = half; i < count; i++)
-        copy[i] =
-            r >= count || (l < half && !tighter(w, items[r], items[l])) ? items[l++] : items[r++];
+        copy[i] = r >= count || (l < half && !domain_tighter(w, items[r], items[l])) ? items[l++]
+                                                                                     : items[r++];
     for (size_t i = 0; i < count; i++)
         items[i] = copy[i];
 }
@@ -289,7 +289,7 @@ static void weigh_tree(struct weighing *w, const struct node_set *within)
     }
 }
 
-static bool fits(const struct weighing *w, uint32_t domain)
+static bool domain_fits(const struct weighing *w, uint32_t domain)
 {
     const struct weight *weight = &w->weights[domain];
 
@@ -377,7 +377,7 @@ static struct node_set domain_set(const struct weighing *w,
         .nodes = nodes, .count = ranked.count, .bonus = preferred >= 0 ? bonus : NULL};
 }
 
-static bool below(const struct group *group, uint32_t set, uint32_t ancestor)
+static bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
 {
     while (set && set != ancestor)
         set = group->sets[set].parent;
@@ -393,7 +393,7 @@ static bool mark_held(const struct weighing *w, const struct group *group, uint3
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
 
-        if (pod->set == SET_NONE || !below(group, pod->set, set) ||
+        if (pod->set == SET_NONE || !set_below(group, pod->set, set) ||
             !ST_IN(pod->status, ST_ACTIVE) || !pod->node)
             continue;
         any = true;
@@ -418,7 +418,7 @@ static int level_of(const struct topology *topology, struct str label)
     return -1;
 }
 
-static bool refuse(struct failure *failure, struct str text)
+static bool failure_refuse(struct failure *failure, struct str text)
 {
     failure->reason = SCHED_REASON_TOPOLOGY;
     failure->text = text;
@@ -426,12 +426,12 @@ static bool refuse(struct failure *failure, struct str text)
 }
 
 /* Domains from the preferred (or required) level up to the required one (or the root). */
-static void choose(const struct weighing *w,
-                   const struct node_set *within,
-                   int required,
-                   int preferred,
-                   bool only_held,
-                   struct node_sets *ret)
+static void domains_choose(const struct weighing *w,
+                           const struct node_set *within,
+                           int required,
+                           int preferred,
+                           bool only_held,
+                           struct node_sets *ret)
 {
     int deepest = preferred >= 0 ? preferred : required;
 
@@ -441,7 +441,7 @@ static void choose(const struct weighing *w,
         domains_at(w, 0, level, &domains);
         for (size_t i = 0; i < domains.count; i++) {
             uint32_t domain = domains.items[i];
-            if (!fits(w, domain) || (only_held && !w->weights[domain].held))
+            if (!domain_fits(w, domain) || (only_held && !w->weights[domain].held))
                 continue;
             VEC_PUSH(w->sched->arena, ret, domain_set(w, within, domain, preferred));
         }
@@ -472,29 +472,30 @@ bool topology_subsets(struct sched *sched,
     }
     topology = map_get(&sched->topologies, want->topology);
     if (!topology)
-        return refuse(failure, str_printf(sched->arena, "topology \"" STR_FMT "\" does not exist",
-                                          STR_ARG(want->topology)));
+        return failure_refuse(failure,
+                              str_printf(sched->arena, "topology \"" STR_FMT "\" does not exist",
+                                         STR_ARG(want->topology)));
     int required = level_of(topology, want->required);
     int preferred = level_of(topology, want->preferred);
     if ((want->required.len && required < 0) || (want->preferred.len && preferred < 0))
-        return refuse(failure,
-                      str_printf(sched->arena, "topology " STR_FMT " has no level \"" STR_FMT "\"",
-                                 STR_ARG(want->topology),
-                                 STR_ARG(required < 0 && want->required.len ? want->required
-                                                                            : want->preferred)));
+        return failure_refuse(
+            failure, str_printf(sched->arena, "topology " STR_FMT " has no level \"" STR_FMT "\"",
+                                STR_ARG(want->topology),
+                                STR_ARG(required < 0 && want->required.len ? want->required
+                                                                           : want->preferred)));
     struct weighing w = {
         .sched = sched, .tree = tree_get(sched, topology, group->queue->pool), .tasks = tasks};
     mark_nodes(sched, within);
     weigh_request(&w);
     weigh_tree(&w, within);
     bool held = required >= 0 && mark_held(&w, group, set);
-    choose(&w, within, required, preferred, held, ret);
+    domains_choose(&w, within, required, preferred, held, ret);
     if (ret->count)
         return true;
-    return refuse(failure,
-                  str_printf(sched->arena,
-                             "no domain of level " STR_FMT " in topology " STR_FMT
-                             " has room for %zu pods",
-                             STR_ARG(want->required.len ? want->required : want->preferred),
-                             STR_ARG(want->topology), tasks->count));
+    return failure_refuse(failure,
+                          str_printf(sched->arena,
+                                     "no domain of level " STR_FMT " in topology " STR_FMT
+                                     " has room for %zu pods",
+                                     STR_ARG(want->required.len ? want->required : want->preferred),
+                                     STR_ARG(want->topology), tasks->count));
 }

@@ -22,9 +22,9 @@
 #define IS_DEFAULT_CLASS "storageclass.kubernetes.io/is-default-class"
 #define CLAIM_PROTECTION "kubernetes.io/pvc-protection"
 
-static const struct object *latest(const struct write *write,
-                                   const struct kind *kind,
-                                   struct str name)
+static const struct object *object_latest(const struct write *write,
+                                          const struct kind *kind,
+                                          struct str name)
 {
     return entry_latest(shelf_find(shelf_of(write->store, kind), STR(""), name));
 }
@@ -97,8 +97,8 @@ static int admit_priority(struct write *write, struct json *spec)
 
     if (!name.len)
         priority = default_priority(write);
-    else if (latest(write, &kind_priorityclass, name))
-        priority = priority_of(write, latest(write, &kind_priorityclass, name));
+    else if (object_latest(write, &kind_priorityclass, name))
+        priority = priority_of(write, object_latest(write, &kind_priorityclass, name));
     if (!priority.found)
         return reply_fail(write->reply, 403, "Forbidden",
                           "pods \"" STR_FMT "\" is forbidden: no PriorityClass with name " STR_FMT

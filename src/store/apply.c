@@ -15,7 +15,7 @@
 /* Server-side apply on the staged state: api/apply.h decides, here its outcome becomes a write or
  * an answer. */
 
-static int conflict(struct write *write, const struct apply *apply)
+static int apply_conflict(struct write *write, const struct apply *apply)
 {
     struct reply *reply = write->reply;
     struct api_cause *causes = ARENA_ARRAY(write->arena, struct api_cause, apply->conflicts.count);
@@ -73,7 +73,7 @@ int apply_write(struct write *write, const struct api_request *request, struct j
     if (apply.too_large)
         return apply_too_large(write);
     if (!merged)
-        return conflict(write, &apply);
+        return apply_conflict(write, &apply);
     keep_last_applied(write, merged, config);
     write->managed = json_clone(write->arena, json_at(merged, "metadata.managedFields"));
     /* Preconditions come from the client's text, not from the object it was merged with. */

@@ -29,8 +29,8 @@ static void set_scheduled(struct write *write, struct json *root)
             json_set(condition, STR("lastProbeTime"), json_new_null(write->arena));
 }
 
-/* `ret`: the pod as it is, for stage(). */
-static int check(struct write *write, const struct api_binding *binding, struct json **ret)
+/* `ret`: the pod as it is, for binding_stage(). */
+static int binding_check(struct write *write, const struct api_binding *binding, struct json **ret)
 {
     const struct object *pod = write->old;
     struct str bound = STR_NONE;
@@ -57,7 +57,7 @@ static int check(struct write *write, const struct api_binding *binding, struct 
     return 0;
 }
 
-static int stage(struct write *write, const struct api_binding *binding, struct json *root)
+static int binding_stage(struct write *write, const struct api_binding *binding, struct json *root)
 {
     struct json *annotations = NULL;
 
@@ -94,12 +94,12 @@ static int bind_all(struct store *store,
         int r = write_open(&writes[i], store, reply, &request);
 
         if (r == 0)
-            r = check(&writes[i], &bindings[i], &roots[i]);
+            r = binding_check(&writes[i], &bindings[i], &roots[i]);
         if (r < 0)
             return r;
     }
     for (size_t i = 0; i < count; i++) {
-        int r = stage(&writes[i], &bindings[i], roots[i]);
+        int r = binding_stage(&writes[i], &bindings[i], roots[i]);
 
         if (r < 0)
             return r;
@@ -135,6 +135,6 @@ int bind_pod(struct write *write, const struct api_request *request)
     const struct json *annotations = json_at(root, "metadata.annotations");
     if (annotations)
         binding.annotations = json_text(write->arena, annotations);
-    int r = check(write, &binding, &pod);
-    return r < 0 ? r : stage(write, &binding, pod);
+    int r = binding_check(write, &binding, &pod);
+    return r < 0 ? r : binding_stage(write, &binding, pod);
 }

@@ -25,7 +25,7 @@ struct checkpoint {
     bool quit;
 };
 
-static void copy(sqlite3 *handle)
+static void log_copy(sqlite3 *handle)
 {
     (void)sqlite3_wal_checkpoint_v2(handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
@@ -41,7 +41,7 @@ static void thread_main(void *user)
         if (checkpoint->quit)
             break;
         uv_mutex_unlock(&checkpoint->mutex);
-        copy(checkpoint->handle);
+        log_copy(checkpoint->handle);
         uv_mutex_lock(&checkpoint->mutex);
         checkpoint->due = false;
         checkpoint->rest = true;
@@ -74,7 +74,7 @@ void checkpoint_finish(struct checkpoint *checkpoint)
     checkpoint->rest = false;
     uv_mutex_unlock(&checkpoint->mutex);
     if (rest)
-        copy(checkpoint->writer);
+        log_copy(checkpoint->writer);
 }
 
 int checkpoint_start(sqlite3 *writer, const char *path, struct checkpoint **ret, struct err *err)

@@ -190,7 +190,7 @@ static bool has_finalizer(const struct json *root, struct str name)
     return false;
 }
 
-static bool blocks(struct arena *arena, const struct object *object, struct str uid)
+static bool owner_blocks(struct arena *arena, const struct object *object, struct str uid)
 {
     JSON_FOREACH(json_at(object_json(object, arena), "metadata.ownerReferences"), item)
         if (str_eq(json_str(json_get(item, "uid")), uid))
@@ -223,7 +223,7 @@ static void look_as_owner(struct store *store, const struct entry *entry)
         else if (foreground && latest && !latest->deleted_ms)
             collect_delete(store, dependent, STR("Foreground"));
         /* What is staged is not gone yet: its commit brings us here again. */
-        waiting += orphan || blocks(&arena, dependent->committed, object->uid) ? 1 : 0;
+        waiting += orphan || owner_blocks(&arena, dependent->committed, object->uid) ? 1 : 0;
     }
     if (waiting)
         return;

@@ -43,21 +43,24 @@ static int sql_fail(const struct db *db, struct err *err, const char *doing)
     return err_set(err, r, "%s: %s", doing, sqlite3_errmsg(db->handle));
 }
 
-static int exec(const struct db *db, const char *sql, struct err *err)
+static int db_exec(const struct db *db, const char *sql, struct err *err)
 {
     if (sqlite3_exec(db->handle, sql, NULL, NULL, NULL) != SQLITE_OK)
         return sql_fail(db, err, "store");
     return 0;
 }
 
-static int prepare(const struct db *db, const char *sql, sqlite3_stmt **ret, struct err *err)
+static int statement_prepare(const struct db *db,
+                             const char *sql,
+                             sqlite3_stmt **ret,
+                             struct err *err)
 {
     if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL) != SQLITE_OK)
         return sql_fail(db, err, "store");
     return 0;
 }
 
-static int lock(struct db *db, const char *path, struct err *err)
+static int file_lock(struct db *db, const char *path, struct err *err)
 {
     _cleanup_(buf_done) struct buf name = {0};
 
@@ -76,7 +79,7 @@ static int lock(struct db *db, const char *path, struct err *err)
 static int meta_get(const struct db *db, const char *name, uint64_t *ret, struct err *err)
 {
     sqlite3_stmt *select = NULL;
-    int r = prepare(db, "SELECT value FROM meta WHERE name = ?", &select, err);
+    int r = statement_prepare(db, "SELECT value FROM meta WHERE name = ?", &select, err);
 
     if (r < 0)
         return r;
@@ -89,7 +92,7 @@ static int meta_get(const struct db *db, const char *name, uint64_t *ret, struct
                                                : sql_fail(db, err, "store: reading its version");
 }
 
-static int layout(const struct db *db, const char *path, struct err *err)
+static int db_lay_out(const struct db *db, const char *path, struct err *err)
 {
     static const char sql[] =
         "BEGIN IMMEDIATE;"
@@ -114,32 +117,32 @@ static int layout(const struct db *db, const char *path, struct err *err)
                        "%s was written by a newer version (store version %" PRIu64
                        ", this program knows %d): start that version, or another folder",
                        path, version, DB_VERSION);
-    return exec(db, sql, err);
+    return db_exec(db, sql, err);
 }
 
 static int prepare_all(struct db *db, struct err *err)
 {
-    int r = prepare(db,
-                    "INSERT INTO objects(key, revision, value) VALUES(?1, ?2, ?3)"
-                    " ON CONFLICT(key) DO UPDATE SET revision = ?2, value = ?3",
-                    &db->put, err);
+    int r = statement_prepare(db,
+                              "INSERT INTO objects(key, revision, value) VALUES(?1, ?2, ?3)"
+                              " ON CONFLICT(key) DO UPDATE SET revision = ?2, value = ?3",
+                              &db->put, err);
     if (r == 0)
-        r = prepare(db, "DELETE FROM objects WHERE key = ?1", &db->drop, err);
+        r = statement_prepare(db, "DELETE FROM objects WHERE key = ?1", &db->drop, err);
     if (r == 0)
-        r = prepare(db, "INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5)", &db->log, err);
+        r = statement_prepare(db, "INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5)", &db->log, err);
     if (r == 0)
-        r = prepare(db, "UPDATE log SET value = ?2 WHERE revision = ?1 AND value IS NULL",
-                    &db->fill, err);
+        r = statement_prepare(db, "UPDATE log SET value = ?2 WHERE revision = ?1 AND value IS NULL",
+                              &db->fill, err);
     if (r == 0)
-        r = prepare(db, "UPDATE meta SET value = ?2 WHERE name = ?1", &db->meta, err);
+        r = statement_prepare(db, "UPDATE meta SET value = ?2 WHERE name = ?1", &db->meta, err);
     if (r == 0)
-        r = prepare(db, "DELETE FROM log WHERE revision <= ?1", &db->cut, err);
+        r = statement_prepare(db, "DELETE FROM log WHERE revision <= ?1", &db->cut, err);
     return r;
 }
 
 static int open_file(struct db *db, const char *path, struct err *err)
 {
-    int r = lock(db, path, err);
+    int r = file_lock(db, path, err);
 
     if (r < 0)
         return r;
@@ -153,9 +156,9 @@ static int open_file(struct db *db, const char *path, struct err *err)
                         NULL) != SQLITE_OK)
         return sql_fail(db, err, path);
     (void)sqlite3_busy_timeout(db->handle, BUSY_MS);
-    r = layout(db, path, err);
+    r = db_lay_out(db, path, err);
     if (r == 0)
-        r = exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", err);
+        r = db_exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", err);
     if (r == 0)
         r = prepare_all(db, err);
     return r < 0 ? r : checkpoint_start(db->handle, path, &db->checkpoint, err);
@@ -192,7 +195,7 @@ void db_close(struct db *db)
     mem_free(db);
 }
 
-static struct str column(sqlite3_stmt *statement, int index)
+static struct str column_text(sqlite3_stmt *statement, int index)
 {
     const char *text = sqlite3_column_blob(statement, index);
 
@@ -200,11 +203,11 @@ static struct str column(sqlite3_stmt *statement, int index)
 }
 
 /* Columns: revision, at_ms, event, key, value. */
-static int walk(const struct db *db,
-                sqlite3_stmt *select,
-                db_row_fn *fn,
-                void *user,
-                struct err *err)
+static int rows_walk(const struct db *db,
+                     sqlite3_stmt *select,
+                     db_row_fn *fn,
+                     void *user,
+                     struct err *err)
 {
     int r = 0;
     int step = SQLITE_DONE;
@@ -213,8 +216,8 @@ static int walk(const struct db *db,
         struct db_row row = {.revision = (uint64_t)sqlite3_column_int64(select, 0),
                              .at_ms = sqlite3_column_int64(select, 1),
                              .event = sqlite3_column_int(select, 2),
-                             .key = column(select, 3),
-                             .value = column(select, 4)};
+                             .key = column_text(select, 3),
+                             .value = column_text(select, 4)};
 
         r = fn(user, &row, err);
     }
@@ -227,24 +230,24 @@ static int walk(const struct db *db,
 int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, struct err *err)
 {
     sqlite3_stmt *select = NULL;
-    int r = prepare(db,
-                    "SELECT revision, 0, 0, key, value FROM objects"
-                    " WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
-                    &select, err);
+    int r = statement_prepare(db,
+                              "SELECT revision, 0, 0, key, value FROM objects"
+                              " WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
+                              &select, err);
 
     if (r < 0)
         return r;
     sqlite3_bind_text(select, 1, prefix.p, (int)prefix.len, SQLITE_STATIC);
-    return walk(db, select, fn, user, err);
+    return rows_walk(db, select, fn, user, err);
 }
 
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err)
 {
     sqlite3_stmt *select = NULL;
-    int r = prepare(db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision",
-                    &select, err);
+    int r = statement_prepare(
+        db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision", &select, err);
 
-    return r < 0 ? r : walk(db, select, fn, user, err);
+    return r < 0 ? r : rows_walk(db, select, fn, user, err);
 }
 
 int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err)
@@ -255,7 +258,7 @@ int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted,
 }
 
 /* Runs a bound statement that gives no rows. */
-static bool run(sqlite3_stmt *statement)
+static bool statement_run(sqlite3_stmt *statement)
 {
     bool done = sqlite3_step(statement) == SQLITE_DONE;
 
@@ -268,19 +271,19 @@ static bool set_meta(struct db *db, const char *name, uint64_t value)
 {
     sqlite3_bind_text(db->meta, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_int64(db->meta, 2, (sqlite3_int64)value);
-    return run(db->meta);
+    return statement_run(db->meta);
 }
 
 /* The state that goes out of objects moves into the log. (A change that is forgotten already is no
  * longer there to be filled.) */
-static bool fill(struct db *db, const struct db_write *write)
+static bool log_fill(struct db *db, const struct db_write *write)
 {
     if (!write->previous_revision)
         return true;
     sqlite3_bind_int64(db->fill, 1, (sqlite3_int64)write->previous_revision);
     sqlite3_bind_blob(db->fill, 2, write->previous_value.p, (int)write->previous_value.len,
                       SQLITE_STATIC);
-    return run(db->fill);
+    return statement_run(db->fill);
 }
 
 static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms, struct buf *key)
@@ -304,7 +307,7 @@ static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms
         sqlite3_bind_blob(db->log, 5, write->value.p, (int)write->value.len, SQLITE_STATIC);
     else
         sqlite3_bind_null(db->log, 5);
-    return fill(db, write) && run(change) && run(db->log);
+    return log_fill(db, write) && statement_run(change) && statement_run(db->log);
 }
 
 static bool write_all(struct db *db, const struct db_commit *commit)
@@ -319,12 +322,12 @@ static bool write_all(struct db *db, const struct db_commit *commit)
     if (!commit->compact)
         return true;
     sqlite3_bind_int64(db->cut, 1, (sqlite3_int64)commit->compact);
-    return run(db->cut) && set_meta(db, "compacted", commit->compact);
+    return statement_run(db->cut) && set_meta(db, "compacted", commit->compact);
 }
 
 int db_commit(struct db *db, const struct db_commit *commit, struct err *err)
 {
-    int r = exec(db, "BEGIN IMMEDIATE", err);
+    int r = db_exec(db, "BEGIN IMMEDIATE", err);
 
     if (r < 0)
         return r;

@@ -22,7 +22,7 @@
 
 /* Eviction: a delete that asks the budgets first. */
 
-static bool covers(const struct write *write, const struct object *budget)
+static bool budget_covers(const struct write *write, const struct object *budget)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct selector selector = {0};
@@ -61,7 +61,7 @@ static int admission_evict(struct write *write)
 
         if (!str_eq(entry->ns, write->ns))
             break;
-        if (!entry_latest(entry) || !covers(write, entry_latest(entry)))
+        if (!entry_latest(entry) || !budget_covers(write, entry_latest(entry)))
             continue;
         if (found)
             return reply_fail(write->reply, 500, "InternalError",

@@ -34,7 +34,7 @@ static void statement_done(sqlite3_stmt **statement)
     sqlite3_finalize(*statement);
 }
 
-static int fail(sqlite3 *handle, const char *path, struct err *err)
+static int sqlite_failed(sqlite3 *handle, const char *path, struct err *err)
 {
     return err_set(err, -EIO, "%s: %s", path, sqlite3_errmsg(handle));
 }
@@ -44,7 +44,7 @@ static int open_for_reading(const char *path, sqlite3 **ret, struct err *err)
     if (access(path, R_OK) < 0)
         return err_set(err, -errno, "%s: there is no store there that can be read", path);
     if (sqlite3_open_v2(path, ret, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        return fail(*ret, path, err);
+        return sqlite_failed(*ret, path, err);
     (void)sqlite3_busy_timeout(*ret, BUSY_MS);
     return 0;
 }
@@ -60,9 +60,9 @@ struct check {
     uint64_t compacted;
 };
 
-static void problem(struct check *check, const char *fmt, ...) _printf_(2, 3);
+static void report_problem(struct check *check, const char *fmt, ...) _printf_(2, 3);
 
-static void problem(struct check *check, const char *fmt, ...)
+static void report_problem(struct check *check, const char *fmt, ...)
 {
     char text[PROBLEM_BYTES];
     va_list args;
@@ -74,13 +74,13 @@ static void problem(struct check *check, const char *fmt, ...)
     check->problem(check->user, text);
 }
 
-static int number(struct check *check, const char *sql, uint64_t *ret, struct err *err)
+static int check_number(struct check *check, const char *sql, uint64_t *ret, struct err *err)
 {
     _cleanup_(statement_done) sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(check->handle, sql, -1, &statement, NULL) != SQLITE_OK ||
         sqlite3_step(statement) != SQLITE_ROW)
-        return fail(check->handle, check->path, err);
+        return sqlite_failed(check->handle, check->path, err);
     *ret = (uint64_t)sqlite3_column_int64(statement, 0);
     return 0;
 }
@@ -91,12 +91,12 @@ static int check_file(struct check *check, struct err *err)
 
     if (sqlite3_prepare_v2(check->handle, "PRAGMA integrity_check", -1, &statement, NULL) !=
         SQLITE_OK)
-        return fail(check->handle, check->path, err);
+        return sqlite_failed(check->handle, check->path, err);
     while (sqlite3_step(statement) == SQLITE_ROW) {
         struct str line = str_from((const char *)sqlite3_column_text(statement, 0));
 
         if (!str_is(line, "ok"))
-            problem(check, "file: " STR_FMT, STR_ARG(line));
+            report_problem(check, "file: " STR_FMT, STR_ARG(line));
     }
     return 0;
 }
@@ -110,43 +110,44 @@ static void check_object(struct check *check, struct str key, struct str value, 
     uint64_t own = 0;
 
     if (json_parse(&arena, value, &root, &err) < 0) {
-        problem(check, STR_FMT ": not an object: %s", STR_ARG(key), err.text);
+        report_problem(check, STR_FMT ": not an object: %s", STR_ARG(key), err.text);
         return;
     }
     struct str name = json_str_at(root, "metadata.name");
     struct str ns = json_str_at(root, "metadata.namespace");
     struct str tail = str_printf(&arena, "/" STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(name));
     if (!str_ends(key, tail))
-        problem(check, STR_FMT ": holds the object " STR_FMT "/" STR_FMT, STR_ARG(key), STR_ARG(ns),
-                STR_ARG(name));
+        report_problem(check, STR_FMT ": holds the object " STR_FMT "/" STR_FMT, STR_ARG(key),
+                       STR_ARG(ns), STR_ARG(name));
     if (!str_to_u64(json_str_at(root, "metadata.resourceVersion"), &own) || own != revision)
-        problem(check, STR_FMT ": its revision is %" PRIu64 ", the object says %" PRIu64,
-                STR_ARG(key), revision, own);
+        report_problem(check, STR_FMT ": its revision is %" PRIu64 ", the object says %" PRIu64,
+                       STR_ARG(key), revision, own);
     if (revision > check->report.revision)
-        problem(check, STR_FMT ": its revision %" PRIu64 " is later than the newest revision",
-                STR_ARG(key), revision);
+        report_problem(check,
+                       STR_FMT ": its revision %" PRIu64 " is later than the newest revision",
+                       STR_ARG(key), revision);
 }
 
-static struct str column(sqlite3_stmt *statement, int index)
+static struct str column_text(sqlite3_stmt *statement, int index)
 {
     const char *text = sqlite3_column_blob(statement, index);
 
     return (struct str){text ? text : "", (size_t)sqlite3_column_bytes(statement, index)};
 }
 
-static int walk(struct check *check, const char *sql, size_t *count, struct err *err)
+static int check_rows(struct check *check, const char *sql, size_t *count, struct err *err)
 {
     _cleanup_(statement_done) sqlite3_stmt *statement = NULL;
     int step = SQLITE_DONE;
 
     if (sqlite3_prepare_v2(check->handle, sql, -1, &statement, NULL) != SQLITE_OK)
-        return fail(check->handle, check->path, err);
+        return sqlite_failed(check->handle, check->path, err);
     while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
-        check_object(check, column(statement, 0), column(statement, 1),
+        check_object(check, column_text(statement, 0), column_text(statement, 1),
                      (uint64_t)sqlite3_column_int64(statement, 2));
         (*count)++;
     }
-    return step == SQLITE_DONE ? 0 : fail(check->handle, check->path, err);
+    return step == SQLITE_DONE ? 0 : sqlite_failed(check->handle, check->path, err);
 }
 
 /* Every revision behind the compacted ones is in the log once, and the newest state of each key is
@@ -155,24 +156,25 @@ static int check_log(struct check *check, struct err *err)
 {
     uint64_t missing = 0;
     uint64_t apart = 0;
-    int r = number(check,
-                   "SELECT (SELECT value FROM meta WHERE name = 'revision') -"
-                   " (SELECT value FROM meta WHERE name = 'compacted') - count(*) FROM log"
-                   " WHERE revision > (SELECT value FROM meta WHERE name = 'compacted')",
-                   &missing, err);
+    int r = check_number(check,
+                         "SELECT (SELECT value FROM meta WHERE name = 'revision') -"
+                         " (SELECT value FROM meta WHERE name = 'compacted') - count(*) FROM log"
+                         " WHERE revision > (SELECT value FROM meta WHERE name = 'compacted')",
+                         &missing, err);
 
     if (r == 0)
-        r = number(check,
-                   "SELECT count(*) FROM log l WHERE l.revision ="
-                   " (SELECT max(revision) FROM log WHERE key = l.key) AND (l.event = 2) ="
-                   " EXISTS(SELECT 1 FROM objects o WHERE o.key = l.key)",
-                   &apart, err);
+        r = check_number(check,
+                         "SELECT count(*) FROM log l WHERE l.revision ="
+                         " (SELECT max(revision) FROM log WHERE key = l.key) AND (l.event = 2) ="
+                         " EXISTS(SELECT 1 FROM objects o WHERE o.key = l.key)",
+                         &apart, err);
     if (r < 0)
         return r;
     if (missing)
-        problem(check, "log: %" PRId64 " changes are missing", (int64_t)missing);
+        report_problem(check, "log: %" PRId64 " changes are missing", (int64_t)missing);
     if (apart)
-        problem(check, "log: %" PRIu64 " objects do not agree with their last change", apart);
+        report_problem(check, "log: %" PRIu64 " objects do not agree with their last change",
+                       apart);
     return 0;
 }
 
@@ -181,23 +183,25 @@ _Static_assert(API_DELETED == 2, "the log's events are written in the file");
 static int check_all(struct check *check, struct err *err)
 {
     uint64_t version = 0;
-    int r = number(check, "SELECT value FROM meta WHERE name = 'version'", &version, err);
+    int r = check_number(check, "SELECT value FROM meta WHERE name = 'version'", &version, err);
 
     if (r == 0 && version > DB_VERSION)
         return err_set(err, -EPROTO, "%s is of the newer store version %" PRIu64, check->path,
                        version);
     if (r == 0)
-        r = number(check, "SELECT value FROM meta WHERE name = 'revision'", &check->report.revision,
-                   err);
+        r = check_number(check, "SELECT value FROM meta WHERE name = 'revision'",
+                         &check->report.revision, err);
     if (r == 0)
         r = check_file(check, err);
     if (r == 0)
-        r = walk(check, "SELECT key, value, revision FROM objects", &check->report.objects, err);
+        r = check_rows(check, "SELECT key, value, revision FROM objects", &check->report.objects,
+                       err);
     if (r == 0)
-        r = walk(check,
-                 "SELECT l.key, coalesce(l.value, o.value), l.revision FROM log l LEFT JOIN"
-                 " objects o ON l.value IS NULL AND o.key = l.key AND o.revision = l.revision",
-                 &check->report.changes, err);
+        r = check_rows(
+            check,
+            "SELECT l.key, coalesce(l.value, o.value), l.revision FROM log l LEFT JOIN"
+            " objects o ON l.value IS NULL AND o.key = l.key AND o.revision = l.revision",
+            &check->report.changes, err);
     return r < 0 ? r : check_log(check, err);
 }
 
@@ -216,7 +220,7 @@ int store_check(const char *path,
     check.handle = handle;
     /* One transaction: everything is seen as of one moment. */
     if (sqlite3_exec(handle, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
-        return fail(handle, path, err);
+        return sqlite_failed(handle, path, err);
     r = check_all(&check, err);
     (void)sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
     if (r == 0)
@@ -226,17 +230,17 @@ int store_check(const char *path,
 
 /* ---- backup ---- */
 
-static int copy(sqlite3 *from, sqlite3 *to, const char *target, struct err *err)
+static int pages_copy(sqlite3 *from, sqlite3 *to, const char *target, struct err *err)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
     int step = SQLITE_OK;
 
     if (!backup)
-        return fail(to, target, err);
+        return sqlite_failed(to, target, err);
     while (step == SQLITE_OK || step == SQLITE_BUSY || step == SQLITE_LOCKED)
         step = sqlite3_backup_step(backup, PAGES_PER_STEP);
     (void)sqlite3_backup_finish(backup);
-    return step == SQLITE_DONE ? 0 : fail(to, target, err);
+    return step == SQLITE_DONE ? 0 : sqlite_failed(to, target, err);
 }
 
 static int write_copy(sqlite3 *from, const char *path, struct err *err)
@@ -248,11 +252,11 @@ static int write_copy(sqlite3 *from, const char *path, struct err *err)
         return err_set(err, -errno, "cannot create %s: %m", path);
     (void)close(fd);
     if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        return fail(to, path, err);
+        return sqlite_failed(to, path, err);
     /* The copy must stand alone, without a log beside it. */
-    int r = copy(from, to, path, err);
+    int r = pages_copy(from, to, path, err);
     if (r == 0 && sqlite3_exec(to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
-        r = fail(to, path, err);
+        r = sqlite_failed(to, path, err);
     return r;
 }
 

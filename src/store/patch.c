@@ -15,10 +15,10 @@
 #include <errno.h>
 #include <stddef.h>
 
-static int patched(struct write *write,
-                   const struct api_request *request,
-                   const struct json *patch,
-                   struct json **ret)
+static int object_patched(struct write *write,
+                          const struct api_request *request,
+                          const struct json *patch,
+                          struct json **ret)
 {
     struct json *target = write_tree(write);
     struct err err = {0};
@@ -79,7 +79,7 @@ int write_patch(struct write *write, const struct api_request *request)
                           "Operation cannot be fulfilled on %s \"" STR_FMT
                           "\": it is another object of that name now",
                           write->kind->plural, STR_ARG(write->name));
-    r = patched(write, request, patch, &root);
+    r = object_patched(write, request, patch, &root);
     if (r == 0)
         r = write_check_type(write, root);
     return r < 0 ? r : write_replace(write, root);

@@ -77,7 +77,7 @@ struct listing {
     VEC(const struct object *) items;
 };
 
-static bool listed(const struct listing *listing, const struct object *object)
+static bool object_is_listed(const struct listing *listing, const struct object *object)
 {
     return object && selector_matches(&listing->labels, object->labels, object->label_count) &&
            selector_matches_fields(&listing->fields, object);
@@ -97,7 +97,7 @@ static void release_items(void *user)
         object_unref(held->items[i]);
 }
 
-static void finish(struct reply *reply, struct listing *listing)
+static void listing_finish(struct reply *reply, struct listing *listing)
 {
     struct held *held = ARENA_NEW(&reply->arena, struct held);
 
@@ -109,17 +109,17 @@ static void finish(struct reply *reply, struct listing *listing)
     reply->result.item_count = listing->items.count;
 }
 
-static void collect(struct reply *reply,
-                    const struct shelf *shelf,
-                    size_t at,
-                    struct listing *listing)
+static void listing_collect(struct reply *reply,
+                            const struct shelf *shelf,
+                            size_t at,
+                            struct listing *listing)
 {
     for (; at < shelf->entries.count; at++) {
         const struct entry *entry = shelf->entries.items[at];
 
         if (listing->ns.len && !str_eq(entry->ns, listing->ns))
             break;
-        if (!listed(listing, entry->committed))
+        if (!object_is_listed(listing, entry->committed))
             continue;
         if (listing->limit && listing->items.count == listing->limit) {
             const struct object *last = listing->items.items[listing->items.count - 1];
@@ -134,7 +134,7 @@ static void collect(struct reply *reply,
         }
         VEC_PUSH(&reply->arena, &listing->items, entry->committed);
     }
-    finish(reply, listing);
+    listing_finish(reply, listing);
 }
 
 int read_items(struct store *store, struct reply *reply, const struct api_request *request)
@@ -167,7 +167,7 @@ int read_items(struct store *store, struct reply *reply, const struct api_reques
             at++;
     }
     reply->result.revision = place.revision;
-    collect(reply, shelf, at, &listing);
+    listing_collect(reply, shelf, at, &listing);
     return 0;
 }
 

@@ -32,7 +32,7 @@ static const struct kind kind_scale = {.group = "autoscaling",
                                        .namespaced = true};
 
 /* ".spec.replicas" without the dot that JSON paths begin with. */
-static const char *plain(const char *path)
+static const char *path_plain(const char *path)
 {
     return path[0] == '.' ? path + 1 : path;
 }
@@ -57,13 +57,13 @@ static struct json *scale_tree(struct arena *arena,
             json_set(meta, str_from(kept[i]), json_clone(arena, value));
     }
     json_add_i64(arena, json_add_object(arena, scale, "spec"), "replicas",
-                 json_i64_or(json_at(root, plain(crd->scale_spec)), 0));
+                 json_i64_or(json_at(root, path_plain(crd->scale_spec)), 0));
     struct json *status = json_add_object(arena, scale, "status");
     json_add_i64(arena, status, "replicas",
-                 json_i64_or(json_at(root, plain(crd->scale_status)), 0));
+                 json_i64_or(json_at(root, path_plain(crd->scale_status)), 0));
     if (crd->scale_selector)
         json_add_str(arena, status, "selector",
-                     str_dup(arena, json_str_at(root, plain(crd->scale_selector))));
+                     str_dup(arena, json_str_at(root, path_plain(crd->scale_selector))));
     return scale;
 }
 
@@ -81,7 +81,7 @@ static void reply_scale(struct reply *reply,
     object_unref(scale);
 }
 
-static const struct kind_crd *scaled(const struct store *store, const struct kind *kind)
+static const struct kind_crd *kind_scaled(const struct store *store, const struct kind *kind)
 {
     const struct kind_crd *crd = kinds_crd(store->api.kinds, kind);
 
@@ -95,7 +95,7 @@ static int no_scale(struct reply *reply, const struct kind *kind)
 
 int scale_get(struct store *store, struct reply *reply, const struct api_request *request)
 {
-    const struct kind_crd *crd = scaled(store, request->kind);
+    const struct kind_crd *crd = kind_scaled(store, request->kind);
     const struct shelf *shelf = shelf_of(store, request->kind);
 
     if (!crd || !shelf)
@@ -109,10 +109,10 @@ int scale_get(struct store *store, struct reply *reply, const struct api_request
 }
 
 /* The Scale that the client wants. */
-static int wanted(struct write *write,
-                  const struct api_request *request,
-                  const struct kind_crd *crd,
-                  struct json **ret)
+static int scale_wanted(struct write *write,
+                        const struct api_request *request,
+                        const struct kind_crd *crd,
+                        struct json **ret)
 {
     struct json *body = NULL;
     struct err err = {0};
@@ -137,7 +137,7 @@ static int wanted(struct write *write,
 /* "spec.replicas" set in the object, whatever the path is. */
 static void set_replicas(struct arena *arena, struct json *root, const char *path, int64_t replicas)
 {
-    struct str all = str_from(plain(path));
+    struct str all = str_from(path_plain(path));
     size_t dot = all.len;
 
     while (dot > 0 && all.p[dot - 1] != '.')
@@ -150,7 +150,7 @@ static void set_replicas(struct arena *arena, struct json *root, const char *pat
 
 int scale_write(struct write *write, const struct api_request *request)
 {
-    const struct kind_crd *crd = scaled(write->store, write->kind);
+    const struct kind_crd *crd = kind_scaled(write->store, write->kind);
     struct json *scale = NULL;
     int64_t replicas = 0;
 
@@ -158,7 +158,7 @@ int scale_write(struct write *write, const struct api_request *request)
         return no_scale(write->reply, write->kind);
     if (!write->old)
         return reply_not_found(write->reply, write->kind, write->name);
-    int r = wanted(write, request, crd, &scale);
+    int r = scale_wanted(write, request, crd, &scale);
     if (r < 0)
         return r;
     if (!json_i64(json_at(scale, "spec.replicas"), &replicas) || replicas < 0)

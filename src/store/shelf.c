@@ -20,7 +20,7 @@
  * the uid of owners. */
 
 /* Served or not. */
-static struct shelf *find(const struct store *store, const struct kind *kind)
+static struct shelf *shelf_any(const struct store *store, const struct kind *kind)
 {
     /* Two groups, one set of events. */
     if (kind == &kind_event_k8s)
@@ -37,14 +37,14 @@ static struct shelf *find(const struct store *store, const struct kind *kind)
 
 struct shelf *shelf_of(const struct store *store, const struct kind *kind)
 {
-    struct shelf *shelf = find(store, kind);
+    struct shelf *shelf = shelf_any(store, kind);
 
     return shelf && !shelf->dropped ? shelf : NULL;
 }
 
 struct shelf *shelf_add(struct store *store, const struct kind *kind)
 {
-    struct shelf *shelf = find(store, kind);
+    struct shelf *shelf = shelf_any(store, kind);
 
     if (!shelf) {
         shelf = MEM_NEW(struct shelf);
@@ -55,7 +55,7 @@ struct shelf *shelf_add(struct store *store, const struct kind *kind)
     return shelf;
 }
 
-static int order(const struct entry *entry, struct str ns, struct str name)
+static int entry_order(const struct entry *entry, struct str ns, struct str name)
 {
     int by_ns = str_cmp(entry->ns, ns);
 
@@ -70,7 +70,7 @@ size_t shelf_lower(const struct shelf *shelf, struct str ns, struct str name)
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (order(shelf->entries.items[middle], ns, name) < 0)
+        if (entry_order(shelf->entries.items[middle], ns, name) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -82,7 +82,7 @@ struct entry *shelf_find(const struct shelf *shelf, struct str ns, struct str na
 {
     size_t at = shelf_lower(shelf, ns, name);
 
-    if (at == shelf->entries.count || order(shelf->entries.items[at], ns, name) != 0)
+    if (at == shelf->entries.count || entry_order(shelf->entries.items[at], ns, name) != 0)
         return NULL;
     return shelf->entries.items[at];
 }
@@ -91,7 +91,7 @@ struct entry *shelf_make(struct shelf *shelf, struct str ns, struct str name)
 {
     size_t at = shelf_lower(shelf, ns, name);
 
-    if (at < shelf->entries.count && order(shelf->entries.items[at], ns, name) == 0)
+    if (at < shelf->entries.count && entry_order(shelf->entries.items[at], ns, name) == 0)
         return shelf->entries.items[at];
 
     struct entry *entry = mem_alloc(sizeof(*entry) + ns.len + name.len + 1);

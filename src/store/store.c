@@ -88,7 +88,10 @@ static int write_call(struct store *store, struct reply *reply, const struct api
     return reply_fail(reply, 405, "MethodNotAllowed", "this verb does not exist");
 }
 
-static void call(struct api *api, const struct api_request *request, api_done_fn *done, void *user)
+static void store_call(struct api *api,
+                       const struct api_request *request,
+                       api_done_fn *done,
+                       void *user)
 {
     struct store *store = (struct store *)api;
     struct reply *reply = reply_new(store, done, user);
@@ -106,7 +109,7 @@ static void call(struct api *api, const struct api_request *request, api_done_fn
 }
 
 static const struct api_ops ops = {
-    .call = call,
+    .call = store_call,
     .bind = store_bind,
     .watch = store_watch,
     .watch_stop = store_watch_stop,
@@ -140,11 +143,11 @@ struct loading {
 };
 
 /* The object that a change without a value is about: the newest of its key. */
-static int newest(const struct shelf *shelf,
-                  const struct str parts[static 4],
-                  const struct db_row *row,
-                  struct object **ret,
-                  struct err *err)
+static int object_newest(const struct shelf *shelf,
+                         const struct str parts[static 4],
+                         const struct db_row *row,
+                         struct object **ret,
+                         struct err *err)
 {
     const struct entry *entry = shelf_find(shelf, parts[2], parts[3]);
 
@@ -174,7 +177,7 @@ static int read_row(const struct store *store,
         return 0;
     *ret_shelf = shelf;
     if (!row->value.p)
-        return newest(shelf, parts, row, ret, err);
+        return object_newest(shelf, parts, row, ret, err);
     if (object_new(shelf->kind, row->value, ret, err) < 0)
         return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
     return 0;
@@ -223,7 +226,7 @@ static int load_log(void *user, const struct db_row *row, struct err *err)
 
 #define CRD_KEYS "apiextensions.k8s.io/customresourcedefinitions/"
 
-static int load(struct store *store, struct err *err)
+static int store_load(struct store *store, struct err *err)
 {
     struct loading loading = {.store = store, .last = {.seed = store->seed}};
     int r = db_revisions(store->db, &store->revision, &store->history.compacted, err);
@@ -253,10 +256,10 @@ static void first_objects(struct store *store)
         char body[64];
         int len = snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"%s\"}}", namespaces[i]);
 
-        call(&store->api,
-             &(struct api_request){
-                 .verb = API_CREATE, .kind = &kind_namespace, .body = {body, (size_t)len}},
-             NULL, NULL);
+        store_call(&store->api,
+                   &(struct api_request){
+                       .verb = API_CREATE, .kind = &kind_namespace, .body = {body, (size_t)len}},
+                   NULL, NULL);
     }
 }
 
@@ -328,7 +331,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 
     int r = options->path ? db_open(options->path, &store->db, err) : 0;
     if (r == 0 && store->db)
-        r = load(store, err);
+        r = store_load(store, err);
     if (r == 0)
         r = turn_start(store, err);
     if (r < 0) {

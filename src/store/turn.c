@@ -34,7 +34,10 @@
 #define COMPACT_STEP       1000
 #define COMPACT_STEP_BYTES ((size_t)8 << 20)
 
-static int commit(struct store *store, const struct batch *batch, uint64_t compact, struct err *err)
+static int batch_commit(struct store *store,
+                        const struct batch *batch,
+                        uint64_t compact,
+                        struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct db_write *writes = ARENA_ARRAY(&arena, struct db_write, batch->changes.count);
@@ -78,7 +81,7 @@ static void writer_main(void *user)
         uv_mutex_unlock(&store->mutex);
 
         struct err err = {0};
-        int r = commit(store, batch, compact, &err);
+        int r = batch_commit(store, batch, compact, &err);
 
         uv_mutex_lock(&store->mutex);
         store->finished = batch;
@@ -151,7 +154,7 @@ static void replies_append(struct replies *to, struct replies *from)
     *from = (struct replies){0};
 }
 
-static void apply(struct store *store, struct batch *batch)
+static void batch_apply(struct store *store, struct batch *batch)
 {
     int64_t now_ms = store_now(store);
 
@@ -178,7 +181,7 @@ static void apply(struct store *store, struct batch *batch)
 }
 
 /* Nothing of this batch happened: take it back out of the staged state and say so. */
-static void undo(struct store *store, struct batch *batch)
+static void batch_undo(struct store *store, struct batch *batch)
 {
     if (!batch)
         return;
@@ -199,7 +202,7 @@ static void undo(struct store *store, struct batch *batch)
     replies_append(&store->ready, &batch->replies);
 }
 
-static void finish(struct store *store)
+static void batch_finish(struct store *store)
 {
     struct batch *batch = NULL;
     struct err err = {0};
@@ -216,15 +219,15 @@ static void finish(struct store *store)
         return;
     store->writing = NULL;
     if (code == 0) {
-        apply(store, batch);
+        batch_apply(store, batch);
     } else {
         (void)snprintf(store->read_only, sizeof(store->read_only),
                        "%s; the store is read-only: free space or repair the disk, then restart",
                        err.text);
         struct batch *open = TAKE_PTR(store->open);
-        undo(store, open);
+        batch_undo(store, open);
         batch_free(open);
-        undo(store, batch);
+        batch_undo(store, batch);
         store->staged_revision = store->revision;
     }
     batch_free(batch);
@@ -248,7 +251,7 @@ static void call_ready(struct store *store)
 
 void turn_run(struct store *store)
 {
-    finish(store);
+    batch_finish(store);
     hand_over(store); /* the disk works while the answers to the last batch are written */
     call_ready(store);
     if (store->watches_due)

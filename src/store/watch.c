@@ -49,7 +49,7 @@ struct api_watch {
     bool closed;
 };
 
-static bool matches(const struct api_watch *watch, const struct object *object)
+static bool watch_matches(const struct api_watch *watch, const struct object *object)
 {
     return (!watch->ns.len || str_eq(watch->ns, object->ns)) &&
            selector_matches(watch->labels, object->labels, object->label_count) &&
@@ -78,7 +78,7 @@ static void free_watch(struct api_watch *watch)
 }
 
 /* In the version that was asked for. */
-static void call(struct api_watch *watch, const struct api_change *change)
+static void watch_call(struct api_watch *watch, const struct api_change *change)
 {
     struct api_change converted = *change;
 
@@ -95,8 +95,8 @@ static void tell_initial(struct api_watch *watch)
     while (watch->initial_at < watch->initial.count && !watch->stopped) {
         const struct object *object = watch->initial.items[watch->initial_at++];
 
-        call(watch, &(struct api_change){
-                        .event = API_ADDED, .object = object, .revision = object->revision});
+        watch_call(watch, &(struct api_change){
+                              .event = API_ADDED, .object = object, .revision = object->revision});
         object_unref(object);
     }
     if (watch->stopped)
@@ -117,20 +117,21 @@ static void tell_item(struct api_watch *watch, const struct history_item *item)
                                 .object = item->object,
                                 .previous = item->previous,
                                 .revision = item->revision};
-    bool now = item->event != API_DELETED && matches(watch, item->object);
-    bool before = item->event != API_ADDED &&
-                  (item->previous ? matches(watch, item->previous)
-                                  : item->event == API_MODIFIED || matches(watch, item->object));
+    bool now = item->event != API_DELETED && watch_matches(watch, item->object);
+    bool before =
+        item->event != API_ADDED &&
+        (item->previous ? watch_matches(watch, item->previous)
+                        : item->event == API_MODIFIED || watch_matches(watch, item->object));
 
     if (!now && !before)
         return;
     if (item->event == API_MODIFIED && now != before)
         change.event = now ? API_ADDED : API_DELETED;
     watch->bookmarked = item->revision;
-    call(watch, &change);
+    watch_call(watch, &change);
 }
 
-static void tell(struct api_watch *watch)
+static void watch_tell(struct api_watch *watch)
 {
     struct store *store = watch->store;
 
@@ -166,7 +167,7 @@ void watches_tell(struct store *store)
     store->watches_due = false;
     for (struct api_watch *watch = store->watches; watch; watch = watch->next)
         if (!watch->stopped && !watch->closed)
-            tell(watch);
+            watch_tell(watch);
     for (struct api_watch **link = &store->watches; *link;) {
         struct api_watch *watch = *link;
 
@@ -189,7 +190,7 @@ static void take_initial(struct api_watch *watch)
 
         if (watch->ns.len && !str_eq(entry->ns, watch->ns))
             break;
-        if (entry->committed && matches(watch, entry->committed))
+        if (entry->committed && watch_matches(watch, entry->committed))
             VEC_PUSH(NULL, &watch->initial, object_ref(entry->committed));
     }
     watch->syncing = true;

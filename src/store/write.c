@@ -231,7 +231,7 @@ static int give_identity(struct write *write, struct json *meta)
 }
 
 /* ---- admission ---- */
-static int refuse(struct write *write, const struct admit *admit)
+static int write_refuse(struct write *write, const struct admit *admit)
 {
     struct reply *reply = write->reply;
     const struct api_cause *first = &admit->causes.items[0];
@@ -245,7 +245,7 @@ static int refuse(struct write *write, const struct admit *admit)
 }
 
 /* What is wrong with the fields of the body: a warning a line, or one text for a refusal. */
-static struct str complaints(struct write *write, const struct schema_unknown *unknown)
+static struct str field_complaints(struct write *write, const struct schema_unknown *unknown)
 {
     const char *between = write->strict_fields ? ", " : "\n";
     struct str text = STR("");
@@ -260,7 +260,7 @@ static struct str complaints(struct write *write, const struct schema_unknown *u
 }
 
 /* What the schema does not know is dropped with a word about it, or refused. */
-static int prune(struct write *write, struct json *root, const struct schema *schema)
+static int fields_prune(struct write *write, struct json *root, const struct schema *schema)
 {
     struct schema_unknown unknown = {0};
     struct reply *reply = write->reply;
@@ -273,7 +273,7 @@ static int prune(struct write *write, struct json *root, const struct schema *sc
         if (i >= in_spec)
             unknown.items[i] =
                 str_printf(write->arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
-    struct str text = complaints(write, &unknown);
+    struct str text = field_complaints(write, &unknown);
     if (text.len && write->strict_fields)
         return reply_fail(reply, 400, "BadRequest",
                           "%s in version \"%s\" cannot be handled as a %s: strict decoding "
@@ -284,7 +284,7 @@ static int prune(struct write *write, struct json *root, const struct schema *sc
     return 0;
 }
 
-static int misfit(struct write *write, const char *prefix, const struct admit *admit)
+static int shape_misfit(struct write *write, const char *prefix, const struct admit *admit)
 {
     return reply_fail(write->reply, 400, "BadRequest",
                       "%s in version \"%s\" cannot be handled as a %s: %s" STR_FMT ": " STR_FMT,
@@ -313,7 +313,7 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     struct admit admit = {.arena = write->arena, .kind = write->kind, .object = root};
     struct json *meta = json_get(root, "metadata");
     bool custom = write->kind->custom;
-    int r = prune(write, root, schema);
+    int r = fields_prune(write, root, schema);
 
     if (r == 0)
         r = fill_in(write, write->store->meta_shape, meta);
@@ -321,14 +321,14 @@ static int check_shape(struct write *write, struct json *root, const struct sche
         return r;
     schema_validate(&admit, write->store->meta_shape, meta);
     if (admit.causes.count)
-        return misfit(write, "metadata.", &admit);
+        return shape_misfit(write, "metadata.", &admit);
     if (!schema || custom)
         return 0;
     r = fill_in(write, schema, root);
     if (r < 0)
         return r;
     schema_validate(&admit, schema, root);
-    return admit.causes.count ? misfit(write, "", &admit) : 0;
+    return admit.causes.count ? shape_misfit(write, "", &admit) : 0;
 }
 
 static int admit_object(struct write *write, struct json *root, const struct json *old)
@@ -354,7 +354,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
         return r;
     admit_validate(&admit);
     if (admit.causes.count)
-        return refuse(write, &admit);
+        return write_refuse(write, &admit);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
     return 0;
@@ -480,7 +480,10 @@ static int check_preconditions(struct write *write, const struct json *meta)
     return 0;
 }
 
-static void carry(struct arena *arena, struct json *to, const struct json *from, const char *key)
+static void key_carry(struct arena *arena,
+                      struct json *to,
+                      const struct json *from,
+                      const char *key)
 {
     const struct json *value = json_get(from, key);
 
@@ -504,13 +507,13 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
     if (status_only) {
         struct json *merged = json_clone(write->arena, old);
 
-        carry(write->arena, merged, root, "status");
+        key_carry(write->arena, merged, root, "status");
         return merged;
     }
     for (size_t i = 0; i < COUNT_OF(kept); i++)
-        carry(write->arena, meta, old_meta, kept[i]);
+        key_carry(write->arena, meta, old_meta, kept[i]);
     if (write->kind->status)
-        carry(write->arena, root, old, "status");
+        key_carry(write->arena, root, old, "status");
     return root;
 }
 
