@@ -92,13 +92,6 @@ static bool place_leaf(struct attempt *attempt,
     return true;
 }
 
-static bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
-{
-    while (set && set != ancestor)
-        set = group->sets[set].parent;
-    return set == ancestor;
-}
-
 static struct pod_vec tasks_below(struct attempt *attempt,
                                   const struct pod_vec *tasks,
                                   uint32_t set)

@@ -118,6 +118,13 @@ bool set_required(const struct group *group, uint32_t set)
     return true;
 }
 
+bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
+{
+    while (set && set != ancestor)
+        set = group->sets[set].parent;
+    return set == ancestor;
+}
+
 bool group_ready(const struct group *group)
 {
     for (uint32_t i = 1; i < group->set_count; i++) {

@@ -113,6 +113,8 @@ uint32_t pod_find_set(const struct group *group, struct str subgroup);
 /* Pods that hold or are promised room. */
 int64_t set_active(const struct set *set);
 bool set_required(const struct group *group, uint32_t set);
+/* Whether the set is `ancestor`, or a part of it. */
+bool set_below(const struct group *group, uint32_t set, uint32_t ancestor);
 /* Every leaf that must start has enough pods, waiting ones included. */
 bool group_ready(const struct group *group);
 /* Whether every leaf has its minimum of pods that hold or are promised room. */

@@ -43,5 +43,5 @@ struct shape {
 /* The shape of the pod, with a reference. */
 struct shape *shape_get(struct sched *sched, const struct sched_pod *pod);
 void shape_unref(struct sched *sched, struct shape *shape); /* NULL is allowed */
-/* What is remembered of the node in this slot no longer holds. */
+/* The node in this slot is described anew: what is remembered of it no longer holds. */
 void shape_node_changed(struct sched *sched, uint32_t slot);

@@ -26,7 +26,19 @@ struct undo;
 /* state: the cluster as the core sees it, kept up to date by events in constant time each: here is
  * how its objects are found. Each has a header of its own (node.h, pod.h, group.h, queue.h,
  * claim.h, shape.h, pool.h). An object that is only named, as a pod's group before the group itself
- * arrives, exists with known == false and is completed by its event. */
+ * arrives, exists with known == false and is completed by its event.
+ *
+ * The files of the core, from below; no line uses one further down:
+ *
+ *   objects    names pack resource shape pool nodeindex node pod group
+ *   charged    charge share queue runtime quota claim
+ *   derived    victims lists journal link
+ *   one pod    filter affinity fit fragment fragment_best place
+ *   one gang   tasks topology keep allocate
+ *   evictions  order pending propose hopeless reclaim search action
+ *   cycle      reserve explain plan verify verify_structures cycle
+ *   way in     decode decode_pod event event_pod event_group observe
+ *   way out    view explain_view */
 struct sched {
     struct sched_config config;
     struct arena config_arena;

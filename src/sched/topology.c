@@ -377,13 +377,6 @@ static struct node_set domain_set(const struct weighing *w,
         .nodes = nodes, .count = ranked.count, .bonus = preferred >= 0 ? bonus : NULL};
 }
 
-static bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
-{
-    while (set && set != ancestor)
-        set = group->sets[set].parent;
-    return set == ancestor;
-}
-
 /* Marks the domains in which pods below `set` hold room. */
 static bool mark_held(const struct weighing *w, const struct group *group, uint32_t set)
 {

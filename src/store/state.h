@@ -29,7 +29,15 @@ struct shelf;
  *              -> write.c and friends: checked against the staged state, staged into the open batch
  *   turn (once a loop turn, turn.c): open batch -> writer thread;
  *              finished batch -> committed state, log, replies, watchers;
- *              then the collectors (collect.c) stage what follows from it */
+ *              then the collectors (collect.c) stage what follows from it
+ *
+ * The files, from below; no line uses one further down:
+ *
+ *   objects     host version batch shelf history reply
+ *   file        checkpoint db maintain
+ *   requests    watch admission managed write apply bind scale patch read delete edit evict
+ *   follow-ups  custom collect
+ *   loop        turn store */
 struct store {
     struct api api;
     uv_loop_t *loop;
