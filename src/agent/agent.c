@@ -13,7 +13,6 @@
 #include "base/count.h"
 #include "base/mem.h"
 #include "cache/cache.h"
-#include "tool/clock.h"
 #include "tool/files.h"
 #include "tool/log.h"
 
@@ -27,93 +26,6 @@
 /* agent: start, stop, watches and turns. */
 #define HEARTBEAT_MS       STORAGE_LOOK_MS
 #define PRETEND_MEMORY_MIB (80 * 1024) /* of a pretend GPU */
-
-int64_t agent_now_ms(void)
-{
-    return clock_now_ms();
-}
-
-int agent_node(const struct agent *agent, struct str name)
-{
-    for (uint32_t i = 0; i < agent->options.node_count; i++)
-        if (str_is(name, agent->nodes[i].name))
-            return (int)i;
-    return -1;
-}
-
-/* ---- calls: the agent's memory outlives every call under way ---- */
-
-struct call {
-    struct agent *agent;
-    api_done_fn *done;
-    void *user;
-};
-
-static void call_done(void *user, const struct api_result *result)
-{
-    struct call *call = user;
-    struct agent *agent = call->agent;
-    call->done(call->user, result);
-    mem_free(call);
-    agent->calls_open--;
-    agent_maybe_free(agent);
-}
-
-void agent_call(struct agent *agent,
-                const struct api_request *request,
-                api_done_fn *done,
-                void *user)
-{
-    struct call *call = MEM_NEW(struct call);
-    *call = (struct call){agent, done, user};
-    agent->calls_open++;
-    api_call(agent->api, request, call_done, call);
-}
-
-static void run_work(uv_work_t *work)
-{
-    struct agent_work *own = work->data;
-    own->run(own);
-}
-
-static void work_done(uv_work_t *work, int status)
-{
-    (void)status;
-    struct agent_work *own = work->data;
-    struct agent *agent = own->agent;
-    mem_free(own);
-    agent->calls_open--;
-    agent_maybe_free(agent);
-}
-
-void agent_work(struct agent *agent, struct agent_work *work)
-{
-    work->work.data = work;
-    work->agent = agent;
-    work->trash = &agent->trash;
-    if (uv_queue_work(agent->loop, &work->work, run_work, work_done) < 0)
-        mem_free(work);
-    else
-        agent->calls_open++;
-}
-
-static void empty_trash(struct agent_work *work)
-{
-    (void)trash_empty(work->trash);
-}
-
-static void empty_trash_soon(struct agent *agent)
-{
-    struct agent_work *work = MEM_NEW(struct agent_work);
-    work->run = empty_trash;
-    agent_work(agent, work);
-}
-
-void agent_discard(struct agent *agent, const char *path)
-{
-    trash_put(&agent->trash, path);
-    empty_trash_soon(agent);
-}
 
 /* ---- turns ---- */
 
@@ -137,12 +49,6 @@ static void on_turn(uv_timer_t *timer)
         pod->dirty = false;
         pod_step(pod);
     }
-}
-
-void agent_turn_soon(struct agent *agent)
-{
-    if (!agent->stopping)
-        (void)uv_timer_start(&agent->turn, on_turn, 0, 0);
 }
 
 static void on_heartbeat(uv_timer_t *timer)
@@ -333,6 +239,7 @@ int agent_start(uv_loop_t *loop,
     agent->loop = loop;
     agent->api = api;
     agent->dirty_tail = &agent->dirty;
+    agent->on_turn = on_turn;
     agent->pods.seed = agent->by_key.seed = options->seed;
     take_options(agent, options);
     int r = check_options(agent, err);
@@ -359,7 +266,7 @@ int agent_start(uv_loop_t *loop,
     (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
     service_start(agent);
     nodes_start(agent);
-    empty_trash_soon(agent);                          /* of an earlier muster */
+    agent_empty_trash(agent);                         /* of an earlier muster */
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);
     *ret = agent;
@@ -382,20 +289,6 @@ struct podio *agent_podio(struct agent *agent)
 }
 
 /* ---- stop ---- */
-
-void agent_maybe_free(struct agent *agent)
-{
-    if (!agent->stopping || agent->handles_open || agent->calls_open || agent->pods_open ||
-        agent->streams_open)
-        return;
-    cache_free(agent->cache);
-    map_done(&agent->hosts);
-    arena_done(&agent->hosts_arena);
-    map_done(&agent->pods);
-    map_done(&agent->by_key);
-    arena_done(&agent->arena);
-    mem_free(agent);
-}
 
 static void handle_closed(uv_handle_t *handle)
 {

@@ -35,6 +35,7 @@ struct object;
 struct pod;
 struct port;
 struct probe;
+struct shim_exit;
 
 /* internal: what the files of the agent share. Nothing outside src/agent includes this. */
 
@@ -186,6 +187,13 @@ void pod_env_context(const struct pod *pod, struct env_context *ret);
 void pod_event(struct pod *pod, bool warning, const char *reason, struct str message);
 /* The current instance was started, and nobody can say how it ended. */
 void pod_container_lost(struct pod *pod, struct run_container *c);
+/* The current instance has ended: its probes and streams end too. */
+void pod_container_ended(struct pod *pod, struct run_container *c, const struct run_end *end);
+/* What the shim said, with the words that the container left. */
+void pod_take_end(struct pod *pod,
+                  const struct run_container *c,
+                  const struct shim_exit *said,
+                  struct run_end *ret);
 /* How the current instance ended; false when it has not. */
 bool pod_read_exit(struct pod *pod, const struct run_container *c, struct run_end *ret);
 
@@ -263,6 +271,7 @@ struct agent {
     char node_address[16]; /* where pods find this node */
     uint16_t port;         /* of the nodes, for an API server; 0: none */
     uv_timer_t turn;
+    uv_timer_cb on_turn; /* what is due in it (agent.c) */
     uv_timer_t heartbeat;
     struct node *nodes;
     int64_t cpus_per_node;
@@ -290,6 +299,7 @@ struct agent {
     size_t results_open; /* of them */
 };
 
+/* ---- what all parts may call (core.c) ---- */
 int64_t agent_now_ms(void);
 void agent_turn_soon(struct agent *agent);
 /* api_call(), counted: the agent's memory stays until all have come back. */
@@ -302,6 +312,8 @@ void agent_maybe_free(struct agent *agent);
 void agent_discard(struct agent *agent, const char *path);
 /* uv_queue_work(), counted as calls are. Takes `work`, the first member of what MEM_NEW made. */
 void agent_work(struct agent *agent, struct agent_work *work);
+/* Remove what an earlier muster left in the trash. */
+void agent_empty_trash(struct agent *agent);
 void nodes_start(struct agent *agent);
 void nodes_beat(struct agent *agent);
 /* Index of a node of ours, or -1. */

@@ -8,7 +8,7 @@
 
 /* lifecycle: what to do next with a pod's containers, as a pure function of what has happened.
  *
- * The shell (agent/pod.c) records what it learns in a struct run (a container started, ended, a
+ * The shell (agent/pod_run.c) records what it learns in a struct run (a container started, ended, a
  * probe or hook came back, the pod is to stop) and calls lifecycle_step(), which answers with what
  * to start and what to signal, and when to look again. The rules are the kubelet's: init containers
  * in turn, sidecars (init containers that always restart) beside everything after them, restarts by

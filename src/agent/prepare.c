@@ -23,26 +23,6 @@
 
 /* prepare: the files a shim works from. */
 
-void pod_env_context(const struct pod *pod, struct env_context *ret)
-{
-    const struct agent *agent = pod->agent;
-    *ret = (struct env_context){.cache = agent->cache,
-                                .pod = pod->root,
-                                .ns = pod->ns,
-                                .pod_ip = str_from(pod->ip),
-                                .host_ip = str_from(agent->node_address),
-                                .node_name = str_from(agent->nodes[pod->node].name),
-                                .node_cpu_milli = agent->cpus_per_node * 1000,
-                                .node_memory_bytes = agent->memory_per_node_bytes};
-}
-
-const struct json *pod_container_spec(const struct pod *pod, size_t index)
-{
-    size_t inits = json_count(json_at(pod->root, "spec.initContainers"));
-    return index < inits ? json_index(json_at(pod->root, "spec.initContainers"), index)
-                         : json_index(json_at(pod->root, "spec.containers"), index - inits);
-}
-
 static struct str pod_hostname(const struct pod *pod)
 {
     struct str name = json_str_at(pod->root, "spec.hostname");

@@ -34,7 +34,7 @@ extern const struct podio_ops streams_ops;
 void stream_link(struct podio_stream *stream, struct pod *pod);
 void stream_unlink(struct podio_stream *stream);
 
-/* For pod.c. */
+/* For pod_end.c and pod_run.c. */
 void streams_container_ended(struct pod *pod, const struct run_container *container);
 void streams_message(struct pod *pod, const char *text, int fd);
 void streams_end_pod(struct pod *pod);

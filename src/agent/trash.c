@@ -1,11 +1,12 @@
 #include "agent/trash.h"
 
-#include "agent/internal.h"
+#include "tool/clock.h"
 #include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +15,7 @@
 int trash_open(struct trash *trash, const char *data_dir, struct err *err)
 {
     (void)snprintf(trash->folder, sizeof(trash->folder), "%s/trash", data_dir);
-    trash->begun = agent_now_ms();
+    trash->begun = clock_now_ms();
     return files_make_folder(trash->folder, 0700, err);
 }
 
