@@ -54,7 +54,7 @@ void operator_http_stop(struct operator* op);
  * everything about everybody's pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
 
-/* The admission webhooks (server/webhook.h) and their certificates (exec/certificates.h); the same
+/* The admission webhooks (server/webhook.h) and their certificates (keys/certificates.h); the same
  * server takes what trainings tell of themselves (server/progress_elsewhere.h). */
 struct operator_webhook_options {
     const char *listen; /* empty: none */

@@ -15,8 +15,8 @@
 #include "base/vec.h"
 #include "control/core/action.h"
 #include "exec/event.h"
-#include "exec/ssh_keys.h"
 #include "http/tls.h"
+#include "keys/ssh_keys.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -34,7 +34,7 @@ struct action {
     uint64_t revision;     /* patch: 409 unless the object still has this resourceVersion; 0: any */
     struct json *body;     /* create, patch, patch status */
     int64_t grace_seconds; /* delete: -1 the object's own, 0 at once (force) */
-    bool ssh_keys;         /* create: a Secret that gets a fresh key pair (exec/ssh_keys.h) */
+    bool ssh_keys;         /* create: a Secret that gets a fresh key pair (keys/ssh_keys.h) */
     struct str draw;       /* create: a Secret that gets a random value under this key */
     bool foreground;       /* delete: it stays until what it owns is gone */
     int64_t at_ms;         /* look again */

@@ -1,4 +1,4 @@
-#include "exec/ssh_keys.h"
+#include "keys/ssh_keys.h"
 
 #include "base/arena.h"
 #include "base/base64.h"

@@ -1,4 +1,4 @@
-#include "exec/certificates.h"
+#include "keys/certificates.h"
 
 #include "api/api.h"
 #include "api/kind.h"
