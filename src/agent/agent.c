@@ -15,6 +15,7 @@
 #include "cache/cache.h"
 #include "tool/files.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,9 +30,9 @@
 
 /* ---- turns ---- */
 
-static void on_turn(uv_timer_t *timer)
+static void on_turn(void *user)
 {
-    struct agent *agent = timer->data;
+    struct agent *agent = user;
     /* Addresses first, for all: a pod's hosts file names its whole gang. */
     struct pod *list = agent->dirty;
     agent->dirty = NULL;
@@ -51,9 +52,9 @@ static void on_turn(uv_timer_t *timer)
     }
 }
 
-static void on_heartbeat(uv_timer_t *timer)
+static void on_heartbeat(void *user)
 {
-    struct agent *agent = timer->data;
+    struct agent *agent = user;
     nodes_beat(agent);
     storage_look(agent);
     if (agent->orphans_left)
@@ -259,11 +260,10 @@ int agent_start(uv_loop_t *loop,
     make_nodes(agent);
     agent->podio.ops = &streams_ops;
     agent->cache = cache_new(options->seed);
-    (void)uv_timer_init(loop, &agent->turn);
-    (void)uv_timer_init(loop, &agent->heartbeat);
-    agent->turn.data = agent->heartbeat.data = agent;
+    agent->turn = timer_new(loop, agent);
+    agent->heartbeat = timer_new(loop, agent);
     agent->handles_open = 2;
-    (void)uv_timer_start(&agent->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+    timer_every(agent->heartbeat, HEARTBEAT_MS, HEARTBEAT_MS, on_heartbeat);
     service_start(agent);
     nodes_start(agent);
     agent_empty_trash(agent);                         /* of an earlier muster */
@@ -290,9 +290,9 @@ struct podio *agent_podio(struct agent *agent)
 
 /* ---- stop ---- */
 
-static void handle_closed(uv_handle_t *handle)
+static void timer_closed(void *user)
 {
-    struct agent *agent = handle->data;
+    struct agent *agent = user;
     agent->handles_open--;
     agent_maybe_free(agent);
 }
@@ -315,6 +315,6 @@ void agent_stop(struct agent *agent)
     service_stop_all(agent);
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);
-    uv_close((uv_handle_t *)&agent->turn, handle_closed);
-    uv_close((uv_handle_t *)&agent->heartbeat, handle_closed);
+    timer_close(agent->turn, timer_closed);
+    timer_close(agent->heartbeat, timer_closed);
 }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ struct check {
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
-    uv_timer_t timer;
+    struct timer *timer;
     bool tcp_open;
     int handles_open;
     bool http;
@@ -35,9 +36,9 @@ struct check {
     size_t reply_len;
 };
 
-static void handle_closed(uv_handle_t *handle)
+static void handle_closed(void *user)
 {
-    struct check *check = handle->data;
+    struct check *check = user;
     if (--check->handles_open)
         return;
     buf_done(&check->words);
@@ -46,6 +47,11 @@ static void handle_closed(uv_handle_t *handle)
     mem_free(check);
     agent->streams_open--;
     agent_maybe_free(agent);
+}
+
+static void tcp_closed(uv_handle_t *handle)
+{
+    handle_closed(handle->data);
 }
 
 static void release(struct check *check)
@@ -57,9 +63,9 @@ static void release(struct check *check)
     secure_cancel(check->secure);
     check->secure = NULL;
     if (check->tcp_open)
-        uv_close((uv_handle_t *)&check->tcp, handle_closed);
+        uv_close((uv_handle_t *)&check->tcp, tcp_closed);
     check->tcp_open = false;
-    uv_close((uv_handle_t *)&check->timer, handle_closed);
+    timer_close(check->timer, handle_closed);
 }
 
 void check_cancel(struct check *check)
@@ -78,9 +84,9 @@ static void finish(struct check *check, bool ok)
     release(check);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(void *user)
 {
-    struct check *check = timer->data;
+    struct check *check = user;
     if (!check->sleeping)
         buf_add(&check->words, STR("timed out"));
     finish(check, check->sleeping);
@@ -252,8 +258,7 @@ struct check *check_start(const struct check_request *request)
     check->done = request->done;
     check->user = request->user;
     check->words.bytes_max = 2 * WORDS_BYTES;
-    (void)uv_timer_init(check->agent->loop, &check->timer);
-    check->timer.data = check;
+    check->timer = timer_new(check->agent->loop, check);
     check->handles_open = 1;
     check->agent->streams_open++;
     int64_t timeout_ms = request->timeout_ms, seconds;
@@ -265,6 +270,6 @@ struct check *check_start(const struct check_request *request)
     } else if (start_socket(check, request) < 0) {
         timeout_ms = 0;
     }
-    (void)uv_timer_start(&check->timer, on_timeout, timeout_ms > 0 ? (uint64_t)timeout_ms : 0, 0);
+    timer_in(check->timer, timeout_ms, on_timeout);
     return check;
 }

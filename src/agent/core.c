@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cache/cache.h"
 #include "tool/clock.h"
+#include "tool/timer.h"
 
 /* core: what every part of the agent may call; it calls none of them. */
 
@@ -23,7 +24,7 @@ int agent_node(const struct agent *agent, struct str name)
 void agent_turn_soon(struct agent *agent)
 {
     if (!agent->stopping)
-        (void)uv_timer_start(&agent->turn, agent->on_turn, 0, 0);
+        timer_in(agent->turn, 0, agent->on_turn);
 }
 
 /* ---- calls: the agent's memory outlives every call under way ---- */

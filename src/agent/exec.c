@@ -1,6 +1,7 @@
 #include "agent/internal.h"
 #include "agent/stream.h"
 #include "base/mem.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,16 +49,16 @@ struct exec {
     struct err err;
     struct str container;
     struct exec_pipe pipes[3]; /* stdin, stdout, stderr; a terminal uses 1 for both ways */
-    uv_timer_t later;
+    struct timer *later;
     int handles_open;
     char read_buffer[READ_BYTES];
 };
 
 static void maybe_end(struct exec *exec);
 
-static void handle_closed(uv_handle_t *handle)
+static void handle_closed(void *user)
 {
-    struct exec *exec = handle->data;
+    struct exec *exec = user;
     if (--exec->handles_open)
         return;
     struct agent *agent = exec->stream.agent;
@@ -70,8 +71,7 @@ static void handle_closed(uv_handle_t *handle)
 static void pipe_closed(uv_handle_t *handle)
 {
     struct exec_pipe *pipe = handle->data;
-    handle->data = pipe->exec;
-    handle_closed(handle);
+    handle_closed(pipe->exec);
 }
 
 static void pipe_close(struct exec_pipe *pipe)
@@ -119,9 +119,9 @@ static void set_reading(struct exec_pipe *pipe, bool reading)
 
 /* The command is over when it has exited and all it wrote has been read. A process that it left
  * behind may hold the pipes open: after the exit only what is there now counts. */
-static void on_later(uv_timer_t *timer)
+static void on_later(void *user)
 {
-    struct exec *exec = timer->data;
+    struct exec *exec = user;
     if (exec->ended || exec->closed)
         return;
     exec->ended = true;
@@ -138,9 +138,9 @@ static void maybe_end(struct exec *exec)
     if (exec->ended || exec->closed || !(exec->exited || exec->err.code))
         return;
     bool open = exec->pipes[1].open || exec->pipes[2].open;
-    if (!exec->err.code && open && uv_is_active((uv_handle_t *)&exec->later))
+    if (!exec->err.code && open && timer_is_set(exec->later))
         return;
-    (void)uv_timer_start(&exec->later, on_later, open && !exec->err.code ? DRAIN_MS : 0, 0);
+    timer_in(exec->later, open && !exec->err.code ? DRAIN_MS : 0, on_later);
 }
 
 static void exec_fail(struct exec *exec, int http_status)
@@ -258,7 +258,7 @@ static void exec_close(struct podio_stream *stream)
     if (exec->terminal_fd >= 0)
         close(exec->terminal_fd);
     exec->terminal_fd = -1;
-    uv_close((uv_handle_t *)&exec->later, handle_closed);
+    timer_close(exec->later, handle_closed);
 }
 
 static void exec_container_ended(struct podio_stream *stream, const struct run_container *c)
@@ -458,8 +458,7 @@ struct podio_stream *exec_open(struct podio *podio,
     exec->input_wanted = request->stdin_open;
     for (int i = 0; i < 3; i++)
         exec->pipes[i].exec = exec;
-    (void)uv_timer_init(agent->loop, &exec->later);
-    exec->later.data = exec;
+    exec->later = timer_new(agent->loop, exec);
     exec->handles_open = 1;
     agent->streams_open++;
     begin(exec, request);

@@ -17,6 +17,7 @@
 #include "base/vec.h"
 #include "exec/event.h"
 #include "shim/shim.h"
+#include "tool/timer.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -162,7 +163,7 @@ struct pod {
     int64_t ready_changed_ms;
     int64_t initialized_ms;
     bool was_ready;
-    uv_timer_t timer;
+    struct timer *timer;
     int handles_open;
     struct pod *next_dirty;
     struct podio_stream *streams; /* logs that follow, execs */
@@ -270,9 +271,9 @@ struct agent {
     struct bridge bridge;
     char node_address[16]; /* where pods find this node */
     uint16_t port;         /* of the nodes, for an API server; 0: none */
-    uv_timer_t turn;
-    uv_timer_cb on_turn; /* what is due in it (agent.c) */
-    uv_timer_t heartbeat;
+    struct timer *turn;
+    timer_fn *on_turn; /* what is due in it (agent.c) */
+    struct timer *heartbeat;
     struct node *nodes;
     int64_t cpus_per_node;
     int64_t memory_per_node_bytes;

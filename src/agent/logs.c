@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -39,9 +40,8 @@ struct logs {
     bool paused;
     bool ended;
     struct err err;
-    uv_timer_t pump;
+    struct timer *pump;
     uv_fs_event_t event;
-    int handles_open;
 };
 
 static void pump_soon(struct logs *logs);
@@ -225,9 +225,9 @@ static bool is_full(const struct logs *logs)
     return logs->request.limit_bytes >= 0 && logs->sent_bytes >= logs->request.limit_bytes;
 }
 
-static void on_pump(uv_timer_t *timer)
+static void on_pump(void *user)
 {
-    struct logs *logs = timer->data;
+    struct logs *logs = user;
     if (logs->ended || logs->paused)
         return;
     if (logs->err.code) {
@@ -241,7 +241,7 @@ static void on_pump(uv_timer_t *timer)
             if (last_look || is_full(logs))
                 end(logs, NULL);
             else
-                (void)uv_timer_start(&logs->pump, on_pump, FOLLOW_MS, 0);
+                timer_in(logs->pump, FOLLOW_MS, on_pump);
             return;
         }
         if (logs->ended || logs->paused)
@@ -252,8 +252,8 @@ static void on_pump(uv_timer_t *timer)
 
 static void pump_soon(struct logs *logs)
 {
-    if (!logs->ended && !logs->paused && !uv_is_closing((uv_handle_t *)&logs->pump))
-        (void)uv_timer_start(&logs->pump, on_pump, 0, 0);
+    if (!logs->ended && !logs->paused)
+        timer_in(logs->pump, 0, on_pump);
 }
 
 static void on_file(uv_fs_event_t *event, const char *name, int events, int status)
@@ -273,11 +273,9 @@ static void logs_pause(struct podio_stream *stream, bool paused)
     pump_soon(logs);
 }
 
-static void handle_closed(uv_handle_t *handle)
+static void event_closed(uv_handle_t *handle)
 {
     struct logs *logs = handle->data;
-    if (--logs->handles_open)
-        return;
     for (size_t i = 0; i < logs->fd_count; i++)
         close(logs->fds[i]);
     buf_done(&logs->pending);
@@ -292,8 +290,8 @@ static void logs_close(struct podio_stream *stream)
     struct logs *logs = (struct logs *)stream;
     logs->ended = true;
     stream_unlink(stream);
-    uv_close((uv_handle_t *)&logs->pump, handle_closed);
-    uv_close((uv_handle_t *)&logs->event, handle_closed);
+    timer_free(logs->pump);
+    uv_close((uv_handle_t *)&logs->event, event_closed);
 }
 
 static void logs_container_ended(struct podio_stream *stream, const struct run_container *c)
@@ -411,10 +409,9 @@ struct podio_stream *logs_open(struct podio *podio,
     (void)open_logs(agent, logs, &logs->err);
     logs->request.ns = logs->request.pod = STR_NONE; /* the caller's */
     logs->request.container = logs->request.generation = STR_NONE;
-    (void)uv_timer_init(agent->loop, &logs->pump);
+    logs->pump = timer_new(agent->loop, logs);
     (void)uv_fs_event_init(agent->loop, &logs->event);
-    logs->pump.data = logs->event.data = logs;
-    logs->handles_open = 2;
+    logs->event.data = logs;
     agent->streams_open++;
     if (request->follow && !logs->err.code)
         (void)uv_fs_event_start(&logs->event, on_file, logs->folder, 0);

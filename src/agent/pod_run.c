@@ -14,6 +14,7 @@
 #include "shim/message.h"
 #include "tool/files.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -38,9 +39,9 @@ static void link_closed(void *user);
 
 /* ---- making and freeing ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    pod_mark(timer->data);
+    pod_mark(user);
 }
 
 static enum run_policy policy_of(struct str text)
@@ -94,8 +95,7 @@ static struct pod *pod_new(struct agent *agent, const struct object *object, int
     pod->link = (struct link){
         .fd = -1, .message = shim_message, .lost = shim_lost, .closed = link_closed, .user = pod};
     decode_containers(pod);
-    (void)uv_timer_init(agent->loop, &pod->timer);
-    pod->timer.data = pod;
+    pod->timer = timer_new(agent->loop, pod);
     pod->handles_open = 1;
     map_set(&agent->pods, pod->uid, pod);
     map_set(&agent->by_key, pod->key, pod);
@@ -115,9 +115,9 @@ static void maybe_free(struct pod *pod)
     agent_maybe_free(agent);
 }
 
-static void timer_closed(uv_handle_t *handle)
+static void timer_closed(void *user)
 {
-    struct pod *pod = handle->data;
+    struct pod *pod = user;
     pod->handles_open--;
     maybe_free(pod);
 }
@@ -147,7 +147,7 @@ void pod_free(struct pod *pod)
     if (map_get(&agent->by_key, pod->key) == pod)
         map_remove(&agent->by_key, pod->key);
     link_close(&pod->link);
-    uv_close((uv_handle_t *)&pod->timer, timer_closed);
+    timer_close(pod->timer, timer_closed);
 }
 
 /* ---- what the shim and its files say ---- */
@@ -327,12 +327,10 @@ static int start_shim(struct pod *pod, struct err *err)
 
 static void set_wake(struct pod *pod, int64_t wake_ms)
 {
-    if (wake_ms == INT64_MAX) {
-        (void)uv_timer_stop(&pod->timer);
-        return;
-    }
-    int64_t delay = wake_ms - agent_now_ms();
-    (void)uv_timer_start(&pod->timer, on_timer, delay > 0 ? (uint64_t)delay : 0, 0);
+    if (wake_ms == INT64_MAX)
+        timer_cancel(pod->timer);
+    else
+        timer_in(pod->timer, wake_ms - agent_now_ms(), on_timer);
 }
 
 static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)

@@ -4,6 +4,7 @@
 #include "agent/internal.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tool/timer.h"
 
 #define HOOK_TIMEOUT_MS 600000 /* a hook that never ends; the pod's grace ends a preStop sooner */
 
@@ -30,13 +31,13 @@ struct probe {
     int64_t successes;
     int64_t failures;
     struct check *check;
-    uv_timer_t timer;
+    struct timer *timer;
     struct agent *agent;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_closed(void *user)
 {
-    struct probe *probe = handle->data;
+    struct probe *probe = user;
     struct agent *agent = probe->agent;
     mem_free(probe);
     agent->streams_open--;
@@ -53,7 +54,7 @@ static void probe_free(struct probe *probe)
     check_cancel(probe->check);
     probe->check = NULL;
     probe->pod = NULL;
-    uv_close((uv_handle_t *)&probe->timer, on_closed);
+    timer_close(probe->timer, on_closed);
 }
 
 void probe_end(struct pod *pod, size_t container)
@@ -134,9 +135,9 @@ static void on_result(void *user, bool ok, struct str words)
         probe_free(probe);
 }
 
-static void on_due(uv_timer_t *timer)
+static void on_due(void *user)
 {
-    struct probe *probe = timer->data;
+    struct probe *probe = user;
     const struct run_container *c = &probe->pod->run.containers[probe->container];
     /* Until the container has started up only the startup probe counts. */
     if (probe->check || c->stop_ms || (probe->role != PROBE_STARTUP && !c->startup_passed))
@@ -170,10 +171,8 @@ static void begin(struct pod *pod, size_t container, enum probe_role role)
         probe->period_ms = 1000;
     pod->probes = probe;
     pod->agent->streams_open++;
-    (void)uv_timer_init(pod->agent->loop, &probe->timer);
-    probe->timer.data = probe;
-    (void)uv_timer_start(&probe->timer, on_due, delay_ms > 0 ? (uint64_t)delay_ms : 0,
-                         (uint64_t)probe->period_ms);
+    probe->timer = timer_new(pod->agent->loop, probe);
+    timer_every(probe->timer, delay_ms, probe->period_ms, on_due);
 }
 
 void probe_begin(struct pod *pod, size_t container)

@@ -4,6 +4,7 @@
 #include "agent/stream.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tool/timer.h"
 #include "workspace/frame.h"
 
 #include <errno.h>
@@ -21,13 +22,14 @@ struct results_stream {
     struct buf out;
     struct err err;
     uv_work_t work;
-    uv_timer_t pump;
+    struct timer *pump;
     int left; /* of the last turn: 1 there is more, 0 the end, or -errno */
     bool working;
     bool paused;
-    bool sent;  /* something has gone out */
-    bool ended; /* told, or nobody listens any more */
-    bool closed;
+    bool sent;    /* something has gone out */
+    bool ended;   /* told, or nobody listens any more */
+    bool closing; /* by the reader */
+    bool closed;  /* and the pump is gone */
 };
 
 static void maybe_free(struct results_stream *rs)
@@ -61,19 +63,19 @@ static void turn(uv_work_t *work)
 
 /* ---- in the loop ---- */
 
-static void on_pump(uv_timer_t *timer);
+static void on_pump(void *user);
 
 static void pump_soon(struct results_stream *rs)
 {
-    if (!rs->ended && !rs->paused && !rs->working && !rs->closed)
-        (void)uv_timer_start(&rs->pump, on_pump, 0, 0);
+    if (!rs->ended && !rs->paused && !rs->working)
+        timer_in(rs->pump, 0, on_pump);
 }
 
 static void turned(uv_work_t *work, int status)
 {
     struct results_stream *rs = work->data;
     rs->working = false;
-    if (rs->closed || uv_is_closing((uv_handle_t *)&rs->pump)) {
+    if (rs->closing) {
         maybe_free(rs);
         return;
     }
@@ -95,9 +97,9 @@ static void turned(uv_work_t *work, int status)
     end(rs, rs->left < 0 && !rs->sent ? &rs->err : NULL);
 }
 
-static void on_pump(uv_timer_t *timer)
+static void on_pump(void *user)
 {
-    struct results_stream *rs = timer->data;
+    struct results_stream *rs = user;
     if (rs->ended || rs->paused || rs->working)
         return;
     if (rs->err.code) {
@@ -122,9 +124,9 @@ static void results_pause(struct podio_stream *stream, bool paused)
     pump_soon(rs);
 }
 
-static void pump_closed(uv_handle_t *handle)
+static void pump_closed(void *user)
 {
-    struct results_stream *rs = handle->data;
+    struct results_stream *rs = user;
     rs->closed = true;
     maybe_free(rs);
 }
@@ -132,9 +134,9 @@ static void pump_closed(uv_handle_t *handle)
 static void results_close(struct podio_stream *stream)
 {
     struct results_stream *rs = (struct results_stream *)stream;
-    rs->ended = true;
+    rs->ended = rs->closing = true;
     stream_unlink(stream);
-    uv_close((uv_handle_t *)&rs->pump, pump_closed);
+    timer_close(rs->pump, pump_closed);
 }
 
 /* Its folder goes with the pod: what has been read of it is not all. */
@@ -254,8 +256,7 @@ struct podio_stream *results_open(struct podio *podio,
     struct agent *agent = (struct agent *)podio;
     struct results_stream *rs = MEM_NEW(struct results_stream);
     rs->stream = (struct podio_stream){.ops = &results_ops, .agent = agent, .reader = *reader};
-    (void)uv_timer_init(agent->loop, &rs->pump);
-    rs->pump.data = rs;
+    rs->pump = timer_new(agent->loop, rs);
     agent->streams_open++;
     agent->results_open++;
     begin(rs, request);

@@ -13,12 +13,12 @@
 #include "kube/kube.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <uv.h>
 
 /* Which other operators run here (control/cluster/coexist.h), seen through the watch of pods that
  * there is anyway. One counts as gone when none of its pods was there for OTHERS_GONE_MS: while it
@@ -36,7 +36,7 @@ struct seen {
 struct operator_others {
     struct operator* op;
     struct api_watch *watch;
-    uv_timer_t *timer;
+    struct timer *timer;
     void (*changed)(struct operator* op);
     VEC(struct seen) pods; /* of theirs, as far as they run */
     bool left[COEXIST_OTHERS];
@@ -95,7 +95,7 @@ static void tell_taken(const struct operator_others *others, int other)
 
 /* ---- coming and going ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_timer(void *user);
 
 static void wait_for_gone(struct operator_others *others)
 {
@@ -106,14 +106,14 @@ static void wait_for_gone(struct operator_others *others)
         if (others->left[i] && others->gone_ms[i] && others->gone_ms[i] + OTHERS_GONE_MS < next)
             next = others->gone_ms[i] + OTHERS_GONE_MS;
     if (next == INT64_MAX)
-        uv_timer_stop(others->timer);
+        timer_cancel(others->timer);
     else
-        uv_timer_start(others->timer, on_timer, next > now_ms ? (uint64_t)(next - now_ms) : 0, 0);
+        timer_in(others->timer, next - now_ms, on_timer);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    struct operator_others *others = timer->data;
+    struct operator_others *others = user;
     int64_t now_ms = clock_monotonic_ms();
     bool changed = false;
 
@@ -194,9 +194,7 @@ void operator_others_start(struct operator* op, void (*changed)(struct operator*
 
     others->op = op;
     others->changed = changed;
-    others->timer = MEM_NEW(uv_timer_t);
-    uv_timer_init(&op->loop, others->timer);
-    others->timer->data = others;
+    others->timer = timer_new(&op->loop, others);
     op->others = others;
     others->watch = api_watch(kube_api(op->kube), &(struct api_watch_request){.kind = &kind_pod},
                               on_change, others);
@@ -207,11 +205,6 @@ bool operator_leaves(const struct operator* op, size_t other)
     return op->others && op->others->left[other];
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
 void operator_others_stop(struct operator* op)
 {
     struct operator_others *others = op->others;
@@ -220,7 +213,7 @@ void operator_others_stop(struct operator* op)
         return;
     op->others = NULL;
     api_watch_stop(kube_api(op->kube), others->watch);
-    uv_close((uv_handle_t *)others->timer, on_timer_closed);
+    timer_free(others->timer);
     VEC_DONE(&others->pods);
     mem_free(others);
 }

@@ -13,6 +13,7 @@
 #include "kube/kube.h"
 #include "tool/log.h"
 #include "tool/option.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +38,7 @@ struct reserve_values {
 
 struct reserve {
     uv_loop_t loop;
-    uv_timer_t timer;
+    struct timer *timer;
     uv_signal_t sigterm;
     uv_signal_t sigint;
     struct kube *kube;
@@ -81,9 +82,9 @@ static int find_device(struct arena *arena, struct str *ret, struct err *err)
 
 static void tell(struct reserve *reserve);
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    tell(timer->data);
+    tell(user);
 }
 
 static void on_told(void *user, const struct api_result *result)
@@ -95,7 +96,7 @@ static void on_told(void *user, const struct api_result *result)
         return;
     }
     log_warn(&reserve->log, "reserve.tell", LOG_ERR(result->err));
-    uv_timer_start(&reserve->timer, on_timer, RETRY_MS, 0);
+    timer_in(reserve->timer, RETRY_MS, on_timer);
 }
 
 static void tell(struct reserve *reserve)
@@ -158,14 +159,13 @@ static int reserve_run(struct invocation *invocation)
         (void)uv_loop_close(&reserve.loop);
         return EXIT_FAILURE;
     }
-    uv_timer_init(&reserve.loop, &reserve.timer);
-    reserve.timer.data = &reserve;
+    reserve.timer = timer_new(&reserve.loop, &reserve);
     catch (&reserve, &reserve.sigterm, SIGTERM);
     catch (&reserve, &reserve.sigint, SIGINT);
     tell(&reserve);
     uv_run(&reserve.loop, UV_RUN_DEFAULT);
     kube_close(reserve.kube);
-    uv_close((uv_handle_t *)&reserve.timer, NULL);
+    timer_free(reserve.timer);
     uv_close((uv_handle_t *)&reserve.sigterm, NULL);
     uv_close((uv_handle_t *)&reserve.sigint, NULL);
     uv_run(&reserve.loop, UV_RUN_DEFAULT);

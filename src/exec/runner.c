@@ -20,6 +20,7 @@
 #include "exec/job_counts.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,7 +83,7 @@ struct work {
 
 struct runner {
     uv_loop_t *loop;
-    uv_timer_t *timer; /* lives until the loop has closed it */
+    struct timer *timer;
     struct api *api;
     struct control_config config;
     struct control_config started_config; /* what it was to begin with */
@@ -112,9 +113,9 @@ static int64_t clock_of(const struct runner *runner)
     return runner->now ? runner->now(runner->now_user) : clock_now_ms();
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    runner_turn(timer->data);
+    (void)runner_turn(user);
 }
 
 /* A turn no later than `at_ms`. */
@@ -127,10 +128,8 @@ static void arm(struct runner *runner, int64_t at_ms)
         delay = 0;
     if (delay > RUNNER_LOOK_AGAIN_MAX)
         delay = RUNNER_LOOK_AGAIN_MAX;
-    if (uv_is_active((const uv_handle_t *)runner->timer) &&
-        uv_timer_get_due_in(runner->timer) <= (uint64_t)delay)
-        return;
-    uv_timer_start(runner->timer, on_timer, (uint64_t)delay, 0);
+    if (timer_due_in_ms(runner->timer) > delay)
+        timer_in(runner->timer, delay, on_timer);
 }
 
 static struct str work_ns(const struct work *work)
@@ -707,6 +706,7 @@ int runner_start(uv_loop_t *loop,
 {
     struct runner *runner = MEM_NEW(struct runner);
 
+    (void)err; /* nothing of it fails today */
     *runner = (struct runner){.loop = loop,
                               .api = api,
                               .config = options->config,
@@ -719,16 +719,8 @@ int runner_start(uv_loop_t *loop,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);
     runner->started_config = runner->config;
-    if (loop) {
-        runner->timer = MEM_NEW(uv_timer_t);
-        int r = uv_timer_init(loop, runner->timer);
-        if (r < 0) {
-            mem_free(TAKE_PTR(runner->timer));
-            runner_stop(runner);
-            return err_set(err, r, "controllers: cannot create a timer: %s", uv_strerror(r));
-        }
-        runner->timer->data = runner;
-    }
+    if (loop)
+        runner->timer = timer_new(loop, runner);
     for (size_t i = 0; controllers[i]; i++)
         if (!is_without(options, controllers[i]->name) &&
             (options->embedded || !controllers[i]->embedded))
@@ -742,11 +734,6 @@ int runner_start(uv_loop_t *loop,
     }
     *ret = runner;
     return 0;
-}
-
-static void timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 void runner_write_metrics(const struct runner *runner, struct buf *buf)
@@ -779,7 +766,6 @@ void runner_stop(struct runner *runner)
     arena_done(&runner->names);
     arena_done(&runner->trainer);
     job_counts_done(&runner->job_counts);
-    if (runner->timer)
-        uv_close((uv_handle_t *)runner->timer, timer_closed);
+    timer_free(runner->timer);
     mem_free(runner);
 }

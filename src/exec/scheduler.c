@@ -23,6 +23,7 @@
 #include "sched/sched.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct watch {
 
 struct scheduler {
     uv_loop_t *loop;
-    uv_timer_t *timer; /* lives until the loop has closed it */
+    struct timer *timer;
     struct applier *applier;
     struct reservations *reservations; /* NULL: devices are not reserved */
     struct reporter *reporter;
@@ -77,9 +78,9 @@ static int64_t clock_of(const struct scheduler *scheduler)
     return scheduler->now ? scheduler->now(scheduler->now_user) : clock_now_ms();
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    scheduler_turn(timer->data);
+    (void)scheduler_turn(user);
 }
 
 static void arm(struct scheduler *scheduler, int64_t at_ms)
@@ -89,10 +90,8 @@ static void arm(struct scheduler *scheduler, int64_t at_ms)
     int64_t delay = at_ms - clock_of(scheduler);
     if (delay < 0)
         delay = 0;
-    if (uv_is_active((const uv_handle_t *)scheduler->timer) &&
-        uv_timer_get_due_in(scheduler->timer) <= (uint64_t)delay)
-        return;
-    uv_timer_start(scheduler->timer, on_timer, (uint64_t)delay, 0);
+    if (timer_due_in_ms(scheduler->timer) > delay)
+        timer_in(scheduler->timer, delay, on_timer);
 }
 
 static void arm_for_change(struct scheduler *scheduler)
@@ -403,6 +402,7 @@ int scheduler_start(uv_loop_t *loop,
     struct scheduler *scheduler = MEM_NEW(struct scheduler);
     struct sched_config config;
 
+    (void)err; /* nothing of it fails today */
     if (options->config)
         config = *options->config;
     else
@@ -440,16 +440,8 @@ int scheduler_start(uv_loop_t *loop,
                                                                   .seed = options->seed,
                                                                   .again = on_again,
                                                                   .user = scheduler});
-    if (loop) {
-        scheduler->timer = MEM_NEW(uv_timer_t);
-        int r = uv_timer_init(loop, scheduler->timer);
-        if (r < 0) {
-            mem_free(TAKE_PTR(scheduler->timer));
-            scheduler_stop(scheduler);
-            return err_set(err, r, "scheduler: cannot create a timer: %s", uv_strerror(r));
-        }
-        scheduler->timer->data = scheduler;
-    }
+    if (loop)
+        scheduler->timer = timer_new(loop, scheduler);
     start_settings(scheduler);
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
@@ -471,11 +463,6 @@ const struct sched *scheduler_core(const struct scheduler *scheduler)
     return scheduler->core;
 }
 
-static void timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
 void scheduler_stop(struct scheduler *scheduler)
 {
     if (!scheduler)
@@ -491,7 +478,6 @@ void scheduler_stop(struct scheduler *scheduler)
     arena_done(&scheduler->base_arena);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);
-    if (scheduler->timer)
-        uv_close((uv_handle_t *)scheduler->timer, timer_closed);
+    timer_free(scheduler->timer);
     mem_free(scheduler);
 }

@@ -11,6 +11,7 @@
 
 struct http_exchange;
 struct http_server;
+struct timer;
 struct tls_identity;
 
 /* conn: one connection of src/http/server.h, private to src/http.
@@ -72,7 +73,7 @@ struct http_server {
     void *user;
     uv_poll_t listener;
     uv_prepare_t flusher;
-    uv_timer_t sweeper;
+    struct timer *sweeper;
     int listen_fd;
     int spare_fd; /* given up to refuse a connection when descriptors run out */
     int open_handles;

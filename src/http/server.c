@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "http/conn.h"
 #include "http/tls.h"
+#include "tool/timer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -108,6 +109,21 @@ static void shed_connection(struct http_server *server)
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void on_sweep(void *user)
+{
+    struct http_server *server = user;
+    uint64_t now = uv_now(server->loop);
+    struct http_conn *next = NULL;
+
+    for (struct http_conn *conn = server->conns; conn; conn = next) {
+        next = conn->next;
+        if (conn->deadline_ms && conn->deadline_ms <= now && !conn->paused)
+            conn_close(conn);
+    }
+    if (!server->conns)
+        timer_cancel(server->sweeper);
+}
+
 static void on_accept(uv_poll_t *handle, int status, int events)
 {
     struct http_server *server = handle->data;
@@ -128,8 +144,8 @@ static void on_accept(uv_poll_t *handle, int status, int events)
         }
         set_socket_options(fd);
         conn_open(server, fd);
-        if (!uv_is_active((uv_handle_t *)&server->sweeper))
-            (void)uv_timer_again(&server->sweeper);
+        if (!timer_is_set(server->sweeper))
+            timer_every(server->sweeper, SWEEP_MS, SWEEP_MS, on_sweep);
     }
 }
 
@@ -145,21 +161,6 @@ static void on_flush(uv_prepare_t *handle)
             server->dirty_last = NULL;
         conn_flush(conn);
     }
-}
-
-static void on_sweep(uv_timer_t *handle)
-{
-    struct http_server *server = handle->data;
-    uint64_t now = uv_now(server->loop);
-    struct http_conn *next = NULL;
-
-    for (struct http_conn *conn = server->conns; conn; conn = next) {
-        next = conn->next;
-        if (conn->deadline_ms && conn->deadline_ms <= now && !conn->paused)
-            conn_close(conn);
-    }
-    if (!server->conns)
-        (void)uv_timer_stop(handle);
 }
 
 int http_server_start(const struct http_server_options *options,
@@ -183,7 +184,6 @@ int http_server_start(const struct http_server_options *options,
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     server->listener.data = server;
     server->flusher.data = server;
-    server->sweeper.data = server;
     r = uv_poll_init_socket(server->loop, &server->listener, fd);
     if (r < 0) {
         (void)close(server->spare_fd);
@@ -193,11 +193,11 @@ int http_server_start(const struct http_server_options *options,
     }
     server->listen_fd = TAKE_FD(fd);
     (void)uv_prepare_init(server->loop, &server->flusher);
-    (void)uv_timer_init(server->loop, &server->sweeper);
+    server->sweeper = timer_new(server->loop, server);
     (void)uv_poll_start(&server->listener, UV_READABLE, on_accept);
     (void)uv_prepare_start(&server->flusher, on_flush);
-    (void)uv_timer_start(&server->sweeper, on_sweep, SWEEP_MS, SWEEP_MS);
-    server->open_handles = 3;
+    timer_every(server->sweeper, SWEEP_MS, SWEEP_MS, on_sweep);
+    server->open_handles = 2;
     *ret = server;
     return 0;
 }
@@ -237,5 +237,5 @@ void http_server_stop(struct http_server *server)
     on_flush(&server->flusher); /* closed connections on the dirty list are released by it */
     uv_close((uv_handle_t *)&server->listener, on_handle_closed);
     uv_close((uv_handle_t *)&server->flusher, on_handle_closed);
-    uv_close((uv_handle_t *)&server->sweeper, on_handle_closed);
+    timer_free(server->sweeper);
 }

@@ -15,12 +15,12 @@
 #include "http/certificate.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <uv.h>
 
 /* Flow: watches tell the Secret and the configurations; each change, and a timer, brings step(): it
  * looks at what is there, lets control/cluster/certificates.c decide, and makes one write at a
@@ -71,20 +71,18 @@ struct watched_one {
 struct certificates {
     struct certificates_options options;
     struct watched_one watched[WATCHED_COUNT];
-    uv_timer_t *timer;
+    struct timer *timer;
     uint64_t served; /* revision of the Secret that was served last */
     bool leading;
     bool calling;
     bool stopped; /* freed when the call under way is back */
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_timer(void *user);
 
 static void look_in(struct certificates *certificates, int64_t delay_ms)
 {
-    int64_t delay = delay_ms > TIMER_MAX_MS ? TIMER_MAX_MS : delay_ms < 0 ? 0 : delay_ms;
-
-    uv_timer_start(certificates->timer, on_timer, (uint64_t)delay, 0);
+    timer_in(certificates->timer, delay_ms > TIMER_MAX_MS ? TIMER_MAX_MS : delay_ms, on_timer);
 }
 
 /* ---- what is there ---- */
@@ -353,9 +351,9 @@ static void step(struct certificates *certificates)
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    step(timer->data);
+    step(user);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -403,10 +401,8 @@ struct certificates *certificates_start(const struct certificates_options *optio
     struct certificates *certificates = MEM_NEW(struct certificates);
 
     certificates->options = *options;
-    certificates->timer = MEM_NEW(uv_timer_t);
-    uv_timer_init(options->loop, certificates->timer);
-    certificates->timer->data = certificates;
-    uv_unref((uv_handle_t *)certificates->timer);
+    certificates->timer = timer_new(options->loop, certificates);
+    timer_unref(certificates->timer);
     watch(certificates, WATCHED_SECRET, &kind_secret, options->secret);
     return certificates;
 }
@@ -418,11 +414,6 @@ void certificates_lead(struct certificates *certificates)
     watch(certificates, WATCHED_VALIDATING, &kind_validating, certificates->options.configuration);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
 void certificates_stop(struct certificates *certificates)
 {
     if (!certificates)
@@ -432,7 +423,7 @@ void certificates_stop(struct certificates *certificates)
         object_unref(certificates->watched[i].object);
         certificates->watched[i].object = NULL;
     }
-    uv_close((uv_handle_t *)certificates->timer, on_timer_closed);
+    timer_free(certificates->timer);
     certificates->stopped = true;
     if (!certificates->calling)
         mem_free(certificates);

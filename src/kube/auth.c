@@ -13,6 +13,7 @@
 #include "kube/transport.h"
 #include "tool/clock.h"
 #include "tool/file.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -45,7 +46,7 @@ struct exec_run {
     struct auth *auth;
     uv_process_t process;
     uv_pipe_t output;
-    uv_timer_t limit;
+    struct timer *limit;
     struct buf text;
     int handles; /* not yet closed */
     bool exited;
@@ -173,7 +174,7 @@ static void run_close(struct exec_run *run)
     run->auth = NULL;
     uv_close((uv_handle_t *)&run->process, run_closed);
     uv_close((uv_handle_t *)&run->output, run_closed);
-    uv_close((uv_handle_t *)&run->limit, run_closed);
+    timer_free(run->limit);
 }
 
 /* Once it has ended its number may be another's. */
@@ -258,9 +259,9 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     run_finish(run);
 }
 
-static void on_limit(uv_timer_t *timer)
+static void on_limit(void *user)
 {
-    struct exec_run *run = timer->data;
+    struct exec_run *run = user;
 
     run->too_long = true;
     run_give_up(run);
@@ -317,12 +318,12 @@ static int exec_start(struct auth *auth, struct err *err)
     int r;
 
     run->auth = auth;
-    run->handles = 3;
+    run->handles = 2;
     run->text.bytes_max = AUTH_EXEC_BYTES_MAX;
-    run->process.data = run->output.data = run->limit.data = run;
+    run->process.data = run->output.data = run;
     uv_pipe_init(auth->loop, &run->output, 0);
     run->output.data = run;
-    uv_timer_init(auth->loop, &run->limit);
+    run->limit = timer_new(auth->loop, run);
     VEC_PUSH(&arena, &argv, str_c(&arena, str_from(exec->command)));
     for (size_t i = 0; exec->args[i]; i++)
         VEC_PUSH(&arena, &argv, str_c(&arena, str_from(exec->args[i])));
@@ -348,7 +349,7 @@ static int exec_start(struct auth *auth, struct err *err)
     auth->run = run;
     auth->exec_state = EXEC_RUNNING;
     uv_read_start((uv_stream_t *)&run->output, on_room, on_output);
-    uv_timer_start(&run->limit, on_limit, AUTH_EXEC_MS, 0);
+    timer_in(run->limit, AUTH_EXEC_MS, on_limit);
     return 0;
 }
 

@@ -7,9 +7,9 @@
 #include "kube/kube_internal.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <errno.h>
-#include <uv.h>
 
 /* The binds of one gang. Each pod goes
  *
@@ -50,7 +50,7 @@ struct kube_gang {
     struct arena arena;
     api_done_fn *done;
     void *user;
-    uv_timer_t *timer;
+    struct timer *timer;
     int64_t started_ms;
     int64_t retry_ms;
     bool refused;
@@ -70,14 +70,14 @@ static void gang_free(struct kube_gang *gang);
 
 static void advance(struct kube_gang *gang);
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    advance(timer->data);
+    advance(user);
 }
 
 static void try_again(struct kube_gang *gang)
 {
-    uv_timer_start(gang->timer, on_timer, (uint64_t)kube_jitter(gang->kube, gang->retry_ms), 0);
+    timer_in(gang->timer, kube_jitter(gang->kube, gang->retry_ms), on_timer);
     gang->retry_ms = gang->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : gang->retry_ms * 2;
 }
 
@@ -302,9 +302,7 @@ void kube_bind(struct api *api,
                         .node = str_dup(&gang->arena, bindings[i].node),
                         .annotations = str_dup(&gang->arena, bindings[i].annotations)},
         };
-    gang->timer = MEM_NEW(uv_timer_t);
-    uv_timer_init(kube->loop, gang->timer);
-    gang->timer->data = gang;
+    gang->timer = timer_new(kube->loop, gang);
     gang->next = kube->gangs;
     if (kube->gangs)
         kube->gangs->prev = gang;
@@ -312,14 +310,9 @@ void kube_bind(struct api *api,
     if (kube->closing)
         return;     /* told by kube_close() */
     if (count == 0) /* done must not be called from here */
-        uv_timer_start(gang->timer, on_timer, 0, 0);
+        timer_in(gang->timer, 0, on_timer);
     else
         advance(gang);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 static void gang_free(struct kube_gang *gang)
@@ -329,7 +322,7 @@ static void gang_free(struct kube_gang *gang)
         gang->next->prev = gang->prev;
     for (size_t i = 0; i < gang->count; i++)
         client_cancel(gang->members[i].call);
-    uv_close((uv_handle_t *)gang->timer, on_timer_closed);
+    timer_free(gang->timer);
     arena_done(&gang->arena);
     mem_free(gang);
 }

@@ -9,11 +9,11 @@
 #include "kube/client.h"
 #include "kube/kube_internal.h"
 #include "tool/clock.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <uv.h>
 
 /* One request of struct api: its address and body, and what the answer means. What bind.c, feed.c
  * and source.c need of that for their own requests is exported. */
@@ -459,9 +459,9 @@ int64_t kube_jitter(struct kube *kube, int64_t ms)
     return ms / 2 + (int64_t)(kube->random % (uint64_t)(ms + 1));
 }
 
-static void on_trim(uv_timer_t *timer)
+static void on_trim(void *user)
 {
-    struct kube *kube = timer->data;
+    struct kube *kube = user;
 
     kube->trimmed_ms = clock_monotonic_ms();
     (void)malloc_trim(0);
@@ -473,5 +473,5 @@ void kube_settles(struct kube *kube)
 
     if (kube->trimmed_ms == 0 || wait_ms < TRIM_MS)
         wait_ms = TRIM_MS;
-    uv_timer_start(kube->trim, on_trim, (uint64_t)wait_ms, 0);
+    timer_in(kube->trim, wait_ms, on_trim);
 }

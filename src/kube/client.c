@@ -5,6 +5,7 @@
 #include "kube/auth.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,8 +47,8 @@ struct client {
     struct limiter limiter;
     struct queue waiting[LIMITER_CLASSES];
     struct queue under_way;
-    uv_timer_t *pump_timer;
-    uv_timer_t *watchman;
+    struct timer *pump_timer;
+    struct timer *watchman;
     struct client_call *probe;
     int64_t away_since_ms; /* nothing but failures since; 0: the server answers */
     int64_t back_ms;       /* when it was back after it had been away; 0: it never was */
@@ -89,14 +90,14 @@ static void call_free(struct client_call *call)
 
 static void pump(struct client *client);
 
-static void on_pump(uv_timer_t *timer)
+static void on_pump(void *user)
 {
-    pump(timer->data);
+    pump(user);
 }
 
 static void pump_in(struct client *client, int64_t wait_ms)
 {
-    uv_timer_start(client->pump_timer, on_pump, (uint64_t)wait_ms, 0);
+    timer_in(client->pump_timer, wait_ms, on_pump);
 }
 
 static void wait_again(struct client_call *call)
@@ -293,9 +294,9 @@ static void on_probe(void *user, const struct transport_reply *reply)
     transport_reset(client->transport, "nothing was heard from the server");
 }
 
-static void on_watchman(uv_timer_t *timer)
+static void on_watchman(void *user)
 {
-    struct client *client = timer->data;
+    struct client *client = user;
     int64_t silent_ms = clock_monotonic_ms() - transport_last_heard_ms(client->transport);
 
     if (client->probe || client->under_way.count == 0 || silent_ms < CLIENT_SILENCE_MS)
@@ -318,15 +319,6 @@ static void on_credential(void *user)
 
     transport_set_tls(client->transport, auth_tls(client->auth));
     pump_in(client, 0);
-}
-
-static uv_timer_t *timer_new(struct client *client)
-{
-    uv_timer_t *timer = MEM_NEW(uv_timer_t);
-
-    uv_timer_init(client->loop, timer);
-    timer->data = client;
-    return timer;
 }
 
 int client_new(const struct client_options *options, struct client **ret, struct err *err)
@@ -354,16 +346,11 @@ int client_new(const struct client_options *options, struct client **ret, struct
         return r;
     }
     transport_set_tls(client->transport, auth_tls(client->auth));
-    client->pump_timer = timer_new(client);
-    client->watchman = timer_new(client);
-    uv_timer_start(client->watchman, on_watchman, WATCHMAN_MS, WATCHMAN_MS);
+    client->pump_timer = timer_new(client->loop, client);
+    client->watchman = timer_new(client->loop, client);
+    timer_every(client->watchman, WATCHMAN_MS, WATCHMAN_MS, on_watchman);
     *ret = client;
     return 0;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 void client_free(struct client *client)
@@ -377,8 +364,8 @@ void client_free(struct client *client)
         call_free(client->under_way.first);
     transport_free(client->transport);
     auth_free(client->auth);
-    uv_close((uv_handle_t *)client->pump_timer, on_timer_closed);
-    uv_close((uv_handle_t *)client->watchman, on_timer_closed);
+    timer_free(client->pump_timer);
+    timer_free(client->watchman);
     mem_free(client);
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
+#include "tool/timer.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -46,10 +47,8 @@ int kube_open(struct uv_loop_s *loop,
         mem_free(kube);
         return r;
     }
-    kube->trim = MEM_NEW(uv_timer_t);
-    uv_timer_init(loop, kube->trim);
-    kube->trim->data = kube;
-    uv_unref((uv_handle_t *)kube->trim);
+    kube->trim = timer_new(loop, kube);
+    timer_unref(kube->trim);
     kube->kinds = kinds_new();
     kube->api.kinds = kube->kinds;
     *ret = kube;
@@ -73,11 +72,6 @@ const struct refusals *kube_refusals(const struct kube *kube)
     return &kube->refusals;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
 void kube_close(struct kube *kube)
 {
     struct err err = {0};
@@ -90,7 +84,7 @@ void kube_close(struct kube *kube)
     kube_gangs_close(kube, &err);
     kube_calls_close(kube, &err);
     client_free(kube->client);
-    uv_close((uv_handle_t *)kube->trim, on_timer_closed);
+    timer_free(kube->trim);
     kinds_free(kube->kinds);
     mem_free(kube);
 }

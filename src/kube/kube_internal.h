@@ -11,6 +11,7 @@
 struct buf;
 struct client;
 struct json;
+struct timer;
 struct transport_reply;
 
 /* What the files of the backend share: call.c (requests), watch.c (informers), bind.c (gangs). */
@@ -30,7 +31,7 @@ struct kube {
     bool settling_said;     /* what a server that has just come back refuses: said once */
     bool whole;             /* objects are told whole */
     bool closing;
-    uv_timer_t *trim; /* see kube_settles() */
+    struct timer *trim; /* see kube_settles() */
     int64_t trimmed_ms;
 };
 

@@ -10,10 +10,10 @@
 #include "base/time.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <stdio.h>
-#include <uv.h>
 
 #define RELEASE_MS 1500 /* an orderly stop does not wait longer for the server */
 
@@ -31,7 +31,7 @@ struct flight {
 
 struct lease {
     struct lease_options options;
-    uv_timer_t *timer;
+    struct timer *timer;
     struct flight *flight; /* the one request under way */
     enum held held;
     int64_t renewed_ms;  /* monotonic: when the last renewal that succeeded was sent */
@@ -42,11 +42,11 @@ struct lease {
     void *released_user;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_timer(void *user);
 
 static void in(struct lease *lease, int64_t wait_ms)
 {
-    uv_timer_start(lease->timer, on_timer, (uint64_t)wait_ms, 0);
+    timer_in(lease->timer, wait_ms, on_timer);
 }
 
 /* `object` is what the server has now. Only a change counts as a sign of life. */
@@ -78,7 +78,7 @@ static void won(struct lease *lease)
 static void lost(struct lease *lease, const char *why)
 {
     lease->held = HELD_LOST;
-    uv_timer_stop(lease->timer);
+    timer_cancel(lease->timer);
     log_error(lease->options.log, "lease.lost", LOG_C("identity", lease->options.identity),
               LOG_C("why", why));
     lease->options.lost(lease->options.user);
@@ -225,9 +225,9 @@ static void read_lease(struct lease *lease)
 
 /* ---- the round ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    struct lease *lease = timer->data;
+    struct lease *lease = user;
     int64_t age_ms = clock_monotonic_ms() - lease->renewed_ms;
 
     if (lease->held == HELD_RELEASING) {
@@ -275,16 +275,9 @@ struct lease *lease_start(const struct lease_options *options)
     struct lease *lease = MEM_NEW(struct lease);
 
     lease->options = *options;
-    lease->timer = MEM_NEW(uv_timer_t);
-    uv_timer_init(options->loop, lease->timer);
-    lease->timer->data = lease;
+    lease->timer = timer_new(options->loop, lease);
     in(lease, 0);
     return lease;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 void lease_free(struct lease *lease)
@@ -293,7 +286,7 @@ void lease_free(struct lease *lease)
         return;
     if (lease->flight)
         lease->flight->lease = NULL;
-    uv_close((uv_handle_t *)lease->timer, on_timer_closed);
+    timer_free(lease->timer);
     forget(lease);
     mem_free(lease);
 }

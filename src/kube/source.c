@@ -12,12 +12,12 @@
 #include "kube/kube_internal.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <uv.h>
 
 #define FOLLOW_MIN_S    300 /* the server is asked to end a watch after 5 to 10 minutes */
 #define FOLLOW_SPREAD_S 300
@@ -52,7 +52,7 @@ struct source {
     api_watch_fn *tell;
     void *user;
     struct client_call *call;
-    uv_timer_t *timer;
+    struct timer *timer;
     enum phase phase;
     bool informer;
     bool synced;  /* SYNCED was told */
@@ -160,14 +160,14 @@ static void unlearn(struct source *source, const struct object *object)
 
 static void source_release(struct source *source);
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    start(timer->data);
+    start(user);
 }
 
 static void again_in(struct source *source, int64_t wait_ms)
 {
-    uv_timer_start(source->timer, on_timer, (uint64_t)wait_ms, 0);
+    timer_in(source->timer, wait_ms, on_timer);
 }
 
 static void back_off(struct source *source)
@@ -364,7 +364,7 @@ static void take_bookmark(struct source *source, const struct feed_event *event)
     if (source->phase == PHASE_INITIAL) {
         if (!event->initial_end)
             return;
-        uv_timer_stop(source->timer);
+        timer_cancel(source->timer);
         source->list_revision = event->revision;
         source->kube->stats.streamed++;
         list_done(source);
@@ -427,9 +427,9 @@ static void without_initial(struct source *source)
     again_in(source, 0);
 }
 
-static void on_initial_late(uv_timer_t *timer)
+static void on_initial_late(void *user)
 {
-    without_initial(timer->data);
+    without_initial(user);
 }
 
 static bool refuses_initial(const struct source *source, const struct transport_reply *reply)
@@ -448,7 +448,7 @@ static void on_stream(void *user, struct str bytes)
     source->busy++;
     source->missing_since_ms = 0;
     if (source->phase == PHASE_INITIAL)
-        uv_timer_start(source->timer, on_initial_late, INITIAL_MS, 0);
+        timer_in(source->timer, INITIAL_MS, on_initial_late);
     while (!source->stopped &&
            (r = feed_stream_next(&source->stream, &bytes, &message, &err)) > 0) {
         if ((r = take_message(source, message, &err)) < 0)
@@ -475,7 +475,7 @@ static void on_follow_end(void *user, const struct transport_reply *reply)
 
     source->call = NULL;
     source->busy++;
-    uv_timer_stop(source->timer);
+    timer_cancel(source->timer);
     if (reply->status == 200 && clock_monotonic_ms() - source->started_ms >= FOLLOW_SHORT_MS)
         source->backoff_ms = KUBE_BACKOFF_MIN_MS; /* it stood for a while */
     if (refuses_initial(source, reply)) {
@@ -519,7 +519,7 @@ static void send_follow(struct source *source)
         source->epoch++;
         kube_query(&path, &first, "sendInitialEvents", STR("true"));
         kube_query(&path, &first, "resourceVersionMatch", STR("NotOlderThan"));
-        uv_timer_start(source->timer, on_initial_late, INITIAL_MS, 0);
+        timer_in(source->timer, INITIAL_MS, on_initial_late);
     } else {
         add_number(&path, &first, "resourceVersion", source->revision);
     }
@@ -571,22 +571,15 @@ struct source *source_new(struct kube *kube,
     source->revision = request->from_revision;
     source->backoff_ms = KUBE_BACKOFF_MIN_MS;
     source->known.seed = kube->random;
-    source->timer = MEM_NEW(uv_timer_t);
-    uv_timer_init(kube->loop, source->timer);
-    source->timer->data = source;
+    source->timer = timer_new(kube->loop, source);
     start(source);
     return source;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 static void source_release(struct source *source)
 {
     client_cancel(source->call);
-    uv_close((uv_handle_t *)source->timer, on_timer_closed);
+    timer_free(source->timer);
     MAP_FOREACH(&source->known, entry)
         known_free(entry->value);
     map_done(&source->known);

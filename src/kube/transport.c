@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "tool/clock.h"
+#include "tool/timer.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -42,8 +43,8 @@ struct socket_watch {
 struct transport {
     uv_loop_t *loop;
     CURLM *multi;
-    uv_timer_t *timer;    /* curl's */
-    uv_timer_t *deferred; /* failures that must not be told from inside transport_send() */
+    struct timer *timer;    /* curl's */
+    struct timer *deferred; /* failures that must not be told from inside transport_send() */
     char *server;
     char *proxy;
     char *user_agent;
@@ -253,9 +254,9 @@ static int on_socket(CURL *easy, curl_socket_t fd, int action, void *user, void 
     return 0;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    struct transport *transport = timer->data;
+    struct transport *transport = user;
     int running;
 
     curl_multi_socket_action(transport->multi, CURL_SOCKET_TIMEOUT, 0, &running);
@@ -268,9 +269,9 @@ static int on_timer_wanted(CURLM *multi, long timeout_ms, void *user)
 
     (void)multi;
     if (timeout_ms < 0)
-        uv_timer_stop(transport->timer);
+        timer_cancel(transport->timer);
     else
-        uv_timer_start(transport->timer, on_timer, (uint64_t)timeout_ms, 0);
+        timer_in(transport->timer, timeout_ms, on_timer);
     return 0;
 }
 
@@ -416,9 +417,9 @@ static void deliver(struct transport *transport)
     }
 }
 
-static void on_deferred(uv_timer_t *timer)
+static void on_deferred(void *user)
 {
-    deliver(timer->data);
+    deliver(user);
 }
 
 static void after_curl(struct transport *transport)
@@ -540,7 +541,7 @@ struct transport_exchange *transport_send(struct transport *transport,
         exchange->code =
             err_set(&exchange->err, -EIO, "%s: curl refuses the request", transport->server);
         finish(exchange);
-        uv_timer_start(transport->deferred, on_deferred, 0, 0);
+        timer_in(transport->deferred, 0, on_deferred);
     }
     return exchange;
 }
@@ -576,7 +577,7 @@ static void multi_close(struct transport *transport)
         curl_easy_cleanup(transport->idle[--transport->idle_count]);
     curl_multi_cleanup(transport->multi);
     transport->multi = NULL;
-    uv_timer_stop(transport->timer);
+    timer_cancel(transport->timer);
 }
 
 void transport_reset(struct transport *transport, const char *why)
@@ -593,7 +594,7 @@ void transport_reset(struct transport *transport, const char *why)
     transport->condemned = false;
     multi_close(transport);
     multi_open(transport);
-    uv_timer_start(transport->deferred, on_deferred, 0, 0);
+    timer_in(transport->deferred, 0, on_deferred);
 }
 
 int64_t transport_last_heard_ms(const struct transport *transport)
@@ -660,15 +661,6 @@ void transport_set_tls(struct transport *transport, const struct transport_tls *
     set_address(transport, tls->server_name);
 }
 
-static uv_timer_t *timer_new(struct transport *transport)
-{
-    uv_timer_t *timer = MEM_NEW(uv_timer_t);
-
-    uv_timer_init(transport->loop, timer);
-    timer->data = transport;
-    return timer;
-}
-
 int transport_new(const struct transport_options *options, struct transport **ret, struct err *err)
 {
     struct transport *transport;
@@ -684,18 +676,13 @@ int transport_new(const struct transport_options *options, struct transport **re
     replace(&transport->server, options->server);
     replace(&transport->proxy, options->proxy);
     replace(&transport->user_agent, options->user_agent);
-    transport->timer = timer_new(transport);
-    transport->deferred = timer_new(transport);
+    transport->timer = timer_new(transport->loop, transport);
+    transport->deferred = timer_new(transport->loop, transport);
     transport->heard_ms = clock_monotonic_ms();
     set_address(transport, NULL);
     multi_open(transport);
     *ret = transport;
     return 0;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
 }
 
 void transport_free(struct transport *transport)
@@ -705,8 +692,8 @@ void transport_free(struct transport *transport)
     while (!link_empty(&transport->exchanges))
         exchange_free((struct transport_exchange *)(void *)transport->exchanges.next);
     multi_close(transport);
-    uv_close((uv_handle_t *)transport->timer, on_timer_closed);
-    uv_close((uv_handle_t *)transport->deferred, on_timer_closed);
+    timer_free(transport->timer);
+    timer_free(transport->deferred);
     curl_slist_free_all(transport->connect_to);
     free(transport->server);
     free(transport->proxy);

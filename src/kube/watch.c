@@ -5,9 +5,9 @@
 #include "base/mem.h"
 #include "kube/kube_internal.h"
 #include "kube/source.h"
+#include "tool/timer.h"
 
 #include <assert.h>
-#include <uv.h>
 
 /* Watches of struct api. Informers of the same kind, namespace and selectors share one source, so
  * that controllers and scheduler together cost the server one watch, and us one copy of each
@@ -27,7 +27,7 @@ struct api_watch {
     void *user;
     enum watch_state state;
     bool bookmarks;
-    uv_timer_t *join;
+    struct timer *join;
 };
 
 struct kube_hub {
@@ -43,15 +43,9 @@ struct kube_hub {
     unsigned int busy;
 };
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
 static void watch_free(struct api_watch *watch)
 {
-    if (watch->join)
-        uv_close((uv_handle_t *)watch->join, on_timer_closed);
+    timer_free(watch->join);
     mem_free(watch);
 }
 
@@ -101,9 +95,9 @@ static void on_change(void *user, const struct api_change *change)
     hub_sweep(hub);
 }
 
-static void on_join(uv_timer_t *timer)
+static void on_join(void *user)
 {
-    struct api_watch *watch = timer->data;
+    struct api_watch *watch = user;
     struct kube_hub *hub = watch->hub;
     const struct object *object;
     size_t cursor = 0;
@@ -161,10 +155,8 @@ struct api_watch *kube_watch(struct api *api,
     watch->bookmarks = request->bookmarks;
     if (hub) {
         watch->state = WATCH_JOINING;
-        watch->join = MEM_NEW(uv_timer_t);
-        uv_timer_init(kube->loop, watch->join);
-        watch->join->data = watch;
-        uv_timer_start(watch->join, on_join, 0, 0);
+        watch->join = timer_new(kube->loop, watch);
+        timer_in(watch->join, 0, on_join);
     } else {
         watch->state = WATCH_LIVE;
         hub = hub_new(kube, request);

@@ -20,6 +20,7 @@ struct json;
 struct kind;
 struct kube;
 struct object;
+struct timer;
 
 /* kubectl-torchrun: one file a command; this header is what they share.
  *
@@ -74,7 +75,7 @@ struct session {
     struct term err; /* stderr: words */
     const char *program;
     const char *command;
-    uv_timer_t timer;
+    struct timer *timer;    /* ends a turn of the loop */
     struct str sync_job;    /* whose header this is; on config_arena */
     struct str sync_header; /* see sync_header() */
 };

@@ -9,6 +9,7 @@
 #include "kube/kube.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
+#include "tool/timer.h"
 #include "workspace/door.h"
 
 #include <errno.h>
@@ -59,9 +60,9 @@ static int find_config(struct session *session, const struct common_values *comm
     return r;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_timer(void *user)
 {
-    (void)timer; /* only to end a turn of the loop */
+    (void)user; /* only to end a turn of the loop */
 }
 
 int session_open(struct session *session, const struct invocation *invocation, struct err *err)
@@ -72,8 +73,7 @@ int session_open(struct session *session, const struct invocation *invocation, s
     session->out = term_open(STDOUT_FILENO, environ);
     session->err = term_open(STDERR_FILENO, environ);
     (void)uv_loop_init(&session->loop);
-    (void)uv_timer_init(&session->loop, &session->timer);
-    uv_unref((uv_handle_t *)&session->timer);
+    session->timer = timer_new(&session->loop, session);
     r = find_config(session, invocation->values, err);
     if (r < 0)
         return r;
@@ -106,6 +106,7 @@ void session_close(struct session *session)
 {
     client_free(session->client);
     kube_close(session->kube);
+    timer_free(session->timer);
     uv_walk(&session->loop, close_handle, NULL);
     while (uv_run(&session->loop, UV_RUN_NOWAIT) != 0)
         ;
@@ -140,11 +141,9 @@ static void answered(struct session *session)
 
 void session_turn(struct session *session, int64_t limit_ms)
 {
-    (void)uv_timer_start(&session->timer, on_timer, (uint64_t)limit_ms, 0);
-    uv_ref((uv_handle_t *)&session->timer);
+    timer_in(session->timer, limit_ms, on_timer);
     (void)uv_run(&session->loop, UV_RUN_ONCE);
-    uv_unref((uv_handle_t *)&session->timer);
-    (void)uv_timer_stop(&session->timer);
+    timer_cancel(session->timer);
 }
 
 void session_pause(struct session *session, int64_t pause_ms)

@@ -8,17 +8,16 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/request.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 /* Watch streams. Events wait as references to objects and become text only when the socket takes
  * them, so a slow watcher costs a pointer an event; one that falls QUEUE_MAX events behind is told
@@ -42,7 +41,7 @@ struct stream {
     size_t head; /* of the queue */
     size_t initial_count;
     struct err closed;
-    uv_timer_t *timer;
+    struct timer *timer;
     bool bookmarks;
     bool send_initial; /* tell where the initial state ends */
     bool skip_initial; /* the client wants changes only, from now */
@@ -50,11 +49,6 @@ struct stream {
     bool first;
     bool over;
 };
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
 
 static void stream_free(struct stream *stream)
 {
@@ -65,8 +59,7 @@ static void stream_free(struct stream *stream)
     for (size_t i = stream->head; i < stream->queue.count; i++)
         object_unref(stream->queue.items[i].object);
     VEC_DONE(&stream->queue);
-    if (stream->timer)
-        uv_close((uv_handle_t *)stream->timer, on_timer_closed);
+    timer_free(stream->timer);
 }
 
 static const char *event_name(enum api_event event)
@@ -209,9 +202,9 @@ static void on_close(struct http_exchange *x)
         stream_free(stream);
 }
 
-static void on_timeout(uv_timer_t *timer)
+static void on_timeout(void *user)
 {
-    struct stream *stream = timer->data;
+    struct stream *stream = user;
 
     stream_free(stream);
     http_end(stream->x);
@@ -221,10 +214,8 @@ static void start_timer(struct stream *stream, uint64_t seconds)
 {
     if (seconds > TIMEOUT_S_MAX)
         seconds = TIMEOUT_S_MAX;
-    stream->timer = MEM_NEW(uv_timer_t);
-    (void)uv_timer_init(stream->request->server->loop, stream->timer);
-    stream->timer->data = stream;
-    (void)uv_timer_start(stream->timer, on_timeout, seconds * 1000, 0);
+    stream->timer = timer_new(stream->request->server->loop, stream);
+    timer_in(stream->timer, (int64_t)seconds * 1000, on_timeout);
 }
 
 /* A watch on one name is a watch with a field selector. */

@@ -15,9 +15,10 @@
 #include "sim/hollow_body.h"
 #include "tool/clock.h"
 #include "tool/log.h"
+#include "tool/timer.h"
 
 #include <errno.h>
-#include <uv.h>
+#include <stdio.h>
 
 #define NAME_BYTES 96
 
@@ -25,7 +26,7 @@ struct hollow_node {
     struct hollow *hollow;
     char name[NAME_BYTES];
     size_t index;
-    uv_timer_t *heartbeat;
+    struct timer *heartbeat;
     uint64_t lease_revision; /* 0: the lease has to be made */
     uint64_t devices; /* GPUs that pods have, a bit each, as a device plugin hands them out */
     bool registered;
@@ -43,7 +44,7 @@ struct hollow_pod {
     struct hollow *hollow;
     const struct object *object; /* newest */
     enum pod_state state;
-    uv_timer_t *timer;
+    struct timer *timer;
     bool calling;
     bool gone;
     bool refused; /* its GPUs are not there: it fails as a kubelet fails it */
@@ -72,20 +73,6 @@ static uint64_t hollow_roll(struct hollow *hollow)
     hollow->random ^= hollow->random >> 7;
     hollow->random ^= hollow->random << 17;
     return hollow->random;
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    mem_free(handle);
-}
-
-static uv_timer_t *timer_new(struct hollow *hollow, void *data)
-{
-    uv_timer_t *timer = MEM_NEW(uv_timer_t);
-
-    uv_timer_init(hollow->options.loop, timer);
-    timer->data = data;
-    return timer;
 }
 
 static void hollow_unref(struct hollow *hollow)
@@ -122,7 +109,7 @@ static bool came_back(struct hollow *hollow)
 
 static void register_more(struct hollow *hollow);
 
-static void on_heartbeat(uv_timer_t *timer);
+static void on_heartbeat(void *user);
 
 static void on_untainted(void *user, const struct api_result *result)
 {
@@ -138,9 +125,9 @@ static void on_untainted(void *user, const struct api_result *result)
     node->registered = true;
     hollow->registered++;
     if (hollow->options.heartbeat_ms > 0)
-        uv_timer_start(node->heartbeat, on_heartbeat,
-                       hollow_roll(hollow) % (uint64_t)hollow->options.heartbeat_ms,
-                       (uint64_t)hollow->options.heartbeat_ms);
+        timer_every(node->heartbeat,
+                    (int64_t)(hollow_roll(hollow) % (uint64_t)hollow->options.heartbeat_ms),
+                    hollow->options.heartbeat_ms, on_heartbeat);
     if (hollow->registered == hollow->options.nodes) {
         log_info(hollow->options.log, "hollow.ready",
                  LOG_I64("nodes", (int64_t)hollow->registered));
@@ -195,9 +182,9 @@ static void send_status(struct hollow_node *node)
 
 static void register_node(struct hollow_node *node);
 
-static void on_register_again(uv_timer_t *timer)
+static void on_register_again(void *user)
 {
-    register_node(timer->data);
+    register_node(user);
 }
 
 static void on_registered(void *user, const struct api_result *result)
@@ -214,7 +201,7 @@ static void on_registered(void *user, const struct api_result *result)
     } else {
         log_warn(hollow->options.log, "hollow.register", LOG_C("node", node->name),
                  LOG_ERR(result->err));
-        uv_timer_start(node->heartbeat, on_register_again, HOLLOW_RETRY_MS, 0);
+        timer_in(node->heartbeat, HOLLOW_RETRY_MS, on_register_again);
     }
 }
 
@@ -250,9 +237,9 @@ static void on_lease(void *user, const struct api_result *result)
     node->lease_revision = result->code == 0 || result->err->http_status == 409;
 }
 
-static void on_heartbeat(uv_timer_t *timer)
+static void on_heartbeat(void *user)
 {
-    struct hollow_node *node = timer->data;
+    struct hollow_node *node = user;
     struct arena arena = {0};
     struct json *body = hollow_lease(&arena, str_from(node->name), clock_now_ms());
     bool there = node->lease_revision > 0;
@@ -281,14 +268,14 @@ static int64_t pod_number(const struct hollow_pod *pod, const char *annotation, 
 
 static void pod_step(struct hollow_pod *pod);
 
-static void on_pod_timer(uv_timer_t *timer)
+static void on_pod_timer(void *user)
 {
-    pod_step(timer->data);
+    pod_step(user);
 }
 
 static void pod_in(struct hollow_pod *pod, int64_t wait_ms)
 {
-    uv_timer_start(pod->timer, on_pod_timer, (uint64_t)wait_ms, 0);
+    timer_in(pod->timer, wait_ms, on_pod_timer);
 }
 
 static void pod_give_devices(struct hollow_pod *pod)
@@ -301,7 +288,7 @@ static void pod_free(struct hollow_pod *pod)
 {
     pod_give_devices(pod);
     (void)map_remove(&pod->hollow->pods, str_from(pod->uid));
-    uv_close((uv_handle_t *)pod->timer, on_timer_closed);
+    timer_free(pod->timer);
     object_unref(pod->object);
     mem_free(pod);
 }
@@ -443,7 +430,7 @@ static struct hollow_pod *pod_new(struct hollow *hollow,
     pod->hollow = hollow;
     pod->object = object_ref(object);
     pod->node = node;
-    pod->timer = timer_new(hollow, pod);
+    pod->timer = timer_new(hollow->options.loop, pod);
     map_set(&hollow->pods, str_from(pod->uid), pod);
     return pod;
 }
@@ -532,7 +519,7 @@ int hollow_start(const struct hollow_options *options, struct hollow **ret, stru
         if ((int64_t)i < options->broken_gpus)
             node->devices = UINT64_MAX; /* nobody gets one */
         (void)snprintf(node->name, sizeof(node->name), "%s-%zu", options->prefix, i);
-        node->heartbeat = timer_new(hollow, node);
+        node->heartbeat = timer_new(hollow->options.loop, node);
         map_set(&hollow->by_name, str_from(node->name), node);
     }
     hollow->watch = api_watch(
@@ -551,12 +538,12 @@ void hollow_stop(struct hollow *hollow)
     api_watch_stop(hollow->options.api, hollow->watch);
     hollow->stopped = true;
     for (size_t i = 0; i < hollow->options.nodes; i++)
-        uv_close((uv_handle_t *)hollow->nodes[i].heartbeat, on_timer_closed);
+        timer_free(hollow->nodes[i].heartbeat);
     MAP_FOREACH(&hollow->pods, entry) {
         struct hollow_pod *pod = entry->value;
 
         if (pod->calling) /* freed when its call comes back */
-            uv_timer_stop(pod->timer);
+            timer_cancel(pod->timer);
         else
             pod_free(pod);
     }
