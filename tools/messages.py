@@ -38,7 +38,7 @@ HEADER = re.compile(r"^HTTP/1|^[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+: |^(GET|POST|PUT
 SCRIPT = re.compile(r"^\s*[{<]|^\[\[|^#!|^#compdef|\$\(\(|\$\{|\$<|\$1|^import |^trap |^apiVersion: |^users:|^table ip|"
                     r"^ chain|^delete table|^local -a|COMPREPLY|^\.(SS|TH|SH) |^-----|^# HELP %|:string:0|if \(\(|"
                     r"-n '__fish|^sum by |^\+cpu|^mnt_id|^stop\\nforget")
-WIRE = {"src/shim/message.c", "src/http/spdy.c", "src/launch/shell.c", "src/agent/network.c", "src/server/openapi_v2.c"}
+WIRE = {"src/shim/message.c", "src/http/spdy.c", "src/launch/shell.c", "src/net/hosts.c", "src/server/openapi_v2.c"}
 FORMAT = re.compile(r"%[-+ #0-9.*]*(hh|h|ll|l|j|z|t)?[a-zA-Z%]|<[A-Za-z0-9_]+>|\\[a-z]")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 TABLE_LINES = 8  # a string of as many lines is a table (src/api/shape_pod.c): each line is a message

@@ -3,16 +3,19 @@
 #include "agent/internal.h"
 #include "agent/network.h"
 #include "agent/oci.h"
-#include "agent/service.h"
 #include "agent/storage.h"
 #include "agent/token.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/mem.h"
 #include "cache/cache.h"
+#include "net/bridge.h"
+#include "net/hosts.h"
+#include "net/service.h"
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/timer.h"
@@ -40,10 +43,7 @@ static void on_turn(void *user)
     for (struct pod *pod = list; pod; pod = pod->next_dirty)
         if (pod->stage == POD_NEW && !pod->ip[0] && !pod->run.stop_ms)
             network_take_address(pod);
-    if (agent->hosts_dirty) {
-        agent->hosts_dirty = false;
-        network_write_all_hosts(agent);
-    }
+    network_write_changed(agent);
     while (list) {
         struct pod *pod = list;
         list = pod->next_dirty;
@@ -77,10 +77,10 @@ static void on_pod(void *user, const struct api_change *change)
 static void on_service(struct agent *agent, const struct api_change *change)
 {
     if (change->event == API_DELETED)
-        service_gone(agent, change->object);
+        services_gone(agent->services, change->object);
     else
-        service_observe(agent, change->object);
-    network_changed(agent);
+        services_observe(agent->services, change->object);
+    hosts_changed(agent->hosts);
     agent_turn_soon(agent);
 }
 
@@ -140,7 +140,7 @@ static void take_options(struct agent *agent, const struct agent_options *option
     *own = *options;
     own->data_dir = keep(agent, options->data_dir);
     /* Two musters on one machine share its loopback addresses: each begins somewhere else. */
-    agent->next_ip = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
+    agent->addresses.next = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
     own->shim_path =
         options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
     own->launch_path =
@@ -230,6 +230,43 @@ static void make_nodes(struct agent *agent)
     }
 }
 
+static int start_bridge(struct agent *agent, struct err *err)
+{
+    int r = bridge_start(
+        &(struct bridge_options){.wish = agent->options.network,
+                                 .data_dir = agent->options.data_dir,
+                                 .permitted = agent->machine.root && agent->machine.mount_ns,
+                                 .log = agent->log},
+        &agent->bridge, err);
+    bridge_node_address(agent->bridge, agent->node_address);
+    agent->addresses.first = bridge_pod_first(agent->bridge);
+    return r;
+}
+
+static void services_closed(void *user)
+{
+    struct agent *agent = user;
+    agent->streams_open--;
+    agent_maybe_free(agent);
+}
+
+static void start_network(struct agent *agent)
+{
+    struct net_pods pods = network_pods(agent);
+    agent->hosts = hosts_new(&(struct hosts_options){
+        .cache = agent->cache, .pods = pods, .bridge = agent->bridge, .seed = agent->options.seed});
+    agent->streams_open++;
+    agent->services = services_start(&(struct services_options){.loop = agent->loop,
+                                                                .api = agent->api,
+                                                                .cache = agent->cache,
+                                                                .pods = pods,
+                                                                .bridge = agent->bridge,
+                                                                .api_url = agent->options.api_url,
+                                                                .log = agent->log,
+                                                                .closed = services_closed,
+                                                                .user = agent});
+}
+
 int agent_start(uv_loop_t *loop,
                 struct api *api,
                 const struct agent_options *options,
@@ -248,15 +285,15 @@ int agent_start(uv_loop_t *loop,
         r = make_folders(agent, err);
     machine_look(&agent->machine, agent->options.data_dir);
     if (r == 0)
-        r = bridge_start(agent, err);
+        r = start_bridge(agent, err);
     if (r == 0)
         r = start_spawner(agent, err);
     if (r) {
+        bridge_stop(agent->bridge, true); /* the next start finds it */
         arena_done(&agent->arena);
         mem_free(agent);
         return r;
     }
-    bridge_node_address(agent, agent->node_address);
     make_nodes(agent);
     agent->podio.ops = &streams_ops;
     agent->cache = cache_new(options->seed);
@@ -264,13 +301,18 @@ int agent_start(uv_loop_t *loop,
     agent->heartbeat = timer_new(loop, agent);
     agent->handles_open = 2;
     timer_every(agent->heartbeat, HEARTBEAT_MS, HEARTBEAT_MS, on_heartbeat);
-    service_start(agent);
+    start_network(agent);
     nodes_start(agent);
     agent_empty_trash(agent);                         /* of an earlier muster */
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);
     *ret = agent;
     return 0;
+}
+
+struct service_network agent_services(const struct agent *agent)
+{
+    return bridge_services(agent->bridge);
 }
 
 const char *agent_address(const struct agent *agent)
@@ -297,6 +339,17 @@ static void timer_closed(void *user)
     agent_maybe_free(agent);
 }
 
+/* A pod that goes on needs its network. */
+static bool has_linked_pod(const struct agent *agent)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        const struct pod *pod = entry->value;
+        if (pod->link.open)
+            return true;
+    }
+    return false;
+}
+
 void agent_stop(struct agent *agent)
 {
     if (!agent)
@@ -311,8 +364,8 @@ void agent_stop(struct agent *agent)
     }
     agent->dirty = NULL;
     spawner_stop(&agent->spawner);
-    bridge_stop(agent);
-    service_stop_all(agent);
+    services_stop(agent->services);
+    bridge_stop(TAKE_PTR(agent->bridge), has_linked_pod(agent));
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);
     timer_close(agent->turn, timer_closed);

@@ -42,20 +42,13 @@ struct agent_options {
     int64_t memory_per_node_bytes; /* 0: the machine's */
     const char *node_labels;       /* "a=b,c=d" for every node; may be NULL */
     const char *node_prefix;       /* NULL: "node" (node-0, node-1, ...) */
-    int network;                   /* enum agent_network */
+    int network;                   /* enum bridge_wish (net/bridge.h) */
     const char
         *gpu_library; /* holds containers to their share of a GPU (agent/limit.h); NULL: none */
     bool images_oci;  /* run containers from their images (image/image.h) */
     bool allow_privileged; /* pods may ask for what sees through everything else */
     uint64_t seed;         /* of hash tables */
     const struct log *log; /* may be NULL; must outlive the agent */
-};
-
-/* agent_options.network: see agent/bridge.h. */
-enum agent_network {
-    AGENT_NETWORK_AUTO, /* a bridge where pods could reach the outside through it */
-    AGENT_NETWORK_HOST,
-    AGENT_NETWORK_BRIDGE, /* or fail to start */
 };
 
 #define AGENT_GPUS_FOUND    UINT32_MAX

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "base/mem.h"
 #include "cache/cache.h"
+#include "net/hosts.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
 
@@ -109,8 +110,7 @@ void agent_maybe_free(struct agent *agent)
         agent->streams_open)
         return;
     cache_free(agent->cache);
-    map_done(&agent->hosts);
-    arena_done(&agent->hosts_arena);
+    hosts_free(agent->hosts);
     map_done(&agent->pods);
     map_done(&agent->by_key);
     arena_done(&agent->arena);

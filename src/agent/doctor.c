@@ -3,6 +3,7 @@
 #include "agent/internal.h"
 #include "agent/limit.h"
 #include "base/count.h"
+#include "net/bridge.h"
 #include "tool/files.h"
 
 #include <fcntl.h>
@@ -81,7 +82,7 @@ static void add_limits(struct findings *findings, const struct machine *machine)
 
 static void add_network(struct findings *findings, const struct machine *machine)
 {
-    const char *missing = bridge_missing(machine);
+    const char *missing = bridge_missing(machine->root && machine->mount_ns);
     struct finding *f = add(findings, "pod network", NULL, !missing);
     say(f->words, "%s",
         missing ? "pods share this machine's network; each pod has its own loopback address"

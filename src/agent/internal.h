@@ -1,7 +1,6 @@
 #pragma once
 
 #include "agent/agent.h"
-#include "agent/bridge.h"
 #include "agent/cgroup.h"
 #include "agent/gpu.h"
 #include "agent/lifecycle.h"
@@ -16,6 +15,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "exec/event.h"
+#include "net/address.h"
 #include "shim/shim.h"
 #include "tool/timer.h"
 
@@ -28,14 +28,16 @@
 
 struct agent;
 struct api_watch;
+struct bridge;
 struct cache;
 struct env;
 struct env_context;
+struct hosts;
 struct json;
 struct object;
 struct pod;
-struct port;
 struct probe;
+struct services;
 struct shim_exit;
 
 /* internal: what the files of the agent share. Nothing outside src/agent includes this. */
@@ -268,7 +270,10 @@ struct agent {
     struct pod **dirty_tail;
     struct spawner spawner;
     struct trash trash;
-    struct bridge bridge;
+    struct bridge *bridge; /* NULL: none */
+    struct address_pool addresses;
+    struct hosts *hosts;
+    struct services *services;
     char node_address[16]; /* where pods find this node */
     uint16_t port;         /* of the nodes, for an API server; 0: none */
     struct timer *turn;
@@ -281,16 +286,10 @@ struct agent {
     bool gpus_real;
     const char *gpu_product;
     int64_t gpu_memory_mib;
-    uint32_t next_ip;
-    struct port *ports; /* of services, listened on */
-    size_t relays_open;
     unsigned long next_exec;
     unsigned long burials;
     bool orphans_left; /* some could not be reached yet */
     bool stopping;
-    bool hosts_dirty;
-    struct arena hosts_arena;
-    struct map hosts; /* namespace -> the part of /etc/hosts its pods share; built when needed */
     bool images_told;
     bool measuring;
     int handles_open;

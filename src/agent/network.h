@@ -6,21 +6,23 @@
 
 struct agent;
 struct err;
+struct net_pods;
 struct pod;
 
-/* network: a pod's address and the names it can use.
+/* network: what of src/net concerns one pod of the agent.
  *
  * Every pod has an address of its own, so that programs which listen on "their" address and port do
- * not meet: on the pod network where there is one (agent/bridge.h), else, in the host's network,
- * one of 127.64.0.0/10, which needs no privilege. Names are lines of the pod's own /etc/hosts,
- * rewritten when pods or services come and go. */
+ * not meet: on the pod network where there is one (net/bridge.h), else, in the host's network, one
+ * of the loopback network (net/address.h). Its names are in net/hosts.h. */
 void network_take_address(struct pod *pod);
 void network_keep_address(struct pod *pod, struct str address);
-void network_give_address(struct pod *pod);
-/* Names have changed: everybody's hosts file is looked at in the next turn. */
-void network_changed(struct agent *agent);
+/* Whether the pod is on the pod network. */
+bool network_has_bridge(const struct pod *pod);
+/* The pod came or went: if others have names for it, everybody's hosts file is looked at in the
+ * next turn. */
+void network_pod_changed(const struct pod *pod);
 int network_write_hosts(struct pod *pod, struct err *err);
-/* Of all pods that run, where they have changed. */
-void network_write_all_hosts(struct agent *agent);
-/* Do other pods have names for this one? */
-bool network_matters(const struct pod *pod);
+/* Of all pods that run, where names have changed. */
+void network_write_changed(struct agent *agent);
+/* The pods of the agent, for src/net. */
+struct net_pods network_pods(struct agent *agent);

@@ -355,7 +355,7 @@ static void finish(struct pod *pod)
 {
     link_send(&pod->link, NULL, 0, "stop");
     device_give(pod);
-    network_give_address(pod);
+    network_pod_changed(pod);
     pod->stage = POD_OVER;
 }
 
@@ -505,7 +505,7 @@ static void start_or_wait(struct pod *pod, int64_t now_ms)
         pod->stop_message = str_dup(&pod->arena, str_from(err.text));
         pod_event(pod, true, "NotPermitted", pod->stop_message);
         device_give(pod);
-        network_give_address(pod);
+        network_pod_changed(pod);
         pod->stage = POD_OVER;
     } else if (r) {
         if (!pod->token_under_way) /* that is no failure, and tells when it is over */
@@ -580,8 +580,8 @@ void pod_observe(struct agent *agent, const struct object *object)
             recover_finished(pod);
         else
             recover_running(pod);
-        if (!over && network_matters(pod))
-            network_changed(agent);
+        if (!over)
+            network_pod_changed(pod);
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
@@ -597,7 +597,6 @@ void pod_vanish(struct agent *agent, const struct object *object)
     if (!pod)
         return;
     pod->deleted = true;
-    if (network_matters(pod))
-        network_changed(agent);
+    network_pod_changed(pod);
     pod_mark(pod);
 }

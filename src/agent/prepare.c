@@ -2,9 +2,9 @@
 #include "agent/host_path.h"
 #include "agent/internal.h"
 #include "agent/limit.h"
+#include "agent/network.h"
 #include "agent/oci.h"
 #include "agent/security.h"
-#include "agent/service.h"
 #include "agent/token.h"
 #include "agent/volume.h"
 #include "api/launch.h"
@@ -13,6 +13,9 @@
 #include "base/json.h"
 #include "image/config.h"
 #include "image/image.h"
+#include "net/bridge.h"
+#include "net/resolv.h"
+#include "net/service.h"
 #include "shim/record.h"
 #include "tool/files.h"
 
@@ -33,7 +36,7 @@ static int write_resolv_conf(struct pod *pod, struct err *err)
 {
     _cleanup_(buf_done) struct buf text = {0};
     char path[PATH_MAX];
-    bridge_resolv_conf(&text);
+    resolv_conf(&text);
     (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
     return files_write(path, buf_str(&text), 0644, err);
 }
@@ -86,7 +89,8 @@ int prepare_pod(struct pod *pod, struct err *err)
         record_add(&records, "ns", STR("ipc"));
     if (machine->mount_ns)
         volume_add_memory(pod, &records);
-    bridge_add(pod, &records);
+    if (network_has_bridge(pod))
+        bridge_add(pod->agent->bridge, pod->uid, pod->ip, &records);
     /* For the next muster: what the object does not say. */
     record_add(&records, "agent.ns", pod->ns);
     record_add(&records, "agent.name", pod->name);
@@ -103,7 +107,7 @@ int prepare_pod(struct pod *pod, struct err *err)
     _cleanup_(buf_done) struct buf line = {0};
     buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
     r = files_write(path, buf_str(&line), 0644, err);
-    return r || !bridge_has(pod) ? r : write_resolv_conf(pod, err);
+    return r || !network_has_bridge(pod) ? r : write_resolv_conf(pod, err);
 }
 
 /* ---- a container ---- */
@@ -122,7 +126,7 @@ static void add_default_env(struct pod *pod,
         env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
     }
     env_set(arena, env, STR("HOSTNAME"), pod_hostname(pod));
-    if (agent->options.api_url && bridge_has(pod)) {
+    if (agent->options.api_url && network_has_bridge(pod)) {
         /* By name: that is what the server's certificate has. */
         env_set(arena, env, STR("KUBERNETES_SERVICE_HOST"), STR("kubernetes.default.svc"));
         env_set(arena, env, STR("KUBERNETES_SERVICE_PORT"),
@@ -240,7 +244,7 @@ static int add_file_system(struct pod *pod,
         (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
     }
-    if (bridge_has(pod)) {
+    if (network_has_bridge(pod)) {
         (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
         add_bind(records, path, "/etc/resolv.conf", "ro");
     }

@@ -1,29 +1,46 @@
-#include "agent/service.h"
+#include "net/service.h"
 
-#include "agent/internal.h"
+#include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/service.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cache/cache.h"
+#include "net/address.h"
+#include "net/bridge.h"
 #include "tool/log.h"
 
-#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #define BACKLOG     128
 #define RELAY_BYTES 65536
+#define READY_MAX   64   /* pods of a service that take turns */
 #define RELAYS_MAX  4096 /* connections passed on at a time, over all services */
+
+struct services {
+    struct services_options options;
+    struct port *ports;  /* listened on */
+    size_t handles_open; /* ports and relays */
+    size_t relays_open;
+    bool stopping;
+};
 
 /* One TCP port of a service. */
 struct port {
     struct port *next;
-    struct agent *agent;
+    struct services *services;
     char ns[256];
     char name[256]; /* of the service */
-    char ip[48];
+    char ip[ADDRESS_BYTES];
     uint16_t number;
     char target[64];          /* port number or name in the pods */
     struct sockaddr_in fixed; /* where to pass on to, when it is no pod; family 0: a pod */
@@ -44,12 +61,22 @@ struct side {
 };
 
 struct relay {
-    struct agent *agent;
+    struct services *services;
     struct side sides[2];
     uv_connect_t connect;
     int open;
     bool closing;
 };
+
+static void maybe_free(struct services *services)
+{
+    if (!services->stopping || services->handles_open)
+        return;
+    void (*closed)(void *user) = services->options.closed;
+    void *user = services->options.user;
+    mem_free(services);
+    closed(user);
+}
 
 /* ---- relays ---- */
 
@@ -58,11 +85,11 @@ static void relay_closed(uv_handle_t *handle)
     struct relay *relay = ((struct side *)handle->data)->relay;
     if (--relay->open)
         return;
-    struct agent *agent = relay->agent;
-    agent->relays_open--;
-    agent->streams_open--;
+    struct services *services = relay->services;
+    services->relays_open--;
+    services->handles_open--;
     mem_free(relay);
-    agent_maybe_free(agent);
+    maybe_free(services);
 }
 
 static void relay_close(struct relay *relay)
@@ -140,32 +167,38 @@ static void on_connect(uv_connect_t *connect, int status)
 
 /* ---- choosing a pod ---- */
 
-bool service_selects(const struct json *service, const struct pod *pod)
+bool service_selects(const struct json *service, const struct object *pod)
 {
     const struct json *selector = json_at(service, "spec.selector");
     if (!json_count(selector))
         return false;
     JSON_FOREACH(selector, member) {
         bool found = false;
-        for (size_t i = 0; i < pod->object->label_count && !found; i++)
-            found = str_eq(pod->object->labels[i].key, json_key(member)) &&
-                    str_eq(pod->object->labels[i].value, json_str(member));
+        for (size_t i = 0; i < pod->label_count && !found; i++)
+            found = str_eq(pod->labels[i].key, json_key(member)) &&
+                    str_eq(pod->labels[i].value, json_str(member));
         if (!found)
             return false;
     }
     return true;
 }
 
-static uint16_t pod_port(const struct pod *pod, const char *target)
+static uint16_t named_port(const struct json *containers, const char *name)
+{
+    JSON_FOREACH(containers, container)
+        JSON_FOREACH(json_get(container, "ports"), port)
+            if (str_is(json_str(json_get(port, "name")), name))
+                return (uint16_t)json_i64_or(json_get(port, "containerPort"), 0);
+    return 0;
+}
+
+static uint16_t pod_port(const struct net_pod *pod, const char *target)
 {
     uint64_t number;
     if (str_to_u64(str_from(target), &number))
         return number <= UINT16_MAX ? (uint16_t)number : 0;
-    for (size_t i = 0; i < pod->run.count; i++)
-        JSON_FOREACH(json_get(pod_container_spec(pod, i), "ports"), port)
-            if (str_is(json_str(json_get(port, "name")), target))
-                return (uint16_t)json_i64_or(json_get(port, "containerPort"), 0);
-    return 0;
+    uint16_t port = named_port(json_at(pod->root, "spec.initContainers"), target);
+    return port ? port : named_port(json_at(pod->root, "spec.containers"), target);
 }
 
 static bool choose(struct port *port, struct sockaddr_in *ret)
@@ -174,49 +207,49 @@ static bool choose(struct port *port, struct sockaddr_in *ret)
         *ret = port->fixed;
         return true;
     }
+    const struct services_options *options = &port->services->options;
     const struct object *service =
-        cache_get(port->agent->cache, &kind_service, str_from(port->ns), str_from(port->name));
+        cache_get(options->cache, &kind_service, str_from(port->ns), str_from(port->name));
     if (!service)
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(service, &arena);
-    const struct pod *ready[64];
+    struct net_pod ready[READY_MAX], pod;
     size_t count = 0;
-    MAP_FOREACH(&port->agent->pods, entry) {
-        const struct pod *pod = entry->value;
-        if (count < 64 && str_eq(pod->ns, service->ns) && pod->was_ready && pod->ip[0] &&
-            service_selects(root, pod))
+    for (size_t cursor = 0;
+         count < READY_MAX && options->pods.next(options->pods.user, &cursor, &pod);)
+        if (str_eq(pod.object->ns, service->ns) && pod.ready && pod.ip[0] &&
+            service_selects(root, pod.object))
             ready[count++] = pod;
-    }
     if (!count)
         return false;
-    const struct pod *pod = ready[port->turn++ % count];
-    uint16_t number = pod_port(pod, port->target);
-    return number && uv_ip4_addr(pod->ip, number, ret) == 0;
+    pod = ready[port->turn++ % count];
+    uint16_t number = pod_port(&pod, port->target);
+    return number && uv_ip4_addr(pod.ip, number, ret) == 0;
 }
 
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct port *port = listener->data;
-    struct agent *agent = port->agent;
+    struct services *services = port->services;
     if (status < 0)
         return;
     struct relay *relay = MEM_NEW(struct relay);
-    relay->agent = agent;
+    relay->services = services;
     relay->open = 2;
-    agent->relays_open++;
-    agent->streams_open++;
+    services->relays_open++;
+    services->handles_open++;
     for (int i = 0; i < 2; i++) {
         struct side *side = &relay->sides[i];
         side->relay = relay;
         side->other = &relay->sides[1 - i];
-        (void)uv_tcp_init(agent->loop, &side->tcp);
+        (void)uv_tcp_init(services->options.loop, &side->tcp);
         side->tcp.data = side;
     }
     struct sockaddr_in to;
     relay->connect.data = relay;
     if (uv_accept(listener, (uv_stream_t *)&relay->sides[0].tcp) < 0 ||
-        agent->relays_open > RELAYS_MAX || !choose(port, &to) ||
+        services->relays_open > RELAYS_MAX || !choose(port, &to) ||
         uv_tcp_connect(&relay->connect, &relay->sides[1].tcp, (const struct sockaddr *)&to,
                        on_connect) < 0)
         relay_close(relay);
@@ -227,16 +260,16 @@ static void on_connection(uv_stream_t *listener, int status)
 static void port_closed(uv_handle_t *handle)
 {
     struct port *port = handle->data;
-    struct agent *agent = port->agent;
+    struct services *services = port->services;
     mem_free(port);
-    agent->streams_open--;
-    agent_maybe_free(agent);
+    services->handles_open--;
+    maybe_free(services);
 }
 
 /* NULL: those of all services. */
-static void drop_ports(struct agent *agent, const struct object *service)
+static void drop_ports(struct services *services, const struct object *service)
 {
-    for (struct port **at = &agent->ports; *at;) {
+    for (struct port **at = &services->ports; *at;) {
         struct port *port = *at;
         bool meant = service && !port->fixed.sin_family && str_is(service->ns, port->ns) &&
                      str_is(service->name, port->name);
@@ -252,34 +285,34 @@ static void drop_ports(struct agent *agent, const struct object *service)
 /* `port` says where; it is freed where that cannot be. */
 static void listen_at(struct port *port)
 {
-    struct agent *agent = port->agent;
+    struct services *services = port->services;
     struct sockaddr_in at;
-    (void)uv_tcp_init(agent->loop, &port->listener);
+    (void)uv_tcp_init(services->options.loop, &port->listener);
     port->listener.data = port;
-    agent->streams_open++;
+    services->handles_open++;
     int r = uv_ip4_addr(port->ip, port->number, &at);
     if (r == 0)
         r = uv_tcp_bind(&port->listener, (const struct sockaddr *)&at, 0);
     if (r == 0)
         r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
     if (r < 0) {
-        log_warn(agent->log, "service.unreachable", LOG_C("service", port->name),
+        log_warn(services->options.log, "service.unreachable", LOG_C("service", port->name),
                  LOG_C("address", port->ip), LOG_I64("port", port->number),
                  LOG_C("error", uv_strerror(r)));
         uv_close((uv_handle_t *)&port->listener, port_closed);
         return;
     }
-    port->next = agent->ports;
-    agent->ports = port;
+    port->next = services->ports;
+    services->ports = port;
 }
 
-static void add_port(struct agent *agent,
+static void add_port(struct services *services,
                      const struct object *service,
                      struct str ip,
                      const struct json *spec)
 {
     struct port *port = MEM_NEW(struct port);
-    port->agent = agent;
+    port->services = services;
     (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(service->ns));
     (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
     (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(ip));
@@ -296,29 +329,29 @@ static void add_port(struct agent *agent,
 /* ---- the API server, for pods in namespaces of their own ---- */
 
 /* "https://127.0.0.1:7443", "https://[::]:7443": its port; 0: none. */
-static uint16_t api_port(const struct agent *agent)
+static uint16_t api_port(const char *url)
 {
-    const char *colon = agent->options.api_url ? strrchr(agent->options.api_url, ':') : NULL;
+    const char *colon = url ? strrchr(url, ':') : NULL;
     uint64_t number = 0;
     return colon && str_to_u64(str_from(colon + 1), &number) && number <= UINT16_MAX
                ? (uint16_t)number
                : 0;
 }
 
-void service_start(struct agent *agent)
+static void add_api(struct services *services)
 {
-    uint16_t number = api_port(agent);
-    if (!agent->bridge.on || !number)
+    const char *api_url = services->options.api_url;
+    uint16_t number = api_port(api_url);
+    if (!services->options.bridge || !number)
         return;
     struct port *port = MEM_NEW(struct port);
-    port->agent = agent;
+    port->services = services;
     port->number = SERVICE_API_PORT;
     (void)snprintf(port->ns, sizeof(port->ns), "default");
     (void)snprintf(port->name, sizeof(port->name), "kubernetes");
-    char *ip = port->ip;
-    service_api_address(agent, ip);
+    bridge_api_address(services->options.bridge, port->ip);
     char host[64];
-    struct str url = str_from(agent->options.api_url);
+    struct str url = str_from(api_url);
     (void)snprintf(host, sizeof(host), STR_FMT,
                    STR_ARG(str_sub(url, 8, str_find(str_sub(url, 8, url.len), ':') + 8)));
     if (uv_ip4_addr(host, number, &port->fixed) < 0 || !port->fixed.sin_addr.s_addr)
@@ -326,25 +359,7 @@ void service_start(struct agent *agent)
     listen_at(port);
 }
 
-void service_api_address(const struct agent *agent, char out[static 16])
-{
-    uint32_t a = agent->bridge.on ? agent->bridge.base + BRIDGE_API : INADDR_LOOPBACK;
-    (void)snprintf(out, 16, "%u.%u.%u.%u", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
-}
-
 /* ---- addresses ---- */
-
-static struct service_network network_of(const struct agent *agent)
-{
-    return agent->bridge.on ? (struct service_network){agent->bridge.base + BRIDGE_SERVICE_FIRST,
-                                                       BRIDGE_SERVICE_COUNT}
-                            : SERVICE_LOOPBACK;
-}
-
-struct service_network agent_services(const struct agent *agent)
-{
-    return network_of(agent);
-}
 
 static void address_given(void *user, const struct api_result *result)
 {
@@ -353,7 +368,7 @@ static void address_given(void *user, const struct api_result *result)
 }
 
 /* The store gives an address of the network with any write: one that changes nothing will do. */
-static void ask_for_address(struct agent *agent, const struct object *service)
+static void ask_for_address(struct services *services, const struct object *service)
 {
     struct api_request request = {.verb = API_PATCH,
                                   .kind = &kind_service,
@@ -362,37 +377,47 @@ static void ask_for_address(struct agent *agent, const struct object *service)
                                   .uid = service->uid,
                                   .patch = API_PATCH_MERGE,
                                   .body = STR("{}")};
-    agent_call(agent, &request, address_given, NULL);
+    api_call(services->options.api, &request, address_given, NULL);
 }
 
-void service_gone(struct agent *agent, const struct object *service)
+struct services *services_start(const struct services_options *options)
 {
-    drop_ports(agent, service);
+    struct services *services = MEM_NEW(struct services);
+    services->options = *options;
+    add_api(services);
+    return services;
 }
 
-void service_stop_all(struct agent *agent)
+void services_stop(struct services *services)
 {
-    drop_ports(agent, NULL);
+    drop_ports(services, NULL);
+    services->stopping = true;
+    maybe_free(services);
 }
 
-void service_observe(struct agent *agent, const struct object *service)
+void services_gone(struct services *services, const struct object *service)
+{
+    drop_ports(services, service);
+}
+
+void services_observe(struct services *services, const struct object *service)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    drop_ports(agent, service);
+    drop_ports(services, service);
     const struct json *root = object_json(service, &arena);
     struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
     if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
         return;
     /* One of another network: the node had, or had no, bridge when it was given. */
-    struct service_network network = network_of(agent);
+    struct service_network network = bridge_services(services->options.bridge);
     if (!service_network_has(&network, ip)) {
-        ask_for_address(agent, service);
+        ask_for_address(services, service);
         return;
     }
     JSON_FOREACH(json_at(root, "spec.ports"), port) {
         struct str protocol = json_str(json_get(port, "protocol"));
         if (json_count(json_at(root, "spec.selector")) &&
             (!protocol.len || str_is(protocol, "TCP")))
-            add_port(agent, service, ip, port);
+            add_port(services, service, ip, port);
     }
 }

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "net/pods.h"
+
+#include <stdbool.h>
+
+struct api;
+struct bridge;
+struct cache;
+struct json;
+struct log;
+struct object;
+struct services;
+struct uv_loop_s;
+
+/* service: ClusterIPs that can be reached.
+ *
+ * The store gives every service that is not headless an address of the pod network
+ * (net/bridge.h), or of a loopback network (api/service.h). For each TCP port we listen
+ * there and pass every connection on to one of the ready pods the selector
+ * names, in turn. Headless services have no address: their name leads to the pods. */
+
+/* On the pod network the API server is passed on as a service is. */
+#define SERVICE_API_PORT 443
+
+/* `bridge` and `api_url` must live until services_stop(), the rest until closed(). */
+struct services_options {
+    struct uv_loop_s *loop;
+    struct api *api;           /* where services are asked to be given addresses of our network */
+    const struct cache *cache; /* of services */
+    struct net_pods pods;
+    const struct bridge *bridge; /* NULL: none */
+    const char *api_url;         /* of the API server; NULL: it is not passed on */
+    const struct log *log;
+    void (*closed)(void *user); /* after services_stop(), when the last connection has ended */
+    void *user;
+};
+
+struct services *services_start(const struct services_options *options);
+/* Listens no more; connections go on until their ends close them. */
+void services_stop(struct services *services);
+
+/* A service came, changed or went. */
+void services_observe(struct services *services, const struct object *service);
+void services_gone(struct services *services, const struct object *service);
+
+/* Does the service's selector name this pod? (A service without one names none.) */
+bool service_selects(const struct json *service, const struct object *pod);
