@@ -1,17 +1,32 @@
 #include "agent/agent.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/gpu.h"
+#include "agent/lifecycle.h"
+#include "agent/machine.h"
 #include "agent/network.h"
+#include "agent/node.h"
 #include "agent/oci.h"
+#include "agent/pod.h"
+#include "agent/pod_run.h"
+#include "agent/podio.h"
+#include "agent/recover.h"
+#include "agent/spawner.h"
 #include "agent/storage.h"
 #include "agent/token.h"
+#include "agent/trash.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/podio.h"
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
+#include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cache/cache.h"
 #include "net/bridge.h"
 #include "net/hosts.h"
@@ -22,10 +37,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* agent: start, stop, watches and turns. */
 #define HEARTBEAT_MS       STORAGE_LOOK_MS
@@ -196,13 +216,11 @@ static int make_folders(struct agent *agent, struct err *err)
 
 static int start_spawner(struct agent *agent, struct err *err)
 {
-    struct spawner *spawner = &agent->spawner;
-    spawner->program = agent->options.shim_path;
+    char points[SPAWNER_POINTS_BYTES] = "";
     /* The names of layers are separated by these. */
     if (agent->machine.root && agent->machine.overlay && !strpbrk(agent->options.data_dir, ":,\\"))
-        (void)snprintf(spawner->points, sizeof(spawner->points), "%s/points",
-                       agent->options.data_dir);
-    return spawner_start(spawner, err);
+        (void)snprintf(points, sizeof(points), "%s/points", agent->options.data_dir);
+    return spawner_start(agent->options.shim_path, points, &agent->spawner, err);
 }
 
 static void make_nodes(struct agent *agent)
@@ -363,7 +381,7 @@ void agent_stop(struct agent *agent)
         pod->dirty = false;
     }
     agent->dirty = NULL;
-    spawner_stop(&agent->spawner);
+    spawner_stop(TAKE_PTR(agent->spawner));
     services_stop(agent->services);
     bridge_stop(TAKE_PTR(agent->bridge), has_linked_pod(agent));
     MAP_FOREACH(&agent->pods, entry)

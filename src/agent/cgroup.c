@@ -1,15 +1,23 @@
 #include "agent/cgroup.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
 #include "api/quantity.h"
+#include "base/buf.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "shim/record.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>

@@ -1,15 +1,29 @@
 #include "agent/check.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/exec.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "agent/secure.h"
+#include "agent/stream.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "tool/timer.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #define REPLY_BYTES 1024 /* of an HTTP answer: its first line is what counts */
 #define WORDS_BYTES 512

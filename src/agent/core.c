@@ -1,11 +1,19 @@
-#include "agent/internal.h"
+#include "agent/core.h"
+
+#include "agent/node.h"
 #include "agent/trash.h"
 #include "api/api.h"
+#include "base/arena.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cache/cache.h"
 #include "net/hosts.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
+
+#include <stdint.h>
+#include <uv.h>
 
 /* core: what every part of the agent may call; it calls none of them. */
 

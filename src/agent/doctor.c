@@ -1,14 +1,19 @@
 #include "agent/doctor.h"
 
-#include "agent/internal.h"
+#include "agent/cgroup.h"
+#include "agent/gpu.h"
 #include "agent/limit.h"
+#include "agent/machine.h"
 #include "base/count.h"
 #include "net/bridge.h"
 #include "tool/files.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -1,14 +1,31 @@
-#include "agent/internal.h"
+#include "agent/exec.h"
+
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/link.h"
+#include "agent/pod.h"
+#include "agent/prepare.h"
 #include "agent/stream.h"
+#include "api/podio.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "shim/shim.h"
 #include "tool/timer.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* exec: a command inside a running container. The agent makes the pipes, the shim gets their other
  * ends and starts the command (a terminal is made inside the container and its master comes back);

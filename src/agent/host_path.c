@@ -1,13 +1,21 @@
 #include "agent/host_path.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/pod.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "shim/hidden.h"
 #include "shim/record.h"
 #include "tool/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

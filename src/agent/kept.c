@@ -1,13 +1,20 @@
 #include "agent/kept.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/pod.h"
+#include "agent/trash.h"
 #include "api/object.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "tool/files.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,11 @@
 #include "agent/limit.h"
 
+#include "agent/core.h"
+#include "agent/device.h"
 #include "agent/env.h"
-#include "agent/internal.h"
+#include "agent/lifecycle.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
 #include "api/gpu.h"
 #include "api/limit.h"
 #include "api/object.h"
@@ -15,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

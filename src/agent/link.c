@@ -1,21 +1,23 @@
-#include "agent/internal.h"
-#include "agent/token.h"
-#include "api/launch.h"
+#include "agent/link.h"
+
+#include "agent/spawner.h"
+#include "base/err.h"
+#include "shim/shim.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* link: packets to and from one shim. A shim reads its socket promptly and messages are short, so
  * sending does not wait; a shim whose socket is full is stuck and counts as lost. */
@@ -93,82 +95,7 @@ static int adopt(struct link *link, uv_loop_t *loop, int fd, struct err *err)
     return 0;
 }
 
-/* ---- the spawner ---- */
-
-/* Everywhere the same, but for /var/run, which is a link to /run nearly everywhere. */
-static void token_point(char out[static PATH_MAX])
-{
-    char run[PATH_MAX];
-    if (!realpath("/var/run", run))
-        (void)snprintf(run, sizeof(run), "/var/run");
-    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, &TOKEN_PATH[strlen("/var/run")]);
-}
-
-static int start_program(const struct spawner *spawner, int fd, pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&actions, 0, 1);
-    posix_spawn_file_actions_adddup2(&actions, 0, 2);
-    posix_spawn_file_actions_adddup2(&actions, fd, SHIM_FD);
-    posix_spawn_file_actions_addclosefrom_np(&actions, SHIM_FD + 1);
-    char name[] = "muster-shim", flag[] = SHIM_SPAWNER, launch[] = LAUNCH_PATH;
-    char points[POD_PATH_BYTES], token[PATH_MAX];
-    memcpy(points, spawner->points, sizeof(points));
-    token_point(token);
-    char *argv[] = {name, flag, *points ? points : NULL, launch, token, NULL}, *envp[] = {NULL};
-    int r = posix_spawn(ret_pid, spawner->program, &actions, &attributes, argv, envp);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return -r;
-}
-
-static int make_pair(int pair[static 2], struct err *err)
-{
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
-        return 0;
-    int r = -errno;
-    return err_set(err, r, "cannot create a socket: %s", strerrordesc_np(-r));
-}
-
-int spawner_start(struct spawner *spawner, struct err *err)
-{
-    int pair[2];
-    spawner_stop(spawner);
-    int r = make_pair(pair, err);
-    if (r)
-        return r;
-    /* dup2 onto itself would leave close-on-exec set. */
-    if (pair[1] == SHIM_FD) {
-        pair[1] = fcntl(SHIM_FD, F_DUPFD_CLOEXEC, SHIM_FD + 1);
-        close(SHIM_FD);
-    }
-    r = start_program(spawner, pair[1], &spawner->pid);
-    close(pair[1]);
-    if (r) {
-        close(pair[0]);
-        return err_set(err, r, "cannot start %s: %s", spawner->program, strerrordesc_np(-r));
-    }
-    spawner->fd = pair[0];
-    return 0;
-}
-
-void spawner_stop(struct spawner *spawner)
-{
-    if (!spawner->pid)
-        return;
-    close(spawner->fd);
-    /* It ends by itself when its socket does; shims it made stay. */
-    (void)waitpid(spawner->pid, NULL, 0);
-    spawner->pid = 0;
-}
+/* ---- the lock ---- */
 
 static int open_lock(const char *folder, int flags, int operation, struct err *err)
 {
@@ -198,43 +125,16 @@ bool link_locked(const char *folder)
     return fd == -EBUSY;
 }
 
-static bool send_order(const struct link_order *order, int fd)
-{
-    struct iovec iov = {(void *)(uintptr_t)order->folder, strlen(order->folder)};
-    int fds[] = {fd, order->lock_fd};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(fds))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fds));
-    memcpy(CMSG_DATA(header), fds, sizeof(fds));
-    return order->spawner->pid && sendmsg(order->spawner->fd, &message, MSG_NOSIGNAL) > 0;
-}
+/* ---- opening ---- */
 
 int link_spawn(struct link *link, uv_loop_t *loop, const struct link_order *order, struct err *err)
 {
-    int pair[2];
-    int r = make_pair(pair, err);
+    int fd = spawner_make(order->spawner, order->folder, order->lock_fd, err);
+    if (fd < 0)
+        return fd;
+    int r = adopt(link, loop, fd, err);
     if (r)
-        return r;
-    /* A spawner that was killed is replaced. */
-    if (!send_order(order, pair[1])) {
-        r = spawner_start(order->spawner, err);
-        if (r == 0 && !send_order(order, pair[1]))
-            r = err_set(err, -EIO, "%s does not accept commands", order->spawner->program);
-    }
-    close(pair[1]);
-    if (r == 0)
-        r = adopt(link, loop, pair[0], err);
-    if (r)
-        close(pair[0]);
+        close(fd);
     return r;
 }
 
@@ -258,6 +158,8 @@ int link_connect(struct link *link, uv_loop_t *loop, const char *folder, struct 
     }
     return adopt(link, loop, fd, err);
 }
+
+/* ---- sending ---- */
 
 void link_send(struct link *link, const int *fds, size_t fd_count, const char *fmt, ...)
 {

@@ -1,17 +1,32 @@
-#include "agent/internal.h"
+#include "agent/logs.h"
+
+#include "agent/core.h"
 #include "agent/kept.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "agent/stream.h"
 #include "api/object.h"
+#include "api/podio.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/time.h"
+#include "shim/shim.h"
 #include "tool/timer.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* logs: a container's log files as one stream.
  *

@@ -1,12 +1,22 @@
-#include "agent/internal.h"
+#include "agent/machine.h"
+
+#include "agent/cgroup.h"
+#include "agent/gpu.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
+#include "base/str.h"
 #include "tool/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,17 @@
 #include "agent/network.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/pod.h"
 #include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
 #include "net/address.h"
 #include "net/bridge.h"
 #include "net/hosts.h"
 #include "net/pods.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,13 +1,24 @@
+#include "agent/node.h"
+
+#include "agent/agent.h"
+#include "agent/core.h"
 #include "agent/doctor.h"
-#include "agent/internal.h"
+#include "agent/machine.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/time.h"
 #include "tool/log.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/utsname.h>
 

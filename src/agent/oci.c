@@ -1,18 +1,28 @@
 #include "agent/oci.h"
 
+#include "agent/core.h"
 #include "agent/env.h"
-#include "agent/internal.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "agent/security.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "image/image.h"
 #include "shim/denied_calls.h"
 #include "shim/record.h"
+#include "shim/shim.h"
 #include "tool/files.h"
 
 #include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

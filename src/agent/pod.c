@@ -1,9 +1,17 @@
+#include "agent/pod.h"
+
+#include "agent/core.h"
 #include "agent/env.h"
-#include "agent/internal.h"
+#include "agent/lifecycle.h"
+#include "agent/node.h"
 #include "api/kind.h"
 #include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
 #include "exec/event.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* pod: questions about a pod, and what any part of the agent may do to it: tell of it, and have it

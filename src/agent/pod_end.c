@@ -1,9 +1,21 @@
-#include "agent/internal.h"
+#include "agent/pod_end.h"
+
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/logs.h"
+#include "agent/pod.h"
 #include "agent/probe.h"
+#include "agent/stream.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "shim/message.h"
 #include "tool/files.h"
 
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* pod_end: how containers ended, from what the shim says and from the files it left. */

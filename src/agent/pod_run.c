@@ -1,23 +1,43 @@
-#include "agent/env.h"
-#include "agent/internal.h"
+#include "agent/pod_run.h"
+
+#include "agent/cgroup.h"
+#include "agent/core.h"
+#include "agent/device.h"
 #include "agent/kept.h"
+#include "agent/lifecycle.h"
+#include "agent/link.h"
+#include "agent/machine.h"
 #include "agent/network.h"
 #include "agent/oci.h"
+#include "agent/pod.h"
+#include "agent/pod_end.h"
+#include "agent/prepare.h"
 #include "agent/probe.h"
+#include "agent/recover.h"
+#include "agent/status.h"
+#include "agent/stream.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
-#include "exec/event.h"
+#include "base/str.h"
 #include "image/image.h"
 #include "shim/message.h"
+#include "shim/shim.h"
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/timer.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +311,7 @@ static int make_shim(struct pod *pod, struct err *err)
         r = network_write_hosts(pod, err);
     if (r == 0)
         r = link_spawn(&pod->link, agent->loop,
-                       &(struct link_order){&agent->spawner, pod->folder, lock_fd}, err);
+                       &(struct link_order){agent->spawner, pod->folder, lock_fd}, err);
     close(lock_fd);
     return r;
 }

@@ -1,9 +1,22 @@
-#include "agent/internal.h"
+#include "agent/podio.h"
+
+#include "agent/core.h"
+#include "agent/exec.h"
+#include "agent/logs.h"
+#include "agent/pod.h"
+#include "agent/results.h"
 #include "agent/stream.h"
+#include "api/podio.h"
+#include "base/err.h"
+#include "base/str.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,25 +1,41 @@
+#include "agent/prepare.h"
+
+#include "agent/cgroup.h"
+#include "agent/core.h"
+#include "agent/device.h"
 #include "agent/env.h"
 #include "agent/host_path.h"
-#include "agent/internal.h"
+#include "agent/lifecycle.h"
 #include "agent/limit.h"
+#include "agent/machine.h"
 #include "agent/network.h"
 #include "agent/oci.h"
+#include "agent/pod.h"
 #include "agent/security.h"
+#include "agent/spawner.h"
 #include "agent/token.h"
 #include "agent/volume.h"
+#include "api/api.h"
 #include "api/launch.h"
-#include "api/object.h"
-#include "api/quantity.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "image/config.h"
 #include "image/image.h"
 #include "net/bridge.h"
 #include "net/resolv.h"
 #include "net/service.h"
 #include "shim/record.h"
+#include "shim/shim.h"
 #include "tool/files.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -234,8 +250,8 @@ static int add_file_system(struct pod *pod,
     record_add(records, "root", agent->machine.overlay ? STR("overlay") : STR("bind"));
     (void)snprintf(path, sizeof(path), "%s/root", agent->options.data_dir);
     record_add(records, "root.at", str_from(path));
-    if (agent->spawner.points[0])
-        record_add(records, "root.points", str_from(agent->spawner.points));
+    if (spawner_points(agent->spawner)[0])
+        record_add(records, "root.points", str_from(spawner_points(agent->spawner)));
     host_path_masks(agent, records);
     add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
     if (!json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {

@@ -1,10 +1,21 @@
 #include "agent/probe.h"
 
 #include "agent/check.h"
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "tool/timer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #define HOOK_TIMEOUT_MS 600000 /* a hook that never ends; the pod's grace ends a preStop sooner */
 

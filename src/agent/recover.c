@@ -1,14 +1,35 @@
-#include "agent/internal.h"
+#include "agent/recover.h"
+
+#include "agent/agent.h"
+#include "agent/cgroup.h"
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/link.h"
+#include "agent/machine.h"
 #include "agent/network.h"
+#include "agent/node.h"
+#include "agent/pod.h"
+#include "agent/pod_end.h"
 #include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "shim/shim.h"
 #include "tool/files.h"
 #include "tool/log.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* recover: pods that an earlier muster started, from their folders and their shims. */

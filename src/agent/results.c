@@ -1,16 +1,29 @@
-#include "workspace/results.h"
+#include "agent/results.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "agent/stream.h"
+#include "api/podio.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "tool/timer.h"
 #include "workspace/frame.h"
+#include "workspace/results.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* results: what a job wrote into its folder, read from the pod's own folder on this machine: so the
  * pod need not run. Everything that touches the file system happens in a worker thread, a bounded

@@ -1,17 +1,21 @@
 #include "agent/secure.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include <uv.h>
 
 #define TEXT_BYTES  4096 /* of a request with its headers */
 #define REPLY_BYTES 1024

@@ -1,13 +1,22 @@
 #include "agent/security.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
+#include "base/buf.h"
 #include "base/count.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "image/config.h"
 #include "shim/record.h"
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define BIT(cap) (1ULL << (cap))
 /* What container runtimes leave, less the making of device nodes. */

@@ -1,9 +1,18 @@
-#include "agent/internal.h"
+#include "agent/status.h"
+
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/time.h"
 
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /* status: a pod's run as the status that `kubectl describe` expects. */
 

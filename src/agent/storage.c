@@ -1,17 +1,25 @@
 #include "agent/storage.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
 #include "api/quantity.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <uv.h>
 
 #define PODS_MAX  256 /* measured at a time; the rest at the next look */
 #define DEPTH_MAX 64

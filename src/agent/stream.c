@@ -1,6 +1,9 @@
 #include "agent/stream.h"
 
-#include "agent/internal.h"
+#include "agent/lifecycle.h"
+#include "agent/pod.h"
+
+#include <stddef.h>
 
 void stream_link(struct podio_stream *stream, struct pod *pod)
 {

@@ -3,7 +3,6 @@
 #include "api/podio.h"
 
 struct agent;
-struct buf;
 struct pod;
 struct run_container;
 struct podio_stream;
@@ -29,8 +28,6 @@ struct podio_stream {
     struct podio_reader reader;
 };
 
-extern const struct podio_ops streams_ops;
-
 void stream_link(struct podio_stream *stream, struct pod *pod);
 void stream_unlink(struct podio_stream *stream);
 
@@ -38,19 +35,3 @@ void stream_unlink(struct podio_stream *stream);
 void streams_container_ended(struct pod *pod, const struct run_container *container);
 void streams_message(struct pod *pod, const char *text, int fd);
 void streams_end_pod(struct pod *pod);
-
-struct podio_stream *logs_open(struct podio *podio,
-                               const struct podio_log_request *request,
-                               const struct podio_reader *reader);
-/* The end of a container's output, without timestamps. */
-void logs_tail(struct pod *pod, const struct run_container *c, size_t bytes_max, struct buf *ret);
-
-/* At most RESULTS_STREAMS_MAX at a time: each may occupy a worker thread. */
-#define RESULTS_STREAMS_MAX 4
-struct podio_stream *results_open(struct podio *podio,
-                                  const struct podio_results_request *request,
-                                  const struct podio_reader *reader);
-
-struct podio_stream *exec_open(struct podio *podio,
-                               const struct podio_exec_request *request,
-                               const struct podio_reader *reader);

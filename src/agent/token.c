@@ -1,10 +1,20 @@
 #include "agent/token.h"
 
-#include "agent/internal.h"
+#include "agent/core.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
+#include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 #include "http/jwt.h"
 #include "shim/record.h"
@@ -12,6 +22,10 @@
 #include "tool/log.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,9 +1,11 @@
-#include "agent/internal.h"
 #include "agent/trash.h"
+#include "base/str.h"
 #include "test.h"
 #include "tool/files.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

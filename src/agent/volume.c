@@ -1,14 +1,22 @@
 #include "agent/volume.h"
 
+#include "agent/core.h"
 #include "agent/env.h"
 #include "agent/host_path.h"
-#include "agent/internal.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
 #include "agent/token.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "base/arena.h"
 #include "base/base64.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "shim/record.h"
@@ -16,7 +24,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "agent/agent.h"
+#include "agent/machine.h"
+#include "agent/trash.h"
+#include "api/api.h"
+#include "api/podio.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "exec/event.h"
+#include "net/address.h"
+#include "tool/timer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct api_watch;
+struct bridge;
+struct cache;
+struct hosts;
+struct node;
+struct pod;
+struct services;
+struct spawner;
+
+/* core: the agent itself, and what every part of it may call. Nothing outside src/agent includes
+ * this. */
+struct agent {
+    struct podio podio; /* first: agent_podio() */
+    uv_loop_t *loop;
+    struct api *api;
+    struct agent_options options;
+    struct arena arena; /* copies of the options' strings */
+    const struct log *log;
+    struct machine machine;
+    struct cache *cache; /* services, config maps, secrets, claims */
+    struct api_watch *watches[8];
+    size_t watch_count;
+    size_t synced_count;
+    struct map pods;            /* uid -> struct pod */
+    struct map by_key;          /* ns/name -> struct pod, the newest of that name */
+    struct event_budget events; /* that are not warnings */
+    struct pod *dirty;
+    struct pod **dirty_tail;
+    struct spawner *spawner;
+    struct trash trash;
+    struct bridge *bridge; /* NULL: none */
+    struct address_pool addresses;
+    struct hosts *hosts;
+    struct services *services;
+    char node_address[16]; /* where pods find this node */
+    uint16_t port;         /* of the nodes, for an API server; 0: none */
+    struct timer *turn;
+    timer_fn *on_turn; /* what is due in it (agent.c) */
+    struct timer *heartbeat;
+    struct node *nodes;
+    int64_t cpus_per_node;
+    int64_t memory_per_node_bytes;
+    uint32_t gpus_per_node;
+    bool gpus_real;
+    const char *gpu_product;
+    int64_t gpu_memory_mib;
+    unsigned long next_exec;
+    unsigned long burials;
+    bool orphans_left; /* some could not be reached yet */
+    bool stopping;
+    bool images_told;
+    bool measuring;
+    int handles_open;
+    size_t calls_open;
+    size_t pods_open;
+    size_t streams_open;
+    size_t results_open; /* of them */
+};
+
+int64_t agent_now_ms(void);
+/* Pods that are marked are looked at in the next turn of the loop. */
+void agent_turn_soon(struct agent *agent);
+/* Index of a node of ours, or -1. */
+int agent_node(const struct agent *agent, struct str name);
+
+/* api_call(), counted: the agent's memory stays until all have come back. */
+void agent_call(struct agent *agent,
+                const struct api_request *request,
+                api_done_fn *done,
+                void *user);
+/* Something for a worker thread, which sees nothing of the agent but its trash. Freed when done. */
+struct agent_work {
+    uv_work_t work;
+    struct agent *agent;
+    struct trash *trash;
+    void (*run)(struct agent_work *work);
+};
+
+/* uv_queue_work(), counted as calls are. Takes `work`, the first member of what MEM_NEW made. */
+void agent_work(struct agent *agent, struct agent_work *work);
+
+/* Remove a tree: its place is free at once, its files go later, if need be after a restart. */
+void agent_discard(struct agent *agent, const char *path);
+/* Remove what an earlier muster left in the trash. */
+void agent_empty_trash(struct agent *agent);
+
+/* After agent_stop(): whoever closed something of what is counted calls this. */
+void agent_maybe_free(struct agent *agent);

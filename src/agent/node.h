@@ -1,0 +1,20 @@
+#pragma once
+
+#include "agent/agent.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct agent;
+
+/* node: this machine, as one or several nodes of the API. */
+struct node {
+    struct agent *agent;
+    char name[256];
+    uint32_t gpu_users[AGENT_GPUS_MAX]; /* pods that have GPU i */
+    bool registered;
+};
+
+/* Register them; a heartbeat for each. */
+void nodes_start(struct agent *agent);
+void nodes_beat(struct agent *agent);
