@@ -137,13 +137,13 @@ static void start_watches(struct agent *agent)
 
 /* ---- start ---- */
 
-static const char *keep(struct agent *agent, const char *text)
+static const char *option_keep(struct agent *agent, const char *text)
 {
     return text ? str_c(&agent->arena, str_from(text)) : NULL;
 }
 
 /* A program beside the running one. */
-static const char *beside(struct agent *agent, const char *name)
+static const char *program_beside(struct agent *agent, const char *name)
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -154,22 +154,22 @@ static const char *beside(struct agent *agent, const char *name)
     return str_c(&agent->arena, str_printf(&agent->arena, "%s/%s", path, name));
 }
 
-static void take_options(struct agent *agent, const struct agent_options *options)
+static void options_take(struct agent *agent, const struct agent_options *options)
 {
     struct agent_options *own = &agent->options;
     *own = *options;
-    own->data_dir = keep(agent, options->data_dir);
+    own->data_dir = option_keep(agent, options->data_dir);
     /* Two musters on one machine share its loopback addresses: each begins somewhere else. */
     agent->addresses.next = (uint32_t)str_hash(str_from(options->data_dir), 0) & 0x3fff00u;
-    own->shim_path =
-        options->shim_path ? keep(agent, options->shim_path) : beside(agent, "muster-shim");
-    own->launch_path =
-        options->launch_path ? keep(agent, options->launch_path) : beside(agent, "muster-launch");
-    own->kubeconfig = keep(agent, options->kubeconfig);
-    own->api_url = keep(agent, options->api_url);
-    own->gpu_library = keep(agent, options->gpu_library);
-    own->node_labels = keep(agent, options->node_labels);
-    own->node_prefix = options->node_prefix ? keep(agent, options->node_prefix) : "node";
+    own->shim_path = options->shim_path ? option_keep(agent, options->shim_path)
+                                        : program_beside(agent, "muster-shim");
+    own->launch_path = options->launch_path ? option_keep(agent, options->launch_path)
+                                            : program_beside(agent, "muster-launch");
+    own->kubeconfig = option_keep(agent, options->kubeconfig);
+    own->api_url = option_keep(agent, options->api_url);
+    own->gpu_library = option_keep(agent, options->gpu_library);
+    own->node_labels = option_keep(agent, options->node_labels);
+    own->node_prefix = options->node_prefix ? option_keep(agent, options->node_prefix) : "node";
     own->node_count = options->node_count ? options->node_count : 1;
     own->gpu_time_slices = options->gpu_time_slices ? options->gpu_time_slices : 1;
     own->token_key = options->token_key.len ? str_dup(&agent->arena, options->token_key) : STR_NONE;
@@ -177,7 +177,7 @@ static void take_options(struct agent *agent, const struct agent_options *option
     agent->log = options->log;
 }
 
-static int check_options(struct agent *agent, struct err *err)
+static int options_check(struct agent *agent, struct err *err)
 {
     const struct agent_options *options = &agent->options;
     if (options->data_dir[0] != '/' || strlen(options->data_dir) > POD_PATH_BYTES - 64)
@@ -200,7 +200,7 @@ static int check_options(struct agent *agent, struct err *err)
     return 0;
 }
 
-static int make_folders(struct agent *agent, struct err *err)
+static int folders_make(struct agent *agent, struct err *err)
 {
     static const char *const names[] = {"pods", "volumes", "points", "root"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -223,7 +223,7 @@ static int start_spawner(struct agent *agent, struct err *err)
     return spawner_start(agent->options.shim_path, points, &agent->spawner, err);
 }
 
-static void make_nodes(struct agent *agent)
+static void nodes_make(struct agent *agent)
 {
     const struct agent_options *options = &agent->options;
     agent->nodes = ARENA_ARRAY(&agent->arena, struct node, options->node_count);
@@ -297,10 +297,10 @@ int agent_start(uv_loop_t *loop,
     agent->dirty_tail = &agent->dirty;
     agent->on_turn = on_turn;
     agent->pods.seed = agent->by_key.seed = options->seed;
-    take_options(agent, options);
-    int r = check_options(agent, err);
+    options_take(agent, options);
+    int r = options_check(agent, err);
     if (r == 0)
-        r = make_folders(agent, err);
+        r = folders_make(agent, err);
     machine_look(&agent->machine, agent->options.data_dir);
     if (r == 0)
         r = start_bridge(agent, err);
@@ -312,7 +312,7 @@ int agent_start(uv_loop_t *loop,
         mem_free(agent);
         return r;
     }
-    make_nodes(agent);
+    nodes_make(agent);
     agent->podio.ops = &streams_ops;
     agent->cache = cache_new(options->seed);
     agent->turn = timer_new(loop, agent);

@@ -29,7 +29,7 @@
 #define SHARES_MAX  262144
 #define CONTROLLERS "+cpu +memory +pids"
 
-static int make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
+static int cgroup_make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
 {
     (void)snprintf(out, CGROUP_PATH_BYTES, "%s/" NAME, parent);
     if (mkdir(out, 0755) < 0 && errno != EEXIST)
@@ -37,7 +37,7 @@ static int make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
     return access(out, W_OK) < 0 ? -errno : 0; /* perhaps another user's */
 }
 
-static int enable(const char *folder)
+static int controllers_enable(const char *folder)
 {
     char path[CGROUP_PATH_BYTES + 32];
     (void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", folder);
@@ -48,13 +48,13 @@ static int enable(const char *folder)
     return r;
 }
 
-static int look_v2(struct cgroups *cgroups)
+static int cgroup_look_v2(struct cgroups *cgroups)
 {
-    int r = enable(ROOT);
+    int r = controllers_enable(ROOT);
     if (r == 0)
-        r = make_base(cgroups->memory, ROOT);
+        r = cgroup_make_base(cgroups->memory, ROOT);
     if (r == 0)
-        r = enable(cgroups->memory);
+        r = controllers_enable(cgroups->memory);
     return r;
 }
 
@@ -65,11 +65,11 @@ void cgroup_look(struct cgroups *cgroups)
     int r = statfs(ROOT, &fs) < 0 ? -errno : 0;
     bool v2 = r == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
     if (r == 0 && v2) {
-        r = look_v2(cgroups);
+        r = cgroup_look_v2(cgroups);
     } else if (r == 0) {
-        r = make_base(cgroups->memory, ROOT "/memory");
-        r = r ? r : make_base(cgroups->cpu, ROOT "/cpu");
-        r = r ? r : make_base(cgroups->pids, ROOT "/pids");
+        r = cgroup_make_base(cgroups->memory, ROOT "/memory");
+        r = r ? r : cgroup_make_base(cgroups->cpu, ROOT "/cpu");
+        r = r ? r : cgroup_make_base(cgroups->pids, ROOT "/pids");
     }
     if (r == 0)
         cgroups->kind = v2 ? CGROUP_V2 : CGROUP_V1;
@@ -95,7 +95,7 @@ static void group_of(const struct pod *pod,
                    STR_ARG(pod->uid), STR_ARG(json_str(json_get(container, "name"))));
 }
 
-static void add_file(struct buf *records, const char *folder, const char *file, long long number)
+static void record_file(struct buf *records, const char *folder, const char *file, long long number)
 {
     buf_addf(records, "cgroup.file=%s/%s", folder, file);
     buf_addc(records, '\0');
@@ -104,7 +104,7 @@ static void add_file(struct buf *records, const char *folder, const char *file, 
 
 /* Of version 1. A thread that moves itself by way of `tasks` waits for nobody; cgroup.procs would
  * wait until every CPU has passed by (an RCU grace period, some 20 ms on a busy machine). */
-static void add_join(struct buf *records, const char *folder)
+static void record_join(struct buf *records, const char *folder)
 {
     buf_addf(records, "cgroup.join=%s/tasks", folder);
     buf_addc(records, '\0');
@@ -116,7 +116,10 @@ static void add_folders(struct buf *records, const struct group *group)
     record_add(records, "cgroup.make", str_from(group->container));
 }
 
-static int64_t amount(const struct json *container, const char *list, const char *name, bool milli)
+static int64_t container_amount(const struct json *container,
+                                const char *list,
+                                const char *name,
+                                bool milli)
 {
     int64_t value = 0;
     const struct json *entry = json_get(json_get(json_get(container, "resources"), list), name);
@@ -127,63 +130,63 @@ static int64_t amount(const struct json *container, const char *list, const char
 
 static int64_t shares_of(const struct json *container)
 {
-    int64_t milli = amount(container, "requests", "cpu", true);
+    int64_t milli = container_amount(container, "requests", "cpu", true);
     int64_t shares = milli * 1024 / 1000;
     return shares < SHARES_MIN ? SHARES_MIN : shares > SHARES_MAX ? SHARES_MAX : shares;
 }
 
-static void add_v1(const struct pod *pod, const struct json *container, struct buf *records)
+static void limits_add_v1(const struct pod *pod, const struct json *container, struct buf *records)
 {
     const struct cgroups *cgroups = &pod->agent->machine.cgroups;
-    int64_t memory = amount(container, "limits", "memory", false);
-    int64_t cpu = amount(container, "limits", "cpu", true);
+    int64_t memory = container_amount(container, "limits", "memory", false);
+    int64_t cpu = container_amount(container, "limits", "cpu", true);
     struct group group;
     /* Groups are made one by one in version 1: what is not limited is in none. */
     if (memory) {
         group_of(pod, container, cgroups->memory, &group);
         add_folders(records, &group);
-        add_file(records, group.container, "memory.limit_in_bytes", memory);
-        add_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
-        add_join(records, group.container);
+        record_file(records, group.container, "memory.limit_in_bytes", memory);
+        record_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
+        record_join(records, group.container);
         buf_addf(records, "cgroup.oom=%s/memory.oom_control", group.container);
         buf_addc(records, '\0');
     }
-    if (cpu || amount(container, "requests", "cpu", true)) {
+    if (cpu || container_amount(container, "requests", "cpu", true)) {
         group_of(pod, container, cgroups->cpu, &group);
         add_folders(records, &group);
-        add_file(records, group.container, "cpu.shares", shares_of(container));
+        record_file(records, group.container, "cpu.shares", shares_of(container));
     }
     if (cpu) {
-        add_file(records, group.container, "cpu.cfs_period_us", PERIOD_US);
-        add_file(records, group.container, "cpu.cfs_quota_us", cpu * (PERIOD_US / 1000));
+        record_file(records, group.container, "cpu.cfs_period_us", PERIOD_US);
+        record_file(records, group.container, "cpu.cfs_quota_us", cpu * (PERIOD_US / 1000));
     }
-    if (cpu || amount(container, "requests", "cpu", true))
-        add_join(records, group.container);
+    if (cpu || container_amount(container, "requests", "cpu", true))
+        record_join(records, group.container);
     group_of(pod, container, cgroups->pids, &group);
     add_folders(records, &group);
-    add_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
-    add_join(records, group.container);
+    record_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
+    record_join(records, group.container);
 }
 
-static void add_v2(const struct pod *pod, const struct json *container, struct buf *records)
+static void limits_add_v2(const struct pod *pod, const struct json *container, struct buf *records)
 {
-    int64_t memory = amount(container, "limits", "memory", false);
-    int64_t cpu = amount(container, "limits", "cpu", true);
+    int64_t memory = container_amount(container, "limits", "memory", false);
+    int64_t cpu = container_amount(container, "limits", "cpu", true);
     struct group group;
     group_of(pod, container, pod->agent->machine.cgroups.memory, &group);
     record_add(records, "cgroup.make", str_from(group.pod));
     buf_addf(records, "cgroup.file=%s/cgroup.subtree_control", group.pod);
     buf_addc(records, '\0');
     record_add(records, "cgroup.write", STR(CONTROLLERS));
-    add_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
+    record_file(records, group.pod, "pids.max", CGROUP_POD_PIDS_MAX);
     record_add(records, "cgroup.make", str_from(group.container));
     if (memory) {
-        add_file(records, group.container, "memory.max", memory);
-        add_file(records, group.container, "memory.swap.max", 0);
-        add_file(records, group.container, "memory.oom.group", 1);
+        record_file(records, group.container, "memory.max", memory);
+        record_file(records, group.container, "memory.swap.max", 0);
+        record_file(records, group.container, "memory.oom.group", 1);
     }
-    add_file(records, group.container, "cpu.weight",
-             1 + (shares_of(container) - SHARES_MIN) * 9999 / (SHARES_MAX - SHARES_MIN));
+    record_file(records, group.container, "cpu.weight",
+                1 + (shares_of(container) - SHARES_MIN) * 9999 / (SHARES_MAX - SHARES_MIN));
     if (cpu) {
         buf_addf(records, "cgroup.file=%s/cpu.max", group.container);
         buf_addc(records, '\0');
@@ -198,8 +201,8 @@ static void add_v2(const struct pod *pod, const struct json *container, struct b
 void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records)
 {
     switch (pod->agent->machine.cgroups.kind) {
-    case CGROUP_V1: add_v1(pod, container, records); break;
-    case CGROUP_V2: add_v2(pod, container, records); break;
+    case CGROUP_V1: limits_add_v1(pod, container, records); break;
+    case CGROUP_V2: limits_add_v2(pod, container, records); break;
     case CGROUP_NONE: break;
     }
 }
@@ -217,7 +220,7 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
         if (cgroups->kind == CGROUP_V2)
             record_add(records, "cgroup.into", str_from(group.container));
         else
-            add_join(records, group.container);
+            record_join(records, group.container);
     }
 }
 

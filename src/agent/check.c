@@ -50,7 +50,7 @@ struct check {
     size_t reply_len;
 };
 
-static void handle_closed(void *user)
+static void check_closed(void *user)
 {
     struct check *check = user;
     if (--check->handles_open)
@@ -65,10 +65,10 @@ static void handle_closed(void *user)
 
 static void tcp_closed(uv_handle_t *handle)
 {
-    handle_closed(handle->data);
+    check_closed(handle->data);
 }
 
-static void release(struct check *check)
+static void check_release(struct check *check)
 {
     check->over = true;
     if (check->exec)
@@ -79,23 +79,23 @@ static void release(struct check *check)
     if (check->tcp_open)
         uv_close((uv_handle_t *)&check->tcp, tcp_closed);
     check->tcp_open = false;
-    timer_close(check->timer, handle_closed);
+    timer_close(check->timer, check_closed);
 }
 
 void check_cancel(struct check *check)
 {
     if (check && !check->over)
-        release(check);
+        check_release(check);
 }
 
-static void finish(struct check *check, bool ok)
+static void check_finish(struct check *check, bool ok)
 {
     if (check->over)
         return;
     check->over = true;
     check->done(check->user, ok, buf_str(&check->words));
     check->over = false;
-    release(check);
+    check_release(check);
 }
 
 static void on_timeout(void *user)
@@ -103,7 +103,7 @@ static void on_timeout(void *user)
     struct check *check = user;
     if (!check->sleeping)
         buf_add(&check->words, STR("timed out"));
-    finish(check, check->sleeping);
+    check_finish(check, check->sleeping);
 }
 
 /* ---- exec ---- */
@@ -120,10 +120,10 @@ static void exec_end(void *user, int exit_code, const struct err *err)
     struct check *check = user;
     if (err)
         buf_add(&check->words, str_from(err->text));
-    finish(check, !err && exit_code == 0);
+    check_finish(check, !err && exit_code == 0);
 }
 
-static void start_exec(struct check *check, const struct check_request *request)
+static void check_exec(struct check *check, const struct check_request *request)
 {
     VEC(struct str) command = {0};
     _cleanup_(arena_done) struct arena arena = {0};
@@ -164,7 +164,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         buf_add(&check->words, STR("the answer is not HTTP"));
     else
         buf_addf(&check->words, "HTTP probe failed with statuscode: %d", status);
-    finish(check, status >= 200 && status < 400);
+    check_finish(check, status >= 200 && status < 400);
 }
 
 static void on_written(uv_write_t *write, int status)
@@ -183,13 +183,13 @@ static void on_connect(uv_connect_t *connect, int status)
     if (status < 0)
         buf_addf(&check->words, "cannot connect: %s", uv_strerror(status));
     if (status < 0 || !check->http) {
-        finish(check, status >= 0);
+        check_finish(check, status >= 0);
         return;
     }
     uv_buf_t buf = uv_buf_init(check->request.p, (unsigned)check->request.len);
     check->write.data = check;
     if (uv_write(&check->write, (uv_stream_t *)&check->tcp, &buf, 1, on_written) < 0)
-        finish(check, false);
+        check_finish(check, false);
 }
 
 static int64_t port_number(const struct check_request *request, const struct json *port)
@@ -203,7 +203,7 @@ static int64_t port_number(const struct check_request *request, const struct jso
     return 0;
 }
 
-static void build_request(struct check *check,
+static void request_build(struct check *check,
                           const struct json *get,
                           const char *host,
                           int64_t port)
@@ -224,10 +224,10 @@ static void secure_done(void *user, bool ok, struct str words)
     struct check *check = user;
     check->secure = NULL;
     buf_add(&check->words, words);
-    finish(check, ok);
+    check_finish(check, ok);
 }
 
-static int start_socket(struct check *check, const struct check_request *request)
+static int check_socket(struct check *check, const struct check_request *request)
 {
     const struct json *get = json_get(request->action, "httpGet");
     const struct json *grpc = json_get(request->action, "grpc");
@@ -244,7 +244,7 @@ static int start_socket(struct check *check, const struct check_request *request
     }
     check->http = get != NULL;
     if (check->http)
-        build_request(check, get, host, port);
+        request_build(check, get, host, port);
     if (grpc || (get && str_is(json_str(json_get(get, "scheme")), "HTTPS"))) {
         struct str service = json_str(json_get(grpc, "service"));
         check->secure =
@@ -277,11 +277,11 @@ struct check *check_start(const struct check_request *request)
     check->agent->streams_open++;
     int64_t timeout_ms = request->timeout_ms, seconds;
     if (json_get(request->action, "exec")) {
-        start_exec(check, request);
+        check_exec(check, request);
     } else if (json_i64(json_at(request->action, "sleep.seconds"), &seconds)) {
         check->sleeping = true;
         timeout_ms = 1000 * seconds;
-    } else if (start_socket(check, request) < 0) {
+    } else if (check_socket(check, request) < 0) {
         timeout_ms = 0;
     }
     timer_in(check->timer, timeout_ms, on_timeout);

@@ -41,7 +41,7 @@ static int64_t container_wants(const struct pod *pod, size_t index)
     return count;
 }
 
-static bool is_shared(const struct pod *pod)
+static bool pod_is_shared(const struct pod *pod)
 {
     return object_annotation(pod->object, GPU_ANNOTATION_FRACTION).len ||
            object_annotation(pod->object, GPU_ANNOTATION_FRACTION_MEMORY).len;
@@ -63,7 +63,7 @@ static int64_t pod_wants(const struct pod *pod)
     return sum > most ? sum : most;
 }
 
-static void take(struct pod *pod, uint32_t device)
+static void pod_take_device(struct pod *pod, uint32_t device)
 {
     pod->agent->nodes[pod->node].gpu_users[device]++;
     pod->gpus[pod->gpu_count++] = device;
@@ -80,7 +80,7 @@ void device_take(struct pod *pod)
         uint64_t device = 0;
 
         if (str_to_u64(part, &device) && count)
-            take(pod, (uint32_t)(device % count)); /* time slices come round again */
+            pod_take_device(pod, (uint32_t)(device % count)); /* time slices come round again */
     }
     if (pod->gpu_count)
         return;
@@ -92,7 +92,7 @@ void device_take(struct pod *pod)
         for (uint32_t i = 1; i < count; i++)
             if (node->gpu_users[i] < node->gpu_users[best])
                 best = i;
-        take(pod, best);
+        pod_take_device(pod, best);
     }
 }
 
@@ -117,7 +117,7 @@ static size_t shared_container(const struct pod *pod)
 
 bool device_has_share(const struct pod *pod, size_t index)
 {
-    return is_shared(pod) && pod->gpu_count && index == shared_container(pod);
+    return pod_is_shared(pod) && pod->gpu_count && index == shared_container(pod);
 }
 
 /* First device and number of devices of a container. */
@@ -126,7 +126,7 @@ static void slice_of(const struct pod *pod, size_t index, size_t *ret_first, siz
     size_t first = 0;
     size_t count = (size_t)container_wants(pod, index);
 
-    if (is_shared(pod)) {
+    if (pod_is_shared(pod)) {
         *ret_first = 0;
         *ret_count = index == shared_container(pod) ? pod->gpu_count : 0;
         return;

@@ -24,8 +24,8 @@ struct findings {
     size_t count;
 };
 
-static void say(char out[static 240], const char *fmt, ...) _printf_(2, 3);
-static void say(char out[static 240], const char *fmt, ...)
+static void finding_say(char out[static 240], const char *fmt, ...) _printf_(2, 3);
+static void finding_say(char out[static 240], const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -33,10 +33,10 @@ static void say(char out[static 240], const char *fmt, ...)
     va_end(args);
 }
 
-static struct finding *add(struct findings *findings,
-                           const char *name,
-                           const char *condition,
-                           bool ok)
+static struct finding *finding_add(struct findings *findings,
+                                   const char *name,
+                                   const char *condition,
+                                   bool ok)
 {
     struct finding *finding = &findings->items[findings->count++];
     *finding = (struct finding){.name = name, .condition = condition, .ok = ok};
@@ -45,29 +45,32 @@ static struct finding *add(struct findings *findings,
 
 static void add_user(struct findings *findings, const struct machine *machine)
 {
-    struct finding *f = add(findings, "root", NULL, machine->root);
+    struct finding *f = finding_add(findings, "root", NULL, machine->root);
     if (machine->root)
-        say(f->words, "pods run as uid %u unless they set runAsUser", machine->uid);
+        finding_say(f->words, "pods run as uid %u unless they set runAsUser", machine->uid);
     else
-        say(f->words, "not root: pods run as you (uid %u), runAsUser is refused", machine->uid);
-    say(f->fix, "sudo muster up; pods still run as you");
+        finding_say(f->words, "not root: pods run as you (uid %u), runAsUser is refused",
+                    machine->uid);
+    finding_say(f->fix, "sudo muster up; pods still run as you");
 }
 
 static void add_namespaces(struct findings *findings, const struct machine *machine)
 {
-    struct finding *f = add(findings, "namespaces", "PodsIsolated", machine->mount_ns);
-    say(f->words, "%s",
-        machine->mount_ns && machine->root ? "mount, pid, uts and ipc namespaces"
-        : machine->mount_ns                ? "inside user namespaces"
-                                           : "none: pods run as plain processes without mounts");
-    say(f->fix, "run as root, or allow user namespaces: sysctl user.max_user_namespaces=10000, "
+    struct finding *f = finding_add(findings, "namespaces", "PodsIsolated", machine->mount_ns);
+    finding_say(f->words, "%s",
+                machine->mount_ns && machine->root ? "mount, pid, uts and ipc namespaces"
+                : machine->mount_ns                ? "inside user namespaces"
+                                    : "none: pods run as plain processes without mounts");
+    finding_say(f->fix,
+                "run as root, or allow user namespaces: sysctl user.max_user_namespaces=10000, "
                 "kernel.unprivileged_userns_clone=1, "
                 "kernel.apparmor_restrict_unprivileged_userns=0");
-    f = add(findings, "overlay", "WritableRoot", machine->overlay);
-    say(f->words, "%s",
-        machine->overlay ? "each pod writes to its own layer over /"
-                         : "pods see / read-only; each pod has its own /tmp and /run");
-    say(f->fix,
+    f = finding_add(findings, "overlay", "WritableRoot", machine->overlay);
+    finding_say(f->words, "%s",
+                machine->overlay ? "each pod writes to its own layer over /"
+                                 : "pods see / read-only; each pod has its own /tmp and /run");
+    finding_say(
+        f->fix,
         "run as root, or use a kernel from 5.11 on; the data folder must not itself be on an "
         "overlay");
 }
@@ -76,36 +79,36 @@ static void add_limits(struct findings *findings, const struct machine *machine)
 {
     const struct cgroups *cgroups = &machine->cgroups;
     struct finding *f =
-        add(findings, "control groups", "LimitsEnforced", cgroups->kind != CGROUP_NONE);
+        finding_add(findings, "control groups", "LimitsEnforced", cgroups->kind != CGROUP_NONE);
     if (f->ok)
-        say(f->words, "version %d: CPU, memory and processes are limited",
-            cgroups->kind == CGROUP_V2 ? 2 : 1);
+        finding_say(f->words, "version %d: CPU, memory and processes are limited",
+                    cgroups->kind == CGROUP_V2 ? 2 : 1);
     else
-        say(f->words, "%s", cgroups->why);
-    say(f->fix, "run as root, on a machine whose /sys/fs/cgroup is writable");
+        finding_say(f->words, "%s", cgroups->why);
+    finding_say(f->fix, "run as root, on a machine whose /sys/fs/cgroup is writable");
 }
 
 static void add_network(struct findings *findings, const struct machine *machine)
 {
     const char *missing = bridge_missing(machine->root && machine->mount_ns);
-    struct finding *f = add(findings, "pod network", NULL, !missing);
-    say(f->words, "%s",
-        missing ? "pods share this machine's network; each pod has its own loopback address"
-                : "a bridge; each pod has its own address");
-    say(f->fix, "%s; or --pod-network=bridge, if pods need not reach the outside",
-        missing ? missing : "");
+    struct finding *f = finding_add(findings, "pod network", NULL, !missing);
+    finding_say(f->words, "%s",
+                missing ? "pods share this machine's network; each pod has its own loopback address"
+                        : "a bridge; each pod has its own address");
+    finding_say(f->fix, "%s; or --pod-network=bridge, if pods need not reach the outside",
+                missing ? missing : "");
 }
 
 static void add_gpus(struct findings *findings, const struct machine *machine)
 {
     const struct gpus *gpus = &machine->gpus;
-    struct finding *f = add(findings, "GPUs", NULL, gpus->count > 0);
+    struct finding *f = finding_add(findings, "GPUs", NULL, gpus->count > 0);
     if (f->ok)
-        say(f->words, "%zu x %s, %lld MiB, driver %s", gpus->count, gpus->items[0].product,
-            (long long)gpus->items[0].memory_mib, gpus->driver);
+        finding_say(f->words, "%zu x %s, %lld MiB, driver %s", gpus->count, gpus->items[0].product,
+                    (long long)gpus->items[0].memory_mib, gpus->driver);
     else
-        say(f->words, "none found");
-    say(f->fix, "%s", gpus->why);
+        finding_say(f->words, "none found");
+    finding_say(f->fix, "%s", gpus->why);
 }
 
 size_t doctor_machine(const struct machine *machine, struct finding ret[static DOCTOR_FINDINGS_MAX])
@@ -173,29 +176,29 @@ static void add_programs(struct findings *findings)
         char line[200], *argv[4] = {0};
         for (size_t k = 0; k < 3 && program->argv[k]; k++)
             memcpy(&argv[k], &program->argv[k], sizeof(argv[k]));
-        struct finding *f = add(findings, program->name, NULL, first_line(argv, line));
-        say(f->words, "%s", f->ok ? line : "not found");
-        say(f->fix, "%s", program->fix);
+        struct finding *f = finding_add(findings, program->name, NULL, first_line(argv, line));
+        finding_say(f->words, "%s", f->ok ? line : "not found");
+        finding_say(f->fix, "%s", program->fix);
     }
 }
 
 static void add_gpu_library(struct findings *findings)
 {
     char path[PATH_MAX];
-    struct finding *f = add(findings, "GPU shares", NULL, limit_find_library(path));
+    struct finding *f = finding_add(findings, "GPU shares", NULL, limit_find_library(path));
     if (f->ok)
-        say(f->words, "memory is limited by %.200s", path);
+        finding_say(f->words, "memory is limited by %.200s", path);
     else
-        say(f->words, "shares are counted but not enforced: %.200s does not exist", path);
-    say(f->fix, "install it, or name its path: muster up --gpu-share-library FILE");
+        finding_say(f->words, "shares are counted but not enforced: %.200s does not exist", path);
+    finding_say(f->fix, "install it, or name its path: muster up --gpu-share-library FILE");
 }
 
 static void add_parts(struct findings *findings, const char *data_dir)
 {
-    struct finding *f = add(findings, "data folder", NULL, access(data_dir, W_OK) == 0);
+    struct finding *f = finding_add(findings, "data folder", NULL, access(data_dir, W_OK) == 0);
     f->needed = true;
-    say(f->words, "%s", data_dir);
-    say(f->fix, "create it, or choose another folder with --data-dir");
+    finding_say(f->words, "%s", data_dir);
+    finding_say(f->fix, "create it, or choose another folder with --data-dir");
     static const char *const names[] = {"muster-shim", "muster-launch"};
     for (size_t i = 0; i < 2; i++) {
         char path[PATH_MAX], here[PATH_MAX];
@@ -206,10 +209,10 @@ static void add_parts(struct findings *findings, const char *data_dir)
             *slash = '\0';
         int len = snprintf(path, sizeof(path), "%s/%s", here, names[i]);
         bool found = len > 0 && (size_t)len < sizeof(path) && access(path, X_OK) == 0;
-        f = add(findings, names[i], NULL, found);
+        f = finding_add(findings, names[i], NULL, found);
         f->needed = true;
-        say(f->words, "%.200s", path);
-        say(f->fix, "install it beside muster");
+        finding_say(f->words, "%.200s", path);
+        finding_say(f->fix, "install it beside muster");
     }
 }
 

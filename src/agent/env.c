@@ -60,7 +60,7 @@ struct str env_expand(struct arena *arena, const struct env *env, struct str tex
 /* ---- fields ---- */
 
 /* metadata.labels['key'] -> key, when `path` starts with `prefix`. */
-static bool subscript(struct str path, struct str prefix, struct str *ret)
+static bool path_subscript(struct str path, struct str prefix, struct str *ret)
 {
     if (!str_starts(path, prefix) || !str_ends(path, STR("']")) || path.len < prefix.len + 4)
         return false;
@@ -72,7 +72,7 @@ static bool subscript(struct str path, struct str prefix, struct str *ret)
 }
 
 /* All labels or annotations, one key="value" a line, as downwardAPI volumes show them. */
-static struct str all_pairs(struct arena *arena, const struct json *object)
+static struct str text_of_pairs(struct arena *arena, const struct json *object)
 {
     _cleanup_(buf_done) struct buf out = {0};
     JSON_FOREACH(object, member) {
@@ -97,14 +97,14 @@ int env_field(struct arena *arena,
     if (str_is(path, "metadata.name") || str_is(path, "metadata.namespace") ||
         str_is(path, "metadata.uid"))
         *ret = json_str(json_get_str(metadata, str_sub(path, 9, path.len)));
-    else if (subscript(path, STR("metadata.labels"), &key))
+    else if (path_subscript(path, STR("metadata.labels"), &key))
         *ret = json_str(json_get_str(json_get(metadata, "labels"), key));
-    else if (subscript(path, STR("metadata.annotations"), &key))
+    else if (path_subscript(path, STR("metadata.annotations"), &key))
         *ret = json_str(json_get_str(json_get(metadata, "annotations"), key));
     else if (str_is(path, "metadata.labels"))
-        *ret = all_pairs(arena, json_get(metadata, "labels"));
+        *ret = text_of_pairs(arena, json_get(metadata, "labels"));
     else if (str_is(path, "metadata.annotations"))
-        *ret = all_pairs(arena, json_get(metadata, "annotations"));
+        *ret = text_of_pairs(arena, json_get(metadata, "annotations"));
     else if (str_is(path, "spec.nodeName"))
         *ret = context->node_name;
     else if (str_is(path, "spec.serviceAccountName"))
@@ -182,7 +182,7 @@ static const struct json *data_of(struct arena *arena,
     return json_get(object_json(object, arena), "data");
 }
 
-static struct str decode(struct arena *arena, const struct kind *kind, struct str value)
+static struct str value_decode(struct arena *arena, const struct kind *kind, struct str value)
 {
     struct str bytes = STR("");
     if (kind != &kind_secret)
@@ -190,18 +190,18 @@ static struct str decode(struct arena *arena, const struct kind *kind, struct st
     return base64_decode(arena, value, &bytes) ? bytes : STR("");
 }
 
-static int from_key(struct arena *arena,
-                    const struct env_context *context,
-                    const struct kind *kind,
-                    const struct json *reference,
-                    struct str *ret,
-                    struct err *err)
+static int value_from_key(struct arena *arena,
+                          const struct env_context *context,
+                          const struct kind *kind,
+                          const struct json *reference,
+                          struct str *ret,
+                          struct err *err)
 {
     struct str name = json_str(json_get(reference, "name")),
                key = json_str(json_get(reference, "key"));
     const struct json *value = json_get_str(data_of(arena, context, kind, name), key);
     if (value) {
-        *ret = decode(arena, kind, json_str(value));
+        *ret = value_decode(arena, kind, json_str(value));
         return 0;
     }
     if (json_bool_or(json_get(reference, "optional"), false)) {
@@ -225,18 +225,18 @@ static int value_from(struct arena *arena,
     if ((reference = json_get(from, "resourceFieldRef")))
         return env_resource(arena, context, container, reference, ret, err);
     if ((reference = json_get(from, "configMapKeyRef")))
-        return from_key(arena, context, &kind_configmap, reference, ret, err);
+        return value_from_key(arena, context, &kind_configmap, reference, ret, err);
     if ((reference = json_get(from, "secretKeyRef")))
-        return from_key(arena, context, &kind_secret, reference, ret, err);
+        return value_from_key(arena, context, &kind_secret, reference, ret, err);
     *ret = STR_NONE;
     return 0;
 }
 
-static int add_from(struct arena *arena,
-                    struct env *env,
-                    const struct env_context *context,
-                    const struct json *source,
-                    struct err *err)
+static int env_add_from(struct arena *arena,
+                        struct env *env,
+                        const struct env_context *context,
+                        const struct json *source,
+                        struct err *err)
 {
     const struct json *reference = json_get(source, "configMapRef");
     const struct kind *kind = reference ? &kind_configmap : &kind_secret;
@@ -252,7 +252,7 @@ static int add_from(struct arena *arena,
     JSON_FOREACH(data_of(arena, context, kind, name), member)
         env_set(arena, env,
                 str_printf(arena, STR_FMT STR_FMT, STR_ARG(prefix), STR_ARG(json_key(member))),
-                decode(arena, kind, json_str(member)));
+                value_decode(arena, kind, json_str(member)));
     return 0;
 }
 
@@ -263,7 +263,7 @@ int env_add_container(struct arena *arena,
                       struct err *err)
 {
     JSON_FOREACH(json_get(container, "envFrom"), source) {
-        int r = add_from(arena, env, context, source, err);
+        int r = env_add_from(arena, env, context, source, err);
         if (r)
             return r;
     }

@@ -71,9 +71,9 @@ struct exec {
     char read_buffer[READ_BYTES];
 };
 
-static void maybe_end(struct exec *exec);
+static void exec_maybe_end(struct exec *exec);
 
-static void handle_closed(void *user)
+static void exec_handle_closed(void *user)
 {
     struct exec *exec = user;
     if (--exec->handles_open)
@@ -88,7 +88,7 @@ static void handle_closed(void *user)
 static void pipe_closed(uv_handle_t *handle)
 {
     struct exec_pipe *pipe = handle->data;
-    handle_closed(pipe->exec);
+    exec_handle_closed(pipe->exec);
 }
 
 static void pipe_close(struct exec_pipe *pipe)
@@ -117,11 +117,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
                                  (struct str){buf->base, (size_t)n});
     if (n < 0) { /* a terminal ends with EIO */
         pipe_close(pipe);
-        maybe_end(exec);
+        exec_maybe_end(exec);
     }
 }
 
-static void set_reading(struct exec_pipe *pipe, bool reading)
+static void pipe_set_reading(struct exec_pipe *pipe, bool reading)
 {
     if (!pipe->open || pipe->channel == 0 || pipe->reading == reading)
         return;
@@ -150,7 +150,7 @@ static void on_later(void *user)
 
 #define DRAIN_MS 200 /* for output of processes the command left behind */
 
-static void maybe_end(struct exec *exec)
+static void exec_maybe_end(struct exec *exec)
 {
     if (exec->ended || exec->closed || !(exec->exited || exec->err.code))
         return;
@@ -163,7 +163,7 @@ static void maybe_end(struct exec *exec)
 static void exec_fail(struct exec *exec, int http_status)
 {
     exec->err.http_status = http_status;
-    maybe_end(exec);
+    exec_maybe_end(exec);
 }
 
 /* ---- stream operations ---- */
@@ -175,7 +175,7 @@ struct input {
     char bytes[];
 };
 
-static void tell_level(struct exec *exec)
+static void input_tell_level(struct exec *exec)
 {
     size_t bytes = exec->input_bytes + exec->early.len;
     bool full = bytes > (exec->input_full ? INPUT_ROOM : INPUT_FULL);
@@ -195,7 +195,7 @@ static void on_written(uv_write_t *write, int status)
     mem_free(input);
     if (exec->input_over && !exec->input_bytes && !exec->tty)
         pipe_close(&exec->pipes[0]);
-    tell_level(exec);
+    input_tell_level(exec);
 }
 
 static struct exec_pipe *input_pipe(struct exec *exec)
@@ -203,7 +203,7 @@ static struct exec_pipe *input_pipe(struct exec *exec)
     return &exec->pipes[exec->tty ? 1 : 0];
 }
 
-static void write_input(struct exec *exec, struct str bytes)
+static void input_write(struct exec *exec, struct str bytes)
 {
     struct exec_pipe *pipe = input_pipe(exec);
     if (!bytes.len)
@@ -223,11 +223,11 @@ static void write_input(struct exec *exec, struct str bytes)
 /* The pipe or terminal is there: what came early goes first. */
 static void input_ready(struct exec *exec)
 {
-    write_input(exec, buf_str(&exec->early));
+    input_write(exec, buf_str(&exec->early));
     buf_done(&exec->early);
     if (exec->input_over && !exec->input_bytes && !exec->tty)
         pipe_close(input_pipe(exec));
-    tell_level(exec);
+    input_tell_level(exec);
 }
 
 static void exec_write(struct podio_stream *stream, struct str bytes)
@@ -237,12 +237,12 @@ static void exec_write(struct podio_stream *stream, struct str bytes)
     if (!bytes.len)
         exec->input_over = true;
     if (pipe->open && bytes.len)
-        write_input(exec, bytes);
+        input_write(exec, bytes);
     else if (pipe->open && !exec->input_bytes && !exec->tty)
         pipe_close(pipe);
     else if (!pipe->open && exec->input_wanted)
         buf_add(&exec->early, bytes);
-    tell_level(exec);
+    input_tell_level(exec);
 }
 
 static void exec_resize(struct podio_stream *stream, uint16_t columns, uint16_t rows)
@@ -260,7 +260,7 @@ static void exec_pause(struct podio_stream *stream, bool paused)
     struct exec *exec = (struct exec *)stream;
     exec->paused = paused;
     for (int i = 1; i < 3; i++)
-        set_reading(&exec->pipes[i], !paused);
+        pipe_set_reading(&exec->pipes[i], !paused);
 }
 
 static void exec_close(struct podio_stream *stream)
@@ -275,7 +275,7 @@ static void exec_close(struct podio_stream *stream)
     if (exec->terminal_fd >= 0)
         close(exec->terminal_fd);
     exec->terminal_fd = -1;
-    timer_close(exec->later, handle_closed);
+    timer_close(exec->later, exec_handle_closed);
 }
 
 static void exec_container_ended(struct podio_stream *stream, const struct run_container *c)
@@ -288,7 +288,7 @@ static void exec_container_ended(struct podio_stream *stream, const struct run_c
         exec->exit_code = c ? c->end.code : 0;
     else if (!exec->exit_code)
         exec->exit_code = 137;
-    maybe_end(exec);
+    exec_maybe_end(exec);
 }
 
 static void adopt_input(struct exec *exec, int fd)
@@ -307,7 +307,7 @@ static void adopt_input(struct exec *exec, int fd)
         input_ready(exec);
 }
 
-static int open_pipe(struct exec *exec, int index, int fd, int channel)
+static int pipe_open(struct exec *exec, int index, int fd, int channel)
 {
     struct exec_pipe *pipe = &exec->pipes[index];
     (void)uv_pipe_init(exec->stream.agent->loop, &pipe->pipe, 0);
@@ -326,11 +326,11 @@ static void adopt_terminal(struct exec *exec, int fd)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     exec->terminal_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (own < 0 || open_pipe(exec, 1, own, 1) < 0)
+    if (own < 0 || pipe_open(exec, 1, own, 1) < 0)
         return;
     if (exec->columns)
         exec_resize(&exec->stream, exec->columns, exec->rows);
-    set_reading(&exec->pipes[1], !exec->paused);
+    pipe_set_reading(&exec->pipes[1], !exec->paused);
     input_ready(exec);
 }
 
@@ -357,7 +357,7 @@ static bool exec_message(struct podio_stream *stream, const char *text, int fd)
     exec->exit_code = code;
     if (words_at && text[words_at])
         (void)err_set(&exec->err, -ENOEXEC, "%s", text + words_at);
-    maybe_end(exec);
+    exec_maybe_end(exec);
     return true;
 }
 
@@ -372,7 +372,7 @@ static const struct stream_ops exec_ops = {
 
 /* ---- opening ---- */
 
-static int open_pipes(struct exec *exec, bool stdin_open, int ret_fds[static 3])
+static int exec_open_pipes(struct exec *exec, bool stdin_open, int ret_fds[static 3])
 {
     for (int i = 0; i < 3; i++) {
         int pair[2];
@@ -383,7 +383,7 @@ static int open_pipes(struct exec *exec, bool stdin_open, int ret_fds[static 3])
         if (pipe2(pair, O_CLOEXEC) < 0)
             return -errno;
         ret_fds[i] = pair[i == 0 ? 0 : 1];
-        int r = open_pipe(exec, i, pair[i == 0 ? 1 : 0], i);
+        int r = pipe_open(exec, i, pair[i == 0 ? 1 : 0], i);
         if (r < 0)
             return r;
     }
@@ -402,7 +402,7 @@ static int start_exec(struct exec *exec,
     int r = prepare_exec(pod, container, request, path, &exec->err);
     if (r)
         return r;
-    r = request->tty ? 0 : open_pipes(exec, request->stdin_open, fds);
+    r = request->tty ? 0 : exec_open_pipes(exec, request->stdin_open, fds);
     if (r < 0)
         (void)err_set(&exec->err, r, "cannot create pipes: %s", strerrordesc_np(-r));
     else
@@ -422,7 +422,7 @@ static int start_attach(struct exec *exec,
     int pair[2];
     if (pipe2(pair, O_CLOEXEC) < 0)
         return err_set(&exec->err, -errno, "cannot create a pipe");
-    int r = open_pipe(exec, 1, pair[0], 1);
+    int r = pipe_open(exec, 1, pair[0], 1);
     if (r == 0)
         link_send(&pod->link, &pair[1], 1, "tee " STR_FMT, STR_ARG(exec->container));
     close(pair[1]);
@@ -435,7 +435,7 @@ static int start_attach(struct exec *exec,
     return 0;
 }
 
-static void begin(struct exec *exec, const struct podio_exec_request *request)
+static void exec_begin(struct exec *exec, const struct podio_exec_request *request)
 {
     struct pod *pod = pod_by_name(exec->stream.agent, request->ns, request->pod);
     size_t index = pod ? pod_choose_container(pod, request->container) : SIZE_MAX;
@@ -478,6 +478,6 @@ struct podio_stream *exec_open(struct podio *podio,
     exec->later = timer_new(agent->loop, exec);
     exec->handles_open = 1;
     agent->streams_open++;
-    begin(exec, request);
+    exec_begin(exec, request);
     return &exec->stream;
 }

@@ -42,7 +42,7 @@ void host_path_masks(const struct agent *agent, struct buf *records)
         }
 }
 
-static int know_hidden(const struct agent *agent, struct hidden *hidden, struct err *err)
+static int hidden_know(const struct agent *agent, struct hidden *hidden, struct err *err)
 {
     _cleanup_(buf_done) struct buf records = {0};
     int r = 0;
@@ -56,7 +56,7 @@ static int know_hidden(const struct agent *agent, struct hidden *hidden, struct 
 }
 
 /* The path, or the nearest folder above it that is there: what is made is made in it. */
-static int open_nearest(const char *path)
+static int path_open_nearest(const char *path)
 {
     char part[PATH_MAX];
     size_t len = strlen(path);
@@ -73,7 +73,7 @@ static int open_nearest(const char *path)
 }
 
 /* The machine's devices and processes lead to the same secrets by another way. */
-static int check_kind(const char *path, int fd, struct err *err)
+static int path_check_kind(const char *path, int fd, struct err *err)
 {
     struct stat st;
     char type[32];
@@ -89,14 +89,14 @@ static int check_kind(const char *path, int fd, struct err *err)
                    path, device ? "devices" : "processes");
 }
 
-static int check(const struct agent *agent, const char *path, struct err *err)
+static int path_check(const struct agent *agent, const char *path, struct err *err)
 {
     struct hidden hidden = {0};
     const struct hidden_thing *thing = NULL;
-    int fd = open_nearest(path);
+    int fd = path_open_nearest(path);
     if (fd < 0)
         return err_set(err, -EAGAIN, "hostPath %s: %s", path, strerrordesc_np(-fd));
-    int r = know_hidden(agent, &hidden, err);
+    int r = hidden_know(agent, &hidden, err);
     if (r == 0) {
         r = hidden_find(&hidden, fd, &thing);
         if (r)
@@ -109,7 +109,7 @@ static int check(const struct agent *agent, const char *path, struct err *err)
             "see; use another folder, or a persistentVolumeClaim",
             path, thing->path);
     if (r == 0 && !agent->options.allow_privileged)
-        r = check_kind(path, fd, err);
+        r = path_check_kind(path, fd, err);
     hidden_done(&hidden);
     close(fd);
     return r;
@@ -123,7 +123,7 @@ int host_path_make(const struct pod *pod,
     const char *path = str_c(arena, json_str(json_get(source, "path")));
     struct str type = json_str(json_get(source, "type"));
     struct stat st;
-    int r = check(pod->agent, path, err);
+    int r = path_check(pod->agent, path, err);
     if (r)
         return r;
     bool there = stat(path, &st) == 0;

@@ -35,7 +35,7 @@ struct burial {
 
 /* ---- in the worker thread: nothing but the file system ---- */
 
-static bool is_log(const char *name)
+static bool name_is_log(const char *name)
 {
     const char *dot = strstr(name, ".log");
     return dot && (dot[4] == '\0' || dot[4] == '.');
@@ -51,7 +51,8 @@ static void move_logs(const struct burial *burial, const char *container)
     DIR *folder = opendir(from);
     for (struct dirent *e; folder && (e = readdir(folder));) {
         struct stat st;
-        if (!is_log(e->d_name) || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        if (!name_is_log(e->d_name) ||
+            fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
             !S_ISREG(st.st_mode) || st.st_size == 0)
             continue;
         made = made || files_make_folder(to, 0700, NULL) == 0;
@@ -69,13 +70,13 @@ struct kept_item {
     char name[256];
 };
 
-static int newest_first(const void *a, const void *b)
+static int item_newest_first(const void *a, const void *b)
 {
     const struct kept_item *x = a, *y = b;
     return x->at < y->at ? 1 : x->at > y->at ? -1 : 0;
 }
 
-static void prune(const char *logs)
+static void logs_prune(const char *logs)
 {
     size_t room = 2 * KEPT_PODS_MAX, count = 0;
     struct kept_item *items = mem_alloc(room * sizeof(*items));
@@ -90,7 +91,7 @@ static void prune(const char *logs)
     if (folder)
         closedir(folder);
     if (count)
-        qsort(items, count, sizeof(*items), newest_first);
+        qsort(items, count, sizeof(*items), item_newest_first);
     for (size_t i = 0; i < count; i++) {
         char path[PATH_MAX];
         bool old = (int64_t)items[i].at * 1000 + KEPT_AGE_MS < agent_now_ms();
@@ -101,7 +102,7 @@ static void prune(const char *logs)
     mem_free(items);
 }
 
-static void bury(struct agent_work *work)
+static void burial_run(struct agent_work *work)
 {
     const struct burial *burial = (const struct burial *)work;
     char path[PATH_MAX];
@@ -114,7 +115,7 @@ static void bury(struct agent_work *work)
         closedir(folder);
     trash_put(work->trash, burial->folder);
     if (burial->prune)
-        prune(burial->logs);
+        logs_prune(burial->logs);
     (void)trash_empty(work->trash);
 }
 
@@ -125,7 +126,7 @@ void kept_bury(const struct pod *pod)
     struct agent *agent = pod->agent;
     struct burial *burial = MEM_NEW(struct burial);
     struct str generation = object_label(pod->object, GENERATION_LABEL);
-    burial->work.run = bury;
+    burial->work.run = burial_run;
     burial->prune = agent->burials++ % PRUNE_EVERY == 0;
     memcpy(burial->folder, pod->folder, sizeof(burial->folder));
     (void)snprintf(burial->logs, sizeof(burial->logs), "%s/logs", agent->options.data_dir);
@@ -135,7 +136,7 @@ void kept_bury(const struct pod *pod)
 }
 
 /* "namespace_pod_generation_uid" of the one that is meant? */
-static bool is_meant(struct str name, const struct kept_request *request)
+static bool name_is_meant(struct str name, const struct kept_request *request)
 {
     struct str ns, pod, generation;
     return str_cut(&name, '_', &ns) && str_cut(&name, '_', &pod) &&
@@ -145,14 +146,14 @@ static bool is_meant(struct str name, const struct kept_request *request)
 }
 
 /* The newest entry of a folder that `meant` wants; empty: none. */
-static void newest(const char *path, const struct kept_request *request, char out[static 768])
+static void kept_newest(const char *path, const struct kept_request *request, char out[static 768])
 {
     DIR *folder = opendir(path);
     struct timespec best = {0};
     out[0] = '\0';
     for (struct dirent *e; folder && (e = readdir(folder));) {
         struct stat st;
-        if (e->d_name[0] == '.' || !is_meant(str_from(e->d_name), request) ||
+        if (e->d_name[0] == '.' || !name_is_meant(str_from(e->d_name), request) ||
             fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         bool later = st.st_mtim.tv_sec > best.tv_sec ||
@@ -188,7 +189,7 @@ bool kept_find(const struct agent *agent,
     char path[PATH_MAX], name[768], container[256];
     int highest = -1;
     (void)snprintf(path, sizeof(path), "%s/logs", agent->options.data_dir);
-    newest(path, request, name);
+    kept_newest(path, request, name);
     if (!name[0])
         return false;
     int n = snprintf(path, sizeof(path), "%s/logs/%s", agent->options.data_dir, name);

@@ -3,24 +3,24 @@
 #include <assert.h>
 #include <signal.h>
 
-static void order(struct run_plan *plan, enum run_verb verb, size_t container, int sig)
+static void plan_order(struct run_plan *plan, enum run_verb verb, size_t container, int sig)
 {
     assert(plan->count < RUN_ACTIONS_MAX);
     plan->actions[plan->count++] = (struct run_action){verb, container, sig};
 }
 
-static void wake_at(struct run_plan *plan, int64_t when_ms)
+static void plan_wake_at(struct run_plan *plan, int64_t when_ms)
 {
     if (when_ms < plan->wake_ms)
         plan->wake_ms = when_ms;
 }
 
-static bool is_live(const struct run_container *c)
+static bool container_is_live(const struct run_container *c)
 {
     return c->state == RUN_STARTING || c->state == RUN_RUNNING;
 }
 
-static bool restarts(const struct run *run, const struct run_container *c)
+static bool container_restarts(const struct run *run, const struct run_container *c)
 {
     if (c->sidecar)
         return true;
@@ -36,7 +36,7 @@ static bool restarts(const struct run *run, const struct run_container *c)
 }
 
 /* The next instance, after the back-off: the first restart is free. */
-static void schedule_restart(struct run_container *c)
+static void container_schedule_restart(struct run_container *c)
 {
     if (c->end.ended_ms - c->end.started_ms >= RUN_BACKOFF_RESET_MS)
         c->backoff_ms = 0;
@@ -55,23 +55,23 @@ static void schedule_restart(struct run_container *c)
     c->term_sent = c->kill_sent = false;
 }
 
-static void start(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
+static void container_start(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
 {
     struct run_container *c = &run->containers[index];
     if (now_ms < c->start_after_ms) {
-        wake_at(plan, c->start_after_ms);
+        plan_wake_at(plan, c->start_after_ms);
         return;
     }
     c->startup_passed = !c->has_startup_probe;
     c->state = RUN_STARTING;
-    order(plan, RUN_START, index, 0);
+    plan_order(plan, RUN_START, index, 0);
 }
 
 /* preStop, then SIGTERM, then, when the time is over, SIGKILL. */
-static void stop(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
+static void container_stop(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
 {
     struct run_container *c = &run->containers[index];
-    if (!is_live(c))
+    if (!container_is_live(c))
         return;
     if (!c->stop_ms) {
         c->stop_ms = now_ms;
@@ -86,51 +86,51 @@ static void stop(struct run *run, size_t index, int64_t now_ms, struct run_plan 
         end_ms = run->stop_ms + run->grace_ms; /* a later, shorter grace counts */
     if (c->has_pre_stop && c->pre_stop == HOOK_NONE && c->state == RUN_RUNNING && now_ms < end_ms) {
         c->pre_stop = HOOK_UNDER_WAY;
-        order(plan, RUN_PRE_STOP, index, 0);
+        plan_order(plan, RUN_PRE_STOP, index, 0);
     }
     bool hook_done = !c->has_pre_stop || c->pre_stop == HOOK_DONE || c->state == RUN_STARTING;
     if (!c->term_sent && hook_done) {
         c->term_sent = true;
-        order(plan, RUN_SIGNAL, index, SIGTERM);
+        plan_order(plan, RUN_SIGNAL, index, SIGTERM);
     }
     if (now_ms >= end_ms && !c->kill_sent) {
         c->kill_sent = true;
-        order(plan, RUN_SIGNAL, index, SIGKILL);
+        plan_order(plan, RUN_SIGNAL, index, SIGKILL);
     }
     if (!c->kill_sent)
-        wake_at(plan, end_ms);
+        plan_wake_at(plan, end_ms);
 }
 
-static bool any_live(const struct run *run, bool sidecars)
+static bool run_any_live(const struct run *run, bool sidecars)
 {
     for (size_t i = 0; i < run->count; i++)
-        if (run->containers[i].sidecar == sidecars && is_live(&run->containers[i]))
+        if (run->containers[i].sidecar == sidecars && container_is_live(&run->containers[i]))
             return true;
     return false;
 }
 
 /* Everything but sidecars at once, then the sidecars, the last one first. */
-static void stop_all(struct run *run, int64_t now_ms, struct run_plan *plan)
+static void run_stop_all(struct run *run, int64_t now_ms, struct run_plan *plan)
 {
     for (size_t i = 0; i < run->count; i++)
         if (!run->containers[i].sidecar)
-            stop(run, i, now_ms, plan);
-    if (any_live(run, false)) {
+            container_stop(run, i, now_ms, plan);
+    if (run_any_live(run, false)) {
         /* When the pod's time is over nobody waits for anybody. */
         if (run->stop_ms && now_ms >= run->stop_ms + run->grace_ms)
             for (size_t i = 0; i < run->count; i++)
-                stop(run, i, now_ms, plan);
+                container_stop(run, i, now_ms, plan);
         return;
     }
     for (size_t i = run->count; i-- > 0;)
-        if (is_live(&run->containers[i])) {
-            stop(run, i, now_ms, plan);
+        if (container_is_live(&run->containers[i])) {
+            container_stop(run, i, now_ms, plan);
             if (!run->stop_ms || now_ms < run->stop_ms + run->grace_ms)
                 return;
         }
 }
 
-static bool init_failed(const struct run *run)
+static bool container_init_failed(const struct run *run)
 {
     for (size_t i = 0; i < run->count; i++) {
         const struct run_container *c = &run->containers[i];
@@ -141,12 +141,12 @@ static bool init_failed(const struct run *run)
 }
 
 /* Starts what comes next of the init containers; true when the main ones may run. */
-static bool step_init(struct run *run, int64_t now_ms, struct run_plan *plan)
+static bool run_step_init(struct run *run, int64_t now_ms, struct run_plan *plan)
 {
     for (size_t i = 0; i < run->count && run->containers[i].init; i++) {
         struct run_container *c = &run->containers[i];
         if (c->state == RUN_WAITING)
-            start(run, i, now_ms, plan);
+            container_start(run, i, now_ms, plan);
         if (c->sidecar ? c->state != RUN_RUNNING || !c->startup_passed
                        : c->state != RUN_ENDED || c->end.code != 0) {
             /* A sidecar that has already let others start holds up nobody when it restarts. */
@@ -158,7 +158,7 @@ static bool step_init(struct run *run, int64_t now_ms, struct run_plan *plan)
     return true;
 }
 
-static bool mains_over(const struct run *run)
+static bool run_mains_over(const struct run *run)
 {
     for (size_t i = 0; i < run->count; i++)
         if (!run->containers[i].init && run->containers[i].state != RUN_ENDED)
@@ -170,34 +170,35 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
 {
     *plan = (struct run_plan){.wake_ms = INT64_MAX};
     if (run->stop_ms) {
-        stop_all(run, now_ms, plan);
+        run_stop_all(run, now_ms, plan);
         return;
     }
     for (size_t i = 0; i < run->count; i++) {
         struct run_container *c = &run->containers[i];
-        if (c->state == RUN_ENDED && restarts(run, c) && !(c->sidecar && mains_over(run)))
-            schedule_restart(c);
+        if (c->state == RUN_ENDED && container_restarts(run, c) &&
+            !(c->sidecar && run_mains_over(run)))
+            container_schedule_restart(c);
         if (c->state == RUN_RUNNING && c->has_post_start && c->post_start == HOOK_NONE) {
             c->post_start = HOOK_UNDER_WAY;
-            order(plan, RUN_POST_START, i, 0);
+            plan_order(plan, RUN_POST_START, i, 0);
         }
         if (c->stop_ms)
-            stop(run, i, now_ms, plan);
+            container_stop(run, i, now_ms, plan);
     }
-    if (mains_over(run) || init_failed(run)) {
-        stop_all(run, now_ms, plan);
+    if (run_mains_over(run) || container_init_failed(run)) {
+        run_stop_all(run, now_ms, plan);
         return;
     }
-    if (!step_init(run, now_ms, plan))
+    if (!run_step_init(run, now_ms, plan))
         return;
     for (size_t i = 0; i < run->count; i++)
         if (!run->containers[i].init && run->containers[i].state == RUN_WAITING)
-            start(run, i, now_ms, plan);
+            container_start(run, i, now_ms, plan);
 }
 
 bool lifecycle_is_quiet(const struct run *run)
 {
-    return !any_live(run, false) && !any_live(run, true);
+    return !run_any_live(run, false) && !run_any_live(run, true);
 }
 
 bool lifecycle_is_over(const struct run *run)
@@ -208,8 +209,8 @@ bool lifecycle_is_over(const struct run *run)
         return true;
     for (size_t i = 0; i < run->count; i++) {
         const struct run_container *c = &run->containers[i];
-        if (!c->init && (c->state != RUN_ENDED || restarts(run, c)))
-            return init_failed(run) && run->policy == RUN_NEVER;
+        if (!c->init && (c->state != RUN_ENDED || container_restarts(run, c)))
+            return container_init_failed(run) && run->policy == RUN_NEVER;
     }
     return true;
 }
@@ -245,11 +246,11 @@ const char *lifecycle_phase(const struct run *run)
         /* Between two instances a pod that restarts counts as running. */
         live += c->state == RUN_WAITING && c->previous.set;
         failed += c->state == RUN_ENDED && c->end.code != 0;
-        if (c->state == RUN_ENDED && !run->stop_ms && restarts(run, c))
+        if (c->state == RUN_ENDED && !run->stop_ms && container_restarts(run, c))
             live++;
     }
     if (lifecycle_is_over(run)) {
-        if (run->failed || init_failed(run) || failed)
+        if (run->failed || container_init_failed(run) || failed)
             return "Failed";
         /* Stopped before it could begin: it has not succeeded. */
         return waiting || live ? "Failed" : "Succeeded";

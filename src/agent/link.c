@@ -40,7 +40,7 @@ void link_close(struct link *link)
 }
 
 /* One packet; false when there is none left. */
-static bool take(struct link *link)
+static bool link_take(struct link *link)
 {
     char text[SHIM_MESSAGE_BYTES];
     union {
@@ -78,11 +78,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         link->lost(link->user);
         return;
     }
-    while (link->open && take(link))
+    while (link->open && link_take(link))
         ;
 }
 
-static int adopt(struct link *link, uv_loop_t *loop, int fd, struct err *err)
+static int link_adopt(struct link *link, uv_loop_t *loop, int fd, struct err *err)
 {
     int r = uv_poll_init(loop, &link->poll, fd);
     if (r < 0)
@@ -97,7 +97,7 @@ static int adopt(struct link *link, uv_loop_t *loop, int fd, struct err *err)
 
 /* ---- the lock ---- */
 
-static int open_lock(const char *folder, int flags, int operation, struct err *err)
+static int lock_open(const char *folder, int flags, int operation, struct err *err)
 {
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/%s", folder, SHIM_LOCK_FILE);
@@ -113,13 +113,13 @@ static int open_lock(const char *folder, int flags, int operation, struct err *e
 
 int link_lock(const char *folder, struct err *err)
 {
-    return open_lock(folder, O_CREAT, LOCK_EX, err);
+    return lock_open(folder, O_CREAT, LOCK_EX, err);
 }
 
 bool link_locked(const char *folder)
 {
     /* Shared, so that two that look do not take each other for the shim. */
-    int fd = open_lock(folder, 0, LOCK_SH, NULL);
+    int fd = lock_open(folder, 0, LOCK_SH, NULL);
     if (fd >= 0)
         close(fd);
     return fd == -EBUSY;
@@ -132,7 +132,7 @@ int link_spawn(struct link *link, uv_loop_t *loop, const struct link_order *orde
     int fd = spawner_make(order->spawner, order->folder, order->lock_fd, err);
     if (fd < 0)
         return fd;
-    int r = adopt(link, loop, fd, err);
+    int r = link_adopt(link, loop, fd, err);
     if (r)
         close(fd);
     return r;
@@ -156,7 +156,7 @@ int link_connect(struct link *link, uv_loop_t *loop, const char *folder, struct 
             close(fd);
         return err_set(err, r, "no shim in %s: %s", folder, strerrordesc_np(-r));
     }
-    return adopt(link, loop, fd, err);
+    return link_adopt(link, loop, fd, err);
 }
 
 /* ---- sending ---- */

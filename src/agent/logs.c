@@ -59,7 +59,7 @@ struct logs {
     uv_fs_event_t event;
 };
 
-static void pump_soon(struct logs *logs);
+static void logs_pump_soon(struct logs *logs);
 
 /* ---- records ---- */
 
@@ -70,7 +70,7 @@ struct record {
 };
 
 /* "TIME stdout F text" without its newline. */
-static bool parse_record(struct str line, struct record *ret)
+static bool record_parse(struct str line, struct record *ret)
 {
     struct str name, tag;
     if (!str_cut(&line, ' ', &ret->time) || !str_cut(&line, ' ', &name) ||
@@ -81,7 +81,7 @@ static bool parse_record(struct str line, struct record *ret)
     return true;
 }
 
-static void put(struct logs *logs, struct str bytes)
+static void logs_put(struct logs *logs, struct str bytes)
 {
     int64_t limit = logs->request.limit_bytes;
     if (limit >= 0 && logs->sent_bytes + (int64_t)bytes.len > limit)
@@ -91,11 +91,11 @@ static void put(struct logs *logs, struct str bytes)
         logs->stream.reader.data(logs->stream.reader.user, 1, bytes);
 }
 
-static void put_record(struct logs *logs, struct str line, struct buf *out)
+static void logs_put_record(struct logs *logs, struct str line, struct buf *out)
 {
     struct record record;
     int64_t when_ms;
-    if (!parse_record(line, &record))
+    if (!record_parse(line, &record))
         return;
     if (logs->request.since_ms && time_parse(record.time, &when_ms) &&
         when_ms < logs->request.since_ms)
@@ -110,7 +110,7 @@ static void put_record(struct logs *logs, struct str line, struct buf *out)
 }
 
 /* Records for everything whole in `pending`. */
-static void put_pending(struct logs *logs)
+static void logs_put_pending(struct logs *logs)
 {
     _cleanup_(buf_done) struct buf out = {0};
     struct str all = buf_str(&logs->pending);
@@ -120,12 +120,12 @@ static void put_pending(struct logs *logs)
         size_t end = str_find(rest, '\n');
         if (end == rest.len)
             break;
-        put_record(logs, str_sub(rest, 0, end), &out);
+        logs_put_record(logs, str_sub(rest, 0, end), &out);
         used += end + 1;
     }
     buf_consume(&logs->pending, used);
     if (out.len)
-        put(logs, buf_str(&out));
+        logs_put(logs, buf_str(&out));
 }
 
 /* ---- where to begin ---- */
@@ -155,7 +155,7 @@ static off_t tail_offset(int fd, int64_t *lines)
     return 0;
 }
 
-static void seek_tail(struct logs *logs)
+static void logs_seek_tail(struct logs *logs)
 {
     int64_t lines = logs->request.tail_lines;
     if (lines < 0 || !logs->fd_count)
@@ -174,7 +174,7 @@ static void seek_tail(struct logs *logs)
     }
 }
 
-static void open_files(struct logs *logs)
+static void logs_open_files(struct logs *logs)
 {
     char path[PATH_MAX + 8];
     for (int i = SHIM_LOG_FILES_MAX - 1; i >= 0; i--) {
@@ -186,7 +186,7 @@ static void open_files(struct logs *logs)
 }
 
 /* The shim has turned the file over: go on with the new one. */
-static bool next_file(struct logs *logs)
+static bool logs_next_file(struct logs *logs)
 {
     struct stat ours, named;
     if (logs->fd_at + 1 < logs->fd_count) {
@@ -212,7 +212,7 @@ static bool next_file(struct logs *logs)
 
 /* ---- pumping ---- */
 
-static void end(struct logs *logs, const struct err *err)
+static void logs_end(struct logs *logs, const struct err *err)
 {
     if (logs->ended)
         return;
@@ -221,21 +221,21 @@ static void end(struct logs *logs, const struct err *err)
 }
 
 /* Read and send; returns false when there is nothing more for now. */
-static bool read_some(struct logs *logs)
+static bool logs_read_some(struct logs *logs)
 {
     char *room = buf_room(&logs->pending, CHUNK_BYTES);
     if (!room || !logs->fd_count)
-        return next_file(logs);
+        return logs_next_file(logs);
     ssize_t n = pread(logs->fds[logs->fd_at], room, CHUNK_BYTES, logs->offset);
     if (n <= 0)
-        return next_file(logs);
+        return logs_next_file(logs);
     logs->offset += n;
     logs->pending.len += (size_t)n;
-    put_pending(logs);
+    logs_put_pending(logs);
     return true;
 }
 
-static bool is_full(const struct logs *logs)
+static bool logs_are_full(const struct logs *logs)
 {
     return logs->request.limit_bytes >= 0 && logs->sent_bytes >= logs->request.limit_bytes;
 }
@@ -246,15 +246,15 @@ static void on_pump(void *user)
     if (logs->ended || logs->paused)
         return;
     if (logs->err.code) {
-        end(logs, &logs->err);
+        logs_end(logs, &logs->err);
         return;
     }
     /* Looked at before reading: what was written before the end is read, then the end is true. */
     bool last_look = logs->container_ended || !logs->request.follow;
     for (int64_t budget = TURN_BYTES; budget > 0; budget -= CHUNK_BYTES) {
-        if (is_full(logs) || !read_some(logs)) {
-            if (last_look || is_full(logs))
-                end(logs, NULL);
+        if (logs_are_full(logs) || !logs_read_some(logs)) {
+            if (last_look || logs_are_full(logs))
+                logs_end(logs, NULL);
             else
                 timer_in(logs->pump, FOLLOW_MS, on_pump);
             return;
@@ -262,10 +262,10 @@ static void on_pump(void *user)
         if (logs->ended || logs->paused)
             return;
     }
-    pump_soon(logs);
+    logs_pump_soon(logs);
 }
 
-static void pump_soon(struct logs *logs)
+static void logs_pump_soon(struct logs *logs)
 {
     if (!logs->ended && !logs->paused)
         timer_in(logs->pump, 0, on_pump);
@@ -276,7 +276,7 @@ static void on_file(uv_fs_event_t *event, const char *name, int events, int stat
     (void)name;
     (void)events;
     (void)status;
-    pump_soon(event->data);
+    logs_pump_soon(event->data);
 }
 
 /* ---- stream operations ---- */
@@ -285,7 +285,7 @@ static void logs_pause(struct podio_stream *stream, bool paused)
 {
     struct logs *logs = (struct logs *)stream;
     logs->paused = paused;
-    pump_soon(logs);
+    logs_pump_soon(logs);
 }
 
 static void event_closed(uv_handle_t *handle)
@@ -315,7 +315,7 @@ static void logs_container_ended(struct podio_stream *stream, const struct run_c
     if (c && !(str_eq(c->name, logs->container) && c->instance == logs->instance))
         return;
     logs->container_ended = true;
-    pump_soon(logs);
+    logs_pump_soon(logs);
 }
 
 static const struct stream_ops logs_ops = {.pause = logs_pause,
@@ -324,7 +324,7 @@ static const struct stream_ops logs_ops = {.pause = logs_pause,
 
 /* ---- opening ---- */
 
-static int choose_container(struct pod *pod, struct str name, size_t *ret, struct err *err)
+static int logs_choose_container(struct pod *pod, struct str name, size_t *ret, struct err *err)
 {
     *ret = pod_choose_container(pod, name);
     if (*ret < pod->run.count)
@@ -334,7 +334,7 @@ static int choose_container(struct pod *pod, struct str name, size_t *ret, struc
                    STR_ARG(name), STR_ARG(pod->name));
 }
 
-static int choose_instance(struct pod *pod, struct logs *logs, size_t index, struct err *err)
+static int logs_choose_instance(struct pod *pod, struct logs *logs, size_t index, struct err *err)
 {
     const struct run_container *c = &pod->run.containers[index];
     unsigned instance = c->instance;
@@ -364,7 +364,7 @@ static int choose_instance(struct pod *pod, struct logs *logs, size_t index, str
 }
 
 /* Of a pod that is gone. */
-static bool open_kept(struct agent *agent, struct logs *logs)
+static bool logs_open_kept(struct agent *agent, struct logs *logs)
 {
     unsigned instance;
     struct kept_request request = {.ns = logs->request.ns,
@@ -378,28 +378,28 @@ static bool open_kept(struct agent *agent, struct logs *logs)
     if (n < 0 || (size_t)n >= sizeof(logs->path))
         return false;
     logs->container_ended = true;
-    open_files(logs);
-    seek_tail(logs);
+    logs_open_files(logs);
+    logs_seek_tail(logs);
     return true;
 }
 
-static int open_logs(struct agent *agent, struct logs *logs, struct err *err)
+static int logs_open_newest(struct agent *agent, struct logs *logs, struct err *err)
 {
     struct pod *pod = pod_by_name(agent, logs->request.ns, logs->request.pod);
     size_t index = 0;
     struct str generation = logs->request.generation;
     bool other = pod && generation.len &&
                  !str_eq(object_label(pod->object, "torchrun.ai/generation"), generation);
-    if ((!pod || other) && open_kept(agent, logs))
+    if ((!pod || other) && logs_open_kept(agent, logs))
         return 0;
     if (!pod || other) {
         err->http_status = 404;
         return err_set(err, -ENOENT, "pod " STR_FMT " does not run on this node",
                        STR_ARG(logs->request.pod));
     }
-    int r = choose_container(pod, logs->request.container, &index, err);
+    int r = logs_choose_container(pod, logs->request.container, &index, err);
     if (r == 0)
-        r = choose_instance(pod, logs, index, err);
+        r = logs_choose_instance(pod, logs, index, err);
     if (r)
         return r;
     logs->container = pod->run.containers[index].name;
@@ -408,8 +408,8 @@ static int open_logs(struct agent *agent, struct logs *logs, struct err *err)
     (void)snprintf(logs->path, sizeof(logs->path), "%s/c/" STR_FMT "/%llu.log", pod->folder,
                    STR_ARG(logs->container), (unsigned long long)logs->instance);
     stream_link(&logs->stream, pod);
-    open_files(logs);
-    seek_tail(logs);
+    logs_open_files(logs);
+    logs_seek_tail(logs);
     return 0;
 }
 
@@ -421,7 +421,7 @@ struct podio_stream *logs_open(struct podio *podio,
     struct logs *logs = MEM_NEW(struct logs);
     logs->stream = (struct podio_stream){.ops = &logs_ops, .agent = agent, .reader = *reader};
     logs->request = *request;
-    (void)open_logs(agent, logs, &logs->err);
+    (void)logs_open_newest(agent, logs, &logs->err);
     logs->request.ns = logs->request.pod = STR_NONE; /* the caller's */
     logs->request.container = logs->request.generation = STR_NONE;
     logs->pump = timer_new(agent->loop, logs);
@@ -430,7 +430,7 @@ struct podio_stream *logs_open(struct podio *podio,
     agent->streams_open++;
     if (request->follow && !logs->err.code)
         (void)uv_fs_event_start(&logs->event, on_file, logs->folder, 0);
-    pump_soon(logs);
+    logs_pump_soon(logs);
     return &logs->stream;
 }
 
@@ -455,7 +455,7 @@ void logs_tail(struct pod *pod, const struct run_container *c, size_t bytes_max,
     if (start > 0)
         (void)str_cut(&rest, '\n', &line);
     while (str_cut(&rest, '\n', &line))
-        if (parse_record(line, &record)) {
+        if (record_parse(line, &record)) {
             buf_add(ret, record.text);
             if (record.whole)
                 buf_addc(ret, '\n');

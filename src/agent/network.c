@@ -17,14 +17,14 @@
 
 /* ---- addresses ---- */
 
-static bool is_in_host(const struct pod *pod)
+static bool pod_is_in_host_network(const struct pod *pod)
 {
     return json_bool_or(json_at(pod->root, "spec.hostNetwork"), false);
 }
 
 bool network_has_bridge(const struct pod *pod)
 {
-    return pod->agent->bridge && !is_in_host(pod);
+    return pod->agent->bridge && !pod_is_in_host_network(pod);
 }
 
 static bool address_is_taken(const struct agent *agent, const char *ip)
@@ -41,7 +41,7 @@ void network_take_address(struct pod *pod)
 {
     struct agent *agent = pod->agent;
     char ip[ADDRESS_BYTES];
-    if (is_in_host(pod)) {
+    if (pod_is_in_host_network(pod)) {
         bridge_node_address(agent->bridge, pod->ip);
         return;
     }
@@ -59,7 +59,7 @@ void network_keep_address(struct pod *pod, struct str address)
 
 /* ---- names ---- */
 
-static struct net_pod view(const struct pod *pod)
+static struct net_pod pod_view(const struct pod *pod)
 {
     return (struct net_pod){.object = pod->object,
                             .root = pod->root,
@@ -76,7 +76,7 @@ static bool next_pod(void *user, size_t *cursor, struct net_pod *ret)
     if (!entry)
         return false;
     *cursor = (size_t)(entry - entries) + 1;
-    *ret = view(entry->value);
+    *ret = pod_view(entry->value);
     return true;
 }
 
@@ -87,14 +87,14 @@ struct net_pods network_pods(struct agent *agent)
 
 void network_pod_changed(const struct pod *pod)
 {
-    struct net_pod own = view(pod);
+    struct net_pod own = pod_view(pod);
     if (hosts_matter(pod->agent->hosts, &own))
         hosts_changed(pod->agent->hosts);
 }
 
 int network_write_hosts(struct pod *pod, struct err *err)
 {
-    struct net_pod own = view(pod);
+    struct net_pod own = pod_view(pod);
     return hosts_write(pod->agent->hosts, &own, pod->folder, &pod->hosts_hash, err);
 }
 

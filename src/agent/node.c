@@ -154,7 +154,7 @@ static void done_status(void *user, const struct api_result *result)
     node->registered = result->code == 0;
 }
 
-static void send_status(struct agent *agent, struct node *node)
+static void node_send_status(struct agent *agent, struct node *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *patch = json_new_object(&arena);
@@ -200,10 +200,10 @@ static void done_create(void *user, const struct api_result *result)
     } else if (result->code) {
         log_error(agent->log, "node.refused", LOG_C("node", node->name), LOG_ERR(result->err));
     }
-    send_status(agent, node);
+    node_send_status(agent, node);
 }
 
-static void send_node(struct agent *agent, struct node *node)
+static void node_send(struct agent *agent, struct node *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *object = json_new_object(&arena);
@@ -250,7 +250,7 @@ static void done_lease(void *user, const struct api_result *result)
     agent_call(node->agent, &request, done_patch, node);
 }
 
-static void renew(struct agent *agent, struct node *node)
+static void lease_renew(struct agent *agent, struct node *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct api_request request = {.verb = API_PATCH,
@@ -265,8 +265,8 @@ static void renew(struct agent *agent, struct node *node)
 void nodes_start(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->options.node_count; i++) {
-        send_node(agent, &agent->nodes[i]);
-        renew(agent, &agent->nodes[i]);
+        node_send(agent, &agent->nodes[i]);
+        lease_renew(agent, &agent->nodes[i]);
     }
 }
 
@@ -274,7 +274,7 @@ void nodes_beat(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->options.node_count; i++) {
         if (!agent->nodes[i].registered)
-            send_node(agent, &agent->nodes[i]);
-        renew(agent, &agent->nodes[i]);
+            node_send(agent, &agent->nodes[i]);
+        lease_renew(agent, &agent->nodes[i]);
     }
 }

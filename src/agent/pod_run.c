@@ -71,7 +71,7 @@ static enum run_policy policy_of(struct str text)
                                        : RUN_ALWAYS;
 }
 
-static void decode_containers(struct pod *pod)
+static void pod_decode_containers(struct pod *pod)
 {
     const struct json *inits = json_at(pod->root, "spec.initContainers");
     const struct json *mains = json_at(pod->root, "spec.containers");
@@ -114,7 +114,7 @@ static struct pod *pod_new(struct agent *agent, const struct object *object, int
                    STR_ARG(pod->uid));
     pod->link = (struct link){
         .fd = -1, .message = shim_message, .lost = shim_lost, .closed = link_closed, .user = pod};
-    decode_containers(pod);
+    pod_decode_containers(pod);
     pod->timer = timer_new(agent->loop, pod);
     pod->handles_open = 1;
     map_set(&agent->pods, pod->uid, pod);
@@ -122,7 +122,7 @@ static struct pod *pod_new(struct agent *agent, const struct object *object, int
     return pod;
 }
 
-static void maybe_free(struct pod *pod)
+static void pod_maybe_free(struct pod *pod)
 {
     if (pod->stage != POD_GONE || pod->handles_open || pod->status_under_way || pod->dirty)
         return;
@@ -139,7 +139,7 @@ static void timer_closed(void *user)
 {
     struct pod *pod = user;
     pod->handles_open--;
-    maybe_free(pod);
+    pod_maybe_free(pod);
 }
 
 static void link_closed(void *user)
@@ -147,7 +147,7 @@ static void link_closed(void *user)
     struct pod *pod = user;
     pod->handles_open--;
     if (pod->stage == POD_GONE)
-        maybe_free(pod);
+        pod_maybe_free(pod);
     else
         pod_mark(pod);
 }
@@ -226,7 +226,7 @@ static void shim_message(void *user, const char *text, int fd)
 
 /* ---- steps ---- */
 
-static void set_waiting(struct pod *pod, const char *reason, const struct err *err)
+static void pod_set_waiting(struct pod *pod, const char *reason, const struct err *err)
 {
     struct str message = str_from(err->text);
     if (!str_eq(message, pod->waiting_message)) {
@@ -237,7 +237,7 @@ static void set_waiting(struct pod *pod, const char *reason, const struct err *e
 }
 
 /* A container that cannot even be described ends as one that could not be started. */
-static void refuse_container(struct pod *pod, struct run_container *c, const struct err *err)
+static void container_refuse(struct pod *pod, struct run_container *c, const struct err *err)
 {
     int64_t now = agent_now_ms();
     struct run_end end = {.set = true,
@@ -260,34 +260,34 @@ static const char *image_trouble(const struct pod *pod, size_t index, struct err
     return reason;
 }
 
-static void start_container(struct pod *pod, size_t index)
+static void container_start(struct pod *pod, size_t index)
 {
     struct run_container *c = &pod->run.containers[index];
     struct err err = {0};
     const char *reason = image_trouble(pod, index, &err);
     int r = reason ? -EAGAIN : prepare_container(pod, index, &err);
     if (r == -EAGAIN) {
-        set_waiting(pod, reason ? reason : "CreateContainerConfigError", &err);
+        pod_set_waiting(pod, reason ? reason : "CreateContainerConfigError", &err);
         c->state = RUN_WAITING;
         c->start_after_ms = agent_now_ms() + RETRY_MS;
         pod_mark(pod);
         return;
     }
     if (r) {
-        refuse_container(pod, c, &err);
+        container_refuse(pod, c, &err);
         return;
     }
     pod->waiting_reason = pod->waiting_message = STR_NONE;
     link_send(&pod->link, NULL, 0, "start " STR_FMT " %u", STR_ARG(c->name), c->instance);
 }
 
-static void apply_plan(struct pod *pod, const struct run_plan *plan)
+static void plan_apply(struct pod *pod, const struct run_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
         const struct run_action *action = &plan->actions[i];
         struct run_container *c = &pod->run.containers[action->container];
         switch (action->verb) {
-        case RUN_START: start_container(pod, action->container); break;
+        case RUN_START: container_start(pod, action->container); break;
         case RUN_SIGNAL:
             link_send(&pod->link, NULL, 0, "signal " STR_FMT " %u %d", STR_ARG(c->name),
                       c->instance, action->signal);
@@ -299,7 +299,7 @@ static void apply_plan(struct pod *pod, const struct run_plan *plan)
 }
 
 /* The lock first: a shim that an earlier muster asked for may still be on its way. */
-static int make_shim(struct pod *pod, struct err *err)
+static int pod_make_shim(struct pod *pod, struct err *err)
 {
     struct agent *agent = pod->agent;
     int r = files_make_folder(pod->folder, 0711, err);
@@ -316,7 +316,7 @@ static int make_shim(struct pod *pod, struct err *err)
     return r;
 }
 
-static int start_shim(struct pod *pod, struct err *err)
+static int pod_start_shim(struct pod *pod, struct err *err)
 {
     struct agent *agent = pod->agent;
     if (!pod->ip[0])
@@ -325,7 +325,7 @@ static int start_shim(struct pod *pod, struct err *err)
         pod->started_ms = agent_now_ms();
         device_take(pod);
     }
-    int r = make_shim(pod, err);
+    int r = pod_make_shim(pod, err);
     if (r == -EBUSY) {
         pod->awaited = true;
         pod->stage = POD_RUNNING;
@@ -345,7 +345,7 @@ static int start_shim(struct pod *pod, struct err *err)
     return 0;
 }
 
-static void set_wake(struct pod *pod, int64_t wake_ms)
+static void pod_set_wake(struct pod *pod, int64_t wake_ms)
 {
     if (wake_ms == INT64_MAX)
         timer_cancel(pod->timer);
@@ -353,7 +353,7 @@ static void set_wake(struct pod *pod, int64_t wake_ms)
         timer_in(pod->timer, wake_ms - agent_now_ms(), on_timer);
 }
 
-static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
+static void pod_check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
 {
     int64_t seconds;
     if (pod->run.stop_ms || !pod->started_ms ||
@@ -371,7 +371,7 @@ static void check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
     pod_event(pod, true, "DeadlineExceeded", pod->stop_message);
 }
 
-static void finish(struct pod *pod)
+static void pod_finish(struct pod *pod)
 {
     link_send(&pod->link, NULL, 0, "stop");
     device_give(pod);
@@ -386,13 +386,13 @@ static void done_delete(void *user, const struct api_result *result)
     if (result->code && result->err && result->err->http_status != 404)
         pod->delete_sent = false;
     if (pod->stage == POD_GONE)
-        maybe_free(pod);
+        pod_maybe_free(pod);
     else
         pod_mark(pod);
 }
 
 /* The last word on a pod that was being deleted. */
-static void send_delete(struct pod *pod)
+static void pod_send_delete(struct pod *pod)
 {
     pod->delete_sent = true;
     pod->status_under_way = true;
@@ -415,13 +415,13 @@ static void done_status(void *user, const struct api_result *result)
         pod->retry_ms = agent_now_ms() + RETRY_MS;
     }
     if (pod->stage == POD_GONE)
-        maybe_free(pod);
+        pod_maybe_free(pod);
     else
         pod_mark(pod);
 }
 
 /* On its way, nothing amiss, and not for long. */
-static bool is_starting(const struct pod *pod, int64_t now_ms)
+static bool pod_is_starting(const struct pod *pod, int64_t now_ms)
 {
     if (pod->stage != POD_RUNNING || pod->status_sent || pod->waiting_reason.len ||
         pod->run.stop_ms || now_ms >= pod->started_ms + FIRST_WORD_MS)
@@ -434,12 +434,12 @@ static bool is_starting(const struct pod *pod, int64_t now_ms)
 }
 
 /* True when the API knows all there is to say. */
-static bool send_status(struct pod *pod, int64_t now_ms)
+static bool pod_send_status(struct pod *pod, int64_t now_ms)
 {
     if (pod->silent)
         return true;
     bool unknown = pod->stage == POD_RUNNING && (pod->awaited || pod->asked);
-    if (pod->status_under_way || unknown || is_starting(pod, now_ms))
+    if (pod->status_under_way || unknown || pod_is_starting(pod, now_ms))
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
     struct str body = status_patch(&arena, pod, now_ms);
@@ -461,12 +461,12 @@ static bool send_status(struct pod *pod, int64_t now_ms)
     return false;
 }
 
-static void step_running(struct pod *pod, int64_t now_ms)
+static void pod_step_running(struct pod *pod, int64_t now_ms)
 {
     int64_t wake_ms = INT64_MAX;
     struct err err = {0};
     if (pod->awaited && !recover_shim(pod)) {
-        set_wake(pod, now_ms + RECOVER_LOOK_MS);
+        pod_set_wake(pod, now_ms + RECOVER_LOOK_MS);
         return;
     }
     if (pod->asked)
@@ -475,34 +475,34 @@ static void step_running(struct pod *pod, int64_t now_ms)
     if (!pod->link.open && !lifecycle_is_over(&pod->run)) {
         if (pod->handles_open > 1)
             return; /* the old link is still closing */
-        if (start_shim(pod, &err) < 0) {
-            set_waiting(pod, "FailedCreatePodSandBox", &err);
-            set_wake(pod, now_ms + RETRY_MS);
+        if (pod_start_shim(pod, &err) < 0) {
+            pod_set_waiting(pod, "FailedCreatePodSandBox", &err);
+            pod_set_wake(pod, now_ms + RETRY_MS);
             return;
         }
         if (pod->awaited) {
-            set_wake(pod, now_ms + RECOVER_LOOK_MS);
+            pod_set_wake(pod, now_ms + RECOVER_LOOK_MS);
             return;
         }
     }
-    check_deadline(pod, now_ms, &wake_ms);
+    pod_check_deadline(pod, now_ms, &wake_ms);
     struct run_plan plan;
     lifecycle_step(&pod->run, now_ms, &plan);
-    apply_plan(pod, &plan);
-    if (is_starting(pod, now_ms) && pod->started_ms + FIRST_WORD_MS < wake_ms)
+    plan_apply(pod, &plan);
+    if (pod_is_starting(pod, now_ms) && pod->started_ms + FIRST_WORD_MS < wake_ms)
         wake_ms = pod->started_ms + FIRST_WORD_MS;
-    set_wake(pod, plan.wake_ms < wake_ms ? plan.wake_ms : wake_ms);
+    pod_set_wake(pod, plan.wake_ms < wake_ms ? plan.wake_ms : wake_ms);
     if (lifecycle_is_over(&pod->run))
-        finish(pod);
+        pod_finish(pod);
 }
 
 /* Its folder goes, its name is free again; but first its shim, which still writes there. */
-static void bury(struct pod *pod)
+static void pod_bury(struct pod *pod)
 {
     if (pod->stage == POD_RUNNING)
-        finish(pod);
+        pod_finish(pod);
     if (pod->awaited && !recover_shim(pod)) {
-        set_wake(pod, agent_now_ms() + RECOVER_LOOK_MS);
+        pod_set_wake(pod, agent_now_ms() + RECOVER_LOOK_MS);
         return;
     }
     if (pod->link.open) {
@@ -514,10 +514,10 @@ static void bury(struct pod *pod)
     pod_free(pod);
 }
 
-static void start_or_wait(struct pod *pod, int64_t now_ms)
+static void pod_start_or_wait(struct pod *pod, int64_t now_ms)
 {
     struct err err = {0};
-    int r = start_shim(pod, &err);
+    int r = pod_start_shim(pod, &err);
     if (r == -ENOTSUP) { /* not on this machine, however long it waits */
         pod->run.failed = true;
         pod->run.stop_ms = now_ms;
@@ -529,7 +529,7 @@ static void start_or_wait(struct pod *pod, int64_t now_ms)
         pod->stage = POD_OVER;
     } else if (r) {
         if (!pod->token_under_way) /* that is no failure, and tells when it is over */
-            set_waiting(pod, "FailedMount", &err);
+            pod_set_waiting(pod, "FailedMount", &err);
         pod->retry_ms = now_ms + RETRY_MS;
     }
 }
@@ -538,27 +538,27 @@ void pod_step(struct pod *pod)
 {
     int64_t now_ms = agent_now_ms();
     if (pod->stage == POD_GONE) {
-        maybe_free(pod);
+        pod_maybe_free(pod);
         return;
     }
     if (pod->deleted) {
-        bury(pod);
+        pod_bury(pod);
         return;
     }
     if (pod->stage == POD_NEW) {
         if (pod->run.stop_ms) { /* deleted before it began */
             pod->stage = POD_OVER;
         } else if (now_ms >= pod->retry_ms) {
-            start_or_wait(pod, now_ms);
+            pod_start_or_wait(pod, now_ms);
         }
         if (pod->stage == POD_NEW)
-            set_wake(pod, pod->retry_ms);
+            pod_set_wake(pod, pod->retry_ms);
     }
     if (pod->stage == POD_RUNNING)
-        step_running(pod, now_ms);
-    bool told = send_status(pod, now_ms);
+        pod_step_running(pod, now_ms);
+    bool told = pod_send_status(pod, now_ms);
     if (pod->stage == POD_OVER && told && pod->object->deleted_ms && !pod->delete_sent)
-        send_delete(pod);
+        pod_send_delete(pod);
 }
 
 /* ---- what the API says ---- */
@@ -570,7 +570,7 @@ static bool phase_is_over(const struct object *object)
     return str_is(phase, "Succeeded") || str_is(phase, "Failed");
 }
 
-static void begin_stop(struct pod *pod, const struct object *object)
+static void pod_begin_stop(struct pod *pod, const struct object *object)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     int64_t seconds = pod->run.grace_ms / 1000;
@@ -607,7 +607,7 @@ void pod_observe(struct agent *agent, const struct object *object)
         pod->object = object_ref(object);
     }
     if (object->deleted_ms)
-        begin_stop(pod, object);
+        pod_begin_stop(pod, object);
     pod_mark(pod);
 }
 

@@ -48,7 +48,11 @@ static void stream_close(struct podio_stream *stream)
 
 /* In the host's network a pod is reached at its own loopback address, and then, for programs that
  * listen on localhost only, there. */
-static int dial(struct podio *podio, struct str ns, struct str name, uint16_t port, struct err *err)
+static int pod_dial(struct podio *podio,
+                    struct str ns,
+                    struct str name,
+                    uint16_t port,
+                    struct err *err)
 {
     struct agent *agent = (struct agent *)podio;
     struct pod *pod = pod_by_name(agent, ns, name);
@@ -84,5 +88,5 @@ const struct podio_ops streams_ops = {
     .resize = stream_resize,
     .pause = stream_pause,
     .close = stream_close,
-    .dial = dial,
+    .dial = pod_dial,
 };

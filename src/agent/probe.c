@@ -85,7 +85,9 @@ void probe_end_all(struct pod *pod)
 
 /* ---- what a result means ---- */
 
-static void ask_to_stop(struct pod *pod, struct run_container *c, const struct probe *probe)
+static void container_ask_to_stop(struct pod *pod,
+                                  struct run_container *c,
+                                  const struct probe *probe)
 {
     if (c->stop_ms)
         return;
@@ -96,7 +98,7 @@ static void ask_to_stop(struct pod *pod, struct run_container *c, const struct p
         c->stop_grace_ms = 1000 * seconds;
 }
 
-static void passed(struct probe *probe)
+static void probe_passed(struct probe *probe)
 {
     struct run_container *c = &probe->pod->run.containers[probe->container];
     probe->failures = 0;
@@ -109,7 +111,7 @@ static void passed(struct probe *probe)
     pod_mark(probe->pod);
 }
 
-static void failed(struct probe *probe, struct str words)
+static void probe_failed(struct probe *probe, struct str words)
 {
     struct pod *pod = probe->pod;
     struct run_container *c = &pod->run.containers[probe->container];
@@ -127,7 +129,7 @@ static void failed(struct probe *probe, struct str words)
                   str_printf(&arena, "Container " STR_FMT " failed its %s probe, will be restarted",
                              STR_ARG(c->name),
                              probe->role == PROBE_STARTUP ? "startup" : "liveness"));
-        ask_to_stop(pod, c, probe);
+        container_ask_to_stop(pod, c, probe);
     }
     pod_mark(pod);
 }
@@ -137,9 +139,9 @@ static void on_result(void *user, bool ok, struct str words)
     struct probe *probe = user;
     probe->check = NULL;
     if (ok)
-        passed(probe);
+        probe_passed(probe);
     else
-        failed(probe, words);
+        probe_failed(probe, words);
     bool finished =
         probe->role == PROBE_STARTUP && probe->pod->run.containers[probe->container].startup_passed;
     if (finished)
@@ -162,7 +164,7 @@ static void on_due(void *user)
         .user = probe});
 }
 
-static void begin(struct pod *pod, size_t container, enum probe_role role)
+static void probe_start(struct pod *pod, size_t container, enum probe_role role)
 {
     const struct json *spec = json_get(pod_container_spec(pod, container), role_members[role]);
     if (!spec)
@@ -190,7 +192,7 @@ void probe_begin(struct pod *pod, size_t container)
 {
     probe_end(pod, container);
     for (enum probe_role role = 0; role < PROBE_ROLES; role++)
-        begin(pod, container, role);
+        probe_start(pod, container, role);
 }
 
 /* ---- hooks ---- */
@@ -218,13 +220,13 @@ static void on_hook(void *user, bool ok, struct str words)
             pod_event(pod, true, hook->pre_stop ? "FailedPreStopHook" : "FailedPostStartHook",
                       str_trim(words));
         if (!ok && !hook->pre_stop)
-            ask_to_stop(pod, c, NULL);
+            container_ask_to_stop(pod, c, NULL);
         pod_mark(pod);
     }
     mem_free(hook);
 }
 
-static void run_hook(struct pod *pod, size_t container, const char *path, bool pre_stop)
+static void hook_run(struct pod *pod, size_t container, const char *path, bool pre_stop)
 {
     struct hook *hook = MEM_NEW(struct hook);
     *hook = (struct hook){.agent = pod->agent,
@@ -243,10 +245,10 @@ static void run_hook(struct pod *pod, size_t container, const char *path, bool p
 
 void probe_post_start(struct pod *pod, size_t container)
 {
-    run_hook(pod, container, "lifecycle.postStart", false);
+    hook_run(pod, container, "lifecycle.postStart", false);
 }
 
 void probe_pre_stop(struct pod *pod, size_t container)
 {
-    run_hook(pod, container, "lifecycle.preStop", true);
+    hook_run(pod, container, "lifecycle.preStop", true);
 }

@@ -35,7 +35,7 @@
 /* recover: pods that an earlier muster started, from their folders and their shims. */
 
 /* The highest instance that has a spec, or -1. */
-static long newest_instance(const struct pod *pod, const struct run_container *c)
+static long container_newest_instance(const struct pod *pod, const struct run_container *c)
 {
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder, STR_ARG(c->name));
@@ -56,7 +56,7 @@ static long newest_instance(const struct pod *pod, const struct run_container *c
 
 static void recover_container(struct pod *pod, struct run_container *c)
 {
-    long newest = newest_instance(pod, c);
+    long newest = container_newest_instance(pod, c);
     if (newest < 0)
         return;
     if (newest > 0) {
@@ -68,7 +68,7 @@ static void recover_container(struct pod *pod, struct run_container *c)
     c->state = pod_read_exit(pod, c, &c->end) ? RUN_ENDED : RUN_STARTING;
 }
 
-static void take_record(struct pod *pod, struct str name, struct str value)
+static void pod_take_record(struct pod *pod, struct str name, struct str value)
 {
     int64_t number;
     if (str_is(name, "agent.ip"))
@@ -82,7 +82,7 @@ static void take_record(struct pod *pod, struct str name, struct str value)
     }
 }
 
-static bool read_pod_file(struct pod *pod)
+static bool pod_read_file(struct pod *pod)
 {
     char path[PATH_MAX];
     _cleanup_(buf_done) struct buf text = {0};
@@ -93,7 +93,7 @@ static bool read_pod_file(struct pod *pod)
     while (str_cut(&rest, '\0', &record)) {
         size_t at = str_find(record, '=');
         if (at < record.len)
-            take_record(pod, str_sub(record, 0, at), str_sub(record, at + 1, record.len));
+            pod_take_record(pod, str_sub(record, 0, at), str_sub(record, at + 1, record.len));
     }
     return true;
 }
@@ -109,7 +109,7 @@ void recover_finished(struct pod *pod)
 
 void recover_running(struct pod *pod)
 {
-    if (!read_pod_file(pod))
+    if (!pod_read_file(pod))
         return;
     for (size_t i = 0; i < pod->run.count; i++)
         recover_container(pod, &pod->run.containers[i]);
@@ -145,7 +145,7 @@ bool recover_shim(struct pod *pod)
     return true;
 }
 
-static bool has_begun(const struct pod *pod, const struct run_container *c)
+static bool pod_has_begun(const struct pod *pod, const struct run_container *c)
 {
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.begun", pod->folder, STR_ARG(c->name),
@@ -169,7 +169,7 @@ void recover_synced(struct pod *pod)
         if (pod_read_exit(pod, c, &end)) {
             c->end = end;
             c->state = RUN_ENDED;
-        } else if (c->state == RUN_RUNNING || has_begun(pod, c)) {
+        } else if (c->state == RUN_RUNNING || pod_has_begun(pod, c)) {
             pod_container_lost(pod, c);
         } else {
             c->state = RUN_WAITING;
@@ -207,7 +207,7 @@ static void orphan_closed(void *user)
     free(orphan);
 }
 
-static void bury_orphan(struct agent *agent, const char *folder)
+static void orphan_bury(struct agent *agent, const char *folder)
 {
     struct orphan *orphan = calloc(1, sizeof(*orphan));
     if (!orphan)
@@ -243,7 +243,7 @@ void recover_orphans(struct agent *agent)
         int n = snprintf(path, sizeof(path), "%s/pods/%s", agent->options.data_dir, entry->d_name);
         if (n > 0 && n < POD_PATH_BYTES) {
             log_info(agent->log, "pod.orphan", LOG_C("folder", path));
-            bury_orphan(agent, path);
+            orphan_bury(agent, path);
         }
     }
     closedir(folder);

@@ -45,7 +45,7 @@ struct results_stream {
     bool closed;  /* and the pump is gone */
 };
 
-static void maybe_free(struct results_stream *rs)
+static void stream_maybe_free(struct results_stream *rs)
 {
     struct agent *agent = rs->stream.agent;
     if (!rs->closed || rs->working)
@@ -58,7 +58,7 @@ static void maybe_free(struct results_stream *rs)
     agent_maybe_free(agent);
 }
 
-static void end(struct results_stream *rs, const struct err *err)
+static void stream_end(struct results_stream *rs, const struct err *err)
 {
     if (rs->ended)
         return;
@@ -68,7 +68,7 @@ static void end(struct results_stream *rs, const struct err *err)
 
 /* ---- in the worker thread: nothing but the file system ---- */
 
-static void turn(uv_work_t *work)
+static void stream_work(uv_work_t *work)
 {
     struct results_stream *rs = work->data;
     rs->left = results_turn(rs->results, &rs->out, &rs->err);
@@ -78,18 +78,18 @@ static void turn(uv_work_t *work)
 
 static void on_pump(void *user);
 
-static void pump_soon(struct results_stream *rs)
+static void stream_pump_soon(struct results_stream *rs)
 {
     if (!rs->ended && !rs->paused && !rs->working)
         timer_in(rs->pump, 0, on_pump);
 }
 
-static void turned(uv_work_t *work, int status)
+static void stream_worked(uv_work_t *work, int status)
 {
     struct results_stream *rs = work->data;
     rs->working = false;
     if (rs->closing) {
-        maybe_free(rs);
+        stream_maybe_free(rs);
         return;
     }
     if (status < 0)
@@ -102,12 +102,12 @@ static void turned(uv_work_t *work, int status)
     }
     buf_clear(&rs->out);
     if (rs->left > 0) {
-        pump_soon(rs);
+        stream_pump_soon(rs);
         return;
     }
     if (rs->left == -ENOENT || rs->left == -ENOTDIR)
         rs->err.http_status = 404;
-    end(rs, rs->left < 0 && !rs->sent ? &rs->err : NULL);
+    stream_end(rs, rs->left < 0 && !rs->sent ? &rs->err : NULL);
 }
 
 static void on_pump(void *user)
@@ -116,15 +116,15 @@ static void on_pump(void *user)
     if (rs->ended || rs->paused || rs->working)
         return;
     if (rs->err.code) {
-        end(rs, &rs->err);
+        stream_end(rs, &rs->err);
         return;
     }
     rs->working = true;
     rs->work.data = rs;
-    if (uv_queue_work(rs->stream.agent->loop, &rs->work, turn, turned) < 0) {
+    if (uv_queue_work(rs->stream.agent->loop, &rs->work, stream_work, stream_worked) < 0) {
         rs->working = false;
         (void)err_set(&rs->err, -EAGAIN, "cannot start a worker thread");
-        end(rs, &rs->err);
+        stream_end(rs, &rs->err);
     }
 }
 
@@ -134,14 +134,14 @@ static void results_pause(struct podio_stream *stream, bool paused)
 {
     struct results_stream *rs = (struct results_stream *)stream;
     rs->paused = paused;
-    pump_soon(rs);
+    stream_pump_soon(rs);
 }
 
 static void pump_closed(void *user)
 {
     struct results_stream *rs = user;
     rs->closed = true;
-    maybe_free(rs);
+    stream_maybe_free(rs);
 }
 
 static void results_close(struct podio_stream *stream)
@@ -166,7 +166,7 @@ static void results_container_ended(struct podio_stream *stream, const struct ru
         frame_add_gone(&words, str_from(gone.text));
         rs->stream.reader.data(rs->stream.reader.user, 1, buf_str(&words));
     }
-    end(rs, rs->sent ? NULL : &gone);
+    stream_end(rs, rs->sent ? NULL : &gone);
 }
 
 static const struct stream_ops results_ops = {.pause = results_pause,
@@ -176,7 +176,7 @@ static const struct stream_ops results_ops = {.pause = results_pause,
 /* ---- opening ---- */
 
 /* How much of `folder` the mount covers; 0: it does not. */
-static size_t covers(struct str mount, struct str folder)
+static size_t mount_covers(struct str mount, struct str folder)
 {
     while (mount.len > 1 && mount.p[mount.len - 1] == '/')
         mount.len--;
@@ -186,7 +186,7 @@ static size_t covers(struct str mount, struct str folder)
 }
 
 /* Only a volume that is the pod's own folder: others have an owner who may not be the pod's. */
-static bool is_own(const struct pod *pod, struct str name)
+static bool volume_is_own(const struct pod *pod, struct str name)
 {
     JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
         const struct json *empty = json_get(volume, "emptyDir");
@@ -196,9 +196,9 @@ static bool is_own(const struct pod *pod, struct str name)
     return false;
 }
 
-static int open_folder(const struct pod *pod,
-                       const struct podio_results_request *request,
-                       struct err *err)
+static int pod_open_folder(const struct pod *pod,
+                           const struct podio_results_request *request,
+                           struct err *err)
 {
     size_t index = pod_choose_container(pod, request->container);
     const struct json *best = NULL;
@@ -208,14 +208,15 @@ static int open_folder(const struct pod *pod,
         return err_set(err, -ENOENT, "container " STR_FMT " is not valid for pod " STR_FMT,
                        STR_ARG(request->container), STR_ARG(pod->name));
     JSON_FOREACH(json_get(pod_container_spec(pod, index), "volumeMounts"), mount) {
-        size_t covered = covers(json_str(json_get(mount, "mountPath")), request->folder);
+        size_t covered = mount_covers(json_str(json_get(mount, "mountPath")), request->folder);
         if (covered > most) {
             most = covered;
             best = mount;
         }
     }
     struct str name = json_str(json_get(best, "name"));
-    if (!best || !is_own(pod, name) || json_get(best, "subPath") || json_get(best, "subPathExpr"))
+    if (!best || !volume_is_own(pod, name) || json_get(best, "subPath") ||
+        json_get(best, "subPathExpr"))
         return err_set(err, -EINVAL,
                        "folder '" STR_FMT "' of pod " STR_FMT
                        " is not in an emptyDir volume of the pod: only such folders can be read",
@@ -236,7 +237,7 @@ static int open_folder(const struct pod *pod,
     return fd;
 }
 
-static void begin(struct results_stream *rs, const struct podio_results_request *request)
+static void stream_begin(struct results_stream *rs, const struct podio_results_request *request)
 {
     struct agent *agent = rs->stream.agent;
     struct pod *pod = pod_by_name(agent, request->ns, request->pod);
@@ -252,7 +253,7 @@ static void begin(struct results_stream *rs, const struct podio_results_request 
                       STR_ARG(request->pod));
         return;
     }
-    int fd = open_folder(pod, request, &rs->err);
+    int fd = pod_open_folder(pod, request, &rs->err);
     if (fd < 0) {
         rs->err.http_status = fd == -ENOENT ? 404 : 400;
         return;
@@ -272,7 +273,7 @@ struct podio_stream *results_open(struct podio *podio,
     rs->pump = timer_new(agent->loop, rs);
     agent->streams_open++;
     agent->results_open++;
-    begin(rs, request);
-    pump_soon(rs);
+    stream_begin(rs, request);
+    stream_pump_soon(rs);
     return &rs->stream;
 }

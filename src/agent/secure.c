@@ -45,7 +45,7 @@ struct secure {
 
 /* ---- in the worker thread ---- */
 
-static int dial(struct secure *s)
+static int secure_dial(struct secure *s)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(s->request.port)};
     struct timeval limit = {.tv_sec = s->request.timeout_ms / 1000,
@@ -86,7 +86,7 @@ static void read_status(struct secure *s, gnutls_session_t session)
     s->ok = status >= 200 && status < 400;
 }
 
-static void ask_https(struct secure *s, int fd)
+static void secure_ask_https(struct secure *s, int fd)
 {
     gnutls_certificate_credentials_t credentials = NULL;
     gnutls_session_t session = NULL;
@@ -168,7 +168,7 @@ static size_t put_check(const struct secure *s, unsigned char *out)
     return at + put_frame(out + at, FRAME_DATA, FLAG_END, 1, message, len ? 7 + len : 5);
 }
 
-static bool take_all(int fd, unsigned char *out, size_t size)
+static bool socket_take_all(int fd, unsigned char *out, size_t size)
 {
     for (size_t done = 0; done < size;) {
         ssize_t n = recv(fd, out + done, size - done, 0);
@@ -190,16 +190,16 @@ static void read_health(struct secure *s, const unsigned char *data, size_t size
                    status);
 }
 
-static void ask_grpc(struct secure *s, int fd)
+static void secure_ask_grpc(struct secure *s, int fd)
 {
     unsigned char out[TEXT_BYTES], head[FRAME_HEAD], body[16384];
     size_t size = put_check(s, out);
     (void)snprintf(s->words, sizeof(s->words), "no gRPC health service answered");
     if (send(fd, out, size, MSG_NOSIGNAL) != (ssize_t)size)
         return;
-    for (int i = 0; i < FRAMES_MAX && take_all(fd, head, sizeof(head)); i++) {
+    for (int i = 0; i < FRAMES_MAX && socket_take_all(fd, head, sizeof(head)); i++) {
         size_t len = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
-        if (len > sizeof(body) || !take_all(fd, body, len))
+        if (len > sizeof(body) || !socket_take_all(fd, body, len))
             return;
         if (head[3] == FRAME_SETTINGS && !(head[4] & FLAG_END)) {
             size = put_frame(out, FRAME_SETTINGS, FLAG_END, 0, NULL, 0);
@@ -214,22 +214,22 @@ static void ask_grpc(struct secure *s, int fd)
     }
 }
 
-static void ask(uv_work_t *work)
+static void secure_ask(uv_work_t *work)
 {
     struct secure *s = work->data;
-    int fd = dial(s);
+    int fd = secure_dial(s);
     if (fd < 0)
         return;
     if (s->request.grpc)
-        ask_grpc(s, fd);
+        secure_ask_grpc(s, fd);
     else
-        ask_https(s, fd);
+        secure_ask_https(s, fd);
     close(fd);
 }
 
 /* ---- in the loop ---- */
 
-static void asked(uv_work_t *work, int status)
+static void secure_asked(uv_work_t *work, int status)
 {
     struct secure *s = work->data;
     struct agent *agent = s->request.agent;
@@ -253,7 +253,7 @@ struct secure *secure_start(const struct secure_request *request)
     if (s->request.timeout_ms <= 0)
         s->request.timeout_ms = 1000;
     request->agent->streams_open++;
-    if (uv_queue_work(request->agent->loop, &s->work, ask, asked) < 0) {
+    if (uv_queue_work(request->agent->loop, &s->work, secure_ask, secure_asked) < 0) {
         request->agent->streams_open--;
         mem_free(s);
         return NULL;

@@ -94,9 +94,9 @@ static uint64_t caps_named(const struct json *names)
 }
 
 /* The container's word counts before the pod's. */
-static const struct json *setting(const struct json *pod,
-                                  const struct json *container,
-                                  const char *key)
+static const struct json *context_setting(const struct json *pod,
+                                          const struct json *container,
+                                          const char *key)
 {
     const struct json *own = json_get(container, key);
     return json_is_null(own) ? json_get(pod, key) : own;
@@ -113,11 +113,11 @@ static int add_user(struct pod *pod,
     int64_t uid = machine->uid, gid = machine->gid, group;
     if (image)
         image_user(image, &uid, &gid);
-    bool asked = json_i64(setting(shared, own, "runAsUser"), &uid);
+    bool asked = json_i64(context_setting(shared, own, "runAsUser"), &uid);
     if (asked)
         gid = 0;
-    (void)json_i64(setting(shared, own, "runAsGroup"), &gid);
-    if (json_bool_or(setting(shared, own, "runAsNonRoot"), false) && uid == 0)
+    (void)json_i64(context_setting(shared, own, "runAsGroup"), &gid);
+    if (json_bool_or(context_setting(shared, own, "runAsNonRoot"), false) && uid == 0)
         return err_set(err, -EPERM, "container has runAsNonRoot and would run as root");
     if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
         return err_set(err, -EINVAL, "runAsUser and runAsGroup must be user and group ids");
@@ -141,7 +141,7 @@ static int add_user(struct pod *pod,
     "such a pod can see what muster hides; this node runs it only when muster was " \
     "started with --allow-privileged"
 
-static int check_container(const struct json *container, struct err *err)
+static int container_check(const struct json *container, struct err *err)
 {
     struct str name = json_str(json_get(container, "name"));
     const struct json *own = json_get(container, "securityContext");
@@ -166,7 +166,7 @@ int security_check(const struct pod *pod, struct err *err)
     if (json_bool_or(json_at(pod->root, "spec.hostPID"), false))
         return err_set(err, -ENOTSUP, "spec.hostPID: " ONLY_ALLOWED);
     for (size_t i = 0; i < pod->run.count; i++) {
-        int r = check_container(pod_container_spec(pod, i), err);
+        int r = container_check(pod_container_spec(pod, i), err);
         if (r)
             return r;
     }
@@ -193,7 +193,7 @@ int security_add(struct pod *pod,
     buf_addf(records, "caps=%llx", (unsigned long long)keep);
     buf_addc(records, '\0');
     record_number(records, "nonewprivs", 1);
-    struct str profile = json_str(json_get(setting(shared, own, "seccompProfile"), "type"));
+    struct str profile = json_str(json_get(context_setting(shared, own, "seccompProfile"), "type"));
     record_number(records, "seccomp", !str_is(profile, "Unconfined"));
     return 0;
 }

@@ -38,7 +38,7 @@ static void token_point(char out[static PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, &TOKEN_PATH[strlen("/var/run")]);
 }
 
-static int start_program(const struct spawner *spawner, int fd, pid_t *ret_pid)
+static int program_start(const struct spawner *spawner, int fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -64,7 +64,7 @@ static int start_program(const struct spawner *spawner, int fd, pid_t *ret_pid)
     return -r;
 }
 
-static int make_pair(int pair[static 2], struct err *err)
+static int pair_make(int pair[static 2], struct err *err)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
         return 0;
@@ -72,7 +72,7 @@ static int make_pair(int pair[static 2], struct err *err)
     return err_set(err, r, "cannot create a socket: %s", strerrordesc_np(-r));
 }
 
-static void end_program(struct spawner *spawner)
+static void spawner_end(struct spawner *spawner)
 {
     if (!spawner->pid)
         return;
@@ -82,11 +82,11 @@ static void end_program(struct spawner *spawner)
     spawner->pid = 0;
 }
 
-static int run(struct spawner *spawner, struct err *err)
+static int spawner_begin(struct spawner *spawner, struct err *err)
 {
     int pair[2];
-    end_program(spawner);
-    int r = make_pair(pair, err);
+    spawner_end(spawner);
+    int r = pair_make(pair, err);
     if (r)
         return r;
     /* dup2 onto itself would leave close-on-exec set. */
@@ -94,7 +94,7 @@ static int run(struct spawner *spawner, struct err *err)
         pair[1] = fcntl(SHIM_FD, F_DUPFD_CLOEXEC, SHIM_FD + 1);
         close(SHIM_FD);
     }
-    r = start_program(spawner, pair[1], &spawner->pid);
+    r = program_start(spawner, pair[1], &spawner->pid);
     close(pair[1]);
     if (r) {
         close(pair[0]);
@@ -109,7 +109,7 @@ int spawner_start(const char *program, const char *points, struct spawner **ret,
     struct spawner *spawner = MEM_NEW(struct spawner);
     spawner->program = program;
     (void)snprintf(spawner->points, sizeof(spawner->points), "%s", points);
-    int r = run(spawner, err);
+    int r = spawner_begin(spawner, err);
     if (r)
         mem_free(spawner);
     else
@@ -121,7 +121,7 @@ void spawner_stop(struct spawner *spawner)
 {
     if (!spawner)
         return;
-    end_program(spawner);
+    spawner_end(spawner);
     mem_free(spawner);
 }
 
@@ -130,7 +130,7 @@ const char *spawner_points(const struct spawner *spawner)
     return spawner->points;
 }
 
-static bool send_order(const struct spawner *spawner, const char *folder, int lock_fd, int fd)
+static bool spawner_send(const struct spawner *spawner, const char *folder, int lock_fd, int fd)
 {
     struct iovec iov = {(void *)(uintptr_t)folder, strlen(folder)};
     int fds[] = {fd, lock_fd};
@@ -153,13 +153,13 @@ static bool send_order(const struct spawner *spawner, const char *folder, int lo
 int spawner_make(struct spawner *spawner, const char *folder, int lock_fd, struct err *err)
 {
     int pair[2];
-    int r = make_pair(pair, err);
+    int r = pair_make(pair, err);
     if (r)
         return r;
     /* A spawner that was killed is replaced. */
-    if (!send_order(spawner, folder, lock_fd, pair[1])) {
-        r = run(spawner, err);
-        if (r == 0 && !send_order(spawner, folder, lock_fd, pair[1]))
+    if (!spawner_send(spawner, folder, lock_fd, pair[1])) {
+        r = spawner_begin(spawner, err);
+        if (r == 0 && !spawner_send(spawner, folder, lock_fd, pair[1]))
             r = err_set(err, -EIO, "%s does not accept commands", spawner->program);
     }
     close(pair[1]);

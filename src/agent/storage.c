@@ -66,7 +66,7 @@ static int64_t bytes_below(int folder_fd, int depth)
     return total;
 }
 
-static void measure(uv_work_t *work)
+static void measurement_take(uv_work_t *work)
 {
     struct measurement *m = work->data;
     for (size_t i = 0; i < m->count; i++) {
@@ -78,7 +78,7 @@ static void measure(uv_work_t *work)
 
 /* ---- in the loop ---- */
 
-static void evict(struct agent *agent, const struct measured *measured, const char *why)
+static void pod_evict(struct agent *agent, const struct measured *measured, const char *why)
 {
     struct pod *pod = map_get(&agent->pods, str_from(measured->uid));
     if (!pod || pod->run.stop_ms || pod->stage != POD_RUNNING)
@@ -93,26 +93,26 @@ static void evict(struct agent *agent, const struct measured *measured, const ch
     pod_mark(pod);
 }
 
-static void judge(struct measurement *m)
+static void measurement_judge(struct measurement *m)
 {
     const struct measured *largest = NULL;
     for (size_t i = 0; i < m->count; i++) {
         const struct measured *pod = &m->pods[i];
         if (pod->limit_bytes && pod->used_bytes > pod->limit_bytes)
-            evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
+            pod_evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
         if (!largest || pod->used_bytes > largest->used_bytes)
             largest = pod;
     }
     if (m->nearly_full && largest)
-        evict(m->agent, largest, "the node is low on resource ephemeral-storage");
+        pod_evict(m->agent, largest, "the node is low on resource ephemeral-storage");
 }
 
-static void measured(uv_work_t *work, int status)
+static void measurement_taken(uv_work_t *work, int status)
 {
     struct measurement *m = work->data;
     struct agent *agent = m->agent;
     if (status == 0 && !agent->stopping)
-        judge(m);
+        measurement_judge(m);
     mem_free(m);
     agent->measuring = false;
     agent->streams_open--;
@@ -156,7 +156,8 @@ void storage_look(struct agent *agent)
         (void)snprintf(one->uid, sizeof(one->uid), STR_FMT, STR_ARG(pod->uid));
         (void)snprintf(one->folder, sizeof(one->folder), "%s", pod->folder);
     }
-    if (!m->count || uv_queue_work(agent->loop, &m->work, measure, measured) < 0) {
+    if (!m->count ||
+        uv_queue_work(agent->loop, &m->work, measurement_take, measurement_taken) < 0) {
         mem_free(m);
         return;
     }

@@ -41,7 +41,7 @@ static const struct object *account_of(const struct pod *pod)
                      name.len ? name : STR("default"));
 }
 
-static bool is_wanted(const struct pod *pod, const struct object *account)
+static bool token_is_wanted(const struct pod *pod, const struct object *account)
 {
     const struct json *own = json_at(pod->root, "spec.automountServiceAccountToken");
     if (own)
@@ -160,7 +160,7 @@ bool token_sign(struct pod *pod, struct str audience, struct buf *ret)
     return true;
 }
 
-static int put(struct pod *pod, const char *path, struct str content, struct err *err)
+static int token_put(struct pod *pod, const char *path, struct str content, struct err *err)
 {
     const struct machine *machine = &pod->agent->machine;
     int r = files_write(path, content, 0644, err);
@@ -171,19 +171,19 @@ static int put(struct pod *pod, const char *path, struct str content, struct err
 
 /* What many pods have the same is one file with many names: `key` is its own. The pods see it
  * read-only. */
-static int put_shared(struct pod *pod,
-                      const char *path,
-                      struct str key,
-                      struct str content,
-                      struct err *err)
+static int token_put_shared(struct pod *pod,
+                            const char *path,
+                            struct str key,
+                            struct str content,
+                            struct err *err)
 {
     char shared[PATH_MAX];
     (void)snprintf(shared, sizeof(shared), "%s/" TOKEN_FOLDER "/" STR_FMT,
                    pod->agent->options.data_dir, STR_ARG(key));
     if (link(shared, path) == 0 || errno == EEXIST)
         return 0;
-    if (errno != ENOENT || put(pod, shared, content, NULL) || link(shared, path) < 0)
-        return put(pod, path, content, err); /* too many names, or no such thing here */
+    if (errno != ENOENT || token_put(pod, shared, content, NULL) || link(shared, path) < 0)
+        return token_put(pod, path, content, err); /* too many names, or no such thing here */
     return 0;
 }
 
@@ -195,17 +195,17 @@ int token_add(struct pod *pod, struct buf *records, struct err *err)
     /* Another API server's admission has given the pod a volume for it. */
     if (pod->agent->options.token_requests)
         return 0;
-    if (!account || !is_wanted(pod, account) || !token_sign(pod, STR_NONE, &token))
+    if (!account || !token_is_wanted(pod, account) || !token_sign(pod, STR_NONE, &token))
         return 0;
     (void)snprintf(folder, sizeof(folder), "%s/serviceaccount", pod->folder);
     (void)snprintf(key, sizeof(key), "ns-" STR_FMT, STR_ARG(pod->ns));
     int r = files_make_folder(folder, 0755, err);
     (void)snprintf(path, sizeof(path), "%s/serviceaccount/token", pod->folder);
-    r = r ? r : put(pod, path, buf_str(&token), err);
+    r = r ? r : token_put(pod, path, buf_str(&token), err);
     (void)snprintf(path, sizeof(path), "%s/serviceaccount/ca.crt", pod->folder);
-    r = r ? r : put_shared(pod, path, STR("ca.crt"), pod->agent->options.ca, err);
+    r = r ? r : token_put_shared(pod, path, STR("ca.crt"), pod->agent->options.ca, err);
     (void)snprintf(path, sizeof(path), "%s/serviceaccount/namespace", pod->folder);
-    r = r ? r : put_shared(pod, path, str_from(key), pod->ns, err);
+    r = r ? r : token_put_shared(pod, path, str_from(key), pod->ns, err);
     if (r == 0)
         record_mount(records, &(struct record_mount){.type = "bind",
                                                      .source = str_from(folder),

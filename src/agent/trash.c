@@ -32,7 +32,7 @@ void trash_put(struct trash *trash, const char *path)
     (void)rename(path, to);
 }
 
-static void make_writable(int parent, const char *name)
+static void folder_make_writable(int parent, const char *name)
 {
     int r = fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW);
     (void)r; /* where it cannot be, what is in it stays */
@@ -40,7 +40,7 @@ static void make_writable(int parent, const char *name)
 
 /* One entry of an opened folder. A folder that is not empty moves up into the trash itself, to be
  * emptied in its turn: so no depth is too deep. True: it is no longer where it was. */
-static bool remove_entry(struct trash *trash, int top, int parent, const char *name)
+static bool entry_remove(struct trash *trash, int top, int parent, const char *name)
 {
     char up[64];
     if (unlinkat(parent, name, 0) == 0)
@@ -52,12 +52,12 @@ static bool remove_entry(struct trash *trash, int top, int parent, const char *n
     if (parent == top || (errno != ENOTEMPTY && errno != EEXIST))
         return false;
     next_name(trash, up);
-    make_writable(parent, name); /* its parent changes */
+    folder_make_writable(parent, name); /* its parent changes */
     return renameat(parent, name, top, up) == 0;
 }
 
 /* What is in one folder of the trash. Takes the descriptor; true when anything went. */
-static bool empty_folder(struct trash *trash, int top, int fd)
+static bool folder_empty(struct trash *trash, int top, int fd)
 {
     bool progress = false;
     (void)fchmod(fd, 0700);
@@ -68,13 +68,13 @@ static bool empty_folder(struct trash *trash, int top, int fd)
     }
     for (struct dirent *e; !atomic_load(&trash->stop) && (e = readdir(folder));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            progress = remove_entry(trash, top, fd, e->d_name) || progress;
+            progress = entry_remove(trash, top, fd, e->d_name) || progress;
     closedir(folder);
     return progress;
 }
 
 /* One look at everything in the trash. True when anything went; *ret_left counts what did not. */
-static bool pass(struct trash *trash, int top, size_t *ret_left)
+static bool trash_pass(struct trash *trash, int top, size_t *ret_left)
 {
     bool progress = false;
     int again = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -83,14 +83,14 @@ static bool pass(struct trash *trash, int top, size_t *ret_left)
     for (struct dirent *e; folder && !atomic_load(&trash->stop) && (e = readdir(folder));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        if (remove_entry(trash, top, top, e->d_name)) {
+        if (entry_remove(trash, top, top, e->d_name)) {
             progress = true;
             continue;
         }
-        make_writable(top, e->d_name);
+        folder_make_writable(top, e->d_name);
         int fd = openat(top, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0)
-            progress = empty_folder(trash, top, fd) || progress;
+            progress = folder_empty(trash, top, fd) || progress;
         ++*ret_left;
     }
     if (folder)
@@ -108,7 +108,7 @@ bool trash_empty(struct trash *trash)
         if (atomic_exchange(&trash->busy, true))
             return false;
         int top = open(trash->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        progress = top >= 0 && pass(trash, top, &left);
+        progress = top >= 0 && trash_pass(trash, top, &left);
         if (top >= 0)
             close(top);
         atomic_store(&trash->busy, false);

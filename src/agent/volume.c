@@ -218,7 +218,7 @@ static const char *claim_folder(struct arena *arena, struct pod *pod, const stru
 }
 
 /* Open to every user: who may use a volume is decided by who may mount it. */
-static int make_open_folder(struct pod *pod, const char *path, struct err *err)
+static int folder_make_open(struct pod *pod, const char *path, struct err *err)
 {
     const struct machine *machine = &pod->agent->machine;
     int64_t group = json_i64_or(json_at(pod->root, "spec.securityContext.fsGroup"), machine->gid);
@@ -235,7 +235,7 @@ static int make_open_folder(struct pod *pod, const char *path, struct err *err)
     return 0;
 }
 
-static int make_volume(struct pod *pod,
+static int volume_make(struct pod *pod,
                        struct arena *arena,
                        const struct json *volume,
                        struct paths *written,
@@ -246,13 +246,13 @@ static int make_volume(struct pod *pod,
     pod_env_context(pod, &content.context);
     const struct json *source;
     if (json_get(volume, "emptyDir"))
-        return make_open_folder(pod, content.folder, err);
+        return folder_make_open(pod, content.folder, err);
     if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
         const char *folder = claim_folder(arena, pod, volume);
         if (!folder)
             return err_set(err, -EAGAIN, "persistentvolumeclaim \"" STR_FMT "\" not found",
                            STR_ARG(json_str_at(volume, "persistentVolumeClaim.claimName")));
-        return make_open_folder(pod, folder, err);
+        return folder_make_open(pod, folder, err);
     }
     if ((source = json_get(volume, "hostPath")))
         return host_path_make(pod, source, arena, err);
@@ -307,7 +307,7 @@ int volume_make_all(struct pod *pod, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
-        int r = make_volume(pod, &arena, volume, NULL, err);
+        int r = volume_make(pod, &arena, volume, NULL, err);
         if (r)
             return err_wrap(err, r, "volume " STR_FMT, STR_ARG(json_str(json_get(volume, "name"))));
     }
@@ -316,7 +316,7 @@ int volume_make_all(struct pod *pod, struct err *err)
 
 /* ---- objects that change while pods use them ---- */
 
-static bool refers_to(const struct json *volume, const struct object *object)
+static bool volume_refers_to(const struct json *volume, const struct object *object)
 {
     bool secret = object->kind == &kind_secret;
     const char *kind = secret ? "secret" : "configMap";
@@ -330,7 +330,7 @@ static bool refers_to(const struct json *volume, const struct object *object)
 }
 
 /* Keys that are gone; those in folders of their own stay until the pod goes. */
-static void remove_stale(const char *path, const struct paths *written)
+static void volume_remove_stale(const char *path, const struct paths *written)
 {
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -353,9 +353,10 @@ void volume_refresh(struct agent *agent, const struct object *object)
         JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
             _cleanup_(arena_done) struct arena arena = {0};
             struct paths written = {0};
-            if (refers_to(volume, object) && make_volume(pod, &arena, volume, &written, NULL) == 0)
-                remove_stale(volume_folder(&arena, pod, json_str(json_get(volume, "name"))),
-                             &written);
+            if (volume_refers_to(volume, object) &&
+                volume_make(pod, &arena, volume, &written, NULL) == 0)
+                volume_remove_stale(volume_folder(&arena, pod, json_str(json_get(volume, "name"))),
+                                    &written);
         }
     }
 }
@@ -370,12 +371,12 @@ static const struct json *volume_named(const struct pod *pod, struct str name)
     return NULL;
 }
 
-static int mount_one(struct pod *pod,
-                     struct arena *arena,
-                     const struct json *wanted,
-                     const struct env *env,
-                     struct buf *records,
-                     struct err *err)
+static int volume_mount(struct pod *pod,
+                        struct arena *arena,
+                        const struct json *wanted,
+                        const struct env *env,
+                        struct buf *records,
+                        struct err *err)
 {
     struct str name = json_str(json_get(wanted, "name"));
     const struct json *volume = volume_named(pod, name), *empty = json_get(volume, "emptyDir");
@@ -418,7 +419,7 @@ int volume_mount_all(struct pod *pod,
 {
     _cleanup_(arena_done) struct arena arena = {0};
     JSON_FOREACH(json_get(container, "volumeMounts"), wanted) {
-        int r = mount_one(pod, &arena, wanted, env, records, err);
+        int r = volume_mount(pod, &arena, wanted, env, records, err);
         if (r)
             return err_wrap(err, r, "volumeMount " STR_FMT,
                             STR_ARG(json_str(json_get(wanted, "name"))));

@@ -22,9 +22,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Flow: watches tell the Secret and the configurations; each change, and a timer, brings step(): it
- * looks at what is there, lets control/cluster/certificates.c decide, and makes one write at a
- * time. The write shows up as a change. */
+/* Flow: watches tell the Secret and the configurations; each change, and a timer, brings
+ * certificates_step(): it looks at what is there, lets control/cluster/certificates.c decide, and
+ * makes one write at a time. The write shows up as a change. */
 
 #define RETRY_MS     INT64_C(2000) /* after a write that failed */
 #define SEEN_MS      INT64_C(100)  /* after one that did not: its change is seen by then */
@@ -80,7 +80,7 @@ struct certificates {
 
 static void on_timer(void *user);
 
-static void look_in(struct certificates *certificates, int64_t delay_ms)
+static void certificates_look_in(struct certificates *certificates, int64_t delay_ms)
 {
     timer_in(certificates->timer, delay_ms > TIMER_MAX_MS ? TIMER_MAX_MS : delay_ms, on_timer);
 }
@@ -91,7 +91,7 @@ struct content {
     struct str ca, ca_key, certificate, key;
 };
 
-static struct str member(struct arena *arena, const struct json *data, const char *key)
+static struct str data_member(struct arena *arena, const struct json *data, const char *key)
 {
     struct str bytes = STR_NONE;
 
@@ -102,10 +102,10 @@ static struct content content_of(struct arena *arena, const struct object *secre
 {
     const struct json *data = secret ? json_get(object_json(secret, arena), "data") : NULL;
 
-    return (struct content){.ca = member(arena, data, "ca.crt"),
-                            .ca_key = member(arena, data, "ca.key"),
-                            .certificate = member(arena, data, "tls.crt"),
-                            .key = member(arena, data, "tls.key")};
+    return (struct content){.ca = data_member(arena, data, "ca.crt"),
+                            .ca_key = data_member(arena, data, "ca.key"),
+                            .certificate = data_member(arena, data, "tls.crt"),
+                            .key = data_member(arena, data, "tls.key")};
 }
 
 static bool names_ca(struct arena *arena, const struct object *configuration, struct str ca)
@@ -186,7 +186,7 @@ static void on_written(void *user, const struct api_result *result)
     if (result->code && result->err->http_status != 409)
         log_warn(certificates->options.log, "certificates.write", LOG_ERR(result->err));
     /* The change may have come before the answer. */
-    look_in(certificates, result->code ? RETRY_MS : SEEN_MS);
+    certificates_look_in(certificates, result->code ? RETRY_MS : SEEN_MS);
 }
 
 static void add_data(struct arena *arena, struct json *data, const char *key, struct str bytes)
@@ -195,7 +195,7 @@ static void add_data(struct arena *arena, struct json *data, const char *key, st
 }
 
 /* `data` becomes members of the Secret, which is made if it is not there. */
-static void write_secret(struct certificates *certificates, struct arena *arena, struct json *data)
+static void secret_write(struct certificates *certificates, struct arena *arena, struct json *data)
 {
     const struct object *old = certificates->watched[WATCHED_SECRET].object;
     struct json *body = json_new_object(arena);
@@ -223,7 +223,7 @@ static void write_secret(struct certificates *certificates, struct arena *arena,
              on_written, certificates);
 }
 
-static void make_authority(struct certificates *certificates,
+static void authority_make(struct certificates *certificates,
                            struct arena *arena,
                            const struct content *content,
                            int64_t lifetime_ms)
@@ -250,13 +250,13 @@ static void make_authority(struct certificates *certificates,
     add_data(arena, data, "ca.key", buf_str(&key));
     log_info(certificates->options.log, "certificates.authority",
              LOG_C("secret", certificates->options.secret));
-    write_secret(certificates, arena, data);
+    secret_write(certificates, arena, data);
 }
 
-static void sign(struct certificates *certificates,
-                 struct arena *arena,
-                 const struct content *content,
-                 int64_t lifetime_ms)
+static void certificates_sign(struct certificates *certificates,
+                              struct arena *arena,
+                              const struct content *content,
+                              int64_t lifetime_ms)
 {
     _cleanup_(buf_done) struct buf certificate = {0};
     _cleanup_(buf_done) struct buf key = {0};
@@ -279,11 +279,11 @@ static void sign(struct certificates *certificates,
     add_data(arena, data, "tls.crt", buf_str(&certificate));
     add_data(arena, data, "tls.key", buf_str(&key));
     log_info(certificates->options.log, "certificates.signed", LOG_STR("host", host));
-    write_secret(certificates, arena, data);
+    secret_write(certificates, arena, data);
 }
 
 /* One configuration at a time: the change brings the next step. */
-static void tell(struct certificates *certificates, struct arena *arena, struct str ca)
+static void certificates_tell(struct certificates *certificates, struct arena *arena, struct str ca)
 {
     struct json *body = json_new_object(arena);
     const struct watched_one *one = &certificates->watched[WATCHED_MUTATING];
@@ -312,7 +312,7 @@ static void tell(struct certificates *certificates, struct arena *arena, struct 
 
 /* ---- steps ---- */
 
-static void serve(struct certificates *certificates)
+static void certificates_serve(struct certificates *certificates)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct object *secret = certificates->watched[WATCHED_SECRET].object;
@@ -328,14 +328,14 @@ static void serve(struct certificates *certificates)
                                                               .authorities = content.ca});
 }
 
-static void step(struct certificates *certificates)
+static void certificates_step(struct certificates *certificates)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     int64_t lifetime_ms = certificates->options.lifetime_ms ? certificates->options.lifetime_ms
                                                             : CERTIFICATES_LIFETIME_MS;
     int64_t at_ms = 0;
 
-    serve(certificates);
+    certificates_serve(certificates);
     for (size_t i = 0; i < WATCHED_COUNT; i++)
         if (!certificates->watched[i].synced)
             return;
@@ -344,16 +344,16 @@ static void step(struct certificates *certificates)
     struct content content = content_of(&arena, certificates->watched[WATCHED_SECRET].object);
     struct certificates_facts facts = facts_of(certificates, &arena, &content);
     switch (certificates_decide(&facts, &at_ms)) {
-    case CERTIFICATES_WAIT: look_in(certificates, at_ms - facts.now_ms); break;
-    case CERTIFICATES_MAKE: make_authority(certificates, &arena, &content, lifetime_ms); break;
-    case CERTIFICATES_TELL: tell(certificates, &arena, content.ca); break;
-    case CERTIFICATES_SIGN: sign(certificates, &arena, &content, lifetime_ms); break;
+    case CERTIFICATES_WAIT: certificates_look_in(certificates, at_ms - facts.now_ms); break;
+    case CERTIFICATES_MAKE: authority_make(certificates, &arena, &content, lifetime_ms); break;
+    case CERTIFICATES_TELL: certificates_tell(certificates, &arena, content.ca); break;
+    case CERTIFICATES_SIGN: certificates_sign(certificates, &arena, &content, lifetime_ms); break;
     }
 }
 
 static void on_timer(void *user)
 {
-    step(user);
+    certificates_step(user);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -374,13 +374,13 @@ static void on_change(void *user, const struct api_change *change)
     case API_BOOKMARK:
     case API_CLOSED: return;
     }
-    step(one->owner);
+    certificates_step(one->owner);
 }
 
-static void watch(struct certificates *certificates,
-                  enum watched which,
-                  const struct kind *kind,
-                  const char *name)
+static void certificates_watch(struct certificates *certificates,
+                               enum watched which,
+                               const struct kind *kind,
+                               const char *name)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct watched_one *one = &certificates->watched[which];
@@ -403,15 +403,17 @@ struct certificates *certificates_start(const struct certificates_options *optio
     certificates->options = *options;
     certificates->timer = timer_new(options->loop, certificates);
     timer_unref(certificates->timer);
-    watch(certificates, WATCHED_SECRET, &kind_secret, options->secret);
+    certificates_watch(certificates, WATCHED_SECRET, &kind_secret, options->secret);
     return certificates;
 }
 
 void certificates_lead(struct certificates *certificates)
 {
     certificates->leading = true;
-    watch(certificates, WATCHED_MUTATING, &kind_mutating, certificates->options.configuration);
-    watch(certificates, WATCHED_VALIDATING, &kind_validating, certificates->options.configuration);
+    certificates_watch(certificates, WATCHED_MUTATING, &kind_mutating,
+                       certificates->options.configuration);
+    certificates_watch(certificates, WATCHED_VALIDATING, &kind_validating,
+                       certificates->options.configuration);
 }
 
 void certificates_stop(struct certificates *certificates)

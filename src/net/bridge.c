@@ -65,7 +65,7 @@ struct service_network bridge_services(const struct bridge *bridge)
 /* ---- which addresses ---- */
 
 /* Does an interface of the machine have addresses of base/16? */
-static bool is_used(const struct ifaddrs *list, uint32_t base, const char *own)
+static bool base_is_used(const struct ifaddrs *list, uint32_t base, const char *own)
 {
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || strcmp(at->ifa_name, own) == 0)
@@ -82,7 +82,7 @@ static bool is_used(const struct ifaddrs *list, uint32_t base, const char *own)
 }
 
 /* The range is kept in the data folder: pods outlive muster, and keep their addresses. */
-static int choose_base(struct bridge *bridge, struct err *err)
+static int bridge_choose_base(struct bridge *bridge, struct err *err)
 {
     char path[PATH_MAX], text[16];
     struct ifaddrs *list = NULL;
@@ -94,12 +94,12 @@ static int choose_base(struct bridge *bridge, struct err *err)
     if (files_read(path, sizeof(text), &kept) && str_to_u64(str_trim(buf_str(&kept)), &number) &&
         number < 256)
         bridge->base = 0x0a000000u | (uint32_t)number << 16;
-    if (!bridge->base || is_used(list, bridge->base, bridge->name)) {
+    if (!bridge->base || base_is_used(list, bridge->base, bridge->name)) {
         bridge->base = 0;
         uint64_t start = str_hash(str_from(bridge->data_dir), 3);
         for (uint32_t i = 0; i < BASE_COUNT && !bridge->base; i++) {
             uint32_t base = BASE_FIRST + (uint32_t)((start + i) % BASE_COUNT) * 0x10000u;
-            bridge->base = is_used(list, base, bridge->name) ? 0 : base;
+            bridge->base = base_is_used(list, base, bridge->name) ? 0 : base;
         }
     }
     freeifaddrs(list);
@@ -111,7 +111,7 @@ static int choose_base(struct bridge *bridge, struct err *err)
 
 /* ---- the bridge ---- */
 
-static int make_bridge(struct bridge *bridge, struct netlink *netlink, struct err *err)
+static int bridge_make(struct bridge *bridge, struct netlink *netlink, struct err *err)
 {
     const char *folder = bridge->data_dir;
     char alias[256];
@@ -134,20 +134,20 @@ static int make_bridge(struct bridge *bridge, struct netlink *netlink, struct er
              : 0;
 }
 
-static int start(struct bridge *bridge, bool permitted, struct err *err)
+static int bridge_open(struct bridge *bridge, bool permitted, struct err *err)
 {
     struct netlink netlink;
     if (!permitted)
         return err_set(err, -EPERM, "it needs root and namespaces; run muster doctor");
     (void)snprintf(bridge->name, sizeof(bridge->name), BRIDGE_PREFIX "%0*llx", DIGITS,
                    (unsigned long long)(str_hash(str_from(bridge->data_dir), 4) & 0xffffffffu));
-    int r = choose_base(bridge, err);
+    int r = bridge_choose_base(bridge, err);
     if (r)
         return r;
     r = netlink_open(&netlink);
     if (r)
         return err_set(err, r, "no netlink socket: %s", strerrordesc_np(-r));
-    r = make_bridge(bridge, &netlink, err);
+    r = bridge_make(bridge, &netlink, err);
     netlink_close(&netlink);
     return r;
 }
@@ -169,7 +169,7 @@ int bridge_start(const struct bridge_options *options, struct bridge **ret, stru
         return 0;
     struct bridge *bridge = MEM_NEW(struct bridge);
     bridge->data_dir = options->data_dir;
-    int r = start(bridge, options->permitted, &why);
+    int r = bridge_open(bridge, options->permitted, &why);
     if (r) {
         mem_free(bridge);
         if (options->wish == BRIDGE_ALWAYS)

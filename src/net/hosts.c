@@ -66,11 +66,11 @@ bool hosts_take_changed(struct hosts *hosts)
 /* ---- what all pods of a namespace share ---- */
 
 /* "name", where `short_names`, and the three forms with the namespace. */
-static void add_names(struct buf *out,
-                      struct str ip,
-                      struct str name,
-                      struct str ns,
-                      bool short_names)
+static void line_add_names(struct buf *out,
+                           struct str ip,
+                           struct str name,
+                           struct str ns,
+                           bool short_names)
 {
     buf_addf(out, STR_FMT "\t", STR_ARG(ip));
     if (short_names)
@@ -81,11 +81,11 @@ static void add_names(struct buf *out,
              STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns));
 }
 
-static void add_service(const struct hosts *hosts,
-                        const struct object *service,
-                        struct str ns,
-                        struct arena *arena,
-                        struct buf *out)
+static void hosts_add_service(const struct hosts *hosts,
+                              const struct object *service,
+                              struct str ns,
+                              struct arena *arena,
+                              struct buf *out)
 {
     arena_defer(arena, object_release, object_ref(service));
     const struct json *root = object_json(service, arena);
@@ -93,14 +93,14 @@ static void add_service(const struct hosts *hosts,
     bool near = str_eq(service->ns, ns);
     if (!str_is(ip, "None")) {
         if (ip.len)
-            add_names(out, ip, service->name, service->ns, near);
+            line_add_names(out, ip, service->name, service->ns, near);
         return;
     }
     /* Headless: the name leads to the pods themselves. */
     struct net_pod pod;
     for (size_t cursor = 0; near && hosts->pods.next(hosts->pods.user, &cursor, &pod);)
         if (pod.named && str_eq(pod.object->ns, ns) && service_selects(root, pod.object))
-            add_names(out, str_from(pod.ip), service->name, service->ns, near);
+            line_add_names(out, str_from(pod.ip), service->name, service->ns, near);
 }
 
 static struct str pod_hostname(const struct net_pod *pod)
@@ -110,35 +110,35 @@ static struct str pod_hostname(const struct net_pod *pod)
 }
 
 /* What every pod of a namespace can resolve: pods with a subdomain, and all services. */
-static void add_shared(const struct hosts *hosts,
-                       struct str ns,
-                       struct arena *arena,
-                       struct buf *out)
+static void hosts_add_shared(const struct hosts *hosts,
+                             struct str ns,
+                             struct arena *arena,
+                             struct buf *out)
 {
     struct net_pod pod;
     for (size_t cursor = 0; hosts->pods.next(hosts->pods.user, &cursor, &pod);) {
         struct str subdomain = json_str_at(pod.root, "spec.subdomain");
         if (str_eq(pod.object->ns, ns) && pod.named && subdomain.len)
-            add_names(out, str_from(pod.ip),
-                      str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(pod_hostname(&pod)),
-                                 STR_ARG(subdomain)),
-                      ns, true);
+            line_add_names(out, str_from(pod.ip),
+                           str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(pod_hostname(&pod)),
+                                      STR_ARG(subdomain)),
+                           ns, true);
     }
     const struct object *service;
     for (size_t cursor = 0; (service = cache_next(hosts->cache, &kind_service, STR(""), &cursor));)
-        add_service(hosts, service, ns, arena, out);
-    add_names(out, str_from(hosts->api_address), STR("kubernetes"), STR("default"), false);
+        hosts_add_service(hosts, service, ns, arena, out);
+    line_add_names(out, str_from(hosts->api_address), STR("kubernetes"), STR("default"), false);
 }
 
 /* Built once for each namespace between two changes: many pods start between them. */
-static struct str shared_part(struct hosts *hosts, struct str ns)
+static struct str hosts_shared(struct hosts *hosts, struct str ns)
 {
     struct str *shared = map_get(&hosts->shared, ns);
     if (shared)
         return *shared;
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf text = {.bytes_max = HOSTS_BYTES_MAX};
-    add_shared(hosts, ns, &arena, &text);
+    hosts_add_shared(hosts, ns, &arena, &text);
     shared = ARENA_NEW(&hosts->arena, struct str);
     *shared = str_dup(&hosts->arena, buf_str(&text));
     map_set(&hosts->shared, str_dup(&hosts->arena, ns), shared);
@@ -147,7 +147,7 @@ static struct str shared_part(struct hosts *hosts, struct str ns)
 
 /* ---- one pod ---- */
 
-static void add_own(const struct net_pod *pod, struct buf *out)
+static void hosts_add_own(const struct net_pod *pod, struct buf *out)
 {
     struct str hostname = pod_hostname(pod);
     struct str subdomain = json_str_at(pod->root, "spec.subdomain");
@@ -171,8 +171,8 @@ int hosts_write(struct hosts *hosts,
                 struct err *err)
 {
     _cleanup_(buf_done) struct buf out = {.bytes_max = HOSTS_BYTES_MAX};
-    add_own(pod, &out);
-    buf_add(&out, shared_part(hosts, pod->object->ns));
+    hosts_add_own(pod, &out);
+    buf_add(&out, hosts_shared(hosts, pod->object->ns));
     uint64_t now = str_hash(buf_str(&out), 1);
     if (now == *hash)
         return 0;

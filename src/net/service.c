@@ -68,7 +68,7 @@ struct relay {
     bool closing;
 };
 
-static void maybe_free(struct services *services)
+static void services_maybe_free(struct services *services)
 {
     if (!services->stopping || services->handles_open)
         return;
@@ -89,7 +89,7 @@ static void relay_closed(uv_handle_t *handle)
     services->relays_open--;
     services->handles_open--;
     mem_free(relay);
-    maybe_free(services);
+    services_maybe_free(services);
 }
 
 static void relay_close(struct relay *relay)
@@ -201,7 +201,7 @@ static uint16_t pod_port(const struct net_pod *pod, const char *target)
     return port ? port : named_port(json_at(pod->root, "spec.containers"), target);
 }
 
-static bool choose(struct port *port, struct sockaddr_in *ret)
+static bool port_choose(struct port *port, struct sockaddr_in *ret)
 {
     if (port->fixed.sin_family) {
         *ret = port->fixed;
@@ -249,7 +249,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct sockaddr_in to;
     relay->connect.data = relay;
     if (uv_accept(listener, (uv_stream_t *)&relay->sides[0].tcp) < 0 ||
-        services->relays_open > RELAYS_MAX || !choose(port, &to) ||
+        services->relays_open > RELAYS_MAX || !port_choose(port, &to) ||
         uv_tcp_connect(&relay->connect, &relay->sides[1].tcp, (const struct sockaddr *)&to,
                        on_connect) < 0)
         relay_close(relay);
@@ -263,11 +263,11 @@ static void port_closed(uv_handle_t *handle)
     struct services *services = port->services;
     mem_free(port);
     services->handles_open--;
-    maybe_free(services);
+    services_maybe_free(services);
 }
 
 /* NULL: those of all services. */
-static void drop_ports(struct services *services, const struct object *service)
+static void services_drop_ports(struct services *services, const struct object *service)
 {
     for (struct port **at = &services->ports; *at;) {
         struct port *port = *at;
@@ -283,7 +283,7 @@ static void drop_ports(struct services *services, const struct object *service)
 }
 
 /* `port` says where; it is freed where that cannot be. */
-static void listen_at(struct port *port)
+static void port_listen(struct port *port)
 {
     struct services *services = port->services;
     struct sockaddr_in at;
@@ -306,10 +306,10 @@ static void listen_at(struct port *port)
     services->ports = port;
 }
 
-static void add_port(struct services *services,
-                     const struct object *service,
-                     struct str ip,
-                     const struct json *spec)
+static void services_add_port(struct services *services,
+                              const struct object *service,
+                              struct str ip,
+                              const struct json *spec)
 {
     struct port *port = MEM_NEW(struct port);
     port->services = services;
@@ -323,7 +323,7 @@ static void add_port(struct services *services,
         (void)snprintf(port->target, sizeof(port->target), STR_FMT, STR_ARG(json_str(target)));
     else
         (void)snprintf(port->target, sizeof(port->target), "%lld", (long long)number);
-    listen_at(port);
+    port_listen(port);
 }
 
 /* ---- the API server, for pods in namespaces of their own ---- */
@@ -338,7 +338,7 @@ static uint16_t api_port(const char *url)
                : 0;
 }
 
-static void add_api(struct services *services)
+static void services_add_api(struct services *services)
 {
     const char *api_url = services->options.api_url;
     uint16_t number = api_port(api_url);
@@ -356,7 +356,7 @@ static void add_api(struct services *services)
                    STR_ARG(str_sub(url, 8, str_find(str_sub(url, 8, url.len), ':') + 8)));
     if (uv_ip4_addr(host, number, &port->fixed) < 0 || !port->fixed.sin_addr.s_addr)
         (void)uv_ip4_addr("127.0.0.1", number, &port->fixed);
-    listen_at(port);
+    port_listen(port);
 }
 
 /* ---- addresses ---- */
@@ -368,7 +368,7 @@ static void address_given(void *user, const struct api_result *result)
 }
 
 /* The store gives an address of the network with any write: one that changes nothing will do. */
-static void ask_for_address(struct services *services, const struct object *service)
+static void services_ask_address(struct services *services, const struct object *service)
 {
     struct api_request request = {.verb = API_PATCH,
                                   .kind = &kind_service,
@@ -384,26 +384,26 @@ struct services *services_start(const struct services_options *options)
 {
     struct services *services = MEM_NEW(struct services);
     services->options = *options;
-    add_api(services);
+    services_add_api(services);
     return services;
 }
 
 void services_stop(struct services *services)
 {
-    drop_ports(services, NULL);
+    services_drop_ports(services, NULL);
     services->stopping = true;
-    maybe_free(services);
+    services_maybe_free(services);
 }
 
 void services_gone(struct services *services, const struct object *service)
 {
-    drop_ports(services, service);
+    services_drop_ports(services, service);
 }
 
 void services_observe(struct services *services, const struct object *service)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    drop_ports(services, service);
+    services_drop_ports(services, service);
     const struct json *root = object_json(service, &arena);
     struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
     if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
@@ -411,13 +411,13 @@ void services_observe(struct services *services, const struct object *service)
     /* One of another network: the node had, or had no, bridge when it was given. */
     struct service_network network = bridge_services(services->options.bridge);
     if (!service_network_has(&network, ip)) {
-        ask_for_address(services, service);
+        services_ask_address(services, service);
         return;
     }
     JSON_FOREACH(json_at(root, "spec.ports"), port) {
         struct str protocol = json_str(json_get(port, "protocol"));
         if (json_count(json_at(root, "spec.selector")) &&
             (!protocol.len || str_is(protocol, "TCP")))
-            add_port(services, service, ip, port);
+            services_add_port(services, service, ip, port);
     }
 }
