@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
 

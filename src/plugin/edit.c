@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 
 #include <errno.h>

@@ -3,13 +3,13 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/time.h"
 #include "kube/client.h"
 #include "launch/record.h"
+#include "plugin/job.h"
+#include "plugin/line.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 
@@ -28,7 +28,6 @@
 #define REOPEN_MS         500
 #define LOGS_END_LIMIT_MS 5000 /* after the job's end, for the last lines to arrive */
 #define WORKER_LABEL      "torchrun-job-name"
-#define STAMP_BYTES       48
 
 struct follow;
 
@@ -39,11 +38,10 @@ struct podlog {
     char uid[64];
     struct client_call *call;
     struct buf line;
-    char stamp[STAMP_BYTES]; /* of the last line shown */
-    bool skipping;           /* until a line is newer than the stamp */
-    bool started;            /* the container has run: there is a log */
-    bool ended;              /* the container has ended: a finished stream is complete */
-    bool gone;               /* the pod is deleted: its name may mean another one now */
+    struct line_stamp stamp;
+    bool started; /* the container has run: there is a log */
+    bool ended;   /* the container has ended: a finished stream is complete */
+    bool gone;    /* the pod is deleted: its name may mean another one now */
     bool complete;
     int64_t due_ms;
 };
@@ -67,60 +65,26 @@ struct follow {
 
 /* ---- lines ---- */
 
-static enum term_colour rank_colour(int64_t rank)
-{
-    static const enum term_colour colours[] = {COLOUR_GREEN, COLOUR_YELLOW, COLOUR_BLUE, COLOUR_RED,
-                                               COLOUR_BOLD};
-
-    return colours[(size_t)rank % (COUNT_OF(colours))];
-}
-
-/* "[rank3] text" -> 3 and the text. -1: a line that is no rank's. */
-static int64_t split_rank(struct str *line)
-{
-    struct str text = *line;
-    int64_t rank;
-    size_t end;
-
-    if (!str_starts(text, STR("[rank")))
-        return -1;
-    end = str_find(text, ']');
-    if (end + 1 >= text.len || text.p[end + 1] != ' ' ||
-        !str_to_i64(str_sub(text, 5, end - 5), &rank) || rank < 0)
-        return -1;
-    *line = str_sub(text, end + 2, text.len);
-    return rank;
-}
-
 bool follow_show_line(struct session *session, int64_t only, struct str pod, struct str line)
 {
-    const struct term *out = &session->out;
     _cleanup_(buf_done) struct buf text = {0};
-    int64_t rank = split_rank(&line);
+    int64_t rank = line_take_rank(&line);
 
     if (only >= 0 && rank != only)
         return false;
-    if (rank >= 0) {
-        buf_addf(&text, "%s[rank%lld]%s ", term_colour(out, rank_colour(rank)), (long long)rank,
-                 term_colour(out, COLOUR_NONE));
-    } else {
-        buf_addf(&text, "%s[" STR_FMT "]%s ", term_colour(out, COLOUR_DIM), STR_ARG(pod),
-                 term_colour(out, COLOUR_NONE));
-    }
-    buf_add(&text, line);
-    buf_addc(&text, '\n');
-    term_write(out, buf_str(&text));
+    line_format(&text, &session->out, pod, rank, line);
+    term_write(&session->out, buf_str(&text));
     return true;
 }
 
-static void show_line(struct podlog *log, struct str line)
+static void podlog_show(struct podlog *log, struct str line)
 {
     struct follow *follow = log->follow;
     const char *name = strstr(log->name, "-worker-");
     struct str copy = line;
     int64_t only = follow->options->rank;
 
-    if (only >= 0 && split_rank(&copy) != only)
+    if (only >= 0 && line_take_rank(&copy) != only)
         return;
     if (!follow->shown_any) {
         live_done(&follow->live);
@@ -129,22 +93,10 @@ static void show_line(struct podlog *log, struct str line)
     (void)follow_show_line(follow->session, only, str_from(name ? name + 1 : log->name), line);
 }
 
-/* A line with its timestamp in front; kept when it cannot be told apart. */
-static void take_line(struct podlog *log, struct str line)
+static void podlog_take(struct podlog *log, struct str line)
 {
-    size_t blank = str_find(line, ' ');
-    struct str stamp = str_sub(line, 0, blank);
-    int64_t when;
-
-    if (stamp.len < STAMP_BYTES && time_parse(stamp, &when)) {
-        if (log->skipping && str_cmp(stamp, str_from(log->stamp)) <= 0)
-            return;
-        log->skipping = false;
-        memcpy(log->stamp, stamp.p, stamp.len);
-        log->stamp[stamp.len] = '\0';
-        line = str_sub(line, blank + 1, line.len);
-    }
-    show_line(log, line);
+    if (line_take_stamp(&log->stamp, &line))
+        podlog_show(log, line);
 }
 
 static void on_log_data(void *user, struct str bytes)
@@ -158,7 +110,7 @@ static void on_log_data(void *user, struct str bytes)
             buf_add(&log->line, str_sub(bytes, 0, end));
         if (end == bytes.len)
             return;
-        take_line(log, buf_str(&log->line));
+        podlog_take(log, buf_str(&log->line));
         buf_clear(&log->line);
         bytes = str_sub(bytes, end + 1, bytes.len);
     }
@@ -180,7 +132,7 @@ static void on_log_done(void *user, const struct transport_reply *reply)
     }
     if (reply->code == 0 && reply->status == 200 && (log->ended || !log->follow->options->watch)) {
         if (log->line.len)
-            take_line(log, buf_str(&log->line));
+            podlog_take(log, buf_str(&log->line));
         buf_clear(&log->line);
         log->complete = true;
         return;
@@ -191,7 +143,7 @@ static void on_log_done(void *user, const struct transport_reply *reply)
     log->due_ms = clock_monotonic_ms() + REOPEN_MS;
 }
 
-static void log_open(struct podlog *log)
+static void podlog_open(struct podlog *log)
 {
     const struct follow_options *options = log->follow->options;
     struct session *session = log->follow->session;
@@ -203,9 +155,9 @@ static void log_open(struct podlog *log)
         buf_add(&path, STR("&follow=true"));
     if (options->previous)
         buf_add(&path, STR("&previous=true"));
-    if (log->stamp[0]) {
-        buf_addf(&path, "&sinceTime=%.19sZ", log->stamp);
-        log->skipping = true;
+    if (log->stamp.text[0]) {
+        buf_addf(&path, "&sinceTime=%.19sZ", log->stamp.text);
+        log->stamp.skipping = true;
     } else if (options->tail >= 0) {
         buf_addf(&path, "&tailLines=%lld", (long long)options->tail);
     }
@@ -220,7 +172,7 @@ static void log_open(struct podlog *log)
 
 /* ---- pods ---- */
 
-static bool is_worker(const struct follow *follow, const struct object *pod)
+static bool follow_is_worker(const struct follow *follow, const struct object *pod)
 {
     struct str prefix = str_from(follow->options->job);
 
@@ -239,7 +191,7 @@ static void pod_changed(struct follow *follow, const struct object *pod)
     int64_t generation = -1;
 
     (void)str_to_i64(object_label(pod, "torchrun.ai/generation"), &generation);
-    if (!is_worker(follow, pod) ||
+    if (!follow_is_worker(follow, pod) ||
         (follow->options->generation >= 0 && generation != follow->options->generation))
         return;
     if (!log) {
@@ -293,7 +245,7 @@ static void on_job(void *user, const struct api_change *change)
     follow->job = object_ref(change->object);
 }
 
-static bool logs_step(struct follow *follow)
+static bool follow_logs_step(struct follow *follow)
 {
     int64_t now = clock_monotonic_ms();
     bool busy = false;
@@ -302,7 +254,7 @@ static bool logs_step(struct follow *follow)
         struct podlog *log = item->value;
 
         if (!log->complete && !log->call && log->started && now >= log->due_ms)
-            log_open(log);
+            podlog_open(log);
         busy |= log->call != NULL || (log->started && !log->complete);
     }
     return busy;
@@ -315,7 +267,7 @@ static bool phase_is_final(struct str phase)
     return job_is_over(phase) || str_is(phase, "Deleted");
 }
 
-static void count_workers(const struct follow *follow, size_t *ret_placed, size_t *ret_running)
+static void follow_count(const struct follow *follow, size_t *ret_placed, size_t *ret_running)
 {
     *ret_placed = 0;
     *ret_running = 0;
@@ -324,7 +276,7 @@ static void count_workers(const struct follow *follow, size_t *ret_placed, size_
         const struct object *pod = item->value;
         struct json *tree = object_json(pod, &arena);
 
-        if (!is_worker(follow, pod) || pod->deleted_ms)
+        if (!follow_is_worker(follow, pod) || pod->deleted_ms)
             continue;
         *ret_placed += json_str_at(tree, "spec.nodeName").len > 0;
         *ret_running += str_is(json_str_at(tree, "status.phase"), "Running");
@@ -332,7 +284,7 @@ static void count_workers(const struct follow *follow, size_t *ret_placed, size_
 }
 
 /* How things stand before the first line: the phase, how much of the gang is placed, the reason. */
-static void show_state(struct follow *follow)
+static void follow_show_state(struct follow *follow)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf text = {0};
@@ -349,7 +301,7 @@ static void show_state(struct follow *follow)
     phase = json_str_at(tree, "status.phase");
     message = json_str_at(tree, "status.message");
     nodes = json_i64_or(json_at(tree, "status.numNodes"), 0);
-    count_workers(follow, &placed, &running);
+    follow_count(follow, &placed, &running);
     buf_addf(&text, "%s: " STR_FMT, follow->options->job,
              STR_ARG(phase.len ? phase : STR("Pending")));
     if (nodes > 0)
@@ -362,7 +314,7 @@ static void show_state(struct follow *follow)
 }
 
 /* After the end: what failed, in words, and the status for the shell. */
-static int report_end(struct follow *follow)
+static int follow_report_end(struct follow *follow)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct session *session = follow->session;
@@ -402,7 +354,7 @@ static void on_interrupt(uv_signal_t *handle, int number)
 }
 
 /* Detach, cancel, or go on? Not a terminal: detach. Returns false to go on. */
-static bool ask_interrupt(struct follow *follow)
+static bool follow_ask_interrupt(struct follow *follow)
 {
     struct session *session = follow->session;
     const char *job = follow->options->job;
@@ -474,11 +426,11 @@ static void follow_free(struct follow *follow)
 static bool follow_step(struct follow *follow)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    bool busy = logs_step(follow);
+    bool busy = follow_logs_step(follow);
     struct str phase;
     int64_t now = clock_monotonic_ms();
 
-    if (follow->interrupted && ask_interrupt(follow))
+    if (follow->interrupted && follow_ask_interrupt(follow))
         return true;
     if (!follow->job_synced || !follow->pods_synced)
         return false;
@@ -488,7 +440,7 @@ static bool follow_step(struct follow *follow)
         return true;
     phase = json_str_at(object_json(follow->job, &arena), "status.phase");
     if (!phase_is_final(phase)) {
-        show_state(follow);
+        follow_show_state(follow);
         return false;
     }
     if (follow->ended_ms == 0) {
@@ -537,7 +489,7 @@ int follow_job(struct session *session, const struct follow_options *options, st
     else if (follow.job_gone)
         status = err_set(err, -ENOENT, "job %s was deleted", options->job);
     else if (options->watch && !follow.detached)
-        status = report_end(&follow);
+        status = follow_report_end(&follow);
     else if (follow.refused)
         status = 1;
     else if (options->rank >= 0 && !follow.shown_any && !follow.detached)

@@ -4,9 +4,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/time.h"
 #include "base/yaml.h"
 #include "plugin/plugin.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <stdio.h>
@@ -30,58 +30,6 @@ static const struct option list_options[] = {
      .help = "jobs of every namespace", .flag_only = true},
     {0},
 };
-
-static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
-{
-    int64_t number;
-
-    return json_i64(value, &number) ? str_printf(arena, "%lld", (long long)number)
-                                    : str_from(otherwise);
-}
-
-static void list_table(struct session *session,
-                       const struct list_values *v,
-                       const struct object **jobs,
-                       size_t count)
-{
-    static const char *const narrow[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
-                                         "PHASE", "WORKERS", "AGE",  NULL};
-    static const char *const wide[] = {"NAME",    "QUEUE", "GPUS",     "PODS",    "PHASE",
-                                       "WORKERS", "AGE",   "RESTARTS", "MESSAGE", NULL};
-    _cleanup_(buf_done) struct buf text = {0};
-    struct arena *arena = &session->arena;
-    struct table table;
-    int64_t now = clock_now_ms();
-
-    table_init(&table, arena, v->output == OUTPUT_WIDE ? wide : narrow);
-    for (size_t i = 0; i < count; i++) {
-        struct json *tree = object_json(jobs[i], arena);
-        struct json *status = json_get(tree, "status");
-        struct str phase = json_str(json_get(status, "phase"));
-        struct str queue = json_str_at(tree, "spec.jobQueue");
-
-        table_add(&table, v->all ? str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(jobs[i]->ns),
-                                              STR_ARG(jobs[i]->name))
-                                 : jobs[i]->name);
-        table_add(&table, queue.len ? queue : json_str_at(tree, "spec.queue"));
-        table_add(&table, number_or(arena, json_get(status, "numGPUs"), "-"));
-        table_add(&table, number_or(arena, json_get(status, "numNodes"), "-"));
-        table_add(&table, phase.len ? phase : STR("Pending"));
-        table_add(&table, json_str(json_get(status, "workersStatus")));
-        table_add(&table, time_age(arena, now - jobs[i]->created_ms));
-        if (v->output != OUTPUT_WIDE)
-            continue;
-        table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
-        table_add(&table, json_str(json_get(status, "message")));
-    }
-    table_write(&text, &table, true);
-    term_write(&session->out, buf_str(&text));
-}
-
-bool job_is_over(struct str phase)
-{
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
-}
 
 void print_objects(struct session *session, int output, const struct object **objects, size_t count)
 {
@@ -111,6 +59,19 @@ void print_objects(struct session *session, int output, const struct object **ob
     term_write(&session->out, buf_str(&text));
 }
 
+static void list_print(struct session *session,
+                       const struct list_values *v,
+                       struct view_objects jobs)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    view_jobs(&text, &session->arena, jobs,
+              &(struct view_jobs_options){.wide = v->output == OUTPUT_WIDE,
+                                          .with_namespace = v->all,
+                                          .now_ms = clock_now_ms()});
+    term_write(&session->out, buf_str(&text));
+}
+
 static int list_run(struct invocation *invocation)
 {
     const struct list_values *v = invocation->values;
@@ -127,7 +88,7 @@ static int list_run(struct invocation *invocation)
         r = session_fail(&session, &err);
     } else if (v->output == OUTPUT_TABLE || v->output == OUTPUT_WIDE) {
         if (count)
-            list_table(&session, v, jobs, count);
+            list_print(&session, v, (struct view_objects){jobs, count});
         else
             session_say(&session, "no jobs in namespace %s", session.config.ns);
     } else {

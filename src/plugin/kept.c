@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "plugin/line.h"
 #include "plugin/plugin.h"
 #include "workspace/keep.h"
 
@@ -11,11 +12,11 @@
 /* Logs of a generation whose pods are gone: the job's sync pod has kept what its ranks printed. */
 #define LOG_LIMIT_MS 60000
 
-static int ask(struct session *session,
-               const char *job,
-               struct str query,
-               struct str *ret_body,
-               struct err *err)
+static int kept_ask(struct session *session,
+                    const char *job,
+                    struct str query,
+                    struct str *ret_body,
+                    struct err *err)
 {
     struct str path = str_printf(&session->arena, STR_FMT "?" STR_FMT,
                                  STR_ARG(sync_path(session, job, "log")), STR_ARG(query));
@@ -43,33 +44,22 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The last `tail` lines of the text; all of it when negative. */
-static struct str last_lines(struct str text, int64_t tail)
-{
-    int64_t lines = 0;
-
-    for (size_t i = text.len; tail >= 0 && i-- > 0;)
-        if (text.p[i] == '\n' && i + 1 < text.len && ++lines == tail)
-            return str_sub(text, i + 1, text.len);
-    return tail == 0 ? STR("") : text;
-}
-
-static int show_one(struct session *session,
-                    const struct follow_options *options,
-                    int64_t pod,
-                    struct err *err)
+static int kept_show(struct session *session,
+                     const struct follow_options *options,
+                     int64_t pod,
+                     struct err *err)
 {
     struct str text;
     struct str line;
-    int r = ask(session, options->job,
-                str_printf(&session->arena, "generation=%lld&rank=%lld",
-                           (long long)options->generation, (long long)pod),
-                &text, err);
+    int r = kept_ask(session, options->job,
+                     str_printf(&session->arena, "generation=%lld&rank=%lld",
+                                (long long)options->generation, (long long)pod),
+                     &text, err);
     struct str name = str_printf(&session->arena, "worker-%lld", (long long)pod);
 
     if (r < 0)
         return r;
-    text = last_lines(text, options->tail);
+    text = line_tail(text, options->tail);
     while (str_cut(&text, '\n', &line))
         follow_show_line(session, options->rank, name, line);
     return 0;
@@ -80,9 +70,9 @@ int kept_logs(struct session *session, const struct follow_options *options, str
     VEC(int64_t) pods = {0};
     struct str list;
     struct str line;
-    int r = ask(session, options->job,
-                str_printf(&session->arena, "generation=%lld", (long long)options->generation),
-                &list, err);
+    int r = kept_ask(session, options->job,
+                     str_printf(&session->arena, "generation=%lld", (long long)options->generation),
+                     &list, err);
 
     while (r == 0 && str_cut(&list, '\n', &line)) {
         int64_t pod;
@@ -98,7 +88,7 @@ int kept_logs(struct session *session, const struct follow_options *options, str
     if (pods.count)
         qsort(pods.items, pods.count, sizeof(pods.items[0]), by_number);
     for (size_t i = 0; r == 0 && i < pods.count; i++)
-        r = show_one(session, options, pods.items[i], err);
+        r = kept_show(session, options, pods.items[i], err);
     return r;
 }
 

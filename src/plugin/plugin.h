@@ -190,9 +190,6 @@ int upload_scan(struct session *session, struct upload *upload, struct err *err)
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err);
 void upload_done(struct upload *upload);
 
-/* Whether a job of this phase never runs again. */
-bool job_is_over(struct str phase);
-
 /* -o json|yaml|name: one object as it is, several as a List. */
 void print_objects(struct session *session,
                    int output,

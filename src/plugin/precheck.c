@@ -1,8 +1,11 @@
+#include "plugin/precheck.h"
+
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 
 #include <errno.h>
@@ -34,33 +37,24 @@ static int unknown_queue(struct session *session, struct str queue, struct err *
                    count > NAMES_SHOWN ? ", ..." : "");
 }
 
-static int64_t gpus_of(const struct json *resources)
-{
-    int64_t gpus = json_i64_or(json_get(resources, "nvidia.com/gpu"), 0);
-
-    (void)str_to_i64(json_str(json_get(resources, "nvidia.com/gpu")), &gpus);
-    return gpus;
-}
-
-/* GPUs of the largest node and of all nodes; false when nodes cannot be seen (a user of a shared
- * cluster often may not): then nothing is said. */
-static bool cluster_gpus(struct session *session, int64_t *ret_largest, int64_t *ret_total)
+/* GPUs of the largest node and of all nodes; 0 when nodes cannot be seen (a user of a shared
+ * cluster often may not). */
+static void cluster_gpus(struct session *session, int64_t *ret_largest, int64_t *ret_total)
 {
     const struct object **nodes;
     size_t count;
 
     *ret_largest = *ret_total = 0;
-    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0 || count == 0)
-        return false;
+    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
+        return;
     for (size_t i = 0; i < count; i++) {
         struct json *tree = object_json(nodes[i], &session->arena);
-        int64_t gpus = gpus_of(json_at(tree, "status.allocatable"));
+        int64_t gpus = job_gpus(json_at(tree, "status.allocatable"));
 
         *ret_total += gpus;
         if (gpus > *ret_largest)
             *ret_largest = gpus;
     }
-    return *ret_total > 0;
 }
 
 /* The lowest GPU limit of the scheduling queue and those above it; -1: none. */
@@ -87,46 +81,76 @@ static int64_t queue_limit(struct session *session, struct str name, struct str 
     return lowest;
 }
 
-static int check_shape(struct session *session,
-                       const struct json *spec,
-                       const struct json *queue,
-                       struct err *err)
+struct precheck_wanted precheck_wanted(const struct json *spec, const struct json *queue)
 {
     int64_t per_node = json_i64_or(json_at(queue, "spec.nodeResources.gpus"), 0);
     int64_t gpus = json_i64_or(json_get(spec, "numGPUs"), 0);
     int64_t nodes = json_i64_or(json_get(spec, "numNodes"), 0);
-    int64_t wanted = gpus > 0 ? gpus : nodes * per_node;
-    int64_t pods = per_node > 0 && wanted > 0 ? (wanted + per_node - 1) / per_node : 1;
-    int64_t in_a_pod = (wanted + pods - 1) / pods;
+    int64_t all = gpus > 0 ? gpus : nodes * per_node;
+    int64_t pods = per_node > 0 && all > 0 ? (all + per_node - 1) / per_node : 1;
     struct str kai = json_str_at(queue, "spec.kaiQueue");
-    struct str which = STR("");
-    int64_t largest;
-    int64_t total;
-    int64_t limit;
 
     if (!kai.len)
         kai = json_str_at(queue, "spec.queue.name");
     if (!kai.len)
         kai = json_str_at(queue, "metadata.name");
-    limit = wanted > 0 ? queue_limit(session, kai, &which) : -1;
-    if (limit >= 0 && wanted > limit)
-        return err_set(err, -EDQUOT,
-                       "%lld GPUs are over the limit of queue " STR_FMT
-                       "; at most %lld can run there",
-                       (long long)wanted, STR_ARG(which), (long long)limit);
-    if (wanted <= 0 || !cluster_gpus(session, &largest, &total))
+    return (struct precheck_wanted){.gpus = all, .in_pod = (all + pods - 1) / pods, .kai = kai};
+}
+
+int precheck_fits(const struct precheck_wanted *wanted,
+                  const struct precheck_cluster *cluster,
+                  struct err *err)
+{
+    if (wanted->gpus <= 0)
         return 0;
-    if (wanted > total)
+    if (cluster->limited && wanted->gpus > cluster->limit)
+        return err_set(
+            err, -EDQUOT,
+            "%lld GPUs are over the limit of queue " STR_FMT "; at most %lld can run there",
+            (long long)wanted->gpus, STR_ARG(cluster->limit_queue), (long long)cluster->limit);
+    if (cluster->total <= 0)
+        return 0;
+    if (wanted->gpus > cluster->total)
         return err_set(err, -ENOSPC, "%lld GPUs are more than the cluster has; it has %lld in all",
-                       (long long)wanted, (long long)total);
-    if (in_a_pod > largest)
+                       (long long)wanted->gpus, (long long)cluster->total);
+    if (wanted->in_pod > cluster->largest)
         return err_set(err, -ENOSPC,
                        "no node has %lld GPUs, as each pod would get; the largest has %lld",
-                       (long long)in_a_pod, (long long)largest);
+                       (long long)wanted->in_pod, (long long)cluster->largest);
     return 0;
 }
 
-/* The embedded node agent says in a condition when it cannot mount volumes, which every job has. */
+static int check_shape(struct session *session,
+                       const struct json *spec,
+                       const struct json *queue,
+                       struct err *err)
+{
+    struct precheck_wanted wanted = precheck_wanted(spec, queue);
+    struct precheck_cluster cluster = {0};
+    int64_t limit;
+
+    if (wanted.gpus <= 0)
+        return 0;
+    limit = queue_limit(session, wanted.kai, &cluster.limit_queue);
+    cluster.limited = limit >= 0;
+    cluster.limit = limit;
+    cluster_gpus(session, &cluster.largest, &cluster.total);
+    return precheck_fits(&wanted, &cluster, err);
+}
+
+bool precheck_isolates(const struct json *node, struct str *ret_words)
+{
+    bool isolates = true;
+
+    JSON_FOREACH(json_at(node, "status.conditions"), each)
+        if (str_is(json_str(json_get(each, "type")), "PodsIsolated") &&
+            str_is(json_str(json_get(each, "status")), "False")) {
+            isolates = false;
+            *ret_words = json_str(json_get(each, "message"));
+        }
+    return isolates;
+}
+
 static int check_volumes(struct session *session, struct err *err)
 {
     const struct object **nodes;
@@ -135,17 +159,9 @@ static int check_volumes(struct session *session, struct err *err)
 
     if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
         return 0;
-    for (size_t i = 0; i < count; i++) {
-        bool isolated = true;
-        JSON_FOREACH(json_at(object_json(nodes[i], &session->arena), "status.conditions"), each)
-            if (str_is(json_str(json_get(each, "type")), "PodsIsolated") &&
-                str_is(json_str(json_get(each, "status")), "False")) {
-                isolated = false;
-                words = json_str(json_get(each, "message"));
-            }
-        if (isolated)
+    for (size_t i = 0; i < count; i++)
+        if (precheck_isolates(object_json(nodes[i], &session->arena), &words))
             return 0;
-    }
     return count ? err_set(err, -ENOTSUP,
                            "no node can give the job its workspace (namespaces: " STR_FMT
                            "); run muster doctor to see what to do",
@@ -156,12 +172,10 @@ static int check_volumes(struct session *session, struct err *err)
 int precheck_job(struct session *session, const struct json *job, struct err *err)
 {
     const struct json *spec = json_get(job, "spec");
-    struct str name = json_str(json_get(spec, "jobQueue"));
+    struct str name = job_queue(job);
     struct object *queue = NULL;
     int r;
 
-    if (!name.len)
-        name = json_str(json_get(spec, "queue"));
     if (!name.len)
         return err_set(err, -EINVAL, "the job names no queue: give --queue");
     r = session_get(session, &kind_torchrunqueue, str_c(&session->arena, name), &queue, err);

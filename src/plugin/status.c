@@ -3,8 +3,9 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/time.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static const struct option status_options[] = {
     {0},
 };
 
-static void add_line(struct buf *text, const char *name, struct str value)
+static void status_add_line(struct buf *text, const char *name, struct str value)
 {
     if (value.len)
         buf_addf(text, "%-12s " STR_FMT "\n", name, STR_ARG(value));
@@ -39,10 +40,10 @@ static struct str number(struct arena *arena, const struct json *value)
     return json_i64(value, &n) ? str_printf(arena, "%lld", (long long)n) : STR("");
 }
 
-static const struct object **pods_of(struct session *session,
-                                     const char *job,
-                                     size_t *ret_count,
-                                     struct err *err)
+static const struct object **job_pods(struct session *session,
+                                      const char *job,
+                                      size_t *ret_count,
+                                      struct err *err)
 {
     const struct object **pods = NULL;
 
@@ -54,51 +55,12 @@ static const struct object **pods_of(struct session *session,
     return pods;
 }
 
-/* What a pod is doing, or why it does not. */
-#define LAST_LINES "; its last lines:"
-
-static struct str pod_words(const struct json *tree)
+static void status_add_pods(struct session *session, const char *job, struct buf *text)
 {
-    const struct json *state = json_at(tree, "status.containerStatuses.0.state");
-    struct str words = json_str_at(state, "waiting.message");
+    struct view_objects pods = {0};
 
-    if (!words.len)
-        words = json_str_at(state, "terminated.message");
-    JSON_FOREACH(json_at(tree, "status.conditions"), condition) {
-        if (!words.len && str_is(json_str(json_get(condition, "type")), "PodScheduled") &&
-            !str_is(json_str(json_get(condition, "status")), "True"))
-            words = json_str(json_get(condition, "message"));
-    }
-    words = str_sub(words, 0, str_find(words, '\n'));
-    if (str_ends(words, STR(LAST_LINES))) /* which are not shown here */
-        words.len -= strlen(LAST_LINES);
-    return words;
-}
-
-static void add_pods(struct session *session, const char *job, struct buf *text)
-{
-    static const char *const headers[] = {"POD", "PHASE", "NODE", "GENERATION", "WORDS", NULL};
-    struct arena *arena = &session->arena;
-    struct table table;
-    size_t count;
-    const struct object **pods = pods_of(session, job, &count, NULL);
-
-    if (count == 0)
-        return;
-    table_init(&table, arena, headers);
-    for (size_t i = 0; i < count; i++) {
-        struct json *tree = object_json(pods[i], arena);
-        struct str node = json_str_at(tree, "spec.nodeName");
-        struct str phase = json_str_at(tree, "status.phase");
-
-        table_add(&table, pods[i]->name);
-        table_add(&table, pods[i]->deleted_ms ? STR("Terminating") : phase);
-        table_add(&table, node.len ? node : STR("<none>"));
-        table_add(&table, object_label(pods[i], "torchrun.ai/generation"));
-        table_add(&table, pod_words(tree));
-    }
-    buf_addc(text, '\n');
-    table_write(text, &table, true);
+    pods.items = job_pods(session, job, &pods.count, NULL);
+    view_pods(text, &session->arena, pods);
 }
 
 static void status_text(struct session *session, const struct object *job, struct buf *text)
@@ -106,27 +68,26 @@ static void status_text(struct session *session, const struct object *job, struc
     struct arena *arena = &session->arena;
     struct json *tree = object_json(job, arena);
     struct json *status = json_get(tree, "status");
-    struct str queue = json_str_at(tree, "spec.jobQueue");
     struct str phase = json_str(json_get(status, "phase"));
     struct json *failure = json_get(status, "failure");
 
-    add_line(text, "Job:", job->name);
-    add_line(text, "Namespace:", job->ns);
-    add_line(text, "Queue:", queue.len ? queue : json_str_at(tree, "spec.queue"));
-    add_line(text, "Phase:", phase.len ? phase : STR("Pending"));
-    add_line(text, "Message:", json_str(json_get(status, "message")));
-    add_line(text, "Command:", json_str_at(tree, "spec.command"));
-    add_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
-    add_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
-    add_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
-    add_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
-    add_line(text, "Workspace:", object_annotation(job, "torchrun.ai/workspace-revision"));
-    add_line(text, "Started:", json_str(json_get(status, "startTime")));
-    add_line(text, "Completed:", json_str(json_get(status, "completionTime")));
+    status_add_line(text, "Job:", job->name);
+    status_add_line(text, "Namespace:", job->ns);
+    status_add_line(text, "Queue:", job_queue(tree));
+    status_add_line(text, "Phase:", phase.len ? phase : STR("Pending"));
+    status_add_line(text, "Message:", json_str(json_get(status, "message")));
+    status_add_line(text, "Command:", json_str_at(tree, "spec.command"));
+    status_add_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
+    status_add_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
+    status_add_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
+    status_add_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
+    status_add_line(text, "Workspace:", object_annotation(job, "torchrun.ai/workspace-revision"));
+    status_add_line(text, "Started:", json_str(json_get(status, "startTime")));
+    status_add_line(text, "Completed:", json_str(json_get(status, "completionTime")));
     if (failure) {
-        add_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
-        add_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
-        add_line(text, "Failure:", json_str(json_get(failure, "message")));
+        status_add_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
+        status_add_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
+        status_add_line(text, "Failure:", json_str(json_get(failure, "message")));
     }
 }
 
@@ -147,7 +108,7 @@ static int status_run(struct invocation *invocation)
         print_objects(&session, v->output, (const struct object *[]){job}, 1);
     } else {
         status_text(&session, job, &text);
-        add_pods(&session, invocation->args[0], &text);
+        status_add_pods(&session, invocation->args[0], &text);
         term_write(&session.out, buf_str(&text));
     }
     session_close(&session);
@@ -168,7 +129,7 @@ const struct command command_status = {
 /* ---- explain ---- */
 
 /* The gang's own words: its pod group says what it waits for. */
-static void add_group(struct session *session, const struct object *job, struct buf *text)
+static void explain_add_group(struct session *session, const struct object *job, struct buf *text)
 {
     const struct object **groups;
     size_t count;
@@ -181,13 +142,13 @@ static void add_group(struct session *session, const struct object *job, struct 
 
         if (!(owner && str_eq(owner->uid, job->uid)) && !str_contains(groups[i]->name, job->uid))
             continue;
-        add_line(text, "Gang:", groups[i]->name);
-        add_line(text, "Needs:",
-                 str_printf(&session->arena, "%lld pods at once",
-                            (long long)json_i64_or(json_at(tree, "spec.minMember"), 1)));
-        add_line(text, "Waits for:", json_str_at(tree, "status.message"));
+        status_add_line(text, "Gang:", groups[i]->name);
+        status_add_line(text, "Needs:",
+                        str_printf(&session->arena, "%lld pods at once",
+                                   (long long)json_i64_or(json_at(tree, "spec.minMember"), 1)));
+        status_add_line(text, "Waits for:", json_str_at(tree, "status.message"));
         JSON_FOREACH(json_at(tree, "status.schedulingConditions"), condition)
-            add_line(text, "Scheduler:", json_str(json_get(condition, "message")));
+            status_add_line(text, "Scheduler:", json_str(json_get(condition, "message")));
     }
 }
 
@@ -200,7 +161,7 @@ static int by_version(const void *a, const void *b)
     return ((*x)->revision > (*y)->revision) - ((*x)->revision < (*y)->revision);
 }
 
-static void add_events(struct session *session, const struct object *job, struct buf *text)
+static void explain_add_events(struct session *session, const struct object *job, struct buf *text)
 {
     const struct object **events;
     size_t count;
@@ -238,12 +199,12 @@ static int explain_run(struct invocation *invocation)
         struct json *tree = object_json(job, &session.arena);
         struct str phase = json_str_at(tree, "status.phase");
 
-        add_line(&text, "Job:", job->name);
-        add_line(&text, "Phase:", phase.len ? phase : STR("Pending"));
-        add_line(&text, "Because:", json_str_at(tree, "status.message"));
-        add_group(&session, job, &text);
-        add_pods(&session, invocation->args[0], &text);
-        add_events(&session, job, &text);
+        status_add_line(&text, "Job:", job->name);
+        status_add_line(&text, "Phase:", phase.len ? phase : STR("Pending"));
+        status_add_line(&text, "Because:", json_str_at(tree, "status.message"));
+        explain_add_group(&session, job, &text);
+        status_add_pods(&session, invocation->args[0], &text);
+        explain_add_events(&session, job, &text);
         term_write(&session.out, buf_str(&text));
     } else {
         r = session_fail(&session, &err);
@@ -270,69 +231,18 @@ const struct command command_explain = {
 
 /* ---- queues ---- */
 
-/* GPUs of all jobs of a queue that run, and how many wait. */
-static void count_jobs(struct session *session,
-                       const struct object **jobs,
-                       size_t count,
-                       struct str queue,
-                       int64_t ret[static 3])
-{
-    memset(ret, 0, 3 * sizeof(*ret));
-    for (size_t i = 0; i < count; i++) {
-        struct json *tree = object_json(jobs[i], &session->arena);
-        struct str name = json_str_at(tree, "spec.jobQueue");
-        struct str phase = json_str_at(tree, "status.phase");
-        int64_t gpus = json_i64_or(json_at(tree, "status.numGPUs"), 0);
-
-        if (!name.len)
-            name = json_str_at(tree, "spec.queue");
-        if (!str_eq(name, queue))
-            continue;
-        if (str_is(phase, "Running")) {
-            ret[0]++;
-            ret[1] += gpus;
-        } else if (!str_is(phase, "Suspended") && !job_is_over(phase)) {
-            ret[2]++;
-        }
-    }
-}
-
 static int queues_table(struct session *session,
-                        const struct object **queues,
-                        size_t count,
+                        struct view_objects queues,
                         struct buf *text,
                         struct err *err)
 {
-    static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
-                                          "GPUS USED", "WAITING",   "AGE",       NULL};
-    struct arena *arena = &session->arena;
-    const struct object **jobs = NULL;
-    size_t job_count = 0;
-    struct table table;
+    struct view_objects jobs = {0};
+    int r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs.items,
+                         &jobs.count, err);
 
-    int r =
-        session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &job_count, err);
-    if (r < 0)
-        return r;
-    table_init(&table, arena, headers);
-    for (size_t i = 0; i < count; i++) {
-        struct json *tree = object_json(queues[i], arena);
-        struct str kai = json_str_at(tree, "spec.kaiQueue");
-        struct str per_node = number(arena, json_at(tree, "spec.nodeResources.gpus"));
-        int64_t counts[3];
-
-        if (!kai.len)
-            kai = json_str_at(tree, "spec.queue.name");
-        count_jobs(session, jobs, job_count, queues[i]->name, counts);
-        table_add(&table, queues[i]->name);
-        table_add(&table, kai.len ? kai : queues[i]->name);
-        table_add(&table, per_node.len ? per_node : STR("-"));
-        for (size_t j = 0; j < 3; j++)
-            table_add(&table, str_printf(arena, "%lld", (long long)counts[j]));
-        table_add(&table, time_age(arena, clock_now_ms() - queues[i]->created_ms));
-    }
-    table_write(text, &table, true);
-    return 0;
+    if (r == 0)
+        view_queues(text, &session->arena, queues, jobs, clock_now_ms());
+    return r;
 }
 
 static int queues_run(struct invocation *invocation)
@@ -349,7 +259,7 @@ static int queues_run(struct invocation *invocation)
         r = session_list(&session, &kind_torchrunqueue, session.config.ns, NULL, &queues, &count,
                          &err);
     if (r == 0 && count && v->output <= OUTPUT_WIDE)
-        r = queues_table(&session, queues, count, &text, &err);
+        r = queues_table(&session, (struct view_objects){queues, count}, &text, &err);
     if (r < 0)
         r = session_fail(&session, &err);
     else if (v->output > OUTPUT_WIDE)

@@ -5,11 +5,11 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/yaml.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "tool/file.h"
 #include "workspace/manifest.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +18,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define NAME_BASE_MAX     40 /* leaves room for a suffix and what the pods add */
 #define NAME_SUFFIX_BYTES 5
 
 struct submit_values {
@@ -79,93 +78,31 @@ static const struct option submit_options[] = {
     {0},
 };
 
-/* "my_project" -> "my-project-x7k2p". */
-static const char *make_name(struct session *session, const char *folder)
+/* From the folder's name and a few letters. */
+static const char *submit_name(struct session *session, const char *folder)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     char path[PATH_MAX];
     unsigned char random[NAME_SUFFIX_BYTES];
-    char text[NAME_BASE_MAX + 1];
+    char suffix[NAME_SUFFIX_BYTES + 1];
     const char *base;
-    size_t n = 0;
 
     if (!realpath(folder, path))
         path[0] = '\0';
     base = strrchr(path, '/');
-    for (base = base ? base + 1 : "job"; *base && n < NAME_BASE_MAX; base++) {
-        char c = (char)tolower((unsigned char)*base);
-
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
-            text[n++] = c;
-        else if (n > 0 && text[n - 1] != '-')
-            text[n++] = '-';
-    }
-    while (n > 0 && text[n - 1] == '-')
-        n--;
-    text[n] = '\0';
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         memset(random, getpid() & 255, sizeof(random));
-    char suffix[NAME_SUFFIX_BYTES + 1];
     for (size_t i = 0; i < NAME_SUFFIX_BYTES; i++)
         suffix[i] = letters[random[i] % (sizeof(letters) - 1)];
     suffix[NAME_SUFFIX_BYTES] = '\0';
-    return str_printf(&session->arena, "%s%s-%s", n && text[0] >= 'a' ? "" : "job-", text, suffix)
-        .p;
-}
-
-static int add_env(struct session *session,
-                   const struct submit_values *v,
-                   struct json *spec,
-                   struct err *err)
-{
-    struct json *list;
-
-    if (v->env.count == 0)
-        return 0;
-    list = json_add_array(&session->arena, spec, "env");
-    for (size_t i = 0; i < v->env.count; i++) {
-        struct str pair = str_from(v->env.items[i]);
-        size_t eq = str_find(pair, '=');
-        struct str name = str_sub(pair, 0, eq);
-        struct json *entry = json_push(list, json_new_object(&session->arena));
-        const char *value = eq < pair.len ? pair.p + eq + 1 : getenv(v->env.items[i]);
-
-        if (name.len == 0 || !value)
-            return err_set(err, -EINVAL,
-                           "--env: '%s' is neither NAME=VALUE nor a variable of this shell",
-                           v->env.items[i]);
-        json_add_str(&session->arena, entry, "name", name);
-        json_add_c(&session->arena, entry, "value", value);
-    }
-    return 0;
-}
-
-static struct str join_command(struct session *session, const struct invocation *invocation)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-
-    if (invocation->arg_count == 1)
-        return str_from(invocation->args[0]);
-    for (size_t i = 0; i < invocation->arg_count; i++) {
-        if (i)
-            buf_addc(&text, ' ');
-        buf_addc(&text, '\'');
-        for (const char *c = invocation->args[i]; *c; c++) {
-            if (*c == '\'')
-                buf_add(&text, STR("'\\''"));
-            else
-                buf_addc(&text, *c);
-        }
-        buf_addc(&text, '\'');
-    }
-    return str_dup(&session->arena, buf_str(&text));
+    return job_name(&session->arena, base ? base + 1 : "", suffix).p;
 }
 
 /* The job of --file, or an empty one. */
-static int read_job(struct session *session,
-                    const struct submit_values *v,
-                    struct json **ret,
-                    struct err *err)
+static int submit_read_file(struct session *session,
+                            const struct submit_values *v,
+                            struct json **ret,
+                            struct err *err)
 {
     struct str text;
     struct str kind;
@@ -189,11 +126,11 @@ static int read_job(struct session *session,
 }
 
 /* What the flags say, put over what the file says. */
-static int make_job(struct session *session,
-                    const struct invocation *invocation,
-                    const char *name,
-                    struct json *job,
-                    struct err *err)
+static int submit_make_job(struct session *session,
+                           const struct invocation *invocation,
+                           const char *name,
+                           struct json *job,
+                           struct err *err)
 {
     const struct submit_values *v = invocation->values;
     struct arena *arena = &session->arena;
@@ -224,13 +161,14 @@ static int make_job(struct session *session,
             json_add_i64(arena, elastic, "maxNodes", v->max_nodes);
     }
     if (invocation->arg_count)
-        json_add_str(arena, spec, "command", join_command(session, invocation));
+        json_add_str(arena, spec, "command",
+                     job_command(arena, invocation->args, invocation->arg_count));
     if (v->setup)
         json_add_c(arena, spec, "setupCommand", v->setup);
-    return add_env(session, v, spec, err);
+    return job_add_env(arena, spec, v->env.items, v->env.count, getenv, err);
 }
 
-static int check_values(const struct invocation *invocation, struct err *err)
+static int submit_check(const struct invocation *invocation, struct err *err)
 {
     const struct submit_values *v = invocation->values;
 
@@ -249,7 +187,7 @@ static int check_values(const struct invocation *invocation, struct err *err)
     return 0;
 }
 
-static void delete_job(struct session *session, const char *name)
+static void submit_undo(struct session *session, const char *name)
 {
     (void)session_call(session,
                        &(struct api_request){.verb = API_DELETE,
@@ -260,10 +198,10 @@ static void delete_job(struct session *session, const char *name)
 }
 
 /* The folder goes to the sync pod; then the job is told which revision it runs. */
-static int send_folder(struct session *session,
-                       const char *name,
-                       struct upload *upload,
-                       struct err *err)
+static int submit_send_folder(struct session *session,
+                              const char *name,
+                              struct upload *upload,
+                              struct err *err)
 {
     char bytes[TERM_BYTES_TEXT];
     int r = upload_run(session, name, upload, err);
@@ -282,14 +220,13 @@ static int send_folder(struct session *session,
 }
 
 /* Created, sent, told its revision. What fails in between leaves nothing behind. */
-static int create_job(struct session *session,
-                      const struct submit_values *v,
-                      const char *name,
-                      const struct json *job,
-                      struct upload *upload,
-                      struct err *err)
+static int submit_create(struct session *session,
+                         const struct submit_values *v,
+                         const char *name,
+                         const struct json *job,
+                         struct upload *upload,
+                         struct err *err)
 {
-    struct str queue = json_str_at(job, "spec.jobQueue");
     int r = session_call(session,
                          &(struct api_request){.verb = API_CREATE,
                                                .kind = &kind_torchrunjob,
@@ -300,17 +237,16 @@ static int create_job(struct session *session,
 
     if (r < 0)
         return r;
-    session_say(session, "job %s submitted to queue " STR_FMT, name,
-                STR_ARG(queue.len ? queue : json_str_at(job, "spec.queue")));
+    session_say(session, "job %s submitted to queue " STR_FMT, name, STR_ARG(job_queue(job)));
     if (v->no_workspace)
         return 0;
-    r = send_folder(session, name, upload, err);
+    r = submit_send_folder(session, name, upload, err);
     if (r < 0)
-        delete_job(session, name);
+        submit_undo(session, name);
     return r;
 }
 
-static void print_job(struct session *session, const struct submit_values *v, struct json *job)
+static void submit_print(struct session *session, const struct submit_values *v, struct json *job)
 {
     _cleanup_(buf_done) struct buf text = {0};
 
@@ -330,24 +266,24 @@ static int submit(struct session *session, const struct invocation *invocation, 
     const char *name = v->name;
     struct json *job = NULL;
     struct str named;
-    int r = read_job(session, v, &job, err);
+    int r = submit_read_file(session, v, &job, err);
 
     if (r < 0)
         return r;
     named = json_str_at(job, "metadata.name");
     if (!name)
-        name = named.len ? str_c(&session->arena, named) : make_name(session, v->dir);
-    r = make_job(session, invocation, name, job, err);
+        name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
+    r = submit_make_job(session, invocation, name, job, err);
     if (r == 0)
         r = precheck_job(session, job, err);
     if (r == 0 && v->dry_run) {
-        print_job(session, v, job);
+        submit_print(session, v, job);
         return 0;
     }
     if (r == 0 && !v->no_workspace)
         r = upload_scan(session, &upload, err);
     if (r == 0)
-        r = create_job(session, v, name, job, &upload, err);
+        r = submit_create(session, v, name, job, &upload, err);
     upload_done(&upload);
     if (r < 0)
         return r;
@@ -365,7 +301,7 @@ static int submit_run(struct invocation *invocation)
 {
     struct session session = {.command = invocation->command->name};
     struct err err = {0};
-    int status = check_values(invocation, &err);
+    int status = submit_check(invocation, &err);
 
     if (status < 0) {
         (void)session_fail(&session, &err);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "plugin/batch.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"
@@ -127,54 +128,6 @@ static int sync_all(struct syncing *s, struct err *err)
 
 /* ---- watching ---- */
 
-static bool below(struct str path, struct str folder)
-{
-    return str_eq(path, folder) ||
-           (str_starts(path, folder) && path.len > folder.len && path.p[folder.len] == '/');
-}
-
-/* A batch: what to set, what is gone, and the revision that gives. */
-struct batch {
-    struct manifest *now; /* everything at and below the changed paths, as it is */
-    VEC(struct ws_entry) set;
-    VEC(struct str) gone;
-    struct hash revision;
-};
-
-static void batch_compare(const struct syncing *s,
-                          struct arena *arena,
-                          const struct str *paths,
-                          size_t count,
-                          struct batch *batch)
-{
-    batch->revision = s->have->revision;
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && below(paths[i], paths[i - 1]))
-            continue;
-        for (size_t j = manifest_lower_bound(s->have, paths[i]); j < s->have->entries.count; j++) {
-            const struct ws_entry *old = &s->have->entries.items[j];
-
-            if (!str_starts(old->path, paths[i]))
-                break;
-            if (!below(old->path, paths[i]) || manifest_find(batch->now, old->path))
-                continue;
-            VEC_PUSH(arena, &batch->gone, str_dup(arena, old->path));
-            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
-        }
-    }
-    for (size_t i = 0; i < batch->now->entries.count; i++) {
-        const struct ws_entry *entry = &batch->now->entries.items[i];
-        const struct ws_entry *old = manifest_find(s->have, entry->path);
-
-        if (old && ws_entry_eq(old, entry))
-            continue;
-        VEC_PUSH(arena, &batch->set, *entry);
-        if (old)
-            batch->revision = hash_minus(batch->revision, ws_entry_hash(old));
-        batch->revision = hash_plus(batch->revision, ws_entry_hash(entry));
-    }
-}
-
 /* One round trip with everything in it. -ESTALE: compare everything again. */
 static int send_delta(struct syncing *s,
                       const struct batch *batch,
@@ -224,7 +177,7 @@ static int batch_read(struct syncing *s,
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++)
-        if (i == 0 || !below(paths[i], paths[i - 1]))
+        if (i == 0 || !batch_is_below(paths[i], paths[i - 1]))
             r = scan_path(s->v->dir, paths[i], &options, now, err);
     for (size_t i = 0; i < now->entries.count; i++)
         bytes += now->entries.items[i].size;
@@ -248,12 +201,12 @@ static int send_batch(struct syncing *s,
 {
     _cleanup_(manifest_unrefp) struct manifest *now = manifest_new();
     _cleanup_(buf_done) struct buf contents = {0};
-    struct batch batch = {.now = now};
+    struct batch batch;
     int r = batch_read(s, paths, count, now, &contents, err);
 
     if (r != 0)
         return r < 0 ? r : -ESTALE;
-    batch_compare(s, arena, paths, count, &batch);
+    batch_compare(arena, s->have, now, paths, count, &batch);
     if (batch.set.count + batch.gone.count == 0)
         return 0;
     return send_delta(s, &batch, buf_str(&contents), err);

@@ -1,10 +1,8 @@
 #include "api/kind.h"
-#include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/time.h"
 #include "plugin/plugin.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <poll.h>
@@ -16,7 +14,6 @@
 /* top: nodes, queues, jobs and their GPUs, on the whole screen, until q. Not a terminal, or --once:
  * printed one time. */
 #define REFRESH_MS 1000
-#define BAR_WIDTH  24
 
 struct top_values {
     struct common_values common;
@@ -30,102 +27,23 @@ static const struct option top_options[] = {
     {0},
 };
 
-static int64_t gpus_of(const struct json *resources)
+static int top_draw(struct session *session, struct buf *text, struct err *err)
 {
-    struct str text = json_str(json_get(resources, "nvidia.com/gpu"));
-    int64_t gpus = json_i64_or(json_get(resources, "nvidia.com/gpu"), 0);
-
-    (void)str_to_i64(text, &gpus);
-    return gpus;
-}
-
-/* GPUs that pods on this node hold. */
-static int64_t used_on(struct session *session,
-                       const struct object **pods,
-                       size_t count,
-                       struct str node)
-{
-    int64_t used = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        struct json *tree = object_json(pods[i], &session->arena);
-        struct str phase = json_str_at(tree, "status.phase");
-
-        if (!str_eq(json_str_at(tree, "spec.nodeName"), node) || str_is(phase, "Succeeded") ||
-            str_is(phase, "Failed"))
-            continue;
-        JSON_FOREACH(json_at(tree, "spec.containers"), container) {
-            int64_t gpus = gpus_of(json_at(container, "resources.requests"));
-
-            used += gpus ? gpus : gpus_of(json_at(container, "resources.limits"));
-        }
-    }
-    return used;
-}
-
-static void add_bar(struct buf *text, int64_t used, int64_t total)
-{
-    int64_t filled = total > 0 ? used * BAR_WIDTH / total : 0;
-
-    buf_addc(text, '[');
-    for (int64_t i = 0; i < BAR_WIDTH; i++)
-        buf_addc(text, i < filled ? '#' : '.');
-    buf_addf(text, "] %lld of %lld GPUs\n", (long long)used, (long long)total);
-}
-
-static int draw(struct session *session, struct buf *text, struct err *err)
-{
-    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",      "PHASE",
-                                          "WORKERS", "AGE",   "WAITS FOR", NULL};
-    struct arena *arena = &session->arena;
-    const struct object **nodes = NULL;
-    const struct object **pods = NULL;
-    const struct object **jobs = NULL;
-    size_t node_count = 0;
-    size_t pod_count = 0;
-    size_t job_count = 0;
-    struct table table;
-    char stamp[TIME_TEXT_BYTES];
-    int r = session_list(session, &kind_node, "*", NULL, &nodes, &node_count, err);
+    struct view_top view = {.now_ms = clock_now_ms()};
+    int r = session_list(session, &kind_node, "*", NULL, &view.nodes.items, &view.nodes.count, err);
 
     if (r == 0)
-        r = session_list(session, &kind_pod, "*", NULL, &pods, &pod_count, err);
+        r = session_list(session, &kind_pod, "*", NULL, &view.pods.items, &view.pods.count, err);
     if (r == 0)
-        r = session_list(session, &kind_torchrunjob, "*", NULL, &jobs, &job_count, err);
-    if (r < 0)
-        return r;
-    buf_addf(text, "muster  " STR_FMT "  %zu nodes, %zu pods, %zu jobs\n\n",
-             STR_ARG(time_format(clock_now_ms(), stamp)), node_count, pod_count, job_count);
-    for (size_t i = 0; i < node_count; i++) {
-        struct json *tree = object_json(nodes[i], arena);
-
-        buf_addf(text, "%-20.*s ", (int)nodes[i]->name.len, nodes[i]->name.p);
-        add_bar(text, used_on(session, pods, pod_count, nodes[i]->name),
-                gpus_of(json_at(tree, "status.allocatable")));
-    }
-    buf_addc(text, '\n');
-    table_init(&table, arena, headers);
-    for (size_t i = 0; i < job_count; i++) {
-        struct json *tree = object_json(jobs[i], arena);
-        struct str phase = json_str_at(tree, "status.phase");
-        struct str queue = json_str_at(tree, "spec.jobQueue");
-        bool runs = str_is(phase, "Running") || str_is(phase, "Succeeded");
-
-        table_add(&table, jobs[i]->name);
-        table_add(&table, queue.len ? queue : json_str_at(tree, "spec.queue"));
-        table_add(&table, str_printf(arena, "%lld",
-                                     (long long)json_i64_or(json_at(tree, "status.numGPUs"), 0)));
-        table_add(&table, phase.len ? phase : STR("Pending"));
-        table_add(&table, json_str_at(tree, "status.workersStatus"));
-        table_add(&table, time_age(arena, clock_now_ms() - jobs[i]->created_ms));
-        table_add(&table, runs ? STR("") : json_str_at(tree, "status.message"));
-    }
-    table_write(text, &table, true);
-    return 0;
+        r = session_list(session, &kind_torchrunjob, "*", NULL, &view.jobs.items, &view.jobs.count,
+                         err);
+    if (r == 0)
+        view_top(text, &session->arena, &view);
+    return r;
 }
 
 /* Only as much as fits: lines are cut at the right, the rest at the bottom. */
-static void show(const struct session *session, struct str text)
+static void top_show(const struct session *session, struct str text)
 {
     _cleanup_(buf_done) struct buf screen = {0};
     struct winsize size = {.ws_row = 24, .ws_col = 80};
@@ -142,7 +60,7 @@ static void show(const struct session *session, struct str text)
 }
 
 /* True when the person wants to leave. */
-static bool wait_key(struct session *session, int64_t limit_ms)
+static bool top_wait_key(struct session *session, int64_t limit_ms)
 {
     struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
     char key;
@@ -152,7 +70,7 @@ static bool wait_key(struct session *session, int64_t limit_ms)
            (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 3 || key == 27);
 }
 
-static int live_top(struct session *session, struct err *err)
+static int top_live(struct session *session, struct err *err)
 {
     struct termios before;
     struct termios raw;
@@ -168,11 +86,11 @@ static int live_top(struct session *session, struct err *err)
     while (r == 0 && !leave) {
         _cleanup_(buf_done) struct buf text = {0};
 
-        r = draw(session, &text, err);
+        r = top_draw(session, &text, err);
         if (r == 0) {
-            show(session, buf_str(&text));
+            top_show(session, buf_str(&text));
             arena_reset(&session->arena);
-            leave = wait_key(session, REFRESH_MS);
+            leave = top_wait_key(session, REFRESH_MS);
         }
     }
     term_write(&session->out, STR("\033[?25h\033[?1049l"));
@@ -189,9 +107,9 @@ static int top_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     if (r == 0 && session.out.live && isatty(STDIN_FILENO) && !v->once) {
-        r = live_top(&session, &err);
+        r = top_live(&session, &err);
     } else if (r == 0) {
-        r = draw(&session, &text, &err);
+        r = top_draw(&session, &text, &err);
         term_write(&session.out, buf_str(&text));
     }
     if (r < 0)

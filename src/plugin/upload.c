@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "kube/client.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "workspace/hash.h"
+#include "workspace/manifest.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena;
+
+/* batch: what `sync --watch` sends after a change: what to set, what is gone, and the revision that
+ * this gives. No I/O. */
+struct batch {
+    VEC(struct ws_entry) set; /* entries borrow from `now` */
+    VEC(struct str) gone;
+    struct hash revision;
+};
+
+/* Whether `path` is the folder or lies in it. */
+bool batch_is_below(struct str path, struct str folder);
+/* Compares what the other side has with everything at and below the changed paths, as it is `now`
+ * (both sorted). `paths` is sorted; one below the one before it is covered by it. */
+void batch_compare(struct arena *arena,
+                   const struct manifest *have,
+                   const struct manifest *now,
+                   const struct str *paths,
+                   size_t count,
+                   struct batch *ret);

@@ -1,0 +1,102 @@
+#include "plugin/job.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <ctype.h>
+#include <errno.h>
+
+#define NAME_BASE_MAX 40 /* leaves room for a suffix and what the pods add */
+
+bool job_is_over(struct str phase)
+{
+    return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
+}
+
+struct str job_queue(const struct json *job)
+{
+    struct str queue = json_str_at(job, "spec.jobQueue");
+
+    return queue.len ? queue : json_str_at(job, "spec.queue");
+}
+
+int64_t job_gpus(const struct json *resources)
+{
+    int64_t gpus = json_i64_or(json_get(resources, "nvidia.com/gpu"), 0);
+
+    (void)str_to_i64(json_str(json_get(resources, "nvidia.com/gpu")), &gpus);
+    return gpus;
+}
+
+struct str job_name(struct arena *arena, const char *folder, const char *suffix)
+{
+    char text[NAME_BASE_MAX + 1];
+    size_t n = 0;
+
+    for (; *folder && n < NAME_BASE_MAX; folder++) {
+        char c = (char)tolower((unsigned char)*folder);
+
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            text[n++] = c;
+        else if (n > 0 && text[n - 1] != '-')
+            text[n++] = '-';
+    }
+    while (n > 0 && text[n - 1] == '-')
+        n--;
+    text[n] = '\0';
+    return str_printf(arena, "%s%s%s%s", n && text[0] >= 'a' ? "" : "job-", text, n ? "-" : "",
+                      suffix);
+}
+
+struct str job_command(struct arena *arena, const char *const *args, size_t count)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (count == 1)
+        return str_from(args[0]);
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_addc(&text, ' ');
+        buf_addc(&text, '\'');
+        for (const char *c = args[i]; *c; c++) {
+            if (*c == '\'')
+                buf_add(&text, STR("'\\''"));
+            else
+                buf_addc(&text, *c);
+        }
+        buf_addc(&text, '\'');
+    }
+    return str_dup(arena, buf_str(&text));
+}
+
+int job_add_env(struct arena *arena,
+                struct json *spec,
+                const char *const *items,
+                size_t count,
+                char *(*lookup)(const char *name),
+                struct err *err)
+{
+    struct json *list;
+
+    if (count == 0)
+        return 0;
+    list = json_add_array(arena, spec, "env");
+    for (size_t i = 0; i < count; i++) {
+        struct str pair = str_from(items[i]);
+        size_t eq = str_find(pair, '=');
+        struct str name = str_sub(pair, 0, eq);
+        struct json *entry = json_push(list, json_new_object(arena));
+        const char *value = eq < pair.len ? pair.p + eq + 1 : lookup(items[i]);
+
+        if (name.len == 0 || !value)
+            return err_set(err, -EINVAL,
+                           "--env: '%s' is neither NAME=VALUE nor a variable of this shell",
+                           items[i]);
+        json_add_str(arena, entry, "name", name);
+        json_add_c(arena, entry, "value", value);
+    }
+    return 0;
+}

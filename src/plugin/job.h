@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct json;
+
+/* job: what the commands read from a TorchrunJob and write into one. No I/O. */
+
+/* Whether a job of this phase never runs again. */
+bool job_is_over(struct str phase);
+/* The TorchrunQueue of a job: spec.jobQueue, or spec.queue as older files call it. */
+struct str job_queue(const struct json *job);
+/* GPUs of a node's or a container's resources: 0 where it has none. */
+int64_t job_gpus(const struct json *resources);
+
+/* A name for a job from its folder's: "my_project" and "x7k2p" give "my-project-x7k2p". */
+struct str job_name(struct arena *arena, const char *folder, const char *suffix);
+/* One argument is a command for the shell as it is; several are words, each quoted. */
+struct str job_command(struct arena *arena, const char *const *args, size_t count);
+/* spec.env from NAME=VALUE and from NAME, whose value `lookup` knows. -EINVAL: neither. */
+int job_add_env(struct arena *arena,
+                struct json *spec,
+                const char *const *items,
+                size_t count,
+                char *(*lookup)(const char *name),
+                struct err *err);

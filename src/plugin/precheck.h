@@ -1,0 +1,36 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct json;
+
+/* precheck: what can be known to fail before a job is sent. precheck_job() (plugin/plugin.h) asks
+ * the cluster; here are the rules. No I/O. */
+struct precheck_wanted {
+    int64_t gpus;   /* in all; 0: not known, or none */
+    int64_t in_pod; /* of the largest pod */
+    struct str kai; /* the scheduling queue */
+};
+
+struct precheck_cluster {
+    bool limited; /* there is a limit of GPUs */
+    int64_t limit;
+    struct str limit_queue; /* whose */
+    int64_t largest;        /* GPUs of the largest node */
+    int64_t total;          /* of all nodes; 0: nodes cannot be seen, so nothing is said */
+};
+
+/* What a job asks for, from its spec and its TorchrunQueue. */
+struct precheck_wanted precheck_wanted(const struct json *spec, const struct json *queue);
+/* Whether the cluster could ever run it; in words, with the nearest that would work. */
+int precheck_fits(const struct precheck_wanted *wanted,
+                  const struct precheck_cluster *cluster,
+                  struct err *err);
+/* Whether a node can mount volumes, which every job has: the embedded agent says in a condition
+ * when it cannot. *ret_words is what it said. */
+bool precheck_isolates(const struct json *node, struct str *ret_words);

@@ -1,0 +1,231 @@
+#include "plugin/view.h"
+
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "plugin/job.h"
+#include "tool/term.h"
+
+#include <string.h>
+
+#define BAR_WIDTH  24
+#define LAST_LINES "; its last lines:"
+
+static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
+{
+    int64_t number;
+
+    return json_i64(value, &number) ? str_printf(arena, "%lld", (long long)number)
+                                    : str_from(otherwise);
+}
+
+static struct str phase_or_pending(const struct json *job)
+{
+    struct str phase = json_str_at(job, "status.phase");
+
+    return phase.len ? phase : STR("Pending");
+}
+
+void view_jobs(struct buf *out,
+               struct arena *arena,
+               struct view_objects jobs,
+               const struct view_jobs_options *options)
+{
+    static const char *const narrow[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
+                                         "PHASE", "WORKERS", "AGE",  NULL};
+    static const char *const wide[] = {"NAME",    "QUEUE", "GPUS",     "PODS",    "PHASE",
+                                       "WORKERS", "AGE",   "RESTARTS", "MESSAGE", NULL};
+    struct table table;
+
+    table_init(&table, arena, options->wide ? wide : narrow);
+    for (size_t i = 0; i < jobs.count; i++) {
+        const struct object *job = jobs.items[i];
+        struct json *tree = object_json(job, arena);
+        struct json *status = json_get(tree, "status");
+
+        table_add(&table, options->with_namespace ? str_printf(arena, STR_FMT "/" STR_FMT,
+                                                               STR_ARG(job->ns), STR_ARG(job->name))
+                                                  : job->name);
+        table_add(&table, job_queue(tree));
+        table_add(&table, number_or(arena, json_get(status, "numGPUs"), "-"));
+        table_add(&table, number_or(arena, json_get(status, "numNodes"), "-"));
+        table_add(&table, phase_or_pending(tree));
+        table_add(&table, json_str(json_get(status, "workersStatus")));
+        table_add(&table, time_age(arena, options->now_ms - job->created_ms));
+        if (!options->wide)
+            continue;
+        table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
+        table_add(&table, json_str(json_get(status, "message")));
+    }
+    table_write(out, &table, true);
+}
+
+struct str view_pod_words(const struct json *pod)
+{
+    const struct json *state = json_at(pod, "status.containerStatuses.0.state");
+    struct str words = json_str_at(state, "waiting.message");
+
+    if (!words.len)
+        words = json_str_at(state, "terminated.message");
+    JSON_FOREACH(json_at(pod, "status.conditions"), condition) {
+        if (!words.len && str_is(json_str(json_get(condition, "type")), "PodScheduled") &&
+            !str_is(json_str(json_get(condition, "status")), "True"))
+            words = json_str(json_get(condition, "message"));
+    }
+    words = str_sub(words, 0, str_find(words, '\n'));
+    if (str_ends(words, STR(LAST_LINES))) /* which are not shown here */
+        words.len -= strlen(LAST_LINES);
+    return words;
+}
+
+void view_pods(struct buf *out, struct arena *arena, struct view_objects pods)
+{
+    static const char *const headers[] = {"POD", "PHASE", "NODE", "GENERATION", "WORDS", NULL};
+    struct table table;
+
+    if (pods.count == 0)
+        return;
+    table_init(&table, arena, headers);
+    for (size_t i = 0; i < pods.count; i++) {
+        const struct object *pod = pods.items[i];
+        struct json *tree = object_json(pod, arena);
+        struct str node = json_str_at(tree, "spec.nodeName");
+
+        table_add(&table, pod->name);
+        table_add(&table, pod->deleted_ms ? STR("Terminating") : json_str_at(tree, "status.phase"));
+        table_add(&table, node.len ? node : STR("<none>"));
+        table_add(&table, object_label(pod, "torchrun.ai/generation"));
+        table_add(&table, view_pod_words(tree));
+    }
+    buf_addc(out, '\n');
+    table_write(out, &table, true);
+}
+
+struct queue_counts {
+    int64_t running;
+    int64_t gpus; /* of those that run */
+    int64_t waiting;
+};
+
+static struct queue_counts queue_count(struct arena *arena,
+                                       struct view_objects jobs,
+                                       struct str queue)
+{
+    struct queue_counts counts = {0};
+
+    for (size_t i = 0; i < jobs.count; i++) {
+        struct json *tree = object_json(jobs.items[i], arena);
+        struct str phase = json_str_at(tree, "status.phase");
+
+        if (!str_eq(job_queue(tree), queue))
+            continue;
+        if (str_is(phase, "Running")) {
+            counts.running++;
+            counts.gpus += json_i64_or(json_at(tree, "status.numGPUs"), 0);
+        } else if (!str_is(phase, "Suspended") && !job_is_over(phase)) {
+            counts.waiting++;
+        }
+    }
+    return counts;
+}
+
+void view_queues(struct buf *out,
+                 struct arena *arena,
+                 struct view_objects queues,
+                 struct view_objects jobs,
+                 int64_t now_ms)
+{
+    static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
+                                          "GPUS USED", "WAITING",   "AGE",       NULL};
+    struct table table;
+
+    table_init(&table, arena, headers);
+    for (size_t i = 0; i < queues.count; i++) {
+        const struct object *queue = queues.items[i];
+        struct json *tree = object_json(queue, arena);
+        struct str kai = json_str_at(tree, "spec.kaiQueue");
+        struct queue_counts counts = queue_count(arena, jobs, queue->name);
+
+        if (!kai.len)
+            kai = json_str_at(tree, "spec.queue.name");
+        table_add(&table, queue->name);
+        table_add(&table, kai.len ? kai : queue->name);
+        table_add(&table, number_or(arena, json_at(tree, "spec.nodeResources.gpus"), "-"));
+        table_add(&table, str_printf(arena, "%lld", (long long)counts.running));
+        table_add(&table, str_printf(arena, "%lld", (long long)counts.gpus));
+        table_add(&table, str_printf(arena, "%lld", (long long)counts.waiting));
+        table_add(&table, time_age(arena, now_ms - queue->created_ms));
+    }
+    table_write(out, &table, true);
+}
+
+/* ---- top ---- */
+
+/* GPUs that pods on this node hold. */
+static int64_t node_used(struct arena *arena, struct view_objects pods, struct str node)
+{
+    int64_t used = 0;
+
+    for (size_t i = 0; i < pods.count; i++) {
+        struct json *tree = object_json(pods.items[i], arena);
+        struct str phase = json_str_at(tree, "status.phase");
+
+        if (!str_eq(json_str_at(tree, "spec.nodeName"), node) || str_is(phase, "Succeeded") ||
+            str_is(phase, "Failed"))
+            continue;
+        JSON_FOREACH(json_at(tree, "spec.containers"), container) {
+            int64_t gpus = job_gpus(json_at(container, "resources.requests"));
+
+            used += gpus ? gpus : job_gpus(json_at(container, "resources.limits"));
+        }
+    }
+    return used;
+}
+
+static void bar_add(struct buf *out, int64_t used, int64_t total)
+{
+    int64_t filled = total > 0 ? used * BAR_WIDTH / total : 0;
+
+    buf_addc(out, '[');
+    for (int64_t i = 0; i < BAR_WIDTH; i++)
+        buf_addc(out, i < filled ? '#' : '.');
+    buf_addf(out, "] %lld of %lld GPUs\n", (long long)used, (long long)total);
+}
+
+void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
+{
+    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",      "PHASE",
+                                          "WORKERS", "AGE",   "WAITS FOR", NULL};
+    struct table table;
+    char stamp[TIME_TEXT_BYTES];
+
+    buf_addf(out, "muster  " STR_FMT "  %zu nodes, %zu pods, %zu jobs\n\n",
+             STR_ARG(time_format(view->now_ms, stamp)), view->nodes.count, view->pods.count,
+             view->jobs.count);
+    for (size_t i = 0; i < view->nodes.count; i++) {
+        const struct object *node = view->nodes.items[i];
+
+        buf_addf(out, "%-20.*s ", (int)node->name.len, node->name.p);
+        bar_add(out, node_used(arena, view->pods, node->name),
+                job_gpus(json_at(object_json(node, arena), "status.allocatable")));
+    }
+    buf_addc(out, '\n');
+    table_init(&table, arena, headers);
+    for (size_t i = 0; i < view->jobs.count; i++) {
+        const struct object *job = view->jobs.items[i];
+        struct json *tree = object_json(job, arena);
+        struct str phase = phase_or_pending(tree);
+        bool runs = str_is(phase, "Running") || str_is(phase, "Succeeded");
+
+        table_add(&table, job->name);
+        table_add(&table, job_queue(tree));
+        table_add(&table, number_or(arena, json_at(tree, "status.numGPUs"), "0"));
+        table_add(&table, phase);
+        table_add(&table, json_str_at(tree, "status.workersStatus"));
+        table_add(&table, time_age(arena, view->now_ms - job->created_ms));
+        table_add(&table, runs ? STR("") : json_str_at(tree, "status.message"));
+    }
+    table_write(out, &table, true);
+}

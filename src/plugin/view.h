@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct buf;
+struct json;
+struct object;
+
+/* view: the tables that `list`, `status`, `explain`, `queues` and `top` print, from objects and
+ * `now_ms`. No I/O: what is printed can be tested. */
+struct view_objects {
+    const struct object **items;
+    size_t count;
+};
+
+struct view_jobs_options {
+    bool wide;
+    bool with_namespace; /* NAME is NAMESPACE/NAME */
+    int64_t now_ms;
+};
+
+void view_jobs(struct buf *out,
+               struct arena *arena,
+               struct view_objects jobs,
+               const struct view_jobs_options *options);
+/* Nothing, not even the headers, when there is no pod. */
+void view_pods(struct buf *out, struct arena *arena, struct view_objects pods);
+/* What a pod is doing, or why it does not, in one line. */
+struct str view_pod_words(const struct json *pod);
+/* Each TorchrunQueue with what its jobs hold and how many wait. */
+void view_queues(struct buf *out,
+                 struct arena *arena,
+                 struct view_objects queues,
+                 struct view_objects jobs,
+                 int64_t now_ms);
+
+struct view_top {
+    struct view_objects nodes;
+    struct view_objects pods;
+    struct view_objects jobs;
+    int64_t now_ms;
+};
+
+void view_top(struct buf *out, struct arena *arena, const struct view_top *view);

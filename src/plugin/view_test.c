@@ -1,0 +1,184 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "plugin/view.h"
+#include "test.h"
+
+#include <stddef.h>
+
+#define OBJECTS_MAX 8
+#define CREATED     "\"creationTimestamp\":\"2026-11-15T02:00:00Z\""
+
+/* Objects of one kind from their texts; object_release()d with the arena. */
+static struct view_objects objects(struct arena *arena,
+                                   const struct kind *kind,
+                                   const char *const *texts)
+{
+    struct view_objects all = {.items = ARENA_ARRAY(arena, const struct object *, OBJECTS_MAX)};
+
+    for (; texts[all.count]; all.count++) {
+        struct object *object = NULL;
+
+        EXPECT(object_new(kind, str_from(texts[all.count]), &object, NULL) == 0);
+        arena_defer(arena, object_release, object);
+        all.items[all.count] = object;
+    }
+    return all;
+}
+
+static int64_t an_hour_later(void)
+{
+    int64_t now = 0;
+
+    EXPECT(time_parse(STR("2026-11-15T03:00:00Z"), &now));
+    return now;
+}
+
+static const char *const some_jobs[] = {
+    "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
+    "\"status\":{\"phase\":\"Running\",\"numGPUs\":8,\"numNodes\":2,\"workersStatus\":\"2/2\","
+    "\"message\":\"all run\"}}",
+    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"queue\":\"q\"},"
+    "\"status\":{\"message\":\"waits for 4 GPUs\",\"restarts\":3}}",
+    "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
+    "\"status\":{\"phase\":\"Suspended\",\"numGPUs\":8}}",
+    "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"r\"},"
+    "\"status\":{\"phase\":\"Succeeded\",\"numGPUs\":8}}",
+    NULL};
+
+TEST(list_shows_a_line_a_job_and_a_dash_for_what_is_not_known)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+
+    view_jobs(&out, &arena, objects(&arena, &kind_torchrunjob, some_jobs),
+              &(struct view_jobs_options){.now_ms = an_hour_later()});
+    EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE       WORKERS   AGE\n"
+                                 "a      q       8      2      Running     2/2       60m\n"
+                                 "b      q       -      -      Pending               60m\n"
+                                 "c      q       8      -      Suspended             60m\n"
+                                 "d      r       8      -      Succeeded             60m\n"));
+}
+
+TEST(list_wide_shows_restarts_and_messages_and_all_namespaces_the_namespace)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
+
+    jobs.count = 2;
+    view_jobs(&out, &arena, jobs,
+              &(struct view_jobs_options){
+                  .wide = true, .with_namespace = true, .now_ms = an_hour_later()});
+    EXPECT(str_contains(buf_str(&out), STR("   RESTARTS   MESSAGE\n")));
+    EXPECT(str_contains(buf_str(&out), STR("n/a ")));
+    EXPECT(str_contains(buf_str(&out), STR("   0          all run\n")));
+    EXPECT(str_contains(buf_str(&out), STR("   3          waits for 4 GPUs\n")));
+}
+
+TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
+{
+    static const char *const some_queues[] = {
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"n\"," CREATED "},"
+        "\"spec\":{\"kaiQueue\":\"team\",\"nodeResources\":{\"gpus\":4}}}",
+        "{\"metadata\":{\"name\":\"r\",\"namespace\":\"n\"," CREATED "},\"spec\":{}}", NULL};
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+
+    view_queues(&out, &arena, objects(&arena, &kind_torchrunqueue, some_queues),
+                objects(&arena, &kind_torchrunjob, some_jobs), an_hour_later());
+    EXPECT(str_is(buf_str(&out),
+                  "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
+                  "q      team        4           1         8           1         60m\n"
+                  "r      r           -           0         0           0         60m\n"));
+}
+
+TEST(status_shows_pods_with_their_words)
+{
+    static const char *const some_pods[] = {
+        "{\"metadata\":{\"name\":\"a-worker-0\",\"namespace\":\"n\",\"labels\":"
+        "{\"torchrun.ai/generation\":\"1\"}},\"spec\":{\"nodeName\":\"m\"},"
+        "\"status\":{\"phase\":\"Running\"}}",
+        "{\"metadata\":{\"name\":\"a-worker-1\",\"namespace\":\"n\","
+        "\"deletionTimestamp\":\"2026-11-15T02:00:00Z\"},\"status\":{\"phase\":\"Running\"}}",
+        NULL};
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+
+    view_pods(&out, &arena, (struct view_objects){0});
+    EXPECT(out.len == 0);
+    view_pods(&out, &arena, objects(&arena, &kind_pod, some_pods));
+    EXPECT(str_contains(buf_str(&out), STR("\na-worker-0   Running       m        1")));
+    EXPECT(str_contains(buf_str(&out), STR("\na-worker-1   Terminating   <none>")));
+}
+
+TEST(a_pods_words_are_why_it_waits_or_how_it_ended_in_one_line)
+{
+    static const struct {
+        const char *why;
+        const char *pod;
+        const char *words;
+    } rows[] = {
+        {"nothing to say", "{}", ""},
+        {"it waits",
+         "{\"status\":{\"containerStatuses\":[{\"state\":{\"waiting\":{\"message\":\"pulls\"}}}]}}",
+         "pulls"},
+        {"it ended; its last lines are not shown",
+         "{\"status\":{\"containerStatuses\":[{\"state\":{\"terminated\":{\"message\":"
+         "\"exit code 1; its last lines:\\nTraceback\"}}}]}}",
+         "exit code 1"},
+        {"no place for it",
+         "{\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\","
+         "\"message\":\"no GPUs\"}]}}",
+         "no GPUs"},
+        {"it was placed",
+         "{\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"True\","
+         "\"message\":\"old\"}]}}",
+         ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *pod = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(json_parse(&arena, str_from(rows[i].pod), &pod, NULL) == 0);
+        EXPECT(str_is(view_pod_words(pod), rows[i].words));
+    }
+}
+
+TEST(top_counts_gpus_of_pods_that_have_not_ended)
+{
+    static const char *const some_nodes[] = {
+        "{\"metadata\":{\"name\":\"m\"},\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"8\"}}}",
+        "{\"metadata\":{\"name\":\"cpu\"}}", NULL};
+    static const char *const some_pods[] = {
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\"},\"spec\":{\"nodeName\":\"m\","
+        "\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"4\"}}}]},"
+        "\"status\":{\"phase\":\"Running\"}}",
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"n\"},\"spec\":{\"nodeName\":\"m\","
+        "\"containers\":[{\"resources\":{\"requests\":{\"nvidia.com/gpu\":\"4\"}}}]},"
+        "\"status\":{\"phase\":\"Succeeded\"}}",
+        NULL};
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct view_top view = {.nodes = objects(&arena, &kind_node, some_nodes),
+                            .pods = objects(&arena, &kind_pod, some_pods),
+                            .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
+                            .now_ms = an_hour_later()};
+
+    view_top(&out, &arena, &view);
+    EXPECT(str_starts(buf_str(&out),
+                      STR("muster  2026-11-15T03:00:00Z  2 nodes, 2 pods, 4 jobs\n\n")));
+    EXPECT(str_contains(buf_str(&out),
+                        STR("m                    [############............] 4 of 8 GPUs\n")));
+    EXPECT(str_contains(buf_str(&out),
+                        STR("cpu                  [........................] 0 of 0 GPUs\n")));
+    EXPECT(str_contains(buf_str(&out), STR("waits for 4 GPUs\n")));
+    EXPECT(!str_contains(buf_str(&out), STR("all run")));
+}
