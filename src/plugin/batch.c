@@ -8,6 +8,34 @@ bool batch_is_below(struct str path, struct str folder)
            (str_starts(path, folder) && path.len > folder.len && path.p[folder.len] == '/');
 }
 
+static bool batch_has_path(const struct str *paths, size_t count, struct str path)
+{
+    size_t low = 0;
+
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        int order = str_cmp(paths[middle], path);
+
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return false;
+}
+
+bool batch_is_covered(const struct str *paths, size_t count, size_t at)
+{
+    struct str path = paths[at];
+
+    for (size_t i = 1; i < path.len; i++)
+        if (path.p[i] == '/' && batch_has_path(paths, count, str_sub(path, 0, i)))
+            return true;
+    return false;
+}
+
 static void batch_add_gone(struct arena *arena,
                            const struct manifest *have,
                            const struct manifest *now,
@@ -35,7 +63,7 @@ void batch_compare(struct arena *arena,
 {
     *ret = (struct batch){.revision = have->revision};
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || !batch_is_below(paths[i], paths[i - 1]))
+        if (!batch_is_covered(paths, count, i))
             batch_add_gone(arena, have, now, paths[i], ret);
     for (size_t i = 0; i < now->entries.count; i++) {
         const struct ws_entry *entry = &now->entries.items[i];

@@ -20,8 +20,11 @@ struct batch {
 
 /* Whether `path` is the folder or lies in it. */
 bool batch_is_below(struct str path, struct str folder);
+/* Whether a folder above paths[at] is among the (sorted) paths as well: whoever looks at that one
+ * sees this one too. It need not be the path before: "a-b" sorts between "a" and "a/x". */
+bool batch_is_covered(const struct str *paths, size_t count, size_t at);
 /* Compares what the other side has with everything at and below the changed paths, as it is `now`
- * (both sorted). `paths` is sorted; one below the one before it is covered by it. */
+ * (both sorted). `paths` is sorted; those that others cover are not looked at again. */
 void batch_compare(struct arena *arena,
                    const struct manifest *have,
                    const struct manifest *now,

@@ -45,6 +45,17 @@ TEST(a_path_is_below_a_folder_by_whole_names)
     EXPECT(!batch_is_below(STR("a"), STR("a/x")));
 }
 
+TEST(a_changed_path_is_covered_by_any_folder_above_it_that_changed)
+{
+    static const struct str paths[] = {{"a", 1}, {"a-b", 3}, {"a/x", 3}, {"a/x/y", 5}, {"b/x", 3}};
+
+    EXPECT(!batch_is_covered(paths, COUNT_OF(paths), 0));
+    EXPECT(!batch_is_covered(paths, COUNT_OF(paths), 1));
+    EXPECT(batch_is_covered(paths, COUNT_OF(paths), 2));
+    EXPECT(batch_is_covered(paths, COUNT_OF(paths), 3));
+    EXPECT(!batch_is_covered(paths, COUNT_OF(paths), 4));
+}
+
 /* After the change the other side must have what a scan of the folder gives. */
 static void expect_reaches(const struct batch *batch, struct manifest *have, struct manifest *want)
 {
@@ -87,6 +98,7 @@ TEST(a_folder_that_is_gone_takes_what_was_below_it_once)
     } rows[] = {
         {{{"a", 1}}, 1, "the folder alone"},
         {{{"a", 1}, {"a/x", 3}, {"a/y", 3}}, 3, "and its files"},
+        {{{"a", 1}, {"a-b", 3}, {"a/x", 3}, {"a/y", 3}}, 4, "with a name that sorts between"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

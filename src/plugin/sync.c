@@ -177,7 +177,7 @@ static int batch_read(struct syncing *s,
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++)
-        if (i == 0 || !batch_is_below(paths[i], paths[i - 1]))
+        if (!batch_is_covered(paths, count, i))
             r = scan_path(s->v->dir, paths[i], &options, now, err);
     for (size_t i = 0; i < now->entries.count; i++)
         bytes += now->entries.items[i].size;
