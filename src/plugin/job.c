@@ -1,5 +1,6 @@
 #include "plugin/job.h"
 
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -14,6 +15,12 @@
 bool job_is_over(struct str phase)
 {
     return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
+}
+
+bool job_awaits_folder(const struct object *job)
+{
+    return str_is(object_annotation(job, JOB_WORKSPACE), "upload") &&
+           object_annotation(job, JOB_REVISION).len == 0;
 }
 
 struct str job_queue(const struct json *job)

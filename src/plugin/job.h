@@ -9,11 +9,16 @@
 struct arena;
 struct err;
 struct json;
+struct object;
 
 /* job: what the commands read from a TorchrunJob and write into one. No I/O. */
+#define JOB_WORKSPACE "torchrun.ai/workspace"          /* annotation: "upload" */
+#define JOB_REVISION  "torchrun.ai/workspace-revision" /* annotation: what it was sent last */
 
 /* Whether a job of this phase never runs again. */
 bool job_is_over(struct str phase);
+/* Whether the folder that was promised has not come yet. */
+bool job_awaits_folder(const struct object *job);
 /* The TorchrunQueue of a job: spec.jobQueue, or spec.queue as older files call it. */
 struct str job_queue(const struct json *job);
 /* GPUs of a node's or a container's resources: 0 where it has none. */

@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -123,4 +125,30 @@ TEST(the_queue_of_a_job_may_have_its_older_name)
         str_is(job_queue(parse(&arena, "{\"spec\":{\"jobQueue\":\"a\",\"queue\":\"b\"}}")), "a"));
     EXPECT(str_is(job_queue(parse(&arena, "{\"spec\":{\"queue\":\"b\"}}")), "b"));
     EXPECT(job_queue(parse(&arena, "{}")).len == 0);
+}
+
+TEST(a_job_awaits_its_folder_until_it_was_told_a_revision)
+{
+    static const struct {
+        const char *annotations;
+        bool awaits;
+        const char *why;
+    } rows[] = {
+        {"{\"torchrun.ai/workspace\":\"upload\"}", true, "promised, and not there"},
+        {"{\"torchrun.ai/workspace\":\"upload\",\"torchrun.ai/workspace-revision\":\"a1\"}", false,
+         "it came"},
+        {"{}", false, "nobody promised one"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(object_unrefp) struct object *job = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(object_new(&kind_torchrunjob,
+                          str_printf(&arena, "{\"metadata\":{\"name\":\"a\",\"annotations\":%s}}",
+                                     rows[i].annotations),
+                          &job, NULL) == 0);
+        EXPECT(job_awaits_folder(job) == rows[i].awaits);
+    }
 }

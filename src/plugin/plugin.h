@@ -184,11 +184,14 @@ struct upload {
     int64_t began_ms; /* when the sync pod was there */
     int64_t took_ms;  /* from then to the commit */
     bool unchanged;
+    bool interrupted; /* set from outside, as by Ctrl-C: it ends soon, with -EINTR */
     char revision[40];
 };
 int upload_scan(struct session *session, struct upload *upload, struct err *err);
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err);
 void upload_done(struct upload *upload);
+/* Tells the job which revision it has: one that waits for its folder starts now. */
+int upload_tell(struct session *session, const char *job, const char *revision, struct err *err);
 
 /* -o json|yaml|name: one object as it is, several as a List. */
 void print_objects(struct session *session,

@@ -81,7 +81,7 @@ static void status_text(struct session *session, const struct object *job, struc
     status_add_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
     status_add_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
     status_add_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
-    status_add_line(text, "Workspace:", object_annotation(job, "torchrun.ai/workspace-revision"));
+    status_add_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
     status_add_line(text, "Started:", json_str(json_get(status, "startTime")));
     status_add_line(text, "Completed:", json_str(json_get(status, "completionTime")));
     if (failure) {

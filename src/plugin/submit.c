@@ -12,13 +12,15 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#define NAME_SUFFIX_BYTES 5
+#define NAME_SUFFIX_BYTES  5
+#define STATUS_INTERRUPTED (128 + SIGINT)
 
 struct submit_values {
     struct common_values common;
@@ -143,8 +145,7 @@ static int submit_make_job(struct session *session,
     json_add_c(arena, metadata, "name", name);
     json_add_c(arena, metadata, "namespace", session->config.ns);
     if (!v->no_workspace)
-        json_add_c(arena, json_make_path(arena, metadata, "annotations"), "torchrun.ai/workspace",
-                   "upload");
+        json_add_c(arena, json_make_path(arena, metadata, "annotations"), JOB_WORKSPACE, "upload");
     spec = json_make_path(arena, job, "spec");
     if (v->queue)
         json_add_c(arena, spec, "jobQueue", v->queue);
@@ -187,14 +188,45 @@ static int submit_check(const struct invocation *invocation, struct err *err)
     return 0;
 }
 
+/* A job without its folder would wait for it for ever. */
 static void submit_undo(struct session *session, const char *name)
 {
-    (void)session_call(session,
-                       &(struct api_request){.verb = API_DELETE,
-                                             .kind = &kind_torchrunjob,
-                                             .ns = str_from(session->config.ns),
-                                             .name = str_from(name)},
-                       NULL, NULL);
+    struct err why = {0};
+    int r = session_call(session,
+                         &(struct api_request){.verb = API_DELETE,
+                                               .kind = &kind_torchrunjob,
+                                               .ns = str_from(session->config.ns),
+                                               .name = str_from(name)},
+                         NULL, &why);
+
+    if (r == 0 || why.http_status == 404)
+        session_say(session, "job %s was deleted again", name);
+    else
+        session_say(session,
+                    "job %s waits for its folder and could not be deleted (%s): `kubectl torchrun "
+                    "sync %s` sends the folder, `kubectl torchrun delete %s` deletes the job",
+                    name, why.text, name, name);
+}
+
+/* There is a job of that name. */
+static int submit_exists(struct session *session, const char *name, struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    struct str phase;
+    int r = session_get(session, &kind_torchrunjob, name, &job, err);
+
+    if (r < 0)
+        return r;
+    if (job_awaits_folder(job))
+        return err_set(
+            err, -EEXIST,
+            "job %s exists and waits for its folder: send it with `kubectl torchrun sync "
+            "%s`, or remove the job with `kubectl torchrun delete`",
+            name, name);
+    phase = json_str_at(object_json(job, &session->arena), "status.phase");
+    return err_set(err, -EEXIST,
+                   "job %s exists (" STR_FMT "): give another --name, or delete it first", name,
+                   STR_ARG(phase.len ? phase : STR("Pending")));
 }
 
 /* The folder goes to the sync pod; then the job is told which revision it runs. */
@@ -211,15 +243,11 @@ static int submit_send_folder(struct session *session,
     session_say(session, "sent %s (%zu entries, %s) in %.2f s", upload->folder,
                 upload->manifest->entries.count, term_bytes(upload->manifest->bytes, bytes),
                 (double)upload->took_ms / 1000);
-    return session_patch(
-        session, &kind_torchrunjob, name,
-        str_printf(&session->arena,
-                   "{\"metadata\":{\"annotations\":{\"torchrun.ai/workspace-revision\":\"%s\"}}}",
-                   upload->revision),
-        err);
+    return upload_tell(session, name, upload->revision, err);
 }
 
-/* Created, sent, told its revision. What fails in between leaves nothing behind. */
+/* Created, sent, told its revision. What fails in between leaves nothing behind, if the server can
+ * still be reached; otherwise `sync` goes on with it. */
 static int submit_create(struct session *session,
                          const struct submit_values *v,
                          const char *name,
@@ -235,14 +263,50 @@ static int submit_create(struct session *session,
                                                .strict_fields = true},
                          NULL, err);
 
+    if (r < 0 && err->http_status == 409)
+        return submit_exists(session, name, err);
     if (r < 0)
         return r;
     session_say(session, "job %s submitted to queue " STR_FMT, name, STR_ARG(job_queue(job)));
-    if (v->no_workspace)
-        return 0;
-    r = submit_send_folder(session, name, upload, err);
+    if (upload->interrupted)
+        r = err_set(err, -EINTR, "interrupted");
+    else if (!v->no_workspace)
+        r = submit_send_folder(session, name, upload, err);
     if (r < 0)
         submit_undo(session, name);
+    return r;
+}
+
+/* Ctrl-C ends the upload, and the job goes. The second one ends everything at once. */
+static void submit_on_interrupt(uv_signal_t *handle, int number)
+{
+    struct upload *upload = handle->data;
+
+    if (upload->interrupted) {
+        (void)uv_signal_stop(handle);
+        (void)raise(number);
+    }
+    upload->interrupted = true;
+    uv_stop(handle->loop);
+}
+
+static int submit_create_or_stop(struct session *session,
+                                 const struct submit_values *v,
+                                 const char *name,
+                                 const struct json *job,
+                                 struct upload *upload,
+                                 struct err *err)
+{
+    uv_signal_t interrupt;
+    int r;
+
+    (void)uv_signal_init(&session->loop, &interrupt);
+    interrupt.data = upload;
+    (void)uv_signal_start(&interrupt, submit_on_interrupt, SIGINT);
+    r = submit_create(session, v, name, job, upload, err);
+    (void)uv_signal_stop(&interrupt);
+    uv_close((uv_handle_t *)&interrupt, NULL);
+    session_turn(session, 0);
     return r;
 }
 
@@ -283,7 +347,7 @@ static int submit(struct session *session, const struct invocation *invocation, 
     if (r == 0 && !v->no_workspace)
         r = upload_scan(session, &upload, err);
     if (r == 0)
-        r = submit_create(session, v, name, job, &upload, err);
+        r = submit_create_or_stop(session, v, name, job, &upload, err);
     upload_done(&upload);
     if (r < 0)
         return r;
@@ -310,8 +374,12 @@ static int submit_run(struct invocation *invocation)
     status = session_open(&session, invocation, &err);
     if (status == 0)
         status = submit(&session, invocation, &err);
-    if (status < 0)
+    if (status < 0) {
+        bool interrupted = status == -EINTR;
+
         status = session_fail(&session, &err);
+        status = interrupted ? STATUS_INTERRUPTED : status;
+    }
     session_close(&session);
     return status;
 }

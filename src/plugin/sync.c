@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "plugin/batch.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"
@@ -14,6 +15,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 /* sync: bring the folder to a running job; with --watch, keep doing so.
  *
@@ -51,6 +54,7 @@ struct syncing {
     const struct sync_values *v;
     struct manifest *have; /* what the other side has */
     struct watch watch;
+    char told[HASH_HEX_BYTES]; /* the revision that the job knows of; "": it waits for one */
     bool stop;
 };
 
@@ -103,6 +107,25 @@ static int restart_ranks(struct syncing *s, struct err *err)
     return 0;
 }
 
+/* The job's annotation says what it has: `status` shows it, and a job whose first upload was cut
+ * starts. Whoever may not change jobs can still send to one that runs. */
+static int sync_tell(struct syncing *s, const char *revision, struct err *err)
+{
+    bool waits = s->told[0] == '\0';
+    int r;
+
+    if (strcmp(s->told, revision) == 0)
+        return 0;
+    r = upload_tell(s->session, s->job, revision, err);
+    if (r < 0 && waits)
+        return r;
+    if (r < 0)
+        session_say(s->session, "warning: job %s does not show the revision: %s", s->job,
+                    err->text);
+    (void)snprintf(s->told, sizeof(s->told), "%s", revision);
+    return 0;
+}
+
 static int sync_all(struct syncing *s, struct err *err)
 {
     struct upload upload = {.folder = s->v->dir};
@@ -118,8 +141,10 @@ static int sync_all(struct syncing *s, struct err *err)
     if (r == 0) {
         manifest_unref(s->have);
         s->have = manifest_ref(upload.manifest);
-        r = wait_delivered(s, upload.revision, err);
+        r = sync_tell(s, upload.revision, err);
     }
+    if (r == 0)
+        r = wait_delivered(s, upload.revision, err);
     if (r == 0 && s->v->restart && !upload.unchanged)
         r = restart_ranks(s, err);
     upload_done(&upload);
@@ -242,6 +267,8 @@ static void send_changes(struct syncing *s)
     if (r == 1)
         session_say(s->session, "revision %.12s: " STR_FMT "%s", hash_hex(s->have->revision, hex),
                     STR_ARG(paths[0]), count > 1 ? " and more" : "");
+    if (r == 1)
+        (void)sync_tell(s, hex, &err);
     if (r == 1 && s->v->restart)
         r = restart_ranks(s, &err);
     if (r == -ESTALE || r == -EILSEQ)
@@ -296,6 +323,9 @@ static int sync_run(struct invocation *invocation)
 
     if (r == 0)
         r = session_get(&session, &kind_torchrunjob, s.job, &job, &err);
+    if (r == 0)
+        (void)snprintf(s.told, sizeof(s.told), STR_FMT,
+                       STR_ARG(str_sub(object_annotation(job, JOB_REVISION), 0, sizeof(s.told))));
     if (r == 0 && v->watch)
         r = watch_open(&s.watch, v->dir, &err); /* before the scan: nothing falls between */
     if (r == 0)

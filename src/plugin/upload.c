@@ -35,6 +35,7 @@
 
 struct segment {
     struct sender *sender;
+    struct client_call *call; /* while it is under way */
     struct buf body;
     uint64_t covers; /* bytes of files read up to here */
     int tries;
@@ -89,6 +90,7 @@ static void on_segment(void *user, const struct transport_reply *reply)
     struct sender *sender = segment->sender;
 
     segment->sent = false;
+    segment->call = NULL;
     uv_stop(&sender->session->loop); /* the next one can be sent now */
     if (reply->code == 0 && reply->status == 200) {
         sender->acked = segment->covers > sender->acked ? segment->covers : sender->acked;
@@ -110,18 +112,18 @@ static void on_segment(void *user, const struct transport_reply *reply)
 static void send_segment(struct sender *sender, struct segment *segment)
 {
     segment->sent = true;
-    (void)client_send(sender->session->client, &(struct client_request){
-                                                   .class = LIMITER_NORMAL,
-                                                   .method = "POST",
-                                                   .path = sender->path,
-                                                   .content_type = FRAMES_TYPE,
-                                                   .accept = "*/*",
-                                                   .body = buf_str(&segment->body),
-                                                   .header = sender->header,
-                                                   .timeout_ms = SEGMENT_LIMIT_MS,
-                                                   .done = on_segment,
-                                                   .user = segment,
-                                               });
+    segment->call = client_send(sender->session->client, &(struct client_request){
+                                                             .class = LIMITER_NORMAL,
+                                                             .method = "POST",
+                                                             .path = sender->path,
+                                                             .content_type = FRAMES_TYPE,
+                                                             .accept = "*/*",
+                                                             .body = buf_str(&segment->body),
+                                                             .header = sender->header,
+                                                             .timeout_ms = SEGMENT_LIMIT_MS,
+                                                             .done = on_segment,
+                                                             .user = segment,
+                                                         });
 }
 
 /* Pieces of one large file must arrive in order: while one is under way, the next waits. */
@@ -160,6 +162,19 @@ static bool step(struct sender *sender, struct segment *segment)
     return segment->sent || (segment->used && !sender->failed);
 }
 
+static int upload_interrupted(struct err *err)
+{
+    return err_set(err, -EINTR, "the upload was interrupted");
+}
+
+static void drop_segments(struct sender *sender)
+{
+    for (size_t i = 0; i < SEGMENTS_MAX; i++) {
+        client_cancel(TAKE_PTR(sender->segments[i].call));
+        sender->segments[i].sent = false;
+    }
+}
+
 static int send_contents(struct session *session,
                          const char *job,
                          struct upload *upload,
@@ -185,6 +200,10 @@ static int send_contents(struct session *session,
     for (size_t i = 0; i < SEGMENTS_MAX; i++)
         sender.segments[i].sender = &sender;
     while ((busy || sender.reading) && !(sender.failed && !busy)) {
+        if (upload->interrupted && !sender.failed) {
+            sender.failed = upload_interrupted(&sender.err);
+            drop_segments(&sender);
+        }
         busy = false;
         for (size_t i = 0; i < SEGMENTS_MAX; i++)
             busy |= step(&sender, &sender.segments[i]);
@@ -235,7 +254,11 @@ static int look_at_job(struct session *session,
 }
 
 /* What the other side has now: {"revision": ...}. Waits for the pod to be there. */
-static int get_state(struct session *session, const char *job, struct hash *ret, struct err *err)
+static int get_state(struct session *session,
+                     const char *job,
+                     const struct upload *upload,
+                     struct hash *ret,
+                     struct err *err)
 {
     struct session_request request = {.method = "GET",
                                       .path = sync_path(session, job, "state"),
@@ -251,6 +274,8 @@ static int get_state(struct session *session, const char *job, struct hash *ret,
 
         if (status == 200)
             break;
+        if (upload->interrupted)
+            return upload_interrupted(err);
         if (status == -EACCES || status == -ENOENT) /* the secret or the job: not the pod */
             return status;
         r = waited_ms > QUICK_START_MS ? look_at_job(session, job, said, err) : 0;
@@ -331,6 +356,8 @@ static int commit(struct session *session, const char *job, struct upload *uploa
         frame_add_entry(&body, &manifest->entries.items[i]);
     frame_add_empty(&body, FRAME_COMMIT);
     for (int tries = 0; tries < SEGMENT_TRIES_MAX; tries++) {
+        if (upload->interrupted)
+            return upload_interrupted(err);
         status = sync_http(session, job,
                            &(struct session_request){.method = "POST",
                                                      .path = sync_path(session, job, "commit"),
@@ -358,7 +385,7 @@ static int upload_once(struct session *session,
     struct missing_list list = {.arena = &session->arena};
     struct hash there = {0};
     bool first;
-    int r = get_state(session, job, &there, err);
+    int r = get_state(session, job, upload, &there, err);
 
     if (r < 0)
         return r;
@@ -403,4 +430,13 @@ int upload_run(struct session *session, const char *job, struct upload *upload, 
     (void)snprintf(upload->revision, sizeof(upload->revision), "%s",
                    hash_hex(upload->manifest->revision, hex));
     return 0;
+}
+
+int upload_tell(struct session *session, const char *job, const char *revision, struct err *err)
+{
+    return session_patch(
+        session, &kind_torchrunjob, job,
+        str_printf(&session->arena,
+                   "{\"metadata\":{\"annotations\":{\"" JOB_REVISION "\":\"%s\"}}}", revision),
+        err);
 }

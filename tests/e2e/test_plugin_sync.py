@@ -3,10 +3,11 @@
 import datetime
 import os
 import re
+import signal
 import time
 
 from harness import Muster, check, wait_for
-from test_plugin_commands import FLAGS, QUEUE, need_torch, project
+from test_plugin_commands import FLAGS, QUEUE, need_torch, one_line, project
 
 
 def spec_of(m, pod):
@@ -71,6 +72,50 @@ def test_sync_restart_keeps_pods_and_brings_new_code():
         check(m.get("torchrunjob", "hot")["status"].get("restarts", 0) == 0, "no restart is counted")
         done = m.torchrun("sync", "hot", "--restart", cwd=folder)
         check("nothing changed" in done.stderr, done.stderr)
+
+
+CUT = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata:
+  name: cut
+  annotations: {torchrun.ai/workspace: upload}
+spec:
+  jobQueue: demo
+  numGPUs: 1
+  command: python main.py; sleep 600
+"""
+
+
+def test_an_upload_that_was_cut_leaves_no_job_that_waits_for_ever():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py="print('arrived', flush=True)\n")
+        submit = ("submit", "--queue", "demo", "--gpus", "1", "--name")
+
+        m.kubectl("cordon", "node-0")  # the sync pod does not start: the upload cannot end
+        stopped = m.spawn_torchrun(*submit, "stopped", "python main.py", cwd=folder)
+        wait_for(lambda: m.get("torchrunjob", "stopped"), "the job", 30)
+        stopped.send_signal(signal.SIGINT)
+        said, _ = stopped.communicate(timeout=60)
+        check(stopped.returncode == 130 and "job stopped was deleted" in said, f"{stopped.returncode}: {said}")
+        wait_for(lambda: not m.get("torchrunjob", "stopped"), "the job to go", 30)
+        m.kubectl("uncordon", "node-0")
+
+        m.apply(CUT)  # what a submit leaves that was killed
+        wait_for(lambda: m.phase("cut") == "Syncing", "the job to wait for its folder", 60)
+        done = m.torchrun(*submit, "cut", "python main.py", cwd=folder, ok=False)
+        one_line(done, "torchrun sync cut", "torchrun delete")
+        m.torchrun("sync", "cut", cwd=folder)
+        wait_for(lambda: "arrived" in m.torchrun("logs", "cut", ok=False).stdout, "the job to run", 90)
+        one_line(m.torchrun(*submit, "cut", "python main.py", cwd=folder, ok=False), "another --name")
+
+        project(m, main__py="print('again', flush=True)\n")
+        done = m.torchrun("sync", "cut", cwd=folder)
+        revision = re.search(r"revision (\w+) is on 1 worker", done.stderr).group(1)
+        status = m.torchrun("status", "cut").stdout
+        check(re.search(rf"Workspace: +{revision}", status), f"status shows revision {revision}: {status}")
 
 
 CHECKER = """
