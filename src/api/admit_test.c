@@ -12,10 +12,13 @@
 #include <stdio.h>
 
 /* Rules that look at one object; the field of the first cause, or nothing. JSON with ' for ". */
-static struct str refused_field(struct arena *arena, const struct kind *kind, const char *spec)
+static struct str refused(struct arena *arena,
+                          const struct kind *kind,
+                          const char *name,
+                          const char *spec)
 {
     struct str text =
-        str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec);
+        str_printf(arena, "{'metadata':{'name':'%s','namespace':'n'},'spec':%s}", name, spec);
     char *copy = str_c(arena, text);
     struct admit admit = {.arena = arena, .kind = kind};
     struct err err = {0};
@@ -27,6 +30,16 @@ static struct str refused_field(struct arena *arena, const struct kind *kind, co
     EXPECT(admit.object);
     admit_validate(&admit);
     return admit.causes.count ? admit.causes.items[0].field : STR("");
+}
+
+static struct str refused_field(struct arena *arena, const struct kind *kind, const char *spec)
+{
+    return refused(arena, kind, "q", spec);
+}
+
+static struct str refused_name(struct arena *arena, const char *name, const char *spec)
+{
+    return refused(arena, &kind_torchrunjob, name, spec);
 }
 
 TEST(objects_that_could_never_work_are_refused_with_the_field)
@@ -84,5 +97,34 @@ TEST(objects_that_could_never_work_are_refused_with_the_field)
 
         test_case(rows[i].why);
         EXPECT(str_is(refused_field(&arena, rows[i].kind, rows[i].spec), rows[i].field));
+    }
+}
+
+TEST(a_job_is_refused_whose_name_its_service_and_pods_could_not_have)
+{
+    static const struct {
+        const char *why;
+        const char *name;
+        const char *spec;
+        const char *field;
+    } rows[] = {
+        {"short", "a-1", "{'numGPUs':8}", ""},
+        {"54 and NAME-worker-7 make 63", "a12345678901234567890123456789012345678901234567890123",
+         "{'numGPUs':8}", ""},
+        {"one more", "a123456789012345678901234567890123456789012345678901234", "{'numGPUs':8}",
+         "metadata.name"},
+        {"pods with two digits", "a12345678901234567890123456789012345678901234567890123",
+         "{'elastic':{'minNodes':1,'maxNodes':11}}", "metadata.name"},
+        {"64 characters", "a123456789012345678901234567890123456789012345678901234567890123", "{}",
+         "metadata.name"},
+        {"no service is called so", "1a", "{}", "metadata.name"},
+        {"nor so", "a.b", "{}", "metadata.name"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(refused_name(&arena, rows[i].name, rows[i].spec), rows[i].field));
     }
 }

@@ -1,4 +1,6 @@
 #include "api/admit.h"
+#include "api/kind.h"
+#include "api/names.h"
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -41,6 +43,34 @@ static void check_quantities(struct admit *admit, const struct json *spec)
     }
 }
 
+/* A service is named after the job, and each pod NAME-worker-N, which is its host name as well:
+ * what cannot be made would be waited for for ever. */
+static void check_name(struct admit *admit, const struct json *spec)
+{
+    const struct json *name = json_at(admit->object, "metadata.name");
+    int64_t nodes = json_i64_or(json_get(spec, "numNodes"), 1);
+    int64_t gpus = json_i64_or(json_get(spec, "numGPUs"), 1); /* no pod has less than one */
+    int64_t most = json_i64_or(json_at(spec, "elastic.maxNodes"), 1);
+    int64_t pods = nodes > gpus ? nodes : gpus;
+    int64_t last = (most > pods ? most : pods) - 1;
+    struct str pod =
+        str_printf(admit->arena, STR_FMT "-worker-%lld", STR_ARG(json_str(name)), (long long)last);
+    const char *wrong = names_dns_1035_label(json_str(name));
+
+    if (admit->old || json_str(name).len == 0)
+        return;
+    if (json_str(name).len <= NAMES_LABEL_MAX && wrong)
+        admit_invalid(admit, STR("metadata.name"), name,
+                      str_printf(admit->arena, "its service has the same name: %s", wrong).p);
+    else if (pod.len > NAMES_LABEL_MAX)
+        admit_invalid(admit, STR("metadata.name"), name,
+                      str_printf(admit->arena,
+                                 "at most %zu characters: NAME-worker-%lld may have %d",
+                                 NAMES_LABEL_MAX - (pod.len - json_str(name).len), (long long)last,
+                                 NAMES_LABEL_MAX)
+                          .p);
+}
+
 void admit_torchrun_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -48,6 +78,8 @@ void admit_torchrun_validate(struct admit *admit)
     int64_t max = json_i64_or(json_at(spec, "elastic.maxNodes"), 0);
 
     check_quantities(admit, spec);
+    if (admit->kind == &kind_torchrunjob)
+        check_name(admit, spec);
     if (min && max && max < min)
         admit_invalid(admit, STR("spec.elastic.maxNodes"), json_at(spec, "elastic.maxNodes"),
                       "must be at least minNodes");
