@@ -497,6 +497,64 @@ static const struct command *find_command(const struct program *program, const c
     return NULL;
 }
 
+/* How many words in front of its name are flags of the command, with their values; -1: another word
+ * is there. */
+static ptrdiff_t flags_before(const struct command *command, const char *const *words)
+{
+    size_t i = 0;
+
+    while (words[i] && words[i][0] == '-' && words[i][1]) {
+        const char *word = words[i++];
+        struct str name = str_from(word + 1 + (word[1] == '-'));
+        size_t equals = str_find(name, '=');
+        const struct option *option = word[1] == '-' ? find_long(command, str_sub(name, 0, equals))
+                                                     : find_letter(command, word[1]);
+
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            continue;
+        if (!option)
+            return -1;
+        bool whole = word[1] == '-' ? equals < name.len : name.len > 1;
+        if (option->type != OPTION_BOOL && !whole && words[i])
+            i++;
+    }
+    return words[i] && strcmp(words[i], command->name) == 0 ? (ptrdiff_t)i : -1;
+}
+
+static ptrdiff_t command_at(const struct program *program, const char *const *words)
+{
+    for (size_t i = 0; program->commands && program->commands[i]; i++) {
+        ptrdiff_t at = flags_before(program->commands[i], words);
+
+        if (at >= 0)
+            return at;
+    }
+    for (ptrdiff_t at = 0; words[at] && strcmp(words[at], "--") != 0; at++)
+        if (find_command(program, words[at]))
+            return at;
+    return -1;
+}
+
+const char *const *program_order(const struct program *program,
+                                 struct arena *arena,
+                                 const char *const *words)
+{
+    ptrdiff_t at = command_at(program, words);
+    size_t count = 0;
+    const char **ordered;
+
+    if (at < 0)
+        return NULL;
+    while (words[count])
+        count++;
+    ordered = ARENA_ARRAY(arena, const char *, count + 1);
+    ordered[0] = words[at];
+    for (size_t i = 0, n = 1; i < count; i++)
+        if (i != (size_t)at)
+            ordered[n++] = words[i];
+    return ordered;
+}
+
 /* What every program answers by itself. Returns the exit status, or -1 for "not one of these". */
 static int run_builtin(const struct program *program, const char *const *words)
 {
@@ -520,21 +578,11 @@ static int run_builtin(const struct program *program, const char *const *words)
     return EXIT_USAGE;
 }
 
-int program_main(const struct program *program, int argc, char *argv[], char *envp[])
+/* `words` begin with a command, or with no word that is one. */
+static int run_words(const struct program *program, const char *const *words, char *envp[])
 {
-    const char *const *words = (const char *const *)argv + (argc > 0);
-
-    int status = *words ? run_builtin(program, words) : -1;
-
-    if (status >= 0)
-        return status;
-    if (program->only)
-        return run_command(program, program->only, words, envp);
-    if (!*words) {
-        program_help(stderr, program);
-        return EXIT_USAGE;
-    }
     bool help = strcmp(*words, "help") == 0;
+
     if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0 || (help && !words[1])) {
         program_help(stdout, program);
         return EXIT_SUCCESS;
@@ -550,4 +598,26 @@ int program_main(const struct program *program, int argc, char *argv[], char *en
         return EXIT_SUCCESS;
     }
     return run_command(program, command, words + 1, envp);
+}
+
+int program_main(const struct program *program, int argc, char *argv[], char *envp[])
+{
+    const char *const *words = (const char *const *)argv + (argc > 0);
+    const char *const *ordered;
+    struct arena arena = {0};
+
+    int status = *words ? run_builtin(program, words) : -1;
+
+    if (status >= 0)
+        return status;
+    if (program->only)
+        return run_command(program, program->only, words, envp);
+    if (!*words) {
+        program_help(stderr, program);
+        return EXIT_USAGE;
+    }
+    ordered = **words == '-' ? program_order(program, &arena, words) : NULL;
+    status = run_words(program, ordered ? ordered : words, envp);
+    arena_done(&arena);
+    return status;
 }

@@ -96,8 +96,14 @@ struct program {
  * is one line on stderr, `muster up: --nodes: "x" is not a number`, and EXIT_USAGE. */
 int program_main(const struct program *program, int argc, char *argv[], char *envp[]);
 
+/* Flags may stand before the command as well, as kubectl's may: `words` with the command moved to
+ * the front, on the arena. A command is meant whose own flags lead up to its name; where none fits,
+ * the first word that names one. NULL: no command is named. */
+const char *const *program_order(const struct program *program,
+                                 struct arena *arena,
+                                 const char *const *words);
 /* The parts, for tests. `program` gives the name in messages. Reads the config file if one is
- * named. Reads the config file if one is named. */
+ * named. */
 int option_parse(const struct program *program,
                  const struct command *command,
                  const char *const *argv,

@@ -177,6 +177,40 @@ TEST(option_arguments_may_stand_between_flags_and_behind_dashes)
     arena_done(&arena);
 }
 
+TEST(flags_may_stand_before_the_command)
+{
+    static const struct command top = {.name = "top", .options = &options[2], .run = run_nothing};
+    static const struct command *const both[] = {&top, &up, NULL};
+    static const struct program many = {.name = "muster", .commands = both};
+    static const struct {
+        const char *words[6];
+        const char *ordered; /* NULL: no command is named */
+        const char *why;
+    } rows[] = {
+        {{"-n", "4", "up", "a"}, "up -n 4 a", "a letter and its value"},
+        {{"--nodes=4", "-k", "up"}, "up --nodes=4 -k", "a value in the same word; a bool"},
+        {{"--data", "top", "up"}, "up --data top", "a value that is called as a command"},
+        {{"-k", "top", "up"}, "top -k up", "the first command whose flags these are"},
+        {{"--zzz", "up"}, "up --zzz", "an unknown flag: the command says so"},
+        {{"--help", "up"}, "up --help", "help about a command"},
+        {{"-n", "4"}, NULL, "no command"},
+        {{"-n", "4", "--", "up"}, NULL, "behind dashes"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        char text[64] = "";
+        const char *const *words = program_order(&many, &arena, rows[i].words);
+
+        test_case(rows[i].why);
+        EXPECT((words == NULL) == (rows[i].ordered == NULL));
+        for (size_t k = 0, n = 0; words && words[k]; k++)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", k ? " " : "", words[k]);
+        EXPECT(!words || strcmp(text, rows[i].ordered) == 0);
+        arena_done(&arena);
+    }
+}
+
 /* Everything that describes the program names every option. */
 TEST(option_help_manuals_and_completion_name_every_option)
 {
