@@ -5,7 +5,8 @@
 
 /* What a person reads about a program: --help. All of it comes from the tables. */
 
-#define FLAG_COLUMN 30 /* where the help of a flag starts */
+#define FLAG_COLUMN  30 /* where the help of a flag starts */
+#define TEXT_COLUMNS 100
 
 const char *option_placeholder(const struct option *option)
 {
@@ -53,6 +54,28 @@ static void print_options(FILE *out, const struct option *options)
     (void)fprintf(out, "  -h, --help%*sthis text\n", FLAG_COLUMN - 12, "");
 }
 
+/* Which flags can be set in the environment as well, in lines of the usual width. */
+static void print_variables(FILE *out, const struct option *options)
+{
+    int column = 0;
+
+    for (const struct option *option = options; option && option->name; option++) {
+        char name[OPTION_ENVIRONMENT_BYTES];
+        int width = (int)strlen(option_environment(option, name)) + 2;
+
+        if (option->flag_only)
+            continue;
+        if (column == 0)
+            column = fprintf(out, "\nAlso from the environment: %s", name) - 1;
+        else if (column + width > TEXT_COLUMNS)
+            column = fprintf(out, ",\n  %s", name) - 2;
+        else
+            column += fprintf(out, ", %s", name);
+    }
+    if (column)
+        (void)fprintf(out, "\n");
+}
+
 void option_help(FILE *out, const struct program *program, const struct command *command)
 {
     (void)fprintf(out, "%s%s%s: %s\n\n", program->name, command == program->only ? "" : " ",
@@ -63,8 +86,9 @@ void option_help(FILE *out, const struct program *program, const struct command 
                   command->usage ? command->usage : "");
     if (command->about)
         (void)fprintf(out, "\n%s\n", command->about);
-    (void)fprintf(out, "\nFlags (each also as MUSTER_NAME in the environment):\n");
+    (void)fprintf(out, "\nFlags:\n");
     print_options(out, command->options);
+    print_variables(out, command->options);
     if (command->example)
         (void)fprintf(out, "\nExamples:\n%s\n", command->example);
 }

@@ -211,6 +211,34 @@ TEST(flags_may_stand_before_the_command)
     }
 }
 
+static char *help_of(const struct command *command)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    option_help(out, &program, command);
+    EXPECT(fclose(out) == 0);
+    return text;
+}
+
+TEST(help_names_the_variables_that_are_read_and_no_others)
+{
+    static const struct option flags[] = {
+        {"data", 0, OPTION_STR, offsetof(struct values, data), .help = "x", .flag_only = true},
+        {0},
+    };
+    static const struct command flags_only = {.name = "up", .options = flags};
+    char *text = help_of(&up);
+
+    EXPECT(strstr(text, "Also from the environment: MUSTER_NODES, MUSTER_WAIT_FOR,"));
+    EXPECT(!strstr(text, "MUSTER_CONFIG"));
+    free(text);
+    text = help_of(&flags_only);
+    EXPECT(strstr(text, "\nFlags:\n") && !strstr(text, "environment"));
+    free(text);
+}
+
 /* Everything that describes the program names every option. */
 TEST(option_help_manuals_and_completion_name_every_option)
 {
