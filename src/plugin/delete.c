@@ -157,7 +157,7 @@ static int delete_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     for (size_t i = 0; r == 0 && i < invocation->arg_count; i++)
-        r = delete_job(&session, invocation->args[i], v->force, &err);
+        r = delete_job(&session, job_arg(invocation->args[i]), v->force, &err);
     if (r < 0)
         r = session_fail(&session, &err);
     session_close(&session);

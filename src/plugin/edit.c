@@ -26,9 +26,9 @@ static int for_each_job(struct invocation *invocation, change_fn *change, const 
     int r = session_open(&session, invocation, &err);
 
     for (size_t i = 0; r == 0 && i < invocation->arg_count; i++) {
-        r = change(&session, invocation->args[i], user, &err);
+        r = change(&session, job_arg(invocation->args[i]), user, &err);
         if (r < 0 && err.http_status == 404)
-            err_set(&err, r, "job %s does not exist in namespace %s", invocation->args[i],
+            err_set(&err, r, "job %s does not exist in namespace %s", job_arg(invocation->args[i]),
                     session.config.ns);
     }
     if (r < 0)

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 
 #include <errno.h>
@@ -79,7 +80,8 @@ static int exec_run(struct invocation *invocation)
     char name[300];
     int r = session_open(&session, invocation, &err);
 
-    (void)snprintf(name, sizeof(name), "%s-worker-%lld", invocation->args[0], (long long)v->worker);
+    (void)snprintf(name, sizeof(name), "%s-worker-%lld", job_arg(invocation->args[0]),
+                   (long long)v->worker);
     if (r == 0)
         r = session_get(&session, &kind_pod, name, &pod, &err);
     if (r == 0) {
@@ -151,13 +153,13 @@ static int checkpoints_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
-        r = session_get(&session, &kind_torchrunjob, invocation->args[0], &job, &err);
+        r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r == 0) {
-        pod = running_worker(&session, invocation->args[0]);
+        pod = running_worker(&session, job_arg(invocation->args[0]));
         if (!pod)
             r = err_set(&err, -ENOENT,
                         "no pod of job %s is running, so its checkpoints cannot be listed",
-                        invocation->args[0]);
+                        job_arg(invocation->args[0]));
     }
     if (r == 0 && pod) {
         add_kubectl(&args, &session, "exec");

@@ -1,5 +1,6 @@
 #include "plugin/job.h"
 
+#include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -9,8 +10,24 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <string.h>
 
 #define NAME_BASE_MAX 40 /* leaves room for a suffix and what the pods add */
+
+const char *job_arg(const char *text)
+{
+    const struct kind *kind = &kind_torchrunjob;
+    const char *slash = strchr(text, '/');
+    struct str prefix = str_sub(str_from(text), 0, slash ? (size_t)(slash - text) : 0);
+    size_t dot = str_find(prefix, '.');
+    struct str name = str_sub(prefix, 0, dot);
+
+    if (!str_is(name, kind->singular) && !str_is(name, kind->plural))
+        return text;
+    if (dot < prefix.len && !str_is(str_sub(prefix, dot + 1, prefix.len), kind->group))
+        return text;
+    return slash + 1;
+}
 
 bool job_is_over(struct str phase)
 {

@@ -15,6 +15,9 @@ struct object;
 #define JOB_WORKSPACE "torchrun.ai/workspace"          /* annotation: "upload" */
 #define JOB_REVISION  "torchrun.ai/workspace-revision" /* annotation: what it was sent last */
 
+/* The job that an argument names: "a", or "torchrunjob.torchrun.ai/a" as -o name prints it. Part of
+ * the text. */
+const char *job_arg(const char *text);
 /* Whether a job of this phase never runs again. */
 bool job_is_over(struct str phase);
 /* Whether the folder that was promised has not come yet. */

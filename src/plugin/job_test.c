@@ -152,3 +152,26 @@ TEST(a_job_awaits_its_folder_until_it_was_told_a_revision)
         EXPECT(job_awaits_folder(job) == rows[i].awaits);
     }
 }
+
+TEST(a_job_may_be_named_as_list_prints_it)
+{
+    static const struct {
+        const char *text;
+        const char *job;
+    } rows[] = {
+        {"a", "a"},
+        {"torchrunjob.torchrun.ai/a", "a"},
+        {"torchrunjobs.torchrun.ai/a", "a"},
+        {"torchrunjob/a", "a"},
+        {"torchrunjobs/a", "a"},
+        {"pod/a", "pod/a"},
+        {"torchrunjob.example.com/a", "torchrunjob.example.com/a"},
+        {"torchrunjob", "torchrunjob"},
+        {"/a", "/a"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].text);
+        EXPECT(strcmp(job_arg(rows[i].text), rows[i].job) == 0);
+    }
+}

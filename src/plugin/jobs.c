@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/yaml.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/view.h"
 #include "tool/clock.h"
@@ -140,7 +141,7 @@ static const struct option logs_options[] = {
 static int logs_run(struct invocation *invocation)
 {
     const struct logs_values *v = invocation->values;
-    struct follow_options options = {.job = invocation->args[0],
+    struct follow_options options = {.job = job_arg(invocation->args[0]),
                                      .watch = v->follow,
                                      .previous = v->previous,
                                      .rank = v->rank,

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
 #include "workspace/disk.h"
@@ -161,7 +162,7 @@ static int pull(struct session *session,
                 const struct pull_values *v,
                 struct err *err)
 {
-    const char *job = invocation->args[0];
+    const char *job = job_arg(invocation->args[0]);
     struct str path = invocation->arg_count > 1 ? str_from(invocation->args[1]) : STR("");
     const char *to = v->to ? v->to : job;
     _cleanup_(object_unrefp) struct object *object = NULL;

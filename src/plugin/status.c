@@ -101,14 +101,14 @@ static int status_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
-        r = session_get(&session, &kind_torchrunjob, invocation->args[0], &job, &err);
+        r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r < 0) {
         r = session_fail(&session, &err);
     } else if (v->output > OUTPUT_WIDE) {
         print_objects(&session, v->output, (const struct object *[]){job}, 1);
     } else {
         status_text(&session, job, &text);
-        status_add_pods(&session, invocation->args[0], &text);
+        status_add_pods(&session, job_arg(invocation->args[0]), &text);
         term_write(&session.out, buf_str(&text));
     }
     session_close(&session);
@@ -194,7 +194,7 @@ static int explain_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
-        r = session_get(&session, &kind_torchrunjob, invocation->args[0], &job, &err);
+        r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r == 0) {
         struct json *tree = object_json(job, &session.arena);
         struct str phase = json_str_at(tree, "status.phase");
@@ -203,7 +203,7 @@ static int explain_run(struct invocation *invocation)
         status_add_line(&text, "Phase:", phase.len ? phase : STR("Pending"));
         status_add_line(&text, "Because:", json_str_at(tree, "status.message"));
         explain_add_group(&session, job, &text);
-        status_add_pods(&session, invocation->args[0], &text);
+        status_add_pods(&session, job_arg(invocation->args[0]), &text);
         explain_add_events(&session, job, &text);
         term_write(&session.out, buf_str(&text));
     } else {

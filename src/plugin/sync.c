@@ -316,7 +316,7 @@ static int sync_run(struct invocation *invocation)
     const struct sync_values *v = invocation->values;
     struct session session;
     struct syncing s = {
-        .session = &session, .v = v, .job = invocation->args[0], .watch = {.fd = -1}};
+        .session = &session, .v = v, .job = job_arg(invocation->args[0]), .watch = {.fd = -1}};
     _cleanup_(object_unrefp) struct object *job = NULL;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);

@@ -74,7 +74,7 @@ def test_every_command_about_a_job():
         wait_for(lambda: m.phase("job") == "Running" and not before & {
             p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]},
             "new pods", 90)
-        m.torchrun("delete", "--force", "job")
+        m.torchrun("delete", "--force", *m.torchrun("list", "-o", "name").stdout.split())
         wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "everything to go", 60)
 
 
