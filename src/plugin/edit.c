@@ -131,16 +131,8 @@ static const struct option scale_options[] = {
     {0},
 };
 
-static int scale_job(struct session *session, const char *job, const void *user, struct err *err)
+static void scale_add(struct arena *arena, const struct scale_values *v, struct json *spec)
 {
-    const struct scale_values *v = user;
-    struct arena *arena = &session->arena;
-    struct json *patch = json_new_object(arena);
-    struct json *spec = json_add_object(arena, patch, "spec");
-    int r = check_active(session, job, err);
-
-    if (r < 0)
-        return r;
     if (v->gpus > 0) {
         json_add_i64(arena, spec, "numGPUs", v->gpus);
         json_set(spec, STR("numNodes"), json_new_null(arena));
@@ -150,14 +142,45 @@ static int scale_job(struct session *session, const char *job, const void *user,
         json_set(spec, STR("numGPUs"), json_new_null(arena));
     }
     if (v->min_nodes > 0 || v->max_nodes > 0) {
-        struct json *elastic = json_add_object(arena, spec, "elastic");
+        struct json *elastic = json_make_path(arena, spec, "elastic");
 
         if (v->min_nodes > 0)
             json_add_i64(arena, elastic, "minNodes", v->min_nodes);
         if (v->max_nodes > 0)
             json_add_i64(arena, elastic, "maxNodes", v->max_nodes);
     }
-    r = session_patch(session, &kind_torchrunjob, job, json_text(arena, patch), err);
+}
+
+/* The job as it would be must be one that can ever run, as with submit. */
+static int scale_check(struct session *session,
+                       const char *job,
+                       const struct scale_values *v,
+                       struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    struct json *tree;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r < 0)
+        return r;
+    tree = json_clone(&session->arena, object_json(object, &session->arena));
+    scale_add(&session->arena, v, json_make_path(&session->arena, tree, "spec"));
+    r = precheck_job(session, tree, err);
+    return r < 0 ? err_wrap(err, r, "job %s was not scaled", job) : 0;
+}
+
+static int scale_job(struct session *session, const char *job, const void *user, struct err *err)
+{
+    const struct scale_values *v = user;
+    struct json *patch = json_new_object(&session->arena);
+    int r = check_active(session, job, err);
+
+    if (r == 0)
+        r = scale_check(session, job, v, err);
+    if (r < 0)
+        return r;
+    scale_add(&session->arena, v, json_add_object(&session->arena, patch, "spec"));
+    r = session_patch(session, &kind_torchrunjob, job, json_text(&session->arena, patch), err);
     if (r == 0)
         printf("job %s scaled\n", job);
     return r;

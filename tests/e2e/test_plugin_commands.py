@@ -118,6 +118,14 @@ def test_what_cannot_be_is_said_in_one_line():
         one_line(submit("--queue", "small", "--gpus", "2", "true"), "limit of queue small", "at most 1")
         for command in ("status", "logs", "explain", "suspend", "pull", "delete", "sync", "restart"):
             one_line(m.torchrun(command, "nope", ok=False), "nope")
+        m.apply("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunJob\nmetadata: {name: held}\n"
+                "spec: {jobQueue: demo, numGPUs: 1, command: 'true', suspend: true}\n")
+        one_line(m.torchrun("scale", "held", "--gpus", "64", ok=False), "64 GPUs", "it has 4 in all")
+        m.torchrun("scale", "held", "--gpus", "4")
+        check(m.get("torchrunjob", "held")["spec"]["numGPUs"] == 4, "what fits is done")
+        m.torchrun("delete", "--force", "held")
+        one_line(submit("--queue", "demo", "--gpus", "1", "--name", "a" * 64, "--no-workspace", "true"),
+                 "at most 54 characters")
         check(not m.get("torchrunjobs"), "nothing was left behind")
 
 
