@@ -13,7 +13,6 @@
 #include <string.h>
 
 /* status, explain, queues: how things stand, in words. */
-#define EVENTS_SHOWN 10
 
 struct status_values {
     struct common_values common;
@@ -26,12 +25,6 @@ static const struct option status_options[] = {
      .choices = output_names, .help = "table, wide, json, yaml or name", .flag_only = true},
     {0},
 };
-
-static void status_add_line(struct buf *text, const char *name, struct str value)
-{
-    if (value.len)
-        buf_addf(text, "%-12s " STR_FMT "\n", name, STR_ARG(value));
-}
 
 static struct str number(struct arena *arena, const struct json *value)
 {
@@ -71,23 +64,23 @@ static void status_text(struct session *session, const struct object *job, struc
     struct str phase = json_str(json_get(status, "phase"));
     struct json *failure = json_get(status, "failure");
 
-    status_add_line(text, "Job:", job->name);
-    status_add_line(text, "Namespace:", job->ns);
-    status_add_line(text, "Queue:", job_queue(tree));
-    status_add_line(text, "Phase:", phase.len ? phase : STR("Pending"));
-    status_add_line(text, "Message:", json_str(json_get(status, "message")));
-    status_add_line(text, "Command:", json_str_at(tree, "spec.command"));
-    status_add_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
-    status_add_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
-    status_add_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
-    status_add_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
-    status_add_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
-    status_add_line(text, "Started:", json_str(json_get(status, "startTime")));
-    status_add_line(text, "Completed:", json_str(json_get(status, "completionTime")));
+    view_line(text, "Job:", job->name);
+    view_line(text, "Namespace:", job->ns);
+    view_line(text, "Queue:", job_queue(tree));
+    view_line(text, "Phase:", phase.len ? phase : STR("Pending"));
+    view_line(text, "Message:", json_str(json_get(status, "message")));
+    view_line(text, "Command:", json_str_at(tree, "spec.command"));
+    view_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
+    view_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
+    view_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
+    view_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
+    view_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
+    view_line(text, "Started:", json_str(json_get(status, "startTime")));
+    view_line(text, "Completed:", json_str(json_get(status, "completionTime")));
     if (failure) {
-        status_add_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
-        status_add_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
-        status_add_line(text, "Failure:", json_str(json_get(failure, "message")));
+        view_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
+        view_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
+        view_line(text, "Failure:", json_str(json_get(failure, "message")));
     }
 }
 
@@ -128,61 +121,15 @@ const struct command command_status = {
 
 /* ---- explain ---- */
 
-/* The gang's own words: its pod group says what it waits for. */
-static void explain_add_group(struct session *session, const struct object *job, struct buf *text)
+/* What cannot be listed is left out: the job's own words are there. */
+static void explain_list(struct session *session,
+                         const struct kind *kind,
+                         const char *selector,
+                         struct view_objects *ret)
 {
-    const struct object **groups;
-    size_t count;
-
-    if (session_list(session, &kind_podgroup, session->config.ns, NULL, &groups, &count, NULL) < 0)
-        return;
-    for (size_t i = 0; i < count; i++) {
-        const struct object_owner *owner = object_controller(groups[i]);
-        struct json *tree = object_json(groups[i], &session->arena);
-
-        if (!(owner && str_eq(owner->uid, job->uid)) && !str_contains(groups[i]->name, job->uid))
-            continue;
-        status_add_line(text, "Gang:", groups[i]->name);
-        status_add_line(text, "Needs:",
-                        str_printf(&session->arena, "%lld pods at once",
-                                   (long long)json_i64_or(json_at(tree, "spec.minMember"), 1)));
-        status_add_line(text, "Waits for:", json_str_at(tree, "status.message"));
-        JSON_FOREACH(json_at(tree, "status.schedulingConditions"), condition)
-            status_add_line(text, "Scheduler:", json_str(json_get(condition, "message")));
-    }
-}
-
-/* Later changes have larger numbers; names and times say less. */
-static int by_version(const void *a, const void *b)
-{
-    const struct object *const *x = a;
-    const struct object *const *y = b;
-
-    return ((*x)->revision > (*y)->revision) - ((*x)->revision < (*y)->revision);
-}
-
-static void explain_add_events(struct session *session, const struct object *job, struct buf *text)
-{
-    const struct object **events;
-    size_t count;
-    size_t shown = 0;
-
-    if (session_list(session, &kind_event, session->config.ns, NULL, &events, &count, NULL) < 0)
-        return;
-    if (count)
-        qsort(events, count, sizeof(events[0]), by_version);
-    for (size_t i = count; i-- > 0 && shown < EVENTS_SHOWN;) {
-        struct json *tree = object_json(events[i], &session->arena);
-        struct str about = json_str_at(tree, "involvedObject.name");
-
-        if (!str_starts(about, job->name))
-            continue;
-        if (shown++ == 0)
-            buf_add(text, STR("\nEvents, newest first:\n"));
-        buf_addf(text, "  " STR_FMT "  " STR_FMT ": " STR_FMT "\n", STR_ARG(about),
-                 STR_ARG(json_str(json_get(tree, "reason"))),
-                 STR_ARG(json_str(json_get(tree, "message"))));
-    }
+    if (session_list(session, kind, session->config.ns, selector, &ret->items, &ret->count, NULL) <
+        0)
+        *ret = (struct view_objects){0};
 }
 
 static int explain_run(struct invocation *invocation)
@@ -196,15 +143,14 @@ static int explain_run(struct invocation *invocation)
     if (r == 0)
         r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r == 0) {
-        struct json *tree = object_json(job, &session.arena);
-        struct str phase = json_str_at(tree, "status.phase");
+        struct view_explain view = {.job = job};
 
-        status_add_line(&text, "Job:", job->name);
-        status_add_line(&text, "Phase:", phase.len ? phase : STR("Pending"));
-        status_add_line(&text, "Because:", json_str_at(tree, "status.message"));
-        explain_add_group(&session, job, &text);
-        status_add_pods(&session, job_arg(invocation->args[0]), &text);
-        explain_add_events(&session, job, &text);
+        explain_list(&session, &kind_podgroup, NULL, &view.groups);
+        explain_list(&session, &kind_pod,
+                     str_printf(&session.arena, "torchrun-job-name=" STR_FMT, STR_ARG(job->name)).p,
+                     &view.pods);
+        explain_list(&session, &kind_event, NULL, &view.events);
+        view_explain(&text, &session.arena, &view);
         term_write(&session.out, buf_str(&text));
     } else {
         r = session_fail(&session, &err);

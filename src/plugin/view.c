@@ -8,10 +8,13 @@
 #include "plugin/job.h"
 #include "tool/term.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define BAR_WIDTH  24
-#define LAST_LINES "; its last lines:"
+#define BAR_WIDTH    24
+#define LAST_LINES   "; its last lines:"
+#define AS_ABOVE     "as above"
+#define EVENTS_SHOWN 10
 
 static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
 {
@@ -80,9 +83,22 @@ struct str view_pod_words(const struct json *pod)
     return words;
 }
 
+void view_line(struct buf *out, const char *name, struct str value)
+{
+    if (value.len)
+        buf_addf(out, "%-12s " STR_FMT "\n", name, STR_ARG(value));
+}
+
+/* The gang, its pods and the scheduler often say the same: once is enough. */
+static bool is_said(const struct buf *out, struct str sentence)
+{
+    return sentence.len && str_contains(buf_str(out), sentence);
+}
+
 void view_pods(struct buf *out, struct arena *arena, struct view_objects pods)
 {
     static const char *const headers[] = {"POD", "PHASE", "NODE", "GENERATION", "WORDS", NULL};
+    struct str before = STR("");
     struct table table;
 
     if (pods.count == 0)
@@ -92,15 +108,94 @@ void view_pods(struct buf *out, struct arena *arena, struct view_objects pods)
         const struct object *pod = pods.items[i];
         struct json *tree = object_json(pod, arena);
         struct str node = json_str_at(tree, "spec.nodeName");
+        struct str words;
+        bool said;
 
         table_add(&table, pod->name);
         table_add(&table, pod->deleted_ms ? STR("Terminating") : json_str_at(tree, "status.phase"));
         table_add(&table, node.len ? node : STR("<none>"));
         table_add(&table, object_label(pod, "torchrun.ai/generation"));
-        table_add(&table, view_pod_words(tree));
+        words = view_pod_words(tree);
+        said = words.len && (is_said(out, words) || str_eq(words, before));
+        table_add(&table, said ? STR(AS_ABOVE) : words);
+        before = words;
     }
     buf_addc(out, '\n');
     table_write(out, &table, true);
+}
+
+/* ---- explain ---- */
+
+static void explain_add_new(struct buf *out, const char *name, struct str sentence)
+{
+    if (!is_said(out, sentence))
+        view_line(out, name, sentence);
+}
+
+/* The gang's own words: its pod group says what it waits for. */
+static void explain_add_groups(struct buf *out,
+                               struct arena *arena,
+                               const struct view_explain *view)
+{
+    for (size_t i = 0; i < view->groups.count; i++) {
+        const struct object *group = view->groups.items[i];
+        const struct object_owner *owner = object_controller(group);
+        struct json *tree = object_json(group, arena);
+
+        if (!(owner && str_eq(owner->uid, view->job->uid)) &&
+            !str_contains(group->name, view->job->uid))
+            continue;
+        view_line(out, "Gang:", group->name);
+        view_line(out, "Needs:",
+                  str_printf(arena, "%lld pods at once",
+                             (long long)json_i64_or(json_at(tree, "spec.minMember"), 1)));
+        explain_add_new(out, "Waits for:", json_str_at(tree, "status.message"));
+        JSON_FOREACH(json_at(tree, "status.schedulingConditions"), condition)
+            explain_add_new(out, "Scheduler:", json_str(json_get(condition, "message")));
+    }
+}
+
+/* Later changes have larger numbers; names and times say less. */
+static int by_version(const void *a, const void *b)
+{
+    const struct object *const *x = a;
+    const struct object *const *y = b;
+
+    return ((*x)->revision > (*y)->revision) - ((*x)->revision < (*y)->revision);
+}
+
+static void explain_add_events(struct buf *out,
+                               struct arena *arena,
+                               const struct view_explain *view)
+{
+    size_t shown = 0;
+
+    if (view->events.count)
+        qsort(view->events.items, view->events.count, sizeof(*view->events.items), by_version);
+    for (size_t i = view->events.count; i-- > 0 && shown < EVENTS_SHOWN;) {
+        struct json *tree = object_json(view->events.items[i], arena);
+        struct str about = json_str_at(tree, "involvedObject.name");
+        struct str message = json_str(json_get(tree, "message"));
+
+        if (!str_starts(about, view->job->name) || is_said(out, message))
+            continue;
+        if (shown++ == 0)
+            buf_add(out, STR("\nEvents, newest first:\n"));
+        buf_addf(out, "  " STR_FMT "  " STR_FMT ": " STR_FMT "\n", STR_ARG(about),
+                 STR_ARG(json_str(json_get(tree, "reason"))), STR_ARG(message));
+    }
+}
+
+void view_explain(struct buf *out, struct arena *arena, const struct view_explain *view)
+{
+    struct json *tree = object_json(view->job, arena);
+
+    view_line(out, "Job:", view->job->name);
+    view_line(out, "Phase:", phase_or_pending(tree));
+    view_line(out, "Because:", json_str_at(tree, "status.message"));
+    explain_add_groups(out, arena, view);
+    view_pods(out, arena, view->pods);
+    explain_add_events(out, arena, view);
 }
 
 struct queue_counts {

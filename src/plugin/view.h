@@ -28,10 +28,23 @@ void view_jobs(struct buf *out,
                struct arena *arena,
                struct view_objects jobs,
                const struct view_jobs_options *options);
+/* "Name:        value"; nothing for an empty value. */
+void view_line(struct buf *out, const char *name, struct str value);
 /* Nothing, not even the headers, when there is no pod. */
 void view_pods(struct buf *out, struct arena *arena, struct view_objects pods);
 /* What a pod is doing, or why it does not, in one line. */
 struct str view_pod_words(const struct json *pod);
+
+/* Why a job waits, from everything that says something about it: each sentence once. */
+struct view_explain {
+    const struct object *job;
+    struct view_objects groups; /* pod groups, also of others */
+    struct view_objects pods;   /* of the job */
+    struct view_objects events; /* also of others; they are sorted */
+};
+
+void view_explain(struct buf *out, struct arena *arena, const struct view_explain *view);
+
 /* Each TorchrunQueue with what its jobs hold and how many wait. */
 void view_queues(struct buf *out,
                  struct arena *arena,
