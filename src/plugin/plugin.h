@@ -82,6 +82,8 @@ struct session {
 
 int session_open(struct session *session, const struct invocation *invocation, struct err *err);
 void session_close(struct session *session);
+/* The API server is on this machine. */
+bool session_is_local(const struct session *session);
 /* "kubectl torchrun submit: ..." on stderr, one line; returns the exit status 1. */
 int session_fail(struct session *session, const struct err *err);
 /* A sentence for the person, on stderr. */

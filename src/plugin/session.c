@@ -115,9 +115,19 @@ void session_close(struct session *session)
     arena_done(&session->config_arena);
 }
 
+bool session_is_local(const struct session *session)
+{
+    const char *server = session->config.server ? session->config.server : "";
+
+    return strstr(server, "//127.") || strstr(server, "//localhost") || strstr(server, "//[::1]");
+}
+
 int session_fail(struct session *session, const struct err *err)
 {
-    (void)fprintf(stderr, "kubectl torchrun %s: %s\n", session->command, err->text);
+    bool down = err->code == -ECONNREFUSED && err->http_status == 0 && session_is_local(session);
+
+    (void)fprintf(stderr, "kubectl torchrun %s: %s%s\n", session->command, err->text,
+                  down ? "; start it with `muster up`, or name another cluster in KUBECONFIG" : "");
     return 1;
 }
 

@@ -192,8 +192,7 @@ static int send_contents(struct session *session,
         return r;
     }
     sender.outbox.missing = missing;
-    sender.outbox.packed =
-        !strstr(session->config.server, "//127.") && !strstr(session->config.server, "//localhost");
+    sender.outbox.packed = !session_is_local(session);
     sender.progress = (struct progress){
         .term = &session->err, .what = "uploading", .total = upload->manifest->bytes};
     sender.reading = true;

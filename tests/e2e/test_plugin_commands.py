@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import Muster, Skip, check, run, torch_pythons, wait_for
+from harness import Muster, Skip, check, free_port, run, torch_pythons, wait_for
 from kubectls import kubectls
 
 QUEUE = """
@@ -127,6 +127,12 @@ def test_what_cannot_be_is_said_in_one_line():
         one_line(submit("--queue", "demo", "--gpus", "1", "--name", "a" * 64, "--no-workspace", "true"),
                  "at most 54 characters")
         check(not m.get("torchrunjobs"), "nothing was left behind")
+        with open(m.kubeconfig) as f:
+            down = f.read().replace(m.listen, f"127.0.0.1:{free_port()}")
+        with open(os.path.join(m.folder, "down"), "w") as f:
+            f.write(down)
+        one_line(m.torchrun("list", "--kubeconfig", os.path.join(m.folder, "down"), ok=False),
+                 "127.0.0.1", "`muster up`")
 
 
 def test_as_a_plugin_of_every_kubectl():
