@@ -128,6 +128,7 @@ static int sync_main(void)
         .adopt = source && strcmp(source, "existing") == 0,
         .ready = ready,
         .stop = stop,
+        .note = note,
     };
     const char *url = getenv(LAUNCH_ENV_SOURCE_URL);
     struct source fetched = {.kind = source ? source : "zip", .url = url, .note = note};

@@ -139,6 +139,8 @@ void session_pause(struct session *session, int64_t pause_ms);
 /* ---- the sync pod's service, behind the API server ---- */
 /* The path of a request: ".../proxy/v1/state". */
 struct str sync_path(struct session *session, const char *job, const char *what);
+/* The path of a commit, which tells the sync pod's log who sent it. */
+struct str sync_commit_path(struct session *session, const char *job);
 /* The header that shows the job's secret (workspace/door.h), read with the person's own rights;
  * empty: the job has none, as those of an older muster. Asked for once a job. */
 int sync_header(struct session *session, const char *job, struct str *ret, struct err *err);

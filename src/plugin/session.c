@@ -12,7 +12,9 @@
 #include "tool/timer.h"
 #include "workspace/door.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,6 +379,21 @@ struct str sync_path(struct session *session, const char *job, const char *what)
 {
     return str_printf(&session->arena, "/api/v1/namespaces/%s/pods/%s-sync-0:%d/proxy/v1/%s",
                       session->config.ns, job, LAUNCH_SYNC_PORT, what);
+}
+
+struct str sync_commit_path(struct session *session, const char *job)
+{
+    const struct passwd *entry = getpwuid(geteuid());
+    char text[128];
+    char host[64] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)snprintf(text, sizeof(text), "commit?by=%.60s@%s", entry ? entry->pw_name : "unknown",
+                   host);
+    for (char *c = text + strlen("commit?by="); *c; c++)
+        if (!strchr("@.-_", *c) && !isalnum((unsigned char)*c))
+            *c = '_';
+    return sync_path(session, job, text);
 }
 
 int sync_header(struct session *session, const char *job, struct str *ret, struct err *err)

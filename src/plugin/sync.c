@@ -174,7 +174,7 @@ static int send_delta(struct syncing *s,
     frame_add_empty(&body, FRAME_COMMIT);
     status = sync_http(session, s->job,
                        &(struct session_request){.method = "POST",
-                                                 .path = sync_path(session, s->job, "commit"),
+                                                 .path = sync_commit_path(session, s->job),
                                                  .content_type = FRAMES_TYPE,
                                                  .body = buf_str(&body),
                                                  .timeout_ms = SYNC_PROXY_LIMIT_MS},

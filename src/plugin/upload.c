@@ -359,7 +359,7 @@ static int commit(struct session *session, const char *job, struct upload *uploa
             return upload_interrupted(err);
         status = sync_http(session, job,
                            &(struct session_request){.method = "POST",
-                                                     .path = sync_path(session, job, "commit"),
+                                                     .path = sync_commit_path(session, job),
                                                      .content_type = FRAMES_TYPE,
                                                      .body = buf_str(&body),
                                                      .timeout_ms = SEGMENT_LIMIT_MS},

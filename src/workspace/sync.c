@@ -2,7 +2,6 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -14,6 +13,8 @@
 #include "workspace/keep.h"
 #include "workspace/manifest.h"
 #include "workspace/source.h"
+#include "workspace/sync_call.h"
+#include "workspace/sync_log.h"
 #include "workspace/tree.h"
 
 #include <errno.h>
@@ -29,23 +30,6 @@
 /* A stream is refilled up to here, so that many slow workers cost little memory. */
 #define STREAM_BATCH_BYTES ((size_t)2 << 20)
 #define TURN_MS            200
-#define KEYS_PATH          "/v2/keys"
-
-enum call {
-    CALL_NONE, /* answered already */
-    CALL_STATE,
-    CALL_MISSING,
-    CALL_BLOBS,
-    CALL_COMMIT,
-    CALL_PULL,
-    CALL_WAIT,
-    CALL_KEYS,      /* etcd's keys: the body is a form */
-    CALL_KEYS_DOOR, /* whether it may is not known yet */
-    CALL_KEYS_WAIT, /* answered when a key changes */
-    CALL_REFUSED,   /* err says why, when all of it has come */
-    CALL_LOG,       /* the body is text */
-    CALL_OTHER,
-};
 
 /* One request in progress; for a pull, as long as the worker stays connected. */
 struct client {
@@ -83,6 +67,7 @@ struct client {
 struct sync {
     struct httpd *httpd;
     struct door *door;
+    struct sync_log log;
     struct tree tree;
     struct etcd etcd;
     struct client_vec VEC_FIELDS(struct client *) clients;
@@ -208,6 +193,8 @@ static void tell_workers(struct sync *sync, enum frame_type type)
 static void restart_begin(struct sync *sync)
 {
     sync->restart++;
+    sync_log_say(&sync->log, wall_ms(), "restart %llu of the ranks in place",
+                 (unsigned long long)sync->restart);
     sync->restart_going = true;
     sync->restart_until_ms = sync->now_ms + RESTART_WAIT_MS;
     tell_workers(sync, FRAME_STOP);
@@ -407,35 +394,6 @@ static void deliver(struct sync *sync, const struct delta *delta, struct manifes
 
 /* ---- requests ---- */
 
-static enum call call_of(const struct httpd_request *request)
-{
-    static const struct {
-        const char *method;
-        const char *path;
-        enum call call;
-    } calls[] = {
-        {"GET", "/v1/state", CALL_STATE},  {"POST", "/v1/missing", CALL_MISSING},
-        {"POST", "/v1/blobs", CALL_BLOBS}, {"POST", "/v1/commit", CALL_COMMIT},
-        {"POST", "/v1/pull", CALL_PULL},   {"GET", "/v1/wait", CALL_WAIT},
-        {"POST", "/v1/ack", CALL_OTHER},   {"POST", "/v1/restart", CALL_OTHER},
-        {"GET", "/healthz", CALL_OTHER},   {"POST", "/v1/log", CALL_LOG},
-        {"GET", "/v1/log", CALL_LOG},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(calls); i++)
-        if (str_is(request->method, calls[i].method) && str_is(request->path, calls[i].path))
-            return calls[i].call;
-    if (str_starts(request->path, STR(KEYS_PATH)))
-        return CALL_KEYS;
-    return facts_has(request->path) ? CALL_OTHER : CALL_NONE;
-}
-
-/* What is served to whoever knows the job's secret. */
-static bool needs_secret(enum call call, struct str path)
-{
-    return call != CALL_NONE && call != CALL_KEYS && !str_is(path, "/healthz") && !facts_has(path);
-}
-
 static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_request *request)
 {
     struct sync *sync = user;
@@ -457,7 +415,7 @@ static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_req
     delta_done(&client->delta);
     if (client->call == CALL_NONE)
         httpd_reply(conn, 404, "", "text/plain", STR("no such path; see workspace/sync.h\n"));
-    if (needs_secret(client->call, request->path) &&
+    if (call_needs_secret(client->call, request->path) &&
         door_secret(sync->door, request->secret, &client->err) < 0)
         client->call = CALL_REFUSED; /* answered behind the body: who still sends may not listen */
     if (client->call == CALL_PULL)
@@ -494,6 +452,7 @@ static void end_commit(struct sync *sync, struct client *client)
     bool restart = delta_sets(&client->delta, STR(WS_RESTART_FILE)) && is_ready(sync);
     _cleanup_(manifest_unrefp) struct manifest *before =
         delta_is_light(&client->delta) ? NULL : manifest_ref(sync->tree.current);
+    char by[SYNC_BY_BYTES] = "";
     int r = 0;
 
     if (!client->committed)
@@ -506,6 +465,8 @@ static void end_commit(struct sync *sync, struct client *client)
     }
     deliver(sync, &client->delta, before);
     delta_done(&client->delta);
+    (void)httpd_query(client->conn, "by", by, sizeof(by));
+    sync_log_commit(&sync->log, wall_ms(), sync->tree.current, by);
     if (restart)
         restart_begin(sync);
     reply_state(sync, client);
@@ -564,6 +525,8 @@ static void end_ack(struct sync *sync, struct client *client)
 
         if (worker->call != CALL_PULL || worker->rank != rank)
             continue;
+        if (!hash_is_zero(revision) && !hash_eq(worker->acked, revision))
+            sync_log_worker(&sync->log, wall_ms(), rank, revision);
         if (!hash_is_zero(revision))
             worker->acked = revision;
         if (restart > worker->stopped)
@@ -604,7 +567,7 @@ static void end_keys(struct sync *sync, struct client *client)
     const struct httpd_request *http = httpd_request(client->conn);
     struct etcd_request request = {
         .method = http->method,
-        .path = str_sub(http->path, sizeof(KEYS_PATH) - 1, http->path.len),
+        .path = str_sub(http->path, sizeof(CALL_KEYS_PATH) - 1, http->path.len),
         .query = http->query,
         .form = buf_str(&client->in),
     };
@@ -727,6 +690,9 @@ static void on_closed(void *user, struct httpd_conn *conn)
             close(client->file_fd);
         if (client->entered)
             door_leave(sync->door, client->address);
+        if (client->entered)
+            sync_log_say(&sync->log, wall_ms(), "worker %llu has left",
+                         (unsigned long long)client->rank);
         mem_free(client);
         break;
     }
@@ -768,7 +734,7 @@ static void on_tick(void *user, int64_t now_ms)
 
 int sync_serve(const struct sync_options *options, struct err *err)
 {
-    struct sync sync = {.door = options->door};
+    struct sync sync = {.door = options->door, .log = {options->note, options->user}};
     struct httpd_handler handler = {
         .begin = on_begin,
         .body = on_body,

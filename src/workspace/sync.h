@@ -18,8 +18,8 @@ struct source;
  *   POST /v1/missing          content frames asked for -> content frames of what is missing, with
  *                             the offset to go on from
  *   POST /v1/blobs            blob frames: contents wait for a commit; safe to repeat
- *   POST /v1/commit           begin, blobs, entries and gone frames, commit -> JSON state.
- *                             409: the base is not the current revision
+ *   POST /v1/commit?by=NAME   begin, blobs, entries and gone frames, commit -> JSON state.
+ *                             409: the base is not the current revision. NAME is for the log
  *   POST /v1/pull?rank=N      a worker: entry frames of what it has -> an endless stream of begin,
  *                             blobs, entries, gone, commit; stop and go for restarts; pings
  *   POST /v1/ack?rank=N&revision=R&restart=S   a worker has it, or has stopped
@@ -38,6 +38,8 @@ struct sync_options {
     /* Told once when the service is up, with the port; then asked after every turn. */
     void (*ready)(void *user, uint16_t port);
     bool (*stop)(void *user);
+    /* What happened, a line each; NULL: nobody wants to know. */
+    void (*note)(void *user, const char *text);
     void *user;
 };
 

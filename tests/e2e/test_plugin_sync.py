@@ -116,6 +116,9 @@ def test_an_upload_that_was_cut_leaves_no_job_that_waits_for_ever():
         revision = re.search(r"revision (\w+) is on 1 worker", done.stderr).group(1)
         status = m.torchrun("status", "cut").stdout
         check(re.search(rf"Workspace: +{revision}", status), f"status shows revision {revision}: {status}")
+        log = m.kubectl("logs", "cut-sync-0").stdout
+        check(re.search(rf"T\S+Z revision {revision} from \S+@\S+: 1 entry", log), f"who sent it, and when: {log}")
+        check(f"worker 0 has revision {revision}" in log, f"and who has it: {log}")
 
 
 CHECKER = """
