@@ -162,9 +162,6 @@ struct program {
 static void add_programs(struct findings *findings)
 {
     static const struct program programs[] = {
-        {"PyTorch",
-         {"python3", "-c", "import torch; print('PyTorch', torch.__version__)", NULL},
-         "install it for the python3 of your PATH, or put your environment's bin folder first"},
         {"kubectl",
          {"kubectl", "version", "--client", NULL},
          "install kubectl 1.20 or newer; muster kubeconfig prints the config file to use"},

@@ -21,5 +21,5 @@ struct finding {
 /* What the agent found when it looked at the machine. Returns the number of findings. */
 size_t doctor_machine(const struct machine *machine,
                       struct finding ret[static DOCTOR_FINDINGS_MAX]);
-/* That, and programs and libraries beside it. Takes seconds: it starts Python. */
+/* That, and programs and libraries beside it. Takes a moment: it starts some of them. */
 size_t doctor_all(const char *data_dir, struct finding ret[static DOCTOR_FINDINGS_MAX]);

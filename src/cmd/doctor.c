@@ -1,7 +1,9 @@
 #include "agent/doctor.h"
 
+#include "base/err.h"
 #include "cmd/datadir.h"
 #include "cmd/muster.h"
+#include "launch/python.h"
 #include "tool/option.h"
 #include "tool/term.h"
 
@@ -23,24 +25,59 @@ static const struct option doctor_options[] = {
     {0},
 };
 
+/* The same search as the launcher's, so that both find the same PyTorch or none. */
+static void look_for_torch(struct finding *ret)
+{
+    struct python python;
+    struct err err = {0};
+
+    *ret = (struct finding){.name = "PyTorch", .ok = python_find(&python, &err) == 0};
+    if (ret->ok)
+        (void)snprintf(ret->words, sizeof(ret->words), "%s, with %.180s", python.torch,
+                       python.path);
+    else
+        (void)snprintf(ret->words, sizeof(ret->words), "%s", "not found");
+    (void)snprintf(ret->fix, sizeof(ret->fix), "%s",
+                   "install it for a Python on your PATH; jobs with images of their own need none "
+                   "here");
+}
+
+/* What is needed and missing is wrong; what is only useful and missing is a hint. */
+static void print_findings(const struct term *term,
+                           const struct finding *findings,
+                           size_t count,
+                           bool needed)
+{
+    const char *missing = needed ? "✗" : "-";
+
+    (void)printf("%s\n", needed ? "Required:" : "Optional:");
+    for (size_t i = 0; i < count; i++) {
+        const struct finding *f = &findings[i];
+        enum term_colour colour = f->ok ? COLOUR_GREEN : needed ? COLOUR_RED : COLOUR_YELLOW;
+
+        if (f->needed != needed)
+            continue;
+        (void)printf("%s%s%s %-14s  %s\n", term_colour(term, colour), f->ok ? "✓" : missing,
+                     term_colour(term, COLOUR_NONE), f->name, f->words);
+        if (!f->ok)
+            (void)printf("  %-14s  %s\n", "", f->fix);
+    }
+}
+
 static int doctor_run(struct invocation *invocation)
 {
     const struct doctor_values *values = invocation->values;
     struct term term = term_open(STDOUT_FILENO, environ);
-    struct finding findings[DOCTOR_FINDINGS_MAX];
+    struct finding findings[DOCTOR_FINDINGS_MAX + 1];
     const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
     size_t count = doctor_all(folder, findings);
     bool works = true;
 
-    for (size_t i = 0; i < count; i++) {
-        const struct finding *f = &findings[i];
-
-        (void)printf("%s%s%s %-14s  %s\n", term_colour(&term, f->ok ? COLOUR_GREEN : COLOUR_RED),
-                     f->ok ? "✓" : "✗", term_colour(&term, COLOUR_NONE), f->name, f->words);
-        if (!f->ok)
-            (void)printf("  %-14s  %s\n", "", f->fix);
-        works = works && (f->ok || !f->needed);
-    }
+    look_for_torch(&findings[count++]);
+    print_findings(&term, findings, count, true);
+    print_findings(&term, findings, count, false);
+    for (size_t i = 0; i < count; i++)
+        works = works && (findings[i].ok || !findings[i].needed);
     return works ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -48,7 +85,9 @@ const struct command command_doctor = {
     .name = "doctor",
     .summary = "check what this machine allows, and how to fix the rest",
     .about = "Checks privileges, namespaces, control groups, overlay, GPUs, PyTorch and the "
-             "programs that muster uses. Fails only when muster up cannot work at all.",
+             "programs that muster uses. Fails only when something required is missing: without it "
+             "muster "
+             "up does not work at all.",
     .example = "muster doctor",
     .options = doctor_options,
     .values_size = sizeof(struct doctor_values),

@@ -1,9 +1,9 @@
 #include "launch/torchrun.h"
 
 #include "api/launch.h"
-#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "launch/python.h"
 #include "launch/reach.h"
 #include "launch/shell.h"
 
@@ -28,98 +28,6 @@
 #define EXIT_NOT_FOUND    127
 #define EXIT_NOT_POSSIBLE 126 /* trying again cannot help */
 #define EXIT_FOR_NOW      75  /* it may: sysexits' EX_TEMPFAIL */
-
-struct torchrun_python {
-    char path[4096];
-    int torch_major;
-    bool has_etcd;      /* the package python-etcd */
-    int python_minor;   /* of Python 3 */
-    bool first_on_path; /* `python` already means this one */
-};
-
-/* Looks without importing: importing torch takes a second or more. */
-static const char probe_script[] =
-    "import importlib.util,os,re,sys\n"
-    "s=importlib.util.find_spec('torch')\n"
-    "if s is None or not s.origin: sys.exit(3)\n"
-    "v='2'\n"
-    "try:\n"
-    "  t=open(os.path.join(os.path.dirname(s.origin),'version.py')).read()\n"
-    "  v=re.search(r\"__version__ *= *['\\\"]([0-9]+)\",t).group(1)\n"
-    "except Exception: pass\n"
-    "e=1 if importlib.util.find_spec('etcd') else 0\n"
-    "print(v,sys.version_info[1],e,sys.executable)\n";
-
-static bool python_probe(const char *python, struct torchrun_python *ret)
-{
-    const char *argv[] = {python, "-c", probe_script, NULL};
-    char line[PATH_MAX + 64];
-    struct str rest;
-    struct str word;
-    int64_t torch;
-    int64_t minor;
-    int64_t etcd;
-
-    if (!shell_capture(argv, line, sizeof(line)))
-        return false;
-    rest = str_from(line);
-    if (!str_cut(&rest, ' ', &word) || !str_to_i64(word, &torch) || !str_cut(&rest, ' ', &word) ||
-        !str_to_i64(word, &minor) || !str_cut(&rest, ' ', &word) || !str_to_i64(word, &etcd) ||
-        rest.len == 0 || rest.len >= sizeof(ret->path))
-        return false;
-    *ret = (struct torchrun_python){
-        .torch_major = (int)torch, .python_minor = (int)minor, .has_etcd = etcd != 0};
-    (void)snprintf(ret->path, sizeof(ret->path), STR_FMT, STR_ARG(rest));
-    return true;
-}
-
-/* The interpreter on the first line of a script. */
-static bool script_shebang(const char *script, char *out, size_t out_bytes)
-{
-    char line[PATH_MAX];
-    ssize_t got;
-    int fd = open(script, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return false;
-    got = read(fd, line, sizeof(line) - 1);
-    close(fd);
-    if (got < 3 || line[0] != '#' || line[1] != '!' || line[2] != '/')
-        return false;
-    line[got] = '\0';
-    line[strcspn(line, " \t\r\n")] = '\0';
-    (void)snprintf(out, out_bytes, "%s", line + 2);
-    return true;
-}
-
-static int torchrun_find(struct torchrun_python *ret, struct err *err)
-{
-    static const char *const places[] = {"/usr/bin/python3", "/usr/local/bin/python3",
-                                         "/opt/conda/bin/python3"};
-    char path[PATH_MAX];
-    char script[PATH_MAX];
-
-    if (shell_which("python", path, sizeof(path)) && python_probe(path, ret)) {
-        ret->first_on_path = true;
-        return 0;
-    }
-    if (shell_which("python3", path, sizeof(path)) && python_probe(path, ret))
-        return 0;
-    if (shell_which("torchrun", script, sizeof(script)) &&
-        script_shebang(script, path, sizeof(path)) && python_probe(path, ret))
-        return 0;
-    for (size_t i = 0; i < COUNT_OF(places); i++)
-        if (access(places[i], X_OK) == 0 && python_probe(places[i], ret))
-            return 0;
-    return err_set(err, -ENOENT,
-                   "no Python here can import torch (tried python, python3 and torchrun on PATH, "
-                   "then the usual places); use an image with PyTorch, or install it in --setup");
-}
-
-static bool torchrun_redirects_broken(const struct torchrun_python *python)
-{
-    return python->torch_major < 2 && python->python_minor >= 11;
-}
 
 static const char *env_or(const char *name, const char *otherwise)
 {
@@ -199,7 +107,7 @@ static void add_rendezvous(struct args *args)
 
 /* argv for the launcher, NULL-terminated, from the environment that launch.h names. `room` holds
  * the texts it makes. */
-static int torchrun_args(const struct torchrun_python *python,
+static int torchrun_args(const struct python *python,
                          const char *self,
                          const char *items[static TORCHRUN_ARGS_MAX],
                          char *room,
@@ -220,7 +128,7 @@ static int torchrun_args(const struct torchrun_python *python,
     args_add(&args, "--monitor_interval");
     args_add(&args, "0.2");
     add_rendezvous(&args);
-    if (torchrun_redirects_broken(python)) {
+    if (python_redirects_broken(python)) {
         args_add(&args, "-r");
         args_add(&args, "9:1");
         args_add(&args, "-t");
@@ -235,7 +143,7 @@ static int torchrun_args(const struct torchrun_python *python,
 }
 
 /* A `python` of our own at the front of PATH that starts the one that was found. */
-static int put_on_path(const struct torchrun_python *python, struct err *err)
+static int put_on_path(const struct python *python, struct err *err)
 {
     static const char *const names[] = {"python", "python3"};
     const char *run_dir = env_or(LAUNCH_ENV_RUN_DIR, "/tmp");
@@ -263,7 +171,7 @@ static int put_on_path(const struct torchrun_python *python, struct err *err)
     return 0;
 }
 
-static void prepare_environment(const struct torchrun_python *python)
+static void prepare_environment(const struct python *python)
 {
     int64_t nproc = 1;
 
@@ -275,14 +183,14 @@ static void prepare_environment(const struct torchrun_python *python)
      * joins later would wait for it in vain. */
     if (strchr(env_or(LAUNCH_ENV_NNODES, "1"), ':'))
         (void)setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", 0);
-    if (torchrun_redirects_broken(python)) {
+    if (python_redirects_broken(python)) {
         (void)setenv("PET_REDIRECTS", "9:1", 0);
         (void)setenv("PET_TEE", "9:1", 0);
     }
 }
 
 /* What the rendezvous needs: a package that this Python has, a port, a service that answers. */
-static int check_rendezvous(const struct torchrun_python *python, struct err *err)
+static int check_rendezvous(const struct python *python, struct err *err)
 {
     const char *backend = env_or(LAUNCH_ENV_RDZV_BACKEND, "standalone");
     const char *endpoint = env_or(LAUNCH_ENV_RDZV_ENDPOINT, "");
@@ -321,11 +229,11 @@ static void leave_reason(const char *text)
 
 int torchrun_main(const char *self)
 {
-    struct torchrun_python python;
+    struct python python;
     const char *args[TORCHRUN_ARGS_MAX];
     char room[1024];
     struct err err = {0};
-    int r = torchrun_find(&python, &err);
+    int r = python_find(&python, &err);
 
     if (r == 0)
         r = check_rendezvous(&python, &err);

@@ -2,10 +2,9 @@
 
 /* torchrun: finds the user's PyTorch and becomes its launcher around the ranks.
  *
- * The first Python that can import torch is taken: `python`, `python3`, the interpreter of a
- * `torchrun` on PATH, then the usual places. When `python` on PATH is another one (or there is
- * none), a folder with `python` and `python3` that start the right one goes to the front of PATH,
- * so that the user's command and its ranks agree.
+ * The first Python that can import torch is taken (launch/python.h). When `python` on PATH is
+ * another one (or there is none), a folder with `python` and `python3` that start the right one
+ * goes to the front of PATH, so that the user's command and its ranks agree.
  *
  * Options are spelled with underscores, which every version takes. PyTorch 1.x on Python 3.11
  * reads its redirect flags as nothing and fails; a mapping for a local rank that has no meaning

@@ -1,8 +1,11 @@
 """The machine as nodes: what they have, what they are called, that they live, and what doctor says of them."""
 
+import os
 import platform
+import re
+import tempfile
 
-from harness import Muster, binary, check, run, wait_for
+from harness import Muster, Skip, binary, check, run, torch_pythons, wait_for
 
 FLAGS = ("--cpus-per-node", "96", "--memory-per-node", "512Gi", "--gpu-time-slices", "3",
          "--node-labels", "rack=r1,example.com/disk=ssd")
@@ -39,11 +42,27 @@ def test_virtual_nodes_have_what_they_were_told_and_live():
 def test_doctor_says_what_the_conditions_say():
     with Muster() as m:
         said = run([binary("muster"), "doctor", "--data-dir", m.data], env=m.env, ok=False).stdout.splitlines()
-        marks = {line[1:17].strip(): line[0] for line in said if line[:1] in "✓✗"}
+        marks = {line[1:17].strip(): line[0] for line in said if line[:1] in "✓✗-"}
         check({"root", "namespaces", "overlay", "control groups", "GPUs", "PyTorch", "crun"} <= set(marks), str(said))
         conditions = {c["type"]: c["status"] for c in m.get("node", "node-0")["status"]["conditions"]}
         for finding, condition in (("namespaces", "PodsIsolated"), ("overlay", "WritableRoot"),
                                    ("control groups", "LimitsEnforced")):
             check((marks[finding] == "✓") == (conditions[condition] == "True"), f"{finding}: {marks} {conditions}")
         for at, line in enumerate(said):
-            check(not line.startswith("✗") or said[at + 1].startswith("   "), f"no fix for: {line}")
+            check(line[:1] not in ("✗", "-") or said[at + 1].startswith("   "), f"no fix for: {line}")
+        required = said[said.index("Required:"):said.index("Optional:")]
+        check(any("muster-launch" in line for line in required) and not any("crun" in line for line in required), str(said))
+
+
+def test_doctor_finds_the_pytorch_that_jobs_run_with():
+    found = [version for python, version in torch_pythons() if python == "/usr/bin/python3"]
+    if not found:
+        raise Skip("/usr/bin/python3 cannot import torch")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("python", "python3"):  # first on PATH, and without torch
+            with open(os.path.join(folder, name), "w") as f:
+                f.write("#!/bin/sh\nexit 1\n")
+            os.chmod(os.path.join(folder, name), 0o755)
+        env = dict(os.environ, PATH=f"{folder}:/usr/bin:/bin")
+        said = run([binary("muster"), "doctor", "--data-dir", folder], env=env, ok=False).stdout
+        check(re.search(r"✓ PyTorch +\d.*/usr/bin/python3", said), said)
