@@ -70,6 +70,9 @@
  * are in the pod's log only. */
 #define LAUNCH_KEPT_FILE "kept.log"
 #define LAUNCH_KEPT_MAX  ((size_t)32 << 20)
+/* In the first line of a termination message, behind the moment: what follows is why another try
+ * would end the same way, so that the job engine makes none. */
+#define LAUNCH_FINAL "; trying again cannot help: "
 /* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */
 #define LAUNCH_TERMINATION_LOG     "/dev/termination-log"
 #define LAUNCH_ENV_TERMINATION_LOG "MUSTER_TERMINATION_LOG"

@@ -1,5 +1,6 @@
 #include "launch/record.h"
 
+#include "api/launch.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -110,6 +111,50 @@ const char *record_signal_name(int number, char out[static 32])
     return out;
 }
 
+static struct str last_line(struct str text)
+{
+    struct str line = str_trim(text);
+    size_t at = line.len;
+
+    while (at > 0 && line.p[at - 1] != '\n')
+        at--;
+    return str_sub(line, at, line.len);
+}
+
+/* Python says so of the script itself, or of a module while it is imported. In a function it may
+ * depend on what the program was given. */
+static bool is_syntax_error(struct str text)
+{
+    struct str last = last_line(text);
+    struct str line;
+
+    if (!str_starts(last, STR("SyntaxError: ")) && !str_starts(last, STR("IndentationError: ")) &&
+        !str_starts(last, STR("TabError: ")))
+        return false;
+    while (str_cut(&text, '\n', &line)) {
+        struct str place = str_trim(line);
+
+        if (str_starts(place, STR("File \"")) && str_contains(place, STR(", in ")) &&
+            !str_contains(place, STR(", in <module>")) &&
+            !str_starts(place, STR("File \"<frozen importlib")))
+            return false;
+    }
+    return true;
+}
+
+const char *record_final(const struct record *record)
+{
+    struct str last = last_line(record->text);
+    bool absent = str_ends(last, STR("No such file or directory"));
+
+    if (record->signal == 0 && record->code == 2 && absent &&
+        str_contains(last, STR(": can't open file '")))
+        return "the script does not exist";
+    if (record->signal == 0 && record->code == 1 && is_syntax_error(record->text))
+        return "Python cannot read the script";
+    return NULL;
+}
+
 void record_describe(struct buf *out, const struct record *record)
 {
     char name[32];
@@ -121,6 +166,8 @@ void record_describe(struct buf *out, const struct record *record)
     else
         buf_addf(out, "rank %lld ended with exit code %d", (long long)record->rank, record->code);
     buf_addf(out, " at " STR_FMT, STR_ARG(time_format_micro(record->when_ns / 1000000, when)));
+    if (record_final(record))
+        buf_addf(out, LAUNCH_FINAL "%s", record_final(record));
     if (record->text.len)
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')

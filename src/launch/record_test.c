@@ -1,6 +1,8 @@
+#include "api/launch.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "launch/record.h"
 #include "test.h"
 #include "workspace/disk.h"
@@ -47,4 +49,44 @@ TEST(tail_keeps_the_last_lines)
         lines += last.p[i] == '\n';
     EXPECT(lines == RECORD_LINES_MAX);
     EXPECT(str_ends(last, STR("line 999\n")) && str_starts(last, STR("line 980\n")));
+}
+
+TEST(what_would_happen_again_is_said_to_be_final)
+{
+    static const struct {
+        const char *why;
+        int code;
+        bool final;
+        const char *text;
+    } rows[] = {
+        {"no such script", 2, true,
+         "python: can't open file '/app/nope.py': [Errno 2] No such file or directory\n"},
+        {"the same words from a program that ran", 1, false,
+         "python: can't open file '/app/nope.py': [Errno 2] No such file or directory\n"},
+        {"data that is missing may come", 1, false,
+         "FileNotFoundError: [Errno 2] No such file or directory: 'data'\n"},
+        {"the script is none", 1, true,
+         "  File \"/app/train.py\", line 3\n    def f(\n         ^\nSyntaxError: '(' was never "
+         "closed\n"},
+        {"nor is a module of it", 1, true,
+         "Traceback (most recent call last):\n  File \"/app/train.py\", line 1, in <module>\n"
+         "    import model\n  File \"/app/model.py\", line 2\n    x = = 1\n        ^\n"
+         "IndentationError: unexpected indent\n"},
+        {"what a program read at run time", 1, false,
+         "Traceback (most recent call last):\n  File \"/app/train.py\", line 9, in <module>\n"
+         "    main()\n  File \"/app/train.py\", line 5, in main\n    eval(text)\n"
+         "  File \"<string>\", line 1\nSyntaxError: invalid syntax\n"},
+        {"an error as any other", 1, false, "ValueError: loss is nan\n"},
+        {"nothing said", 1, false, ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(buf_done) struct buf words = {0};
+        struct record record = {.code = rows[i].code, .text = str_from(rows[i].text)};
+
+        test_case(rows[i].why);
+        EXPECT((record_final(&record) != NULL) == rows[i].final);
+        record_describe(&words, &record);
+        EXPECT(str_contains(buf_str(&words), STR("000Z" LAUNCH_FINAL)) == rows[i].final);
+    }
 }

@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -29,6 +30,7 @@
  *   x  being deleted   l  on a node that is gone   s  on a node silent for long
  *   q  on a node silent for a moment   v  ended by an eviction
  *   o t u  its first rank failed half a minute, 100 ms, 50 ms ago
+ *   h  so it did, and the launcher says that trying again cannot help
  *   @1  of generation 1 (0 when left out) */
 struct row {
     const char *why;
@@ -97,6 +99,9 @@ static const struct row rows[] = {
      "0F3 1R", "svc", "Failed", "exit status 3", 0, 0, 0, "pod-1"},
     {"a command that is not there is not tried again", "\"numGPUs\":1", "RUN", "0F127", "svc",
      "Failed", "command not found", 0, 0, 0, ""},
+    {"what the launcher says would happen again is not tried again", "\"numGPUs\":4", "RUN",
+     "0F2h 1R", "svc", "Failed", "ended with exit status 2: the script does not exist", 0, 0, 0,
+     "pod-1"},
     {"an eviction restarts all ranks and costs nothing", "\"numGPUs\":4", "RUN", "0R 1Rx", "svc",
      "Preempted", "evicted or deleted", 1, 0, 1, "pod-1"},
     {"an eviction by the scheduler names who came in its place", "\"numGPUs\":4", "RUN", "0R 1Rxp",
@@ -256,6 +261,7 @@ static void put_pod(struct world *world, struct str word)
     const char *reason = "";
     const char *taken = "";
     const char *said = NULL;
+    const char *end = "Z; its last lines:\\nx\"";
     char generation = '0';
     int64_t code = 0;
     int second = 5;
@@ -277,7 +283,10 @@ static void put_pod(struct world *world, struct str word)
             second = 1;
         else if (mark == 'o' || mark == 't' || mark == 'u')
             said = mark == 'o' ? "10.000" : mark == 't' ? "39.900" : "39.950";
-        else if (mark == 'v')
+        else if (mark == 'h') {
+            said = "10.000";
+            end = "Z" LAUNCH_FINAL "the script does not exist; its last lines:\\nx\"";
+        } else if (mark == 'v')
             reason = "\"reason\":\"Evicted\",";
         else if (mark == 'p')
             taken = ",{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"message\":"
@@ -305,7 +314,7 @@ static void put_pod(struct world *world, struct str word)
                          words, taken, (long long)code, second,
                          said ? ",\"message\":\"rank 0 ended with exit code 7 at 2001-09-09T01:46:"
                               : "",
-                         said ? said : "", said ? "Z; its last lines:\\nx\"" : "")));
+                         said ? said : "", said ? end : "")));
 }
 
 static void put_sync(struct world *world, const char *phase)
