@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -72,6 +73,8 @@ static int become(const struct args *args, struct err *err)
 
 static int exec_run(struct invocation *invocation)
 {
+    /* Where the command of the job runs; a container's own folder is / as a rule. */
+    static const char in_folder[] = "cd \"${" LAUNCH_ENV_APP_DIR ":-.}\" 2>/dev/null; exec \"$@\"";
     const struct exec_values *v = invocation->values;
     _cleanup_(object_unrefp) struct object *pod = NULL;
     struct args args = {0};
@@ -92,6 +95,10 @@ static int exec_run(struct invocation *invocation)
             add(&args, "-t");
         add(&args, name);
         add(&args, "--");
+        add(&args, "sh");
+        add(&args, "-c");
+        add(&args, in_folder);
+        add(&args, "sh");
         for (size_t i = 1; i < invocation->arg_count; i++)
             add(&args, invocation->args[i]);
         if (invocation->arg_count == 1)
@@ -105,7 +112,7 @@ static int exec_run(struct invocation *invocation)
 
 const struct command command_exec = {
     .name = "exec",
-    .summary = "run a program in a pod of a job",
+    .summary = "run a program in a pod of a job, in its working folder",
     .usage = "JOB [-- PROGRAM...]",
     .options = exec_options,
     .values_size = sizeof(struct exec_values),

@@ -65,6 +65,7 @@ def test_every_command_about_a_job():
         check("node-0" in top and "of 4 GPUs" in top and "job" in top, top)
         done = m.torchrun("exec", "job", "--", "sh", "-c", "echo in $HOSTNAME")
         check(done.stdout.strip() == "in job-worker-0", f"exec: {done.stdout!r}")
+        check("main.py" in m.torchrun("exec", "job", "--", "ls").stdout, "exec starts where the command does")
         m.torchrun("suspend", "job")
         wait_for(lambda: m.phase("job") == "Suspended", "the job to be suspended", 60)
         m.torchrun("resume", "job")
