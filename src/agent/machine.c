@@ -2,6 +2,7 @@
 
 #include "agent/cgroup.h"
 #include "agent/gpu.h"
+#include "agent/host_torch.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -174,4 +175,5 @@ void machine_look(struct machine *machine, const char *data_dir)
     cgroup_look(&machine->cgroups);
     gpu_look(&machine->gpus);
     look_at_namespaces(machine, data_dir);
+    machine->old_torch = host_torch_is_broken("/usr/bin/python3", "/usr/lib/python3/dist-packages");
 }

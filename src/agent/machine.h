@@ -30,5 +30,6 @@ struct machine {
     char kernel[128];
     char os_image[128];
     char hostname[256];
+    bool old_torch; /* see agent/host_torch.h */
 };
 void machine_look(struct machine *machine, const char *data_dir);

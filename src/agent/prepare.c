@@ -5,6 +5,7 @@
 #include "agent/device.h"
 #include "agent/env.h"
 #include "agent/host_path.h"
+#include "agent/host_torch.h"
 #include "agent/lifecycle.h"
 #include "agent/limit.h"
 #include "agent/machine.h"
@@ -140,6 +141,10 @@ static void add_default_env(struct pod *pod,
     } else {
         env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
         env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
+        if (agent->machine.old_torch) {
+            env_set(arena, env, STR("PET_REDIRECTS"), STR(HOST_TORCH_MAPPING));
+            env_set(arena, env, STR("PET_TEE"), STR(HOST_TORCH_MAPPING));
+        }
     }
     env_set(arena, env, STR("HOSTNAME"), pod_hostname(pod));
     if (agent->options.api_url && network_has_bridge(pod)) {

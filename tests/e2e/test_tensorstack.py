@@ -145,6 +145,18 @@ def test_real_torchrun_on_two_replicas():
         check(len([line for line in logs.splitlines() if line.endswith("of 4: sum 6")]) == 4, logs)
 
 
+def test_debians_torchrun_needs_no_flags_of_its_own():
+    if not any(python == "/usr/bin/python3" and version.startswith("1.") for python, version in torch_pythons()):
+        raise Skip("/usr/bin/python3 has no PyTorch 1")
+    with Muster(path_first="/usr/bin") as m:
+        create(m, "old", [replica("worker", "true")],
+               "runPolicy: {cleanUpPolicy: None}\n"
+               '  torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", "--no_python"]}')
+        wait_for(lambda: phase(m, "old") in ("Succeeded", "Failed"), "the training to end", 120)
+        logs = m.kubectl("logs", "-l", "tensorstack.dev/owner-name=old", "--tail=-1").stdout
+        check(phase(m, "old") == "Succeeded" and "AttributeError" not in logs, logs)
+
+
 BOARD = """tensorboardSpec: {logDir: {pvc: [{name: logs, subPath: [run]}]}, resources: {limits: {cpu: 1}}}"""
 
 

@@ -187,14 +187,12 @@ def test_real_torchrun_on_two_nodes():
     python = (new or [p for p, _ in pythons])[0]
     with Muster(nodes=2) as m:
         script = os.path.join(EXAMPLES, "trainjob", "allreduce.py")
-        flags = [] if new else ["-r", "1", "-t", "1"]
-        command = [python, "-m", "torch.distributed.run", *flags, script]
+        command = [python, "-m", "torch.distributed.run", script]
         text = JOB % {"name": "reduce", "runtime": "torch-distributed", "spec": "suspend: false"}
         text += "  trainer: {numNodes: 2, numProcPerNode: 2, command: [%s]}\n" % ", ".join(f'"{c}"' for c in command)
         m.kubectl("create", "-f", "-", input=text)
         m.kubectl("wait", "trainjob/reduce", "--for=condition=Complete", "--timeout=120s", limit=150)
         logs = m.kubectl("logs", "-l", "jobset.sigs.k8s.io/jobset-name=reduce", "--tail=-1").stdout
-        # An older torchrun writes [default0]: in front.
         check(sorted(re.findall(r"rank \d of 4: sum 6$", logs, re.MULTILINE))
               == [f"rank {i} of 4: sum 6" for i in range(4)], logs)
 
