@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,11 +79,29 @@ int disk_remove_path(const char *path)
     return disk_remove(AT_FDCWD, path);
 }
 
-static int open_folder(int parent, const char *name, bool make)
+int disk_make_folders(const char *folder)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(folder);
+
+    if (len >= sizeof(path))
+        return -ENAMETOOLONG;
+    for (size_t i = 1; i <= len; i++) {
+        if (i < len && folder[i] != '/')
+            continue;
+        memcpy(path, folder, i);
+        path[i] = '\0';
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return -errno;
+    }
+    return 0;
+}
+
+static int open_folder(int parent, const char *name, mode_t make)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (fd < 0 && errno == ENOENT && make && mkdirat(parent, name, 0700) == 0)
+    if (fd < 0 && errno == ENOENT && make && (mkdirat(parent, name, make) == 0 || errno == EEXIST))
         fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd;
 }
@@ -90,7 +109,7 @@ static int open_folder(int parent, const char *name, bool make)
 int disk_parent(struct disk_walk *walk,
                 int root,
                 struct str path,
-                bool make,
+                mode_t make,
                 const char **ret_name,
                 struct err *err)
 {

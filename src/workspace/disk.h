@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "workspace/manifest.h"
 
-#include <stdbool.h>
+#include <sys/types.h>
 
 struct err;
 
@@ -19,6 +19,8 @@ int disk_copy(int from, int to);
 int disk_remove(int parent, const char *name);
 /* The same for a path. */
 int disk_remove_path(const char *path);
+/* A folder and those above it, where they are missing. */
+int disk_make_folders(const char *folder);
 
 /* The folder last worked in, kept open: paths come sorted, so it is mostly the next one too. */
 struct disk_walk {
@@ -29,12 +31,12 @@ struct disk_walk {
 #define DISK_WALK_NONE ((struct disk_walk){.fd = -1})
 
 /* The folder that `path` (NUL-terminated, checked by manifest_check_path) lies in, opened from
- * `root` one part at a time; with `make`, parts that are missing are made (mode 0700). It belongs
- * to the walk and is good until the next call. *ret_name points to the last part of the path. */
+ * `root` one part at a time; `make` is the mode in which parts that are missing are made, 0:
+ * none is. It belongs to the walk and is good until the next call. *ret_name points to the last part of the path. */
 int disk_parent(struct disk_walk *walk,
                 int root,
                 struct str path,
-                bool make,
+                mode_t make,
                 const char **ret_name,
                 struct err *err);
 void disk_walk_done(struct disk_walk *walk);

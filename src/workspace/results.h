@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "workspace/disk.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
 
@@ -67,7 +68,8 @@ struct results_sink {
     size_t cut_count; /* files whose end did not come: they are not there */
     /* the file that is being written */
     int fd;
-    int parent_fd;
+    int parent_fd; /* of the walk, or root_fd */
+    struct disk_walk walk;
     uint64_t size;
     uint64_t have;
     uint32_t mode;

@@ -15,29 +15,12 @@
 /* The pid keeps two at work in one folder apart. */
 #define BESIDE_NAME ".muster-pull-%d"
 
-static int make_folders(const char *folder)
-{
-    char path[4096];
-    size_t len = strlen(folder);
-
-    if (len >= sizeof(path))
-        return -ENAMETOOLONG;
-    for (size_t i = 1; i <= len; i++) {
-        if (i < len && folder[i] != '/')
-            continue;
-        memcpy(path, folder, i);
-        path[i] = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return -errno;
-    }
-    return 0;
-}
-
 int results_sink_open(struct results_sink *sink, const char *folder, bool force, struct err *err)
 {
-    int r = make_folders(folder);
+    int r = disk_make_folders(folder);
 
-    *sink = (struct results_sink){.root_fd = -1, .force = force, .fd = -1, .parent_fd = -1};
+    *sink = (struct results_sink){
+        .root_fd = -1, .force = force, .fd = -1, .parent_fd = -1, .walk = DISK_WALK_NONE};
     if (r == 0) {
         sink->root_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = sink->root_fd < 0 ? -errno : 0;
@@ -52,7 +35,6 @@ static void drop(struct results_sink *sink)
         return;
     close(sink->fd);
     (void)unlinkat(sink->parent_fd, sink->beside, 0);
-    close(sink->parent_fd);
     sink->fd = sink->parent_fd = -1;
     sink->cut_count++;
 }
@@ -60,37 +42,9 @@ static void drop(struct results_sink *sink)
 void results_sink_done(struct results_sink *sink)
 {
     drop(sink);
+    disk_walk_done(&sink->walk);
     disk_closep(&sink->root_fd);
     sink->root_fd = -1;
-}
-
-/* The folder that the path is in, its parts made where missing. */
-static int open_parent(int root, struct str path, struct err *err)
-{
-    struct str rest = manifest_parent(path);
-    struct str part;
-    int fd = fcntl(root, F_DUPFD_CLOEXEC, 3);
-
-    while (fd >= 0 && rest.len && str_cut(&rest, '/', &part)) {
-        char name[WS_NAME_MAX + 1];
-        int next;
-        int why;
-
-        memcpy(name, part.p, part.len);
-        name[part.len] = '\0';
-        if (mkdirat(fd, name, 0777) < 0 && errno != EEXIST)
-            next = -1;
-        else
-            next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        why = errno;
-        close(fd);
-        fd = next;
-        errno = why;
-    }
-    if (fd < 0)
-        return err_set(err, -errno, "'" STR_FMT "': its folder is a link, or no folder (%s)",
-                       STR_ARG(path), strerrordesc_np(errno));
-    return fd;
 }
 
 static const char *last_part(const struct results_sink *sink)
@@ -125,6 +79,7 @@ bool results_exists(int root_fd, struct str path)
 static int begin(struct results_sink *sink, const struct frame_blob *blob, struct err *err)
 {
     int r = manifest_check_path(blob->path, err);
+    const char *name;
     struct stat st;
 
     if (r < 0)
@@ -138,10 +93,12 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
     sink->size = blob->size;
     sink->have = 0;
     sink->mode = blob->mode;
-    sink->parent_fd = open_parent(sink->root_fd, blob->path, err);
+    sink->parent_fd =
+        disk_parent(&sink->walk, sink->root_fd, str_from(sink->path), 0777, &name, NULL);
     if (sink->parent_fd < 0)
-        return sink->parent_fd;
-    if (!sink->force && fstatat(sink->parent_fd, last_part(sink), &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return err_set(err, sink->parent_fd, "'%s': its folder is a link, or no folder (%s)",
+                       sink->path, strerrordesc_np(-sink->parent_fd));
+    if (!sink->force && fstatat(sink->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         r = err_set(err, -EEXIST, "'%s' is there already; --force replaces it", sink->path);
     (void)snprintf(sink->beside, sizeof(sink->beside), BESIDE_NAME, (int)getpid());
     if (r == 0) {
@@ -151,10 +108,8 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
         if (sink->fd < 0)
             r = err_set(err, -errno, "'%s': %s", sink->path, strerrordesc_np(errno));
     }
-    if (r < 0) {
-        close(sink->parent_fd);
+    if (r < 0)
         sink->parent_fd = -1;
-    }
     return r;
 }
 
@@ -187,7 +142,6 @@ static int finish(struct results_sink *sink, struct err *err)
         return err_set(err, r, "'%s': %s", sink->path, strerrordesc_np(-r));
     }
     close(sink->fd);
-    close(sink->parent_fd);
     sink->fd = sink->parent_fd = -1;
     sink->file_count++;
     return 0;

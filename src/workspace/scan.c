@@ -243,7 +243,7 @@ static void *look_at_blocks(void *user)
 
             if (entry->type != WS_FILE)
                 continue;
-            parent = disk_parent(&walk, look->root_fd, entry->path, false, &name, NULL);
+            parent = disk_parent(&walk, look->root_fd, entry->path, 0, &name, NULL);
             r = parent < 0 ? parent : look_at(look, parent, name, entry);
             if (r == -ENOENT || r == -ENOTDIR)
                 entry->size = NOT_LOOKED_AT; /* it went: left out below */

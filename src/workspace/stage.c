@@ -190,7 +190,7 @@ static int lay_out(struct stage *stage, struct staged *staged, struct str path)
     if (stage->laid_fd < 0 && (mkdirat(stage->fd, LAID, 0700) == 0 || errno == EEXIST))
         stage->laid_fd = openat(stage->fd, LAID, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (stage->laid_fd >= 0)
-        parent = disk_parent(&stage->walk, stage->laid_fd, (struct str){place, path.len}, true,
+        parent = disk_parent(&stage->walk, stage->laid_fd, (struct str){place, path.len}, 0700,
                              &name, NULL);
     if (parent >= 0)
         fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -403,7 +403,7 @@ static int put_copy(struct stage *stage, int root_fd, const struct staged *stage
     struct disk_walk walk = DISK_WALK_NONE;
     const char *name = staged->hex;
     int parent = staged->settled
-                     ? disk_parent(&walk, root_fd, str_from(staged->place), false, &name, NULL)
+                     ? disk_parent(&walk, root_fd, str_from(staged->place), 0, &name, NULL)
                      : stage->fd;
     _cleanup_(disk_closep) int in =
         parent < 0 ? parent : openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -59,7 +59,7 @@ int tree_blob(struct tree *tree, const struct frame_blob *blob, struct err *err)
 int tree_open_file(struct tree *tree, const struct ws_entry *entry, struct err *err)
 {
     const char *name;
-    int parent = disk_parent(&tree->walk, tree->root_fd, entry->path, false, &name, err);
+    int parent = disk_parent(&tree->walk, tree->root_fd, entry->path, 0, &name, err);
     int fd;
 
     if (parent < 0)
@@ -123,7 +123,7 @@ static int want(struct tree *tree, const struct change *change, struct err *err)
 static int remove_old(struct tree *tree, const struct ws_entry *before, bool in_the_way)
 {
     const char *name;
-    int parent = disk_parent(&tree->walk, tree->root_fd, before->path, false, &name, NULL);
+    int parent = disk_parent(&tree->walk, tree->root_fd, before->path, 0, &name, NULL);
 
     if (parent < 0)
         return 0; /* it is gone already, with its folder */
@@ -145,7 +145,7 @@ static int put_new(struct tree *tree, const struct change *change, struct err *e
 
     if (!after)
         return 0;
-    parent = disk_parent(&tree->walk, tree->root_fd, after->path, false, &name, err);
+    parent = disk_parent(&tree->walk, tree->root_fd, after->path, 0, &name, err);
     if (parent < 0)
         return parent;
     if (after->type == WS_LINK)
