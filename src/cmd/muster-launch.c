@@ -8,6 +8,7 @@
 #include "launch/rank.h"
 #include "launch/torchrun.h"
 #include "launch/worker.h"
+#include "workspace/address.h"
 #include "workspace/c10d.h"
 #include "workspace/disk.h"
 #include "workspace/door.h"
@@ -16,10 +17,10 @@
 #include "workspace/source.h"
 #include "workspace/sync.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 127.0.1.1, which Debian gives to the machine's own name. */
-#define DEBIAN_HOST_ADDRESS 0x7f000101u
+/* Which Debian gives to the machine's own name. */
+#define DEBIAN_HOST_ADDRESS "127.0.1.1"
 
 static volatile sig_atomic_t stop_asked;
 
@@ -54,11 +55,11 @@ static void ready(void *user, uint16_t port)
 
 /* Pods that share the host's network have a loopback address each, which their own name leads to:
  * then we may listen only there. NULL: everywhere. */
-static const char *listen_address(char out[static INET_ADDRSTRLEN])
+static const char *listen_address(char out[static INET6_ADDRSTRLEN])
 {
     const char *given = getenv(LAUNCH_ENV_SYNC_ADDRESS);
     const char *host = getenv("HOSTNAME");
-    struct in_addr address;
+    struct address address;
     char name[256] = "";
 
     if (given && *given)
@@ -67,9 +68,10 @@ static const char *listen_address(char out[static INET_ADDRSTRLEN])
         host = name;
     if (!host || resolve_host(str_from(host), &address, NULL) < 0)
         return NULL;
-    uint32_t number = ntohl(address.s_addr);
-    bool own = number >> 24 == 127 && number != INADDR_LOOPBACK && number != DEBIAN_HOST_ADDRESS;
-    return own ? inet_ntop(AF_INET, &address, out, INET_ADDRSTRLEN) : NULL;
+    const char *text = address_text(address, out);
+    bool own = strncmp(text, "127.", 4) == 0 && strcmp(text, "127.0.0.1") != 0 &&
+               strcmp(text, DEBIAN_HOST_ADDRESS) != 0;
+    return own ? text : NULL;
 }
 
 static void note(void *user, const char *text)
@@ -116,7 +118,7 @@ static void start_store(struct door *door, const char *address)
 
 static int sync_main(void)
 {
-    char listen_at[INET_ADDRSTRLEN];
+    char listen_at[INET6_ADDRSTRLEN];
     struct sigaction action = {.sa_handler = on_signal};
     const char *folder = getenv(LAUNCH_ENV_WORKSPACE_DIR);
     const char *source = getenv(LAUNCH_ENV_SOURCE);

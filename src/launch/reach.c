@@ -2,9 +2,9 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "workspace/address.h"
 #include "workspace/resolve.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -30,42 +30,39 @@ static bool endpoint_split(const char *endpoint, struct str *ret_host, uint16_t 
     if (colon < 2 || !str_to_u64(str_sub(text, colon, text.len), &port) || port == 0 ||
         port > UINT16_MAX)
         return false;
-    *ret_host = str_sub(text, 0, colon - 1);
+    *ret_host = str_sub(text, 0, colon - 1); /* an IPv6 address in brackets, as in a URL */
     *ret_port = (uint16_t)port;
     return true;
 }
 
 int reach_listen(const char *endpoint, struct err *err)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     struct str host;
     uint16_t port;
-    int yes = 1;
-    int r = 0;
     int fd;
 
     if (!endpoint_split(endpoint, &host, &port))
         return 0;
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    at.sin_port = htons(port);
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 1) < 0)
-        r = err_set(err, -errno,
-                    "cannot listen on the rendezvous port %u (%s): another process in this pod's "
-                    "network uses it; set another distributed.port, or remove it",
-                    port, strerrordesc_np(errno));
+    fd = address_listen(NULL, port, 1, NULL);
+    if (fd < 0)
+        return err_set(err, fd,
+                       "cannot listen on the rendezvous port %u (%s): another process in this "
+                       "pod's network uses it; set another distributed.port, or remove it",
+                       port, strerrordesc_np(-fd));
     close(fd);
-    return r;
+    return 0;
 }
 
-static int try_connect(const struct sockaddr_in *to)
+static int try_connect(struct address address, uint16_t port)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage to;
+    socklen_t to_size = address_to(address, port, &to);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct pollfd poll_one = {.fd = fd, .events = POLLOUT};
     socklen_t size = sizeof(int);
     int error = 0;
 
-    if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 && errno != EINPROGRESS)
+    if (connect(fd, (struct sockaddr *)&to, to_size) < 0 && errno != EINPROGRESS)
         error = errno;
     else if (poll(&poll_one, 1, CONNECT_LIMIT_MS) <= 0)
         error = ETIMEDOUT;
@@ -77,19 +74,18 @@ static int try_connect(const struct sockaddr_in *to)
 
 int reach_connect(const char *endpoint, struct err *err)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET};
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct address address;
     struct str host;
     uint16_t port;
     int r = 0;
 
     if (!endpoint_split(endpoint, &host, &port))
         return 0;
-    to.sin_port = htons(port);
     for (int i = 0; i < CONNECT_TRIES; i++) {
-        r = resolve_host(host, &to.sin_addr, NULL);
+        r = resolve_host(host, &address, NULL);
         if (r == 0)
-            r = try_connect(&to);
+            r = try_connect(address, port);
         if (r == 0)
             return 0;
         (void)nanosleep(&pause, NULL);

@@ -1,6 +1,7 @@
 #include "base/err.h"
 #include "launch/reach.h"
 #include "test.h"
+#include "workspace/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,5 +26,11 @@ TEST(reach_says_which_port_is_taken_and_which_endpoint_is_silent)
     close(fd);
     EXPECT(reach_listen(endpoint, NULL) == 0);
     EXPECT(reach_connect(endpoint, &err) == -ECONNREFUSED && strstr(err.text, "rdzvEndpoint"));
+    fd = address_listen("::1", 0, 1, NULL);
+    if (fd >= 0) { /* else this machine has no IPv6 */
+        (void)snprintf(endpoint, sizeof(endpoint), "[::1]:%u", address_port(fd));
+        EXPECT(reach_connect(endpoint, NULL) == 0);
+        close(fd);
+    }
     EXPECT(reach_connect("no-port", NULL) == 0 && reach_listen("host:0", NULL) == 0);
 }

@@ -1,11 +1,11 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "workspace/address.h"
 #include "workspace/c10d.h"
 #include "workspace/disk.h"
 #include "workspace/door.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -168,18 +168,13 @@ static void *run(void *user)
 
 int c10d_start(const struct c10d_options *options, struct err *err)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(options->port)};
-    _cleanup_(disk_closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    _cleanup_(disk_closep) int fd = address_listen(options->address, options->port, BACKLOG, err);
     struct server *server;
     pthread_t thread;
-    int yes = 1;
     int r;
 
-    if (options->address && inet_pton(AF_INET, options->address, &at.sin_addr) != 1)
-        return err_set(err, -EINVAL, "'%s' is not an address", options->address);
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, BACKLOG) < 0)
-        return err_set(err, -errno, "port %u: %s", options->port, strerrordesc_np(errno));
+    if (fd < 0)
+        return fd;
     server = MEM_NEW(struct server);
     server->fd = fd;
     server->options = *options;

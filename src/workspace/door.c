@@ -4,10 +4,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "workspace/address.h"
 #include "workspace/disk.h"
 #include "workspace/resolve.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -29,10 +29,11 @@ struct door {
     int64_t peer_uid;
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t asked;
-    struct address_vec VEC_FIELDS(in_addr_t) inside; /* pulling now; once for each connection */
-    struct address_vec named;                        /* by the Service's name */
-    int64_t named_ms;                                /* when; 0: never */
-    bool wanted;                                     /* the name is to be looked up */
+    struct address_vec VEC_FIELDS(
+        struct address) inside; /* pulling now; once for each connection */
+    struct address_vec named;   /* by the Service's name */
+    int64_t named_ms;           /* when; 0: never */
+    bool wanted;                /* the name is to be looked up */
     bool stopping;
     bool running; /* the thread that does is there */
     pthread_t thread;
@@ -117,16 +118,35 @@ int door_secret(const struct door *door, struct str given, struct err *err)
 
 /* ---- peers on this very network ---- */
 
-static bool is_local(struct in_addr address)
+static bool is_local(struct address address)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = address};
-    _cleanup_(disk_closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage at;
+    socklen_t size = address_to(address, 0, &at);
+    _cleanup_(disk_closep) int fd = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    return fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+    return fd < 0 || bind(fd, (struct sockaddr *)&at, size) == 0;
+}
+
+/* Both ends of a connection. */
+struct ends {
+    struct address peer;
+    struct address own;
+    uint16_t peer_port;
+    uint16_t own_port;
+};
+
+/* As the kernel's question has them: version 4 in the first word. */
+static void diag_address(struct address address, uint32_t out[static 4])
+{
+    memcpy(out, &address.ip, sizeof(address.ip));
+    if (!address_is_v4(address))
+        return;
+    out[0] = out[3];
+    out[1] = out[2] = out[3] = 0;
 }
 
 /* The user whose process holds the socket at `peer` that is connected to `own`. */
-static int holder_of(const struct sockaddr_in *peer, const struct sockaddr_in *own, uint32_t *ret)
+static int holder_of(const struct ends *ends, uint32_t *ret)
 {
     struct {
         struct nlmsghdr head;
@@ -135,13 +155,11 @@ static int holder_of(const struct sockaddr_in *peer, const struct sockaddr_in *o
         .head = {.nlmsg_len = sizeof(request),
                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                  .nlmsg_flags = NLM_F_REQUEST},
-        .body = {.sdiag_family = AF_INET,
+        .body = {.sdiag_family = address_is_v4(ends->peer) ? AF_INET : AF_INET6,
                  .sdiag_protocol = IPPROTO_TCP,
                  .idiag_states = UINT32_MAX,
-                 .id = {.idiag_sport = peer->sin_port,
-                        .idiag_dport = own->sin_port,
-                        .idiag_src = {peer->sin_addr.s_addr},
-                        .idiag_dst = {own->sin_addr.s_addr},
+                 .id = {.idiag_sport = htons(ends->peer_port),
+                        .idiag_dport = htons(ends->own_port),
                         .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
     };
     union {
@@ -153,6 +171,8 @@ static int holder_of(const struct sockaddr_in *peer, const struct sockaddr_in *o
     const struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
     ssize_t got;
 
+    diag_address(ends->peer, request.body.id.idiag_src);
+    diag_address(ends->own, request.body.id.idiag_dst);
     if (fd < 0 || send(fd, &request, sizeof(request), 0) != (ssize_t)sizeof(request))
         return -errno;
     got = recv(fd, &answer, sizeof(answer), 0);
@@ -160,30 +180,36 @@ static int holder_of(const struct sockaddr_in *peer, const struct sockaddr_in *o
         answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return -ENOENT;
     /* Without an inode it is held by nobody, and the user would be root. */
-    if (found->idiag_inode == 0 || found->id.idiag_sport != peer->sin_port ||
-        found->id.idiag_dport != own->sin_port)
+    if (found->idiag_inode == 0 || found->id.idiag_sport != htons(ends->peer_port) ||
+        found->id.idiag_dport != htons(ends->own_port))
         return -ENOENT;
     *ret = found->idiag_uid;
     return 0;
 }
 
-static bool ends_of(int fd, struct sockaddr_in *ret_peer, struct sockaddr_in *ret_own)
+static bool ends_of(int fd, struct ends *ret)
 {
-    socklen_t peer_len = sizeof(*ret_peer);
-    socklen_t own_len = sizeof(*ret_own);
+    struct sockaddr_storage peer = {0};
+    struct sockaddr_storage own = {0};
+    socklen_t peer_size = sizeof(peer);
+    socklen_t own_size = sizeof(own);
 
-    return getpeername(fd, (struct sockaddr *)ret_peer, &peer_len) == 0 &&
-           getsockname(fd, (struct sockaddr *)ret_own, &own_len) == 0 &&
-           ret_peer->sin_family == AF_INET;
+    if (getpeername(fd, (struct sockaddr *)&peer, &peer_size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&own, &own_size) < 0)
+        return false;
+    *ret = (struct ends){.peer = address_of(&peer),
+                         .own = address_of(&own),
+                         .peer_port = address_port_of(&peer),
+                         .own_port = address_port_of(&own)};
+    return true;
 }
 
 static enum door_answer local_peer(const struct door *door,
-                                   const struct sockaddr_in *peer,
-                                   const struct sockaddr_in *own,
+                                   const struct ends *ends,
                                    struct err *err)
 {
     uint32_t uid = 0;
-    int r = holder_of(peer, own, &uid);
+    int r = holder_of(ends, &uid);
 
     if (r == 0 && (uid == geteuid() || uid == 0 || (int64_t)uid == door->peer_uid))
         return DOOR_OPEN;
@@ -202,25 +228,25 @@ static enum door_answer local_peer(const struct door *door,
 
 /* ---- pods elsewhere ---- */
 
-static bool has(const struct address_vec *list, struct in_addr address)
+static bool has(const struct address_vec *list, struct address address)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i] == address.s_addr)
+        if (address_eq(list->items[i], address))
             return true;
     return false;
 }
 
-void door_learn(struct door *door, const struct in_addr *addresses, size_t count, int64_t now_ms)
+void door_learn(struct door *door, const struct address *addresses, size_t count, int64_t now_ms)
 {
     (void)pthread_mutex_lock(&door->lock);
     door->named.count = 0;
     for (size_t i = 0; i < count; i++)
-        VEC_PUSH(NULL, &door->named, addresses[i].s_addr);
+        VEC_PUSH(NULL, &door->named, addresses[i]);
     door->named_ms = now_ms;
     (void)pthread_mutex_unlock(&door->lock);
 }
 
-enum door_answer door_knows(struct door *door, struct in_addr address, int64_t now_ms)
+enum door_answer door_knows(struct door *door, struct address address, int64_t now_ms)
 {
     enum door_answer answer = DOOR_WAIT;
 
@@ -244,7 +270,7 @@ static int64_t clock_ms(void)
 static void *look_up(void *user)
 {
     struct door *door = user;
-    struct in_addr *found = mem_alloc(DOOR_ADDRESSES_MAX * sizeof(*found));
+    struct address *found = mem_alloc(DOOR_ADDRESSES_MAX * sizeof(*found));
 
     (void)pthread_mutex_lock(&door->lock);
     while (!door->stopping) {
@@ -276,18 +302,17 @@ static void ask_name(struct door *door)
 
 enum door_answer door_peer(struct door *door, int fd, int64_t now_ms, struct err *err)
 {
-    struct sockaddr_in peer = {0};
-    struct sockaddr_in own = {0};
+    struct ends ends;
 
     if (!door_has_job(door))
         return DOOR_OPEN;
-    if (!ends_of(fd, &peer, &own)) {
+    if (!ends_of(fd, &ends)) {
         err_set(err, -EACCES, "the connection is gone");
         return DOOR_SHUT;
     }
-    if (is_local(peer.sin_addr))
-        return local_peer(door, &peer, &own, err);
-    if (door_knows(door, peer.sin_addr, now_ms) == DOOR_OPEN)
+    if (is_local(ends.peer))
+        return local_peer(door, &ends, err);
+    if (door_knows(door, ends.peer, now_ms) == DOOR_OPEN)
         return DOOR_OPEN;
     ask_name(door);
     return DOOR_WAIT;
@@ -295,36 +320,33 @@ enum door_answer door_peer(struct door *door, int fd, int64_t now_ms, struct err
 
 void door_unknown(const struct door *door, int fd, struct err *err)
 {
-    char text[INET_ADDRSTRLEN] = "?";
-    struct in_addr address = door_address(fd);
+    char text[INET6_ADDRSTRLEN];
 
-    (void)inet_ntop(AF_INET, &address, text, sizeof(text));
     err_set(err, -EACCES,
             "the rendezvous of job %s is for its own pods; the name of Service %s does not lead to "
             "%s (see: kubectl get endpoints %s)",
-            door->job, door->name, text, door->name);
+            door->job, door->name, address_text(door_address(fd), text), door->name);
 }
 
-struct in_addr door_address(int fd)
+struct address door_address(int fd)
 {
-    struct sockaddr_in peer = {0};
-    struct sockaddr_in own = {0};
+    struct ends ends;
 
-    return ends_of(fd, &peer, &own) ? peer.sin_addr : (struct in_addr){0};
+    return ends_of(fd, &ends) ? ends.peer : (struct address){0};
 }
 
-void door_enter(struct door *door, struct in_addr address)
+void door_enter(struct door *door, struct address address)
 {
     (void)pthread_mutex_lock(&door->lock);
-    VEC_PUSH(NULL, &door->inside, address.s_addr);
+    VEC_PUSH(NULL, &door->inside, address);
     (void)pthread_mutex_unlock(&door->lock);
 }
 
-void door_leave(struct door *door, struct in_addr address)
+void door_leave(struct door *door, struct address address)
 {
     (void)pthread_mutex_lock(&door->lock);
     for (size_t i = 0; i < door->inside.count; i++) {
-        if (door->inside.items[i] != address.s_addr)
+        if (!address_eq(door->inside.items[i], address))
             continue;
         VEC_REMOVE_SWAP(&door->inside, i);
         break;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/str.h"
+#include "workspace/address.h"
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,10 +59,10 @@ enum door_answer door_peer(struct door *door, int fd, int64_t now_ms, struct err
 void door_unknown(const struct door *door, int fd, struct err *err);
 
 /* A pod that showed the secret is connected, and no longer is. */
-void door_enter(struct door *door, struct in_addr address);
-void door_leave(struct door *door, struct in_addr address);
-struct in_addr door_address(int fd);
+void door_enter(struct door *door, struct address address);
+void door_leave(struct door *door, struct address address);
+struct address door_address(int fd);
 
 /* Parts, for the tests: what the Service's name leads to; whether an address may enter. */
-void door_learn(struct door *door, const struct in_addr *addresses, size_t count, int64_t now_ms);
-enum door_answer door_knows(struct door *door, struct in_addr address, int64_t now_ms);
+void door_learn(struct door *door, const struct address *addresses, size_t count, int64_t now_ms);
+enum door_answer door_knows(struct door *door, struct address address, int64_t now_ms);

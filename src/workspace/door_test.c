@@ -2,10 +2,10 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "test.h"
+#include "workspace/address.h"
 #include "workspace/disk.h"
 #include "workspace/door.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -56,10 +56,11 @@ TEST(door_opens_for_the_secret_alone)
 TEST(door_knows_pods_that_pull_and_pods_that_the_service_names)
 {
     _cleanup_(door_freep) struct door *door = door_of("ns/j", "s");
-    struct in_addr a = {.s_addr = htonl(0x0a000001)};
-    struct in_addr b = {.s_addr = htonl(0x0a000002)};
-    struct in_addr both[] = {a, b};
+    struct address a;
+    struct address b;
 
+    EXPECT(address_parse(STR("10.0.0.1"), &a) && address_parse(STR("fd00::2"), &b));
+    struct address both[] = {a, b};
     EXPECT(door_knows(door, a, 1000) == DOOR_WAIT);
     door_enter(door, a);
     door_enter(door, a);
@@ -76,34 +77,50 @@ TEST(door_knows_pods_that_pull_and_pods_that_the_service_names)
     EXPECT(door_knows(door, a, 20001) == DOOR_OPEN && door_knows(door, b, 20001) == DOOR_WAIT);
 }
 
-/* A connection over the loopback: *ret_client is the caller's end, the result ours. */
-static int connection(int *ret_client)
+/* A connection over the loopback of one version: *ret_client is the caller's end, the result ours;
+ * negative: this machine does not have that version. */
+static int connection(const char *loopback, int *ret_client)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    _cleanup_(disk_closep) int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t len = sizeof(at);
+    struct address address;
+    struct sockaddr_storage to;
+    _cleanup_(disk_closep) int server = address_listen(NULL, 0, 1, NULL);
+    socklen_t size;
+    int client;
 
-    EXPECT(bind(server, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(server, 1) == 0);
-    EXPECT(getsockname(server, (struct sockaddr *)&at, &len) == 0);
-    EXPECT(connect(client, (struct sockaddr *)&at, sizeof(at)) == 0);
+    EXPECT(server >= 0 && address_parse(str_from(loopback), &address));
+    size = address_to(address, address_port(server), &to);
+    client = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client < 0 || connect(client, (struct sockaddr *)&to, size) < 0) {
+        disk_closep(&client);
+        return -1;
+    }
     *ret_client = client;
     return accept4(server, NULL, NULL, SOCK_CLOEXEC);
 }
 
 TEST(door_asks_whose_process_is_at_the_other_end)
 {
+    static const char *const loopbacks[] = {"127.0.0.1", "::1"};
     _cleanup_(door_freep) struct door *door = door_of("ns/j", "s");
     _cleanup_(door_freep) struct door *anybody = door_of(NULL, NULL);
-    _cleanup_(disk_closep) int own = -1;
-    struct err err = {0};
-    int client;
 
-    own = connection(&client);
-    EXPECT(door_peer(door, own, 1, &err) == DOOR_OPEN);
-    EXPECT(door_address(own).s_addr == htonl(INADDR_LOOPBACK));
-    close(client);
-    /* A socket that nobody holds would be root's: it is nobody's. */
-    EXPECT(door_peer(door, own, 1, &err) == DOOR_SHUT && strstr(err.text, "ns/j") != NULL);
-    EXPECT(door_peer(anybody, own, 1, &err) == DOOR_OPEN);
+    for (size_t i = 0; i < COUNT_OF(loopbacks); i++) {
+        _cleanup_(disk_closep) int own = -1;
+        struct address loopback;
+        struct err err = {0};
+        int client = -1;
+
+        test_case(loopbacks[i]);
+        EXPECT(address_parse(str_from(loopbacks[i]), &loopback));
+        own = connection(loopbacks[i], &client);
+        EXPECT(own >= 0 || i == 1);
+        if (own < 0)
+            continue;
+        EXPECT(door_peer(door, own, 1, &err) == DOOR_OPEN);
+        EXPECT(address_eq(door_address(own), loopback));
+        close(client);
+        /* A socket that nobody holds would be root's: it is nobody's. */
+        EXPECT(door_peer(door, own, 1, &err) == DOOR_SHUT && strstr(err.text, "ns/j") != NULL);
+        EXPECT(door_peer(anybody, own, 1, &err) == DOOR_OPEN);
+    }
 }

@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "http1/parse.h"
+#include "workspace/address.h"
 #include "workspace/door.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#define BACKLOG 128
 
 enum conn_state {
     CONN_HEAD,   /* reading a request's head */
@@ -72,27 +74,13 @@ int httpd_open(const char *address,
                struct httpd **ret,
                struct err *err)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    socklen_t at_len = sizeof(at);
-    int yes = 1;
-    int fd;
+    int fd = address_listen(address, port, BACKLOG, err);
 
-    if (address && inet_pton(AF_INET, address, &at.sin_addr) != 1)
-        return err_set(err, -EINVAL, "'%s' is not an IPv4 address", address);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return err_set(err, -errno, "socket: %s", strerrordesc_np(errno));
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 128) < 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &at_len) < 0) {
-        int r = err_set(err, -errno, "port %u: %s", port, strerrordesc_np(errno));
-
-        close(fd);
-        return r;
-    }
+        return fd;
     struct httpd *httpd = MEM_NEW(struct httpd);
     httpd->fd = fd;
-    httpd->port = ntohs(at.sin_port);
+    httpd->port = address_port(fd);
     httpd->handler = *handler;
     httpd->scratch = mem_alloc(HTTPD_READ_BYTES);
     *ret = httpd;

@@ -46,7 +46,7 @@ struct httpd_handler {
     void *user;
 };
 
-/* Listens on all addresses, or on `address` when it is given ("127.0.0.1"); port 0 picks one. */
+/* Listens on all addresses, or on `address` when it is given ("127.0.0.1", "::1"); port 0 picks one. */
 int httpd_open(const char *address,
                uint16_t port,
                const struct httpd_handler *handler,

@@ -1,11 +1,11 @@
 #include "workspace/pull.h"
 
 #include "base/cleanup.h"
+#include "workspace/address.h"
 #include "workspace/door.h"
 #include "workspace/frame.h"
 #include "workspace/resolve.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -86,7 +86,8 @@ static void trouble(struct pull *pull, const struct err *err, int64_t now_ms)
 
 static int dial(struct pull *pull, int flags, struct err *err)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET};
+    struct sockaddr_storage to = {0};
+    struct address address;
     struct str host;
     uint16_t port;
     int yes = 1;
@@ -94,11 +95,11 @@ static int dial(struct pull *pull, int flags, struct err *err)
     int fd;
 
     if (r == 0)
-        r = resolve_host(host, &to.sin_addr, err);
+        r = resolve_host(host, &address, err);
     if (r < 0)
         return r;
-    to.sin_port = htons(port);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    socklen_t size = address_to(address, port, &to);
+    fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd < 0)
         return err_set(err, -errno, "socket: %s", strerrordesc_np(errno));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
@@ -108,7 +109,7 @@ static int dial(struct pull *pull, int flags, struct err *err)
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     }
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS) {
+    if (connect(fd, (struct sockaddr *)&to, size) < 0 && errno != EINPROGRESS) {
         r = err_set(err, -errno, "%s: %s", pull->url, strerrordesc_np(errno));
         close(fd);
         return r;

@@ -4,9 +4,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +21,7 @@
 #define PACKET_BYTES     1500
 #define TRY_MS           1000
 #define DNS_HEAD_BYTES   12
+#define DNS_PORT         53
 #define DNS_CUT          2 /* of the third byte: there is more than fits */
 
 static bool read_file(const char *path, struct buf *out)
@@ -54,32 +55,22 @@ static bool next_word(struct str *line, struct str *ret)
     return ret->len > 0;
 }
 
-static bool numeric(struct str text, struct in_addr *ret)
-{
-    char c[INET_ADDRSTRLEN];
-
-    if (text.len >= sizeof(c))
-        return false;
-    memcpy(c, text.p, text.len);
-    c[text.len] = '\0';
-    return inet_pton(AF_INET, c, ret) == 1;
-}
-
 static bool same_name(struct str a, struct str b)
 {
     return a.len == b.len && strncasecmp(a.p, b.p, a.len) == 0;
 }
 
-size_t resolve_in_hosts(struct str hosts, struct str host, struct in_addr *out, size_t max)
+static size_t hosts_of(struct str hosts, struct str host, bool v4, struct address *out, size_t max)
 {
     struct str line;
     size_t count = 0;
 
     while (count < max && str_cut(&hosts, '\n', &line)) {
-        struct in_addr address;
+        struct address address;
         struct str word;
 
-        if (!next_word(&line, &word) || !numeric(word, &address))
+        if (!next_word(&line, &word) || !address_parse(word, &address) ||
+            address_is_v4(address) != v4)
             continue;
         while (next_word(&line, &word)) {
             if (same_name(word, host)) {
@@ -91,16 +82,25 @@ size_t resolve_in_hosts(struct str hosts, struct str host, struct in_addr *out, 
     return count;
 }
 
-size_t resolve_query(struct str name, uint16_t id, unsigned char *out, size_t out_bytes)
+/* Those of version 4 first: many a server listens there alone, and "localhost" is both. */
+size_t resolve_in_hosts(struct str hosts, struct str host, struct address *out, size_t max)
 {
+    size_t count = hosts_of(hosts, host, true, out, max);
+
+    return count + hosts_of(hosts, host, false, out + count, max - count);
+}
+
+size_t resolve_query(const struct resolve_question *question, unsigned char *out, size_t out_bytes)
+{
+    struct str name = question->name;
     size_t n = DNS_HEAD_BYTES;
     struct str part;
 
     if (name.len == 0 || name.len > NAME_MAX_BYTES || out_bytes < DNS_HEAD_BYTES + name.len + 6)
         return 0;
     memset(out, 0, DNS_HEAD_BYTES);
-    out[0] = (unsigned char)(id >> 8);
-    out[1] = (unsigned char)id;
+    out[0] = (unsigned char)(question->id >> 8);
+    out[1] = (unsigned char)question->id;
     out[2] = 1; /* recursion, please */
     out[5] = 1; /* one question */
     while (str_cut(&name, '.', &part)) {
@@ -110,7 +110,8 @@ size_t resolve_query(struct str name, uint16_t id, unsigned char *out, size_t ou
         memcpy(out + n, part.p, part.len);
         n += part.len;
     }
-    memcpy(out + n, "\0\0\1\0\1", 5); /* end, type A, class IN */
+    memcpy(out + n, "\0\0\0\0\1", 5); /* end, the type, class IN */
+    out[n + 2] = (unsigned char)question->type;
     return n + 5;
 }
 
@@ -128,7 +129,7 @@ static size_t skip_name(const unsigned char *p, size_t len, size_t at)
 size_t resolve_answer(const unsigned char *p,
                       size_t len,
                       uint16_t id,
-                      struct in_addr *out,
+                      struct address *out,
                       size_t max)
 {
     size_t count = 0;
@@ -156,29 +157,35 @@ size_t resolve_answer(const unsigned char *p,
         at += 10;
         if (size > len - at)
             return 0;
-        if (type == 1 && size == 4)
-            memcpy(&out[count++], p + at, 4);
+        if ((type == RESOLVE_A || type == RESOLVE_AAAA) &&
+            address_of_bytes(p + at, size, &out[count]))
+            count++;
         at += size;
     }
     return count;
 }
 
+struct server {
+    struct sockaddr_storage at;
+    socklen_t size;
+};
+
 /* The same question where the answer may be long; its size, or 0. */
-static size_t ask_stream(const struct sockaddr_in *server,
+static size_t ask_stream(const struct server *server,
                          const unsigned char *query,
                          size_t query_bytes,
                          struct buf *answer)
 {
     unsigned char head[2] = {(unsigned char)(query_bytes >> 8), (unsigned char)query_bytes};
     struct timeval limit = {.tv_sec = TRY_MS / 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(server->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     size_t size = 0;
 
     if (fd < 0)
         return 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    if (connect(fd, (const struct sockaddr *)server, sizeof(*server)) == 0 &&
+    if (connect(fd, (const struct sockaddr *)&server->at, server->size) == 0 &&
         send(fd, head, sizeof(head), MSG_NOSIGNAL | MSG_MORE) == (ssize_t)sizeof(head) &&
         send(fd, query, query_bytes, MSG_NOSIGNAL) == (ssize_t)query_bytes &&
         recv(fd, head, sizeof(head), MSG_WAITALL) == (ssize_t)sizeof(head)) {
@@ -191,48 +198,64 @@ static size_t ask_stream(const struct sockaddr_in *server,
     return size;
 }
 
-static size_t ask(struct in_addr server, struct str name, struct in_addr *out, size_t max)
+/* How many addresses of that version the name has; -1: the server does not know the name, or is
+ * silent. */
+static ptrdiff_t ask_type(const struct server *server,
+                          const struct resolve_question *question,
+                          struct address *out,
+                          size_t max)
 {
     _cleanup_(buf_done) struct buf long_answer = {0};
     unsigned char query[PACKET_BYTES];
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = server};
     unsigned char packet[PACKET_BYTES];
-    struct timespec now;
-    size_t count = 0;
-    uint16_t id;
-    int fd;
+    ptrdiff_t count = -1;
+    size_t size = resolve_query(question, query, sizeof(query));
+    int fd = size ? socket(server->at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    id = (uint16_t)(now.tv_nsec / 1000 ^ getpid());
-    size_t size = resolve_query(name, id, query, sizeof(query));
-    fd = size ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd < 0)
-        return 0;
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-        send(fd, query, size, 0) == (ssize_t)size) {
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        return -1;
+    if (connect(fd, (const struct sockaddr *)&server->at, server->size) == 0 &&
+        send(fd, query, size, 0) == (ssize_t)size && poll(&wait, 1, TRY_MS) == 1) {
+        ssize_t got = recv(fd, packet, sizeof(packet), 0);
 
-        if (poll(&wait, 1, TRY_MS) == 1) {
-            ssize_t got = recv(fd, packet, sizeof(packet), 0);
+        if (got >= DNS_HEAD_BYTES && (packet[3] & 15) == 0)
+            count = (ptrdiff_t)resolve_answer(packet, (size_t)got, question->id, out, max);
+        if (got > DNS_HEAD_BYTES && (packet[2] & DNS_CUT) && count < (ptrdiff_t)max) {
+            size_t more = ask_stream(server, query, size, &long_answer);
 
-            count = got > 0 ? resolve_answer(packet, (size_t)got, id, out, max) : 0;
-            if (got > DNS_HEAD_BYTES && (packet[2] & DNS_CUT) && count < max) {
-                size_t more = ask_stream(&to, query, size, &long_answer);
-
-                if (more)
-                    count = resolve_answer((unsigned char *)long_answer.p, more, id, out, max);
-            }
+            if (more)
+                count = (ptrdiff_t)resolve_answer((unsigned char *)long_answer.p, more,
+                                                  question->id, out, max);
         }
     }
     close(fd);
     return count;
 }
 
-/* The name as it is when it has a dot, then with each search domain, then as it is. */
-static size_t ask_all(struct in_addr server,
+/* Addresses of version 4; where the name has none, of version 6. */
+static size_t ask(const struct server *server, struct str name, struct address *out, size_t max)
+{
+    struct resolve_question question = {.name = name, .type = RESOLVE_A};
+    struct timespec now;
+    ptrdiff_t count;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    question.id = (uint16_t)(now.tv_nsec / 1000 ^ getpid());
+    count = ask_type(server, &question, out, max);
+    if (count == 0) {
+        question.type = RESOLVE_AAAA;
+        question.id++;
+        count = ask_type(server, &question, out, max);
+    }
+    return count > 0 ? (size_t)count : 0;
+}
+
+/* The name with each search domain, then as it is. */
+static size_t ask_all(const struct server *server,
                       struct str search,
                       struct str host,
-                      struct in_addr *out,
+                      struct address *out,
                       size_t max)
 {
     char name[NAME_MAX_BYTES + 1];
@@ -250,44 +273,52 @@ static size_t ask_all(struct in_addr server,
     return ask(server, host, out, max);
 }
 
-size_t resolve_all(struct str host, struct in_addr *out, size_t max)
+static size_t ask_servers(struct str config, struct str host, struct address *out, size_t max)
 {
-    _cleanup_(buf_done) struct buf text = {0};
     struct str search = STR("");
-    struct str lines;
+    struct str lines = config;
     struct str line;
     struct str word;
 
-    size_t count = 0;
-
-    if (numeric(host, out))
-        return 1;
-    if (read_file("/etc/hosts", &text))
-        count = resolve_in_hosts(buf_str(&text), host, out, max);
-    if (count)
-        return count;
-    if (str_is(host, "localhost")) {
-        out->s_addr = htonl(INADDR_LOOPBACK);
-        return 1;
-    }
-    buf_clear(&text);
-    (void)read_file("/etc/resolv.conf", &text);
-    lines = buf_str(&text);
     while (str_cut(&lines, '\n', &line))
         if (next_word(&line, &word) && (str_is(word, "search") || str_is(word, "domain")))
             search = line;
-    lines = buf_str(&text);
+    lines = config;
     while (str_cut(&lines, '\n', &line)) {
-        struct in_addr server;
+        struct server server;
+        struct address address;
+        size_t count;
 
-        if (next_word(&line, &word) && str_is(word, "nameserver") && next_word(&line, &word) &&
-            numeric(word, &server) && (count = ask_all(server, search, host, out, max)) > 0)
+        if (!next_word(&line, &word) || !str_is(word, "nameserver") || !next_word(&line, &word) ||
+            !address_parse(word, &address))
+            continue;
+        server.size = address_to(address, DNS_PORT, &server.at);
+        count = ask_all(&server, search, host, out, max);
+        if (count)
             return count;
     }
     return 0;
 }
 
-int resolve_host(struct str host, struct in_addr *ret, struct err *err)
+size_t resolve_all(struct str host, struct address *out, size_t max)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    size_t count = 0;
+
+    if (address_parse(host, out))
+        return 1;
+    if (read_file("/etc/hosts", &text))
+        count = resolve_in_hosts(buf_str(&text), host, out, max);
+    if (count)
+        return count;
+    if (str_is(host, "localhost"))
+        return address_parse(STR("127.0.0.1"), out) ? 1 : 0;
+    buf_clear(&text);
+    (void)read_file("/etc/resolv.conf", &text);
+    return ask_servers(buf_str(&text), host, out, max);
+}
+
+int resolve_host(struct str host, struct address *ret, struct err *err)
 {
     if (resolve_all(host, ret, 1))
         return 0;
@@ -300,13 +331,15 @@ int resolve_url(struct str url, struct str *ret_host, uint16_t *ret_port, struct
 {
     struct str rest = url;
     uint64_t port = 80;
+    size_t bracket; /* an IPv6 address has colons of its own */
     size_t colon;
 
     if (!str_starts(url, STR("http://")))
         return err_set(err, -EINVAL, "'" STR_FMT "' is not an http:// address", STR_ARG(url));
     rest = str_sub(url, 7, url.len);
     rest = str_sub(rest, 0, str_find(rest, '/'));
-    colon = str_find(rest, ':');
+    bracket = rest.len && rest.p[0] == '[' ? str_find(rest, ']') : 0;
+    colon = bracket + str_find(str_sub(rest, bracket, rest.len), ':');
     if (colon < rest.len &&
         (!str_to_u64(str_sub(rest, colon + 1, rest.len), &port) || port == 0 || port > 65535))
         return err_set(err, -EINVAL, "'" STR_FMT "' has a bad port", STR_ARG(url));

@@ -56,7 +56,7 @@ struct client {
     uint64_t stopped; /* restart it has stopped for */
     int64_t ping_ms;
     bool entered; /* door_enter() was told, with this address */
-    struct in_addr address;
+    struct address address;
     /* keys */
     struct etcd_wait keys_wait;
     /* wait */
