@@ -6,7 +6,7 @@
 #define LOOPBACK_FIRST 0x7f400001u /* 127.64.0.1 */
 #define LOOPBACK_COUNT 0x003ffffdu
 
-void address_text(uint32_t address, char out[static ADDRESS_BYTES])
+void address_v4_text(uint32_t address, char out[static ADDRESS_BYTES])
 {
     (void)snprintf(out, ADDRESS_BYTES, "%u.%u.%u.%u", address >> 24, address >> 16 & 255,
                    address >> 8 & 255, address & 255);
@@ -15,9 +15,9 @@ void address_text(uint32_t address, char out[static ADDRESS_BYTES])
 void address_pool_next(struct address_pool *pool, char out[static ADDRESS_BYTES])
 {
     uint32_t number = pool->next++;
-    address_text(pool->first ? pool->first + number % NETWORK_COUNT
-                             : LOOPBACK_FIRST + number % LOOPBACK_COUNT,
-                 out);
+    address_v4_text(pool->first ? pool->first + number % NETWORK_COUNT
+                                : LOOPBACK_FIRST + number % LOOPBACK_COUNT,
+                    out);
 }
 
 void address_pool_pass(struct address_pool *pool, const char *address)

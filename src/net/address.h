@@ -7,7 +7,7 @@
 /* address: IPv4 addresses, as numbers in the machine's byte order, and which of them pods get. */
 #define ADDRESS_BYTES 16 /* of the longest one as text, and its NUL */
 
-void address_text(uint32_t address, char out[static ADDRESS_BYTES]);
+void address_v4_text(uint32_t address, char out[static ADDRESS_BYTES]);
 
 /* Pods get addresses in turn, so that one that was just given up is not another's at once: of the
  * pod network (net/bridge.h), or of 127.64.0.0/10, which needs no privilege. */

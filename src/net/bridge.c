@@ -43,12 +43,12 @@ struct bridge {
 
 void bridge_node_address(const struct bridge *bridge, char out[static ADDRESS_BYTES])
 {
-    address_text(bridge ? bridge->base + 1 : INADDR_LOOPBACK, out);
+    address_v4_text(bridge ? bridge->base + 1 : INADDR_LOOPBACK, out);
 }
 
 void bridge_api_address(const struct bridge *bridge, char out[static ADDRESS_BYTES])
 {
-    address_text(bridge ? bridge->base + API : INADDR_LOOPBACK, out);
+    address_v4_text(bridge ? bridge->base + API : INADDR_LOOPBACK, out);
 }
 
 uint32_t bridge_pod_first(const struct bridge *bridge)

@@ -67,7 +67,7 @@ const char *outside_missing(void)
 bool outside_open(const char *bridge, uint32_t base, int prefix)
 {
     char rules[NFT_BYTES], from[ADDRESS_BYTES];
-    address_text(base, from);
+    address_v4_text(base, from);
     (void)snprintf(rules, sizeof(rules),
                    "table ip %s\ndelete table ip %s\ntable ip %s {\n chain out {\n"
                    "  type nat hook postrouting priority 100;\n"
