@@ -40,6 +40,31 @@ static void check_types(struct admit *admit, const struct json *spec, const char
     }
 }
 
+/* The names that the kind's two generations of documents use. Another one would be a role of which
+ * nothing is known: a chief is somebody's master, and would be a worker here. */
+static bool type_is_known(struct str type)
+{
+    static const char *const types[] = {"master", "node", "ps", "worker"};
+
+    for (size_t i = 0; i < COUNT_OF(types); i++)
+        if (str_is(type, types[i]))
+            return true;
+    return false;
+}
+
+static void check_type(struct admit *admit, const struct json *entry, struct str path)
+{
+    const struct json *type = json_get(entry, "type");
+
+    if (!type_is_known(json_str(type)))
+        admit_unsupported(admit, str_printf(admit->arena, STR_FMT ".type", STR_ARG(path)), type,
+                          "\"master\", \"node\", \"ps\", \"worker\"");
+    else if (str_is(json_str(type), "master") && json_i64_or(json_get(entry, "replicas"), 1) > 1)
+        admit_invalid(admit, str_printf(admit->arena, STR_FMT ".replicas", STR_ARG(path)),
+                      json_get(entry, "replicas"),
+                      "must be 1 for type master; put the others into a type worker");
+}
+
 static void check_replicas(struct admit *admit, const struct json *spec)
 {
     struct str job = json_str_at(admit->object, "metadata.name");
@@ -51,6 +76,7 @@ static void check_replicas(struct admit *admit, const struct json *spec)
                                      STR_ARG(json_str(json_get(entry, "type"))),
                                      (long long)json_i64_or(json_get(entry, "replicas"), 1));
 
+        check_type(admit, entry, path);
         admit_pod_validate(admit, json_at(entry, "template.spec"),
                            str_printf(admit->arena, STR_FMT ".template.spec", STR_ARG(path)));
         if (name.len > NAMES_LABEL_MAX)
@@ -64,6 +90,9 @@ static void check_elastic(struct admit *admit, const struct json *spec)
 {
     const struct json *elastic = json_get(spec, "elastic");
     const struct json *max = json_get(elastic, "maxReplicas");
+    const struct json *expected = json_get(elastic, "expectedReplicas");
+    int64_t min_count = json_i64_or(json_get(elastic, "minReplicas"), 1);
+    int64_t max_count = json_i64_or(max, INT64_MAX);
 
     if (!is_on(elastic))
         return;
@@ -75,8 +104,19 @@ static void check_elastic(struct admit *admit, const struct json *spec)
         admit_required(admit, STR("spec.elastic.minReplicas"), "");
     if (json_is_null(max))
         admit_required(admit, STR("spec.elastic.maxReplicas"), "");
-    else if (json_i64_or(max, 0) < json_i64_or(json_get(elastic, "minReplicas"), 1))
+    else if (max_count < min_count)
         admit_invalid(admit, STR("spec.elastic.maxReplicas"), max, "must be at least minReplicas");
+    if (!json_is_null(expected) && (json_i64_or(expected, min_count) < min_count ||
+                                    json_i64_or(expected, min_count) > max_count))
+        admit_invalid(admit, STR("spec.elastic.expectedReplicas"), expected,
+                      "must be between minReplicas and maxReplicas");
+}
+
+static void check_mode(struct admit *admit, const struct json *spec)
+{
+    if (is_on(json_at(spec, "runMode.debug")) && is_on(json_at(spec, "runMode.pause")))
+        admit_forbidden(admit, STR("spec.runMode.pause"),
+                        "cannot be enabled together with runMode.debug: switch one of them off");
 }
 
 static void check_scheduler(struct admit *admit, const struct json *spec)
@@ -107,10 +147,14 @@ void admit_tensorstack_validate(struct admit *admit)
     struct str word = json_str(processes);
     int64_t number = 0;
 
+    /* Of a job that was admitted before there was a rule, labels and status can be written. */
+    if (admit->old && json_equal(spec, json_get(admit->old, "spec")))
+        return;
     if (names_dns_1035_label(json_str(name)))
         admit_invalid(admit, STR("metadata.name"), name, names_dns_1035_label(json_str(name)));
     check_replicas(admit, spec);
     check_elastic(admit, spec);
+    check_mode(admit, spec);
     check_scheduler(admit, spec);
     check_types(admit, spec, "runMode.debug.replicaSpecs");
     check_types(admit, spec, "runMode.pause.resumeSpecs");

@@ -41,6 +41,14 @@ static struct str refused_name(struct arena *arena, const char *name, const char
 {
     return refused(arena, &kind_torchrunjob, name, spec);
 }
+#define REPLICA(type, count)                                                                \
+    "{'type':'" type "','replicas':" count                                                  \
+    ",'template':{'spec':{'containers':[{'name':'c','image':'i'}],'restartPolicy':'Never'," \
+    "'dnsPolicy':'Default','terminationGracePeriodSeconds':1}}}"
+#define ELASTIC(expected)                                                           \
+    "{'torchrunConfig':{'enabled':true},'elastic':{'enabled':true,'minReplicas':2," \
+    "'maxReplicas':4,'expectedReplicas':" expected                                  \
+    "},'replicaSpecs':[" REPLICA("worker", "2") "]}"
 
 TEST(objects_that_could_never_work_are_refused_with_the_field)
 {
@@ -87,6 +95,21 @@ TEST(objects_that_could_never_work_are_refused_with_the_field)
         {"hosts above racks", &kind_topology,
          "{'levels':[{'nodeLabel':'kubernetes.io/hostname'},{'nodeLabel':'rack'}]}",
          "spec.levels[0].nodeLabel"},
+        {"the seed's types", &kind_pytorchtrainingjob,
+         "{'replicaSpecs':[" REPLICA("master", "1") "," REPLICA("worker", "2") "]}", ""},
+        {"a type that is not one", &kind_pytorchtrainingjob,
+         "{'replicaSpecs':[" REPLICA("chief", "1") "]}", "spec.replicaSpecs[0].type"},
+        {"two masters", &kind_pytorchtrainingjob, "{'replicaSpecs':[" REPLICA("master", "2") "]}",
+         "spec.replicaSpecs[0].replicas"},
+        {"more than the maximum", &kind_pytorchtrainingjob, ELASTIC("5"),
+         "spec.elastic.expectedReplicas"},
+        {"fewer than the minimum", &kind_pytorchtrainingjob, ELASTIC("1"),
+         "spec.elastic.expectedReplicas"},
+        {"as many as may be", &kind_pytorchtrainingjob, ELASTIC("4"), ""},
+        {"looked into and paused", &kind_pytorchtrainingjob,
+         "{'runMode':{'debug':{'enable':true},'pause':{'enabled':true}},'replicaSpecs':[" REPLICA(
+             "worker", "1") "]}",
+         "spec.runMode.pause"},
         {"below a ring", &kind_podgroup,
          "{'subGroups':[{'name':'x','parent':'a'},{'name':'a','parent':'a'}]}",
          "spec.subGroups[1].parent"},

@@ -229,6 +229,9 @@ def test_what_cannot_work_is_refused():
         ("elastic: {enabled: true, minReplicas: 1, maxReplicas: 2}", "spec.torchrunConfig"),
         ("torchrunConfig: {enabled: true}\n  elastic: {enabled: true, minReplicas: 3, maxReplicas: 2}",
          "spec.elastic.maxReplicas"),
+        ("torchrunConfig: {enabled: true}\n  elastic: {enabled: true, minReplicas: 1, maxReplicas: 2, expectedReplicas: 3}",
+         "spec.elastic.expectedReplicas"),
+        ("runMode: {debug: {enabled: true}, pause: {enabled: true}}", "spec.runMode.pause"),
         ("torchrunConfig: {enabled: true, procPerNode: many}", "spec.torchrunConfig.procPerNode"),
         ("runMode: {debug: {enabled: true, replicaSpecs: [{type: other}]}}", "spec.runMode.debug.replicaSpecs"),
     ]

@@ -147,6 +147,9 @@ static void weigh(const struct tensorstack *t, int64_t weights[static JOB_ROLES_
         said |= t->spec.replicas[i].weight > 0;
     for (size_t i = 0; i < t->spec.replica_count && i < JOB_ROLES_MAX; i++)
         weights[i] = said ? t->spec.replicas[i].weight : t->spec.replicas[i].count;
+    /* There is one master, however many pods there are: tensorstack_share() sees to the one. */
+    if (t->spec.replica_count > 1 && str_is(t->spec.replicas[0].type, "master"))
+        weights[0] = 0;
 }
 
 static void resize(struct tensorstack *t, struct job_model *model)
@@ -397,6 +400,7 @@ static void read_policy(struct tensorstack *t, struct job_model *model)
     struct str scope = object_annotation(model->object, KUBEFLOW_SCOPE);
 
     model->suspend = t->spec.pause || t->switching;
+    model->suspend_field = "spec.runMode.pause.enabled";
     model->scope = str_is(scope, "pod") ? JOB_SCOPE_POD : JOB_SCOPE_GANG;
     model->max_restarts = t->spec.restarts;
     model->is_retryable = is_retryable;

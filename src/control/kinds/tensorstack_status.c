@@ -48,8 +48,12 @@ enum count {
 };
 static const char *const count_names[] = {"creating", "pending", "running", "succeeded",
                                           "failed",   "unknown", "deleted"};
+/* Of a replica: in tasks[].replicas, and in the older tasks[].replicaStatus, which has the phases
+ * of a pod only. */
 static const char *const phase_names[] = {"Creating", "Pending", "Running", "Succeeded",
                                           "Failed",   "Unknown", "Deleted"};
+static const char *const pod_phase_names[] = {"Pending", "Pending", "Running", "Succeeded",
+                                              "Failed",  "Unknown", "Unknown"};
 
 static const struct job_member *member_of(const struct run *run,
                                           const struct job_role *role,
@@ -109,6 +113,7 @@ static void write_task(const struct run *run, const struct job_role *role, int64
     struct json *tasks = json_get(run->status, "tasks");
     struct json *task = json_push(tasks, json_new_object(run->arena));
     struct json *list = json_new_array(run->arena);
+    struct json *older = json_new_array(run->arena);
     const struct json *before = NULL;
 
     json_add_c(run->arena, task, "type", role->type);
@@ -135,8 +140,10 @@ static void write_task(const struct run *run, const struct job_role *role, int64
         json_add_c(run->arena, replica, "phase", phase_names[count]);
         if (member)
             write_containers(run, member, replica);
+        replica = json_push(older, json_clone(run->arena, replica));
+        json_add_c(run->arena, replica, "phase", pod_phase_names[count]);
     }
-    json_set(task, STR("replicaStatus"), json_clone(run->arena, list));
+    json_set(task, STR("replicaStatus"), older);
     json_set(task, STR("replicas"), list);
 }
 
