@@ -27,6 +27,7 @@ struct admit {
     const struct json *old;      /* NULL: creation */
     struct str subresource;      /* "status": only status changes */
     const struct schema *schema; /* of a custom kind, or NULL */
+    int64_t now_ms;              /* for moments that are filled in; 0: none are */
     VEC(struct api_cause) causes;
 };
 
@@ -80,6 +81,7 @@ void admit_tensorstack_validate(struct admit *admit);
 /* admit_torchrun.c: jobs and queues of torchrun.ai */
 void admit_torchrun_validate(struct admit *admit);
 /* admit_trainer.c */
+void admit_trainjob_default(struct admit *admit);
 void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);
 /* admit_scheduling.c */

@@ -215,7 +215,7 @@ static const struct {
     {&kind_job, admit_job_default, admit_job_validate},
     {&kind_jobset, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
-    {&kind_trainjob, NULL, admit_trainjob_validate},
+    {&kind_trainjob, admit_trainjob_default, admit_trainjob_validate},
     {&kind_trainingruntime, NULL, admit_runtime_validate},
     {&kind_clustertrainingruntime, NULL, admit_runtime_validate},
     {&kind_torchrunjob, NULL, admit_torchrun_validate},

@@ -151,3 +151,33 @@ TEST(a_job_is_refused_whose_name_its_service_and_pods_could_not_have)
         EXPECT(str_is(refused_name(&arena, rows[i].name, rows[i].spec), rows[i].field));
     }
 }
+
+/* The time of the first patch of a TrainJob after admission. */
+static struct str patch_time(struct arena *arena, const char *patch, const char *before)
+{
+    struct admit admit = {.arena = arena, .kind = &kind_trainjob, .now_ms = 1000000};
+    struct json *old = NULL;
+    struct str text = str_printf(arena, "{\"spec\":{\"runtimePatches\":[%s]}}", patch);
+    struct str text_before = str_printf(arena, "{\"spec\":{\"runtimePatches\":[%s]}}", before);
+
+    EXPECT(json_parse(arena, text, &admit.object, NULL) == 0);
+    EXPECT(json_parse(arena, text_before, &old, NULL) == 0);
+    admit.old = old;
+    EXPECT(admit_default(&admit, NULL) == 0);
+    return json_str_at(admit.object, "spec.runtimePatches.0.time");
+}
+
+TEST(a_patch_of_a_runtime_is_dated_when_it_changes)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const char *one = "{\"manager\":\"a.io/b\",\"trainingRuntimeSpec\":{\"a\":1}}";
+    const char *old =
+        "{\"manager\":\"a.io/b\",\"time\":\"then\",\"trainingRuntimeSpec\":{\"a\":1}}";
+    const char *other =
+        "{\"manager\":\"a.io/b\",\"time\":\"then\",\"trainingRuntimeSpec\":{\"a\":2}}";
+
+    EXPECT(str_is(patch_time(&arena, one, ""), "1970-01-01T00:16:40Z"));
+    EXPECT(str_is(patch_time(&arena, one, old), "then"));
+    EXPECT(str_is(patch_time(&arena, old, old), "then"));
+    EXPECT(str_is(patch_time(&arena, other, old), "1970-01-01T00:16:40Z"));
+}

@@ -5,6 +5,7 @@
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +38,46 @@ static bool is_reserved(struct str name)
         if (str_is(name, names[i]))
             return true;
     return false;
+}
+
+/* Whether two lists of patches say the same; when they were made is no difference. */
+static bool patches_equal(struct arena *arena, const struct json *a, const struct json *b)
+{
+    struct json *one = a ? json_clone(arena, a) : json_new_array(arena);
+    struct json *other = b ? json_clone(arena, b) : json_new_array(arena);
+
+    JSON_FOREACH(one, patch)
+        json_remove(patch, STR("time"));
+    JSON_FOREACH(other, patch)
+        json_remove(patch, STR("time"));
+    return json_equal(one, other);
+}
+
+/* The patch of the same manager as it was; NULL: there was none. */
+static const struct json *patch_before(const struct json *old, const struct json *patch)
+{
+    JSON_FOREACH(json_at(old, "spec.runtimePatches"), before)
+        if (json_equal(json_get(before, "manager"), json_get(patch, "manager")))
+            return before;
+    return NULL;
+}
+
+/* Each patch has the moment of its last change. */
+void admit_trainjob_default(struct admit *admit)
+{
+    struct str now = time_text(admit->arena, admit->now_ms);
+
+    if (!admit->now_ms || admit->subresource.len)
+        return;
+    JSON_FOREACH(json_at(admit->object, "spec.runtimePatches"), patch) {
+        const struct json *before = patch_before(admit->old, patch);
+        const struct json *what = json_get(patch, "trainingRuntimeSpec");
+
+        if (!before || !json_equal(json_get(before, "trainingRuntimeSpec"), what))
+            json_add_str(admit->arena, patch, "time", now);
+        else if (json_get(before, "time"))
+            json_set(patch, STR("time"), json_clone(admit->arena, json_get(before, "time")));
+    }
 }
 
 static void check_trainer(struct admit *admit, const struct json *trainer)
@@ -100,7 +141,8 @@ static void check_job_update(struct admit *admit,
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_get(spec, fixed[i]), "field is immutable");
     for (size_t i = 0; !stopped && i < 3; i++)
-        if (!json_equal(json_get(spec, while_stopped[i]), json_get(before, while_stopped[i])))
+        if (!patches_equal(admit->arena, json_get(spec, while_stopped[i]),
+                           json_get(before, while_stopped[i])))
             admit_forbidden(admit, str_printf(admit->arena, "spec.%s", while_stopped[i]),
                             "can change only while the TrainJob is suspended");
 }

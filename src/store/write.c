@@ -341,7 +341,8 @@ static int admit_object(struct write *write, struct json *root, const struct jso
                           .object = root,
                           .old = old,
                           .subresource = write->subresource,
-                          .schema = crd ? crd->schema : NULL};
+                          .schema = crd ? crd->schema : NULL,
+                          .now_ms = store_now(write->store)};
     struct err err = {0};
     int r = check_shape(write, root, crd ? crd->schema : shape);
 

@@ -179,7 +179,7 @@ spec: {parentQueue: default-parent-queue,
 """)
         m.kubectl("apply", "-f", example("trainjob", "pytorch-kai-runtime.yaml"))
         m.kubectl("apply", "-f", example("trainjob", "pytorch-kai-job.yaml"))
-        m.kubectl("wait", "trainjob/pytorch-kai-job", "--for=condition=Running", "--timeout=120s", limit=150)
+        m.kubectl("wait", "trainjob/pytorch-kai-job", "--for=jsonpath={.status.phase}=Running", "--timeout=120s", limit=150)
         pods = [p for p in m.get("pods") if p["metadata"]["name"].startswith("pytorch-kai-job-")]
         check(len(pods) == 4, f"{len(pods)} pods")
         groups = {p["metadata"]["annotations"]["pod-group-name"] for p in pods}

@@ -30,6 +30,10 @@ def conditions(m, name):
     return {c["type"]: c for c in status.get("conditions", [])}
 
 
+def phase(m, name):
+    return (m.get("trainjob", name) or {}).get("status", {}).get("phase")
+
+
 def holds(m, name, kind):
     found = conditions(m, name).get(kind, {})
     return found if found.get("status") == "True" else None
@@ -52,7 +56,7 @@ def test_a_job_runs_as_one_gang_and_completes():
         names = m.kubectl("get", "clustertrainingruntimes", "-o", "name").stdout
         check("torch-distributed" in names and "mpi-distributed" in names, names)
         create(m, "fine", "until test -e /tmp/end-of-it; do :; done", trainer="numNodes: 3", runtime="torch-distributed")
-        m.kubectl("wait", "trainjob/fine", "--for=condition=Running", "--timeout=60s", limit=90)
+        m.kubectl("wait", "trainjob/fine", "--for=jsonpath={.status.phase}=Running", "--timeout=60s", limit=90)
         check(state(m, "fine") == "Running", state(m, "fine"))
         found = pods(m, "fine")
         check(len(found) == 3, f"{len(found)} pods")
@@ -69,6 +73,8 @@ def test_a_job_runs_as_one_gang_and_completes():
             m.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/end-of-it", ok=False)
         m.kubectl("wait", "trainjob/fine", "--for=condition=Complete", "--timeout=60s", limit=90)
         check(state(m, "fine") == "Complete", state(m, "fine"))
+        ends = m.get("trainjob", "fine")["status"]["conditions"]
+        check([(c["type"], c["message"]) for c in ends] == [("Complete", "jobset completed successfully")], str(ends))
         status = m.get("trainjob", "fine")["status"]["jobsStatus"]
         check(status == [{"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}], str(status))
         check("mlPolicy" in m.get("configmap", "fine-runtime-snapshot")["data"]["runtime"], "no copy of the runtime")
@@ -92,15 +98,18 @@ def test_failure_deadline_suspension_and_pending_reasons():
         wait_for(lambda: holds(m, "stop", "Suspended"), "the job to be suspended")
         check(state(m, "stop") == "Suspended" and not pods(m, "stop"), "it is not suspended")
         m.kubectl("patch", "trainjob", "stop", "--type=merge", "-p", '{"spec":{"suspend":false}}')
-        wait_for(lambda: holds(m, "stop", "Running"), "the job to run")
+        wait_for(lambda: phase(m, "stop") == "Running", "the job to run")
         check(state(m, "stop") == "Running" and conditions(m, "stop")["Suspended"]["reason"] == "Resumed",
               str(conditions(m, "stop")))
         m.kubectl("patch", "trainjob", "stop", "--type=merge", "-p", '{"spec":{"suspend":true}}')
         wait_for(lambda: not pods(m, "stop"), "the pods to go", 60)
 
         create(m, "wide", "true", trainer="numNodes: 1, resourcesPerNode: {limits: {nvidia.com/gpu: 8}}")
-        wait_for(lambda: (holds(m, "wide", "Pending") or {}).get("reason") == "Unschedulable", "the reason of the wait")
-        check("gpu" in holds(m, "wide", "Pending")["message"].lower(), str(conditions(m, "wide")))
+        wait_for(lambda: m.get("trainjob", "wide").get("status", {}).get("reason") == "Unschedulable", "the reason of the wait")
+        status = m.get("trainjob", "wide")["status"]
+        check("gpu" in status["message"].lower() and not status.get("conditions"), str(status))
+        events = wait_for(lambda: m.kubectl("events", "--for=trainjob/wide").stdout, "its events")
+        check("Unschedulable" in events, events)
 
 
 RUNTIME = """
@@ -152,7 +161,7 @@ spec:
       trainingRuntimeSpec: {template: {metadata: {labels: {set: three}}, spec: {replicatedJobs: [{name: node, template: {spec: {
         template: {metadata: {annotations: {generation: three}}, spec: {terminationGracePeriodSeconds: 1}}}}}]}}}
 """)
-        wait_for(lambda: holds(m, "over", "Running"), "the job to run", 60)
+        wait_for(lambda: phase(m, "over") == "Running", "the job to run", 60)
         pod = [p for p in pods(m, "over") if "-node-" in p["metadata"]["name"]][0]
         logs = wait_for(lambda: m.kubectl("logs", pod["metadata"]["name"]).stdout, "its first lines")
         check(logs.split() == ["hf://some/data", "more", "1", "1"], logs)
@@ -273,7 +282,8 @@ def test_what_cannot_work_is_refused():
                          '{"spec":{"podTemplateOverrides":[{"targetJobs":[{"name":"node"}]}]}}', ok=False)
         check("only while the TrainJob is suspended" in done.stderr, done.stderr)
         create(m, "z", "true", "podTemplateOverrides: [{targetJobs: [{name: nobody}]}]")
-        wait_for(lambda: "nobody" in (holds(m, "z", "Pending") or {}).get("message", ""), "a word about the wrong target")
+        wait_for(lambda: "nobody" in (m.get("trainjob", "z").get("status") or {}).get("message", ""),
+                 "a word about the wrong target")
         bad = RUNTIME.replace("name: node, image", "name: main, image")
         check("a container named node" in m.kubectl("apply", "-f", "-", input=bad, ok=False).stderr, "a runtime without node")
         both = RUNTIME.replace("numNodes: 1, torch", "numNodes: 1, jax: {}, torch")
@@ -285,7 +295,7 @@ def test_a_runtime_that_is_not_there_or_old_is_told():
     with Muster() as m:
         done = m.kubectl("create", "-f", "-", ok=False, input=JOB % {"name": "x", "runtime": "nothing", "spec": "suspend: false"})
         if done.returncode == 0:
-            wait_for(lambda: "spec.runtimeRef: there is no" in (holds(m, "x", "Pending") or {}).get("message", ""),
+            wait_for(lambda: "spec.runtimeRef: there is no" in (m.get("trainjob", "x").get("status") or {}).get("message", ""),
                      "a word about the runtime")
             return
         check("spec.runtimeRef" in done.stderr, done.stderr)

@@ -154,7 +154,7 @@ def test_jobs_are_suspended_resumed_and_fail_by_their_deadline():
         for resource, name, spec in (("trainjob", "stopped", {"suspend": False}), ("jobset", "set", {"suspend": False}),
                                      ("pytorchtrainingjob", "paused", {"runMode": {"pause": {"enabled": False}}})):
             m.kubectl("patch", resource, name, "--type=merge", "-p", json.dumps({"spec": spec}))
-        wait_for(lambda: conditions(m, "trainjob", "stopped").get("Running") == "True", "the TrainJob to run", 60)
+        wait_for(lambda: m.get("trainjob", "stopped")["status"].get("phase") == "Running", "the TrainJob to run", 60)
         wait_for(lambda: m.get("jobset", "set")["status"]["replicatedJobsStatus"][0]["ready"] == 1, "the JobSet to run", 60)
         wait_for(lambda: m.get("pytorchtrainingjob", "paused")["status"]["phase"] == "Running", "the resumed job to run", 60)
         wait_for(lambda: conditions(m, "trainjob", "late").get("Failed") == "True", "the deadline to pass", 60)

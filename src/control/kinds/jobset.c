@@ -453,7 +453,7 @@ static void reconcile(const struct control_input *input,
         if (jobset_judge_failures(&set))
             observe_again(&set);
         else if (jobset_has_succeeded(&set))
-            jobset_finish(&set, true, "AllJobsCompleted", STR("the jobset completed successfully"));
+            jobset_finish(&set, true, "AllJobsCompleted", STR("jobset completed successfully"));
     }
     if (is_over(set.status)) {
         clean_up(&set);

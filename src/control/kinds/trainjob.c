@@ -15,6 +15,7 @@
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/core/memory.h"
 #include "control/core/owner.h"
 #include "control/core/status.h"
 
@@ -25,8 +26,10 @@
 
 /* Flow: a copy of the runtime, the JobSet, then the JobSet's state as the job's own.
  *
- * Of the conditions Pending, Running, Suspended, Complete and Failed the one that holds now is kept
- * last in the list, because that is the one the column State shows. */
+ * Conditions are Kubeflow Trainer's and no others: Suspended, Complete and Failed. Its clients take
+ * a job that has a condition for one that is not running. What the job is now, from Pending to
+ * Failed, stands in phase, reason and message of the status, which are ours, and each change is an
+ * event. */
 
 struct train {
     const struct control_input *input;
@@ -44,17 +47,25 @@ struct train {
 
 /* ---- conditions ---- */
 
-/* What the job is now. The other state ends with it. */
+/* Whether a state of the job is a condition too. */
+static bool is_condition(const char *type)
+{
+    struct str word = str_from(type);
+
+    return str_is(word, "Suspended") || str_is(word, "Complete") || str_is(word, "Failed");
+}
+
+/* What the job is now. Of its conditions the one that holds is the last, as the original's column
+ * State expects. */
 static void become(struct train *t, const char *type, const char *reason, struct str message)
 {
-    static const char *const states[] = {"Pending", "Running"};
     struct json *list = NULL;
 
-    for (size_t i = 0; i < 2; i++)
-        if (!str_is(str_from(states[i]), type) && condition_is_true(t->status, states[i]))
-            condition_set(t->arena, t->status,
-                          &(struct condition){states[i], "False", reason, message},
-                          t->input->now_ms);
+    json_add_c(t->arena, t->status, "phase", type);
+    json_add_c(t->arena, t->status, "reason", reason);
+    json_add_str(t->arena, t->status, "message", message);
+    if (!is_condition(type))
+        return;
     condition_set(t->arena, t->status, &(struct condition){type, "True", reason, message},
                   t->input->now_ms);
     list = json_get(t->status, "conditions");
@@ -68,6 +79,60 @@ static void become(struct train *t, const char *type, const char *reason, struct
         json_push(list, copy);
         return;
     }
+}
+
+/* Conditions that earlier versions wrote. */
+static void drop_old_conditions(struct train *t)
+{
+    struct json *list = json_get(t->status, "conditions");
+
+    for (size_t i = json_count(list); i-- > 0;)
+        if (!is_condition(str_c(t->arena, json_str(json_get(json_index(list, i), "type")))))
+            json_remove_index(list, i);
+}
+
+/* Words about pods that wait change with every pod that comes and goes: they are told once. */
+static bool is_told(const struct train *t, const struct json *told)
+{
+    struct str reason = json_str(json_get(t->status, "reason"));
+    bool waits = str_is(reason, "Unschedulable") || str_is(reason, "PodsNotReady");
+
+    return json_equal(json_get(told, "phase"), json_get(t->status, "phase")) &&
+           json_equal(json_get(told, "reason"), json_get(t->status, "reason")) &&
+           (waits || json_equal(json_get(told, "message"), json_get(t->status, "message")));
+}
+
+/* An event for each change of what the job is or waits for. Where the CRD is somebody else's, the
+ * status forgets what was told, and an annotation remembers it (control/core/memory.h). */
+static void tell(struct train *t)
+{
+    static const char *const members[] = {"phase", "reason", "message", NULL};
+    const struct json *memory = memory_read(t->object, t->arena);
+    bool lost = memory_lacks(t->before, members);
+    struct str phase = json_str(json_get(t->status, "phase"));
+    struct str reason = json_str(json_get(t->status, "reason"));
+    struct str message = json_str(json_get(t->status, "message"));
+
+    if (!phase.len)
+        return;
+    bool told = is_told(t, lost ? memory : t->before);
+    if (!told) {
+        bool bad = str_is(phase, "Failed") || str_is(reason, "Unschedulable") ||
+                   str_is(reason, "RuntimeNotFound") || str_is(reason, "Restarting") ||
+                   str_is(reason, "TrainJobResourcesCreationFailed");
+
+        (bad ? action_warn : action_event)(t->actions, t->object, str_c(t->arena, reason), message);
+    }
+    /* The first status of a job comes before its JobSet. */
+    if (!lost || (!json_count(t->before) && !t->set))
+        return;
+    struct json *now = json_new_object(t->arena);
+    for (size_t i = 0; members[i]; i++)
+        json_set(now, str_from(members[i]), json_clone(t->arena, json_get(t->status, members[i])));
+    if (!told || !memory)
+        (void)memory_write(t->actions, t->object, memory, now);
+    for (size_t i = 0; memory && members[i]; i++) /* they were written once, and are not there */
+        json_remove(t->status, str_from(members[i]));
 }
 
 static bool is_over(const struct json *status)
@@ -179,11 +244,8 @@ static void refresh_certificate(struct train *t, const struct trainjob_build *bu
 /* What the job and its runtime ask for cannot be made. */
 static void say_refused(struct train *t, struct str words)
 {
-    if (!words.len)
-        return;
-    if (!str_eq(words, json_str(json_get(condition_find(t->before, "Pending"), "message"))))
-        action_warn(t->actions, t->object, "TrainJobResourcesCreationFailed", words);
-    become(t, "Pending", "TrainJobResourcesCreationFailed", words);
+    if (words.len)
+        become(t, "Pending", "TrainJobResourcesCreationFailed", words);
 }
 
 static void keep_set(struct train *t, const struct json *runtime)
@@ -367,9 +429,6 @@ static void judge_deadline(struct train *t)
     become(t, "Failed", "DeadlineExceeded",
            str_printf(t->arena, "it took longer than activeDeadlineSeconds (%lld)",
                       (long long)seconds));
-    action_warn(t->actions, t->object, "DeadlineExceeded",
-                str_printf(t->arena, "it took longer than activeDeadlineSeconds (%lld)",
-                           (long long)seconds));
     if (t->set && !t->set->deleted_ms)
         action_delete_foreground(t->actions, t->set);
 }
@@ -385,10 +444,8 @@ static void write_suspension(struct train *t)
             t->input->now_ms);
     if (t->suspended)
         become(t, "Suspended", "Suspended", STR("the TrainJob is suspended"));
-    if (t->suspended != was)
-        action_event(t->actions, t->object, t->suspended ? "Suspended" : "Resumed",
-                     t->suspended ? STR("the TrainJob is suspended")
-                                  : STR("the TrainJob is resumed"));
+    else if (was)
+        action_event(t->actions, t->object, "Resumed", STR("the TrainJob is resumed"));
 }
 
 static void write_jobs(struct train *t)
@@ -397,6 +454,25 @@ static void write_jobs(struct train *t)
 
     if (parts)
         json_set(t->status, STR("jobsStatus"), json_clone(t->arena, parts));
+}
+
+/* When each patch was made, where nobody said so: on a cluster, where no webhook of ours changes
+ * TrainJobs (api/admit_trainer.c does so elsewhere). */
+static void date_patches(struct train *t)
+{
+    const struct json *there = json_at(t->tree, "spec.runtimePatches");
+    struct json *body = json_new_object(t->arena);
+
+    if (!json_count(there))
+        return;
+    struct json *patches = json_clone(t->arena, there);
+    JSON_FOREACH(patches, patch)
+        if (json_is_null(json_get(patch, "time")))
+            json_add_str(t->arena, patch, "time", time_text(t->arena, t->input->now_ms));
+    if (json_equal(patches, there))
+        return;
+    json_set(json_add_object(t->arena, body, "spec"), STR("runtimePatches"), patches);
+    action_patch(t->actions, t->object, body);
 }
 
 /* ---- together ---- */
@@ -462,11 +538,16 @@ static void reconcile(const struct control_input *input,
     if (!str_is(t.spec.manager, TRAINJOB_MANAGER))
         return;
     find_set(&t);
+    drop_old_conditions(&t);
     write_jobs(&t);
     if (!is_over(t.status))
         copy_end(&t);
     if (!is_over(t.status))
         go_on(&t);
+    if (!is_over(t.before)) {
+        date_patches(&t);
+        tell(&t);
+    }
 
     struct json *patch = merge_diff(t.arena, t.before, t.status);
     if (patch) {

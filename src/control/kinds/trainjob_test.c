@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
-/* What happens to a TrainJob -> its conditions, in the order of the list: the last one is what the
- * column State shows. */
+/* What happens to a TrainJob -> its phase and reason, and its conditions, which are the original's
+ * and no others: Kubeflow's clients take a job with a condition for one that does not run. */
 
 #define STEP(name) \
     "'metadata':{'labels':{'trainer.kubeflow.org/trainjob-ancestor-step':'" name "'}},"
@@ -52,84 +52,89 @@ static const struct {
     const char *runtime;
     const char *job;
     struct step steps[3];
+    const char *phase;
     const char *conditions;
-    const char *reason; /* of the last */
-    int later_s;        /* pass before the last look */
+    const char *reason;
+    int later_s; /* pass before the last look */
 } rows[] = {
     {"no runtime: it waits and says for what",
      NULL,
      JOB(""),
      {{0}},
-     "Pending=True",
+     "Pending",
+     "",
      "RuntimeNotFound",
      0},
-    {"made: pods are to come",
-     RUNTIME("", NODE),
-     JOB(""),
-     {{0}},
-     "Pending=True",
-     "PodsNotReady",
-     0},
+    {"made: pods are to come", RUNTIME("", NODE), JOB(""), {{0}}, "Pending", "", "PodsNotReady", 0},
     {"pods not ready yet",
      RUNTIME("", NODE),
      JOB(""),
      {SET(STATUS(PARTS_STATUS("node", "0", "0")))},
-     "Pending=True",
+     "Pending",
+     "",
      "PodsNotReady",
      0},
     {"all ready: it runs",
      RUNTIME("", NODE),
      JOB(""),
      {SET(STATUS(PARTS_STATUS("node", "1", "0")))},
-     "Pending=False Running=True",
+     "Running",
+     "",
      "PodsReady",
      0},
     {"ran, then not ready: it waits again",
      RUNTIME("", NODE),
      JOB(""),
      {SET(STATUS(PARTS_STATUS("node", "1", "0"))), SET(STATUS(PARTS_STATUS("node", "0", "0")))},
-     "Running=False Pending=True",
+     "Pending",
+     "",
      "PodsNotReady",
      0},
     {"restarted: the reason says so",
      RUNTIME("", NODE),
      JOB(""),
      {SET("{'status':{'restarts':1,'replicatedJobsStatus':[]}}")},
-     "Pending=True",
+     "Pending",
+     "",
      "Restarting",
      0},
     {"complete",
      RUNTIME("", NODE),
      JOB(""),
      {SET(SET_END("Completed", "AllJobsCompleted"))},
-     "Pending=False Complete=True",
+     "Complete",
+     "Complete=True",
      "AllJobsCompleted",
      0},
     {"complete after running",
      RUNTIME("", NODE),
      JOB(""),
      {SET(STATUS(PARTS_STATUS("node", "1", "0"))), SET(SET_END("Completed", "AllJobsCompleted"))},
-     "Pending=False Running=False Complete=True",
+     "Complete",
+     "Complete=True",
      "AllJobsCompleted",
      0},
     {"failed",
      RUNTIME("", NODE),
      JOB(""),
      {SET(SET_END("Failed", "ReachedMaxRestarts"))},
-     "Pending=False Failed=True",
+     "Failed",
+     "Failed=True",
      "ReachedMaxRestarts",
      0},
     {"what is over stays over",
      RUNTIME("", NODE),
      JOB(""),
      {SET(SET_END("Failed", "FailedJobs")), SET(SET_END("Completed", "AllJobsCompleted"))},
-     "Pending=False Failed=True",
+     "Failed",
+     "Failed=True",
      "FailedJobs",
      0},
     {"suspended from the start",
      RUNTIME("", NODE),
      JOB(",'suspend':true"),
      {{0}},
+     "Suspended",
      "Suspended=True",
      "Suspended",
      0},
@@ -137,27 +142,31 @@ static const struct {
      RUNTIME("", NODE),
      JOB(",'suspend':true"),
      {SELF("{'spec':{'suspend':false}}")},
-     "Suspended=False Pending=True",
+     "Pending",
+     "Suspended=False",
      "PodsNotReady",
      0},
     {"suspended while running",
      RUNTIME("", NODE),
      JOB(""),
      {SET(STATUS(PARTS_STATUS("node", "1", "0"))), SELF("{'spec':{'suspend':true}}")},
-     "Pending=False Running=False Suspended=True",
+     "Suspended",
+     "Suspended=True",
      "Suspended",
      0},
     {"the deadline passes",
      RUNTIME("", NODE),
      JOB(",'activeDeadlineSeconds':5"),
      {{0}},
-     "Pending=False Failed=True",
+     "Failed",
+     "Failed=True",
      "DeadlineExceeded",
      6},
     {"the deadline does not count while suspended",
      RUNTIME("", NODE),
      JOB(",'activeDeadlineSeconds':5,'suspend':true"),
      {{0}},
+     "Suspended",
      "Suspended=True",
      "Suspended",
      6},
@@ -165,7 +174,8 @@ static const struct {
      RUNTIME("", DATA "," NODE),
      JOB(",'initializer':{'dataset':{'storageUri':'hf://a'}}"),
      {SET(STATUS(PARTS_STATUS("dataset-initializer", "1", "0")))},
-     "Pending=True",
+     "Pending",
+     "",
      "Initializing",
      0},
     {"the initializer is done, the trainer runs",
@@ -173,27 +183,31 @@ static const struct {
      JOB(""),
      {SET(
          STATUS(PARTS_STATUS("dataset-initializer", "0", "1") "," PARTS_STATUS("node", "1", "0")))},
-     "Pending=False Running=True",
+     "Running",
+     "",
      "PodsReady",
      0},
     {"an initializer that the runtime does not have",
      RUNTIME("", NODE),
      JOB(",'initializer':{'model':{}}"),
      {{0}},
-     "Pending=True",
+     "Pending",
+     "",
      "TrainJobResourcesCreationFailed",
      0},
     {"an override of a part that is not there",
      RUNTIME("", NODE),
      JOB(",'podTemplateOverrides':[{'targetJobs':[{'name':'x'}]}]"),
      {{0}},
-     "Pending=True",
+     "Pending",
+     "",
      "TrainJobResourcesCreationFailed",
      0},
     {"somebody else's",
      RUNTIME("", NODE),
      JOB(",'managedBy':'kueue.x-k8s.io/multikueue'"),
      {{0}},
+     "",
      "",
      "",
      0},
@@ -218,11 +232,11 @@ TEST(a_trainjob_follows_its_jobset)
         }
         scene.now_ms += rows[i].later_s * 1000;
         scene_run(&scene, &trainjob_controller, "tj");
-        const struct json *list =
-            json_at(scene_get(&scene, &kind_trainjob, "tj"), "status.conditions");
-        const struct json *last = json_count(list) ? json_index(list, json_count(list) - 1) : NULL;
+        const struct json *status = json_get(scene_get(&scene, &kind_trainjob, "tj"), "status");
         EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "tj"), rows[i].conditions));
-        EXPECT(str_is(json_str(json_get(last, "reason")), rows[i].reason));
+        EXPECT(str_is(json_str(json_get(status, "phase")), rows[i].phase));
+        EXPECT(str_is(json_str(json_get(status, "reason")), rows[i].reason));
+        EXPECT(!rows[i].reason[0] || str_contains(scene.events, str_from(rows[i].reason)));
     }
 }
 
@@ -348,10 +362,10 @@ TEST(tune_run_is_completed_by_the_name_of_the_runtime)
         if (tune_rows[i].command)
             EXPECT(str_is(scene_words(&scene, command), tune_rows[i].command));
         else
-            EXPECT(command == NULL &&
-                   str_contains(json_str_at(scene_get(&scene, &kind_trainjob, "tj"),
-                                            "status.conditions.0.message"),
-                                STR("spec.runtimeRef.name")));
+            EXPECT(
+                command == NULL &&
+                str_contains(json_str_at(scene_get(&scene, &kind_trainjob, "tj"), "status.message"),
+                             STR("spec.runtimeRef.name")));
     }
 }
 
@@ -398,10 +412,9 @@ TEST(what_the_server_says_to_a_jobset_is_the_trainjobs_to_tell)
     scene_put(&scene, &kind_trainjob, JOB(""));
     scene.refusal = STR("jobsets \"tj\" is forbidden: exceeded quota");
     scene_run(&scene, &trainjob_controller, "tj");
-    const struct json *condition =
-        json_at(scene_get(&scene, &kind_trainjob, "tj"), "status.conditions.0");
-    EXPECT(str_is(json_str(json_get(condition, "reason")), "TrainJobResourcesCreationFailed"));
-    EXPECT(str_contains(json_str(json_get(condition, "message")), STR("exceeded quota")));
+    const struct json *status = json_get(scene_get(&scene, &kind_trainjob, "tj"), "status");
+    EXPECT(str_is(json_str(json_get(status, "reason")), "TrainJobResourcesCreationFailed"));
+    EXPECT(str_contains(json_str(json_get(status, "message")), STR("exceeded quota")));
 }
 
 TEST(a_trainjob_whose_jobset_is_gone_after_the_end_does_not_run_again)
@@ -417,7 +430,7 @@ TEST(a_trainjob_whose_jobset_is_gone_after_the_end_does_not_run_again)
     scene_drop(&scene, &kind_jobset, "tj");
     scene_run(&scene, &trainjob_controller, "tj");
     EXPECT(scene_get(&scene, &kind_jobset, "tj") == NULL);
-    EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "tj"), "Pending=False Complete=True"));
+    EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "tj"), "Complete=True"));
 }
 
 TEST(the_shorthand_of_a_runtime_is_one_part_named_node)
@@ -445,4 +458,68 @@ TEST(the_shorthand_of_a_runtime_is_one_part_named_node)
     EXPECT(
         str_is(json_str(json_get(json_at(job, "template.metadata.labels"), "kai.scheduler/queue")),
                "prod"));
+}
+
+TEST(conditions_of_an_earlier_version_go)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob, JOB(""));
+    scene_patch(&scene, &kind_trainjob, "tj",
+                "{'status':{'conditions':[{'type':'Pending','status':'False'},{'type':'Running',"
+                "'status':'True'}]}}");
+    scene_run(&scene, &trainjob_controller, "tj");
+    EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "tj"), ""));
+}
+
+static size_t count_words(struct str text, const char *word)
+{
+    struct str each;
+    size_t count = 0;
+
+    while (str_cut(&text, ' ', &each))
+        count += str_is(each, word);
+    return count;
+}
+
+TEST(what_a_trainjob_waits_for_is_told_once_whoever_has_the_crd)
+{
+    static const char *const kubeflow[] = {"conditions", "jobsStatus", NULL};
+
+    for (int foreign = 0; foreign < 2; foreign++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(foreign ? "Kubeflow's CRD" : "our own");
+        scene_open(&scene);
+        if (foreign) {
+            scene.foreign = &kind_trainjob;
+            scene.foreign_status = kubeflow;
+        }
+        scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+        scene_put(&scene, &kind_trainjob, JOB(""));
+        scene_run(&scene, &trainjob_controller, "tj");
+        scene_patch(&scene, &kind_jobset, "tj", STATUS(PARTS_STATUS("node", "1", "0")));
+        for (int i = 0; i < 3; i++)
+            scene_run(&scene, &trainjob_controller, "tj");
+        scene_patch(&scene, &kind_jobset, "tj", STATUS(PARTS_STATUS("node", "1", "0")));
+        scene_run(&scene, &trainjob_controller, "tj");
+        EXPECT(count_words(scene.events, "PodsReady") == 1);
+    }
+}
+
+TEST(a_patch_of_a_runtime_has_the_moment_it_was_made)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob,
+              JOB(",'runtimePatches':[{'manager':'a.io/b','trainingRuntimeSpec':{}},{'manager':"
+                  "'a.io/c','time':'1970-01-01T00:00:01Z','trainingRuntimeSpec':{}}]"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *job = scene_get(&scene, &kind_trainjob, "tj");
+    EXPECT(str_is(json_str_at(job, "spec.runtimePatches.0.time"), "1970-01-01T00:16:40Z"));
+    EXPECT(str_is(json_str_at(job, "spec.runtimePatches.1.time"), "1970-01-01T00:00:01Z"));
 }
