@@ -110,7 +110,6 @@ static const struct decode_kind trainjob_decode_kind = {.crd = "trainjobs.traine
                                                         .by_hand = trainjob_by_hand};
 static const struct decode_note runtime_carried[] = {
     {"spec.podGroupPolicy", "for other schedulers; pod groups are the pod grouper's"},
-    {"spec.mlPolicy.flux", "nodes of a Flux cluster run as they are; Flux comes with the image"},
     {"spec.mlPolicy.torch.elasticPolicy.metrics", "nothing scales a TrainJob while it runs"},
     {NULL, NULL},
 };

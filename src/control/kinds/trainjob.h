@@ -96,6 +96,7 @@ struct trainjob_policy {
     bool launcher_is_node;
     const struct json *jax;
     const struct json *xgboost;
+    const struct json *flux;
 };
 extern const struct decode_table trainjob_policy_table;
 

@@ -447,6 +447,12 @@ int trainjob_build(struct trainjob_build *build, const struct json *runtime, str
     if (!json_count(build->parts))
         return err_set(err, -EINVAL,
                        "spec.runtimeRef: the runtime's template has no replicatedJobs");
+    if (build->policy.flux)
+        return err_set(
+            err, -EINVAL,
+            "spec.runtimeRef: the runtime has mlPolicy.flux, and Muster does not install "
+            "or connect Flux brokers; use a runtime with mlPolicy.mpi, or one without a "
+            "policy whose image starts Flux by itself");
     r = apply_overrides(build, err);
     if (r == 0)
         r = fill_trainer(build, err);

@@ -83,6 +83,7 @@ static const struct decode_field policy_fields[] = {
     POLICY(launcher_is_node, "mpi.runLauncherAsNode", BOOL, .absent = "false"),
     POLICY(jax, "jax", JSON),
     POLICY(xgboost, "xgboost", JSON),
+    POLICY(flux, "flux", JSON),
 };
 #undef POLICY
 const struct decode_table trainjob_policy_table =
