@@ -161,6 +161,8 @@ def test_the_guide_to_kubeflow_with_kai_line_by_line():
         m.kubectl("get", "pods", "-n", "kubeflow")
         m.kubectl("wait", "--for=condition=ready", "pod", "-l", "control-plane=kubeflow-training-operator", "-n", "kubeflow",
                   "--timeout=120s")
+        version = wait_for(lambda: m.get("configmap", "kubeflow-trainer-public", ns="kubeflow-system"), "the trainer's version")
+        check("kubeflow_trainer_version" in version["data"], version)
         m.kubectl("get", "crd", "trainjobs.trainer.kubeflow.org")
         m.kubectl("get", "crd", "clustertrainingruntimes.trainer.kubeflow.org")
         m.kubectl("wait", "--for=condition=ready", "pod", "-l", "app.kubernetes.io/name=kubeflow-trainer",

@@ -14,9 +14,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Pods that stand for parts of this program, in the places where the systems it replaces have
+/* What stands for this program where others look for what it replaces.
+ *
+ * Pods that stand for parts of this program, in the places where the systems it replaces have
  * theirs, so that scripts that wait for those to be ready go on. They are objects only: nothing
- * runs in them, no node has them. Each is there, and ready, while its controller runs here. */
+ * runs in them, no node has them. Each is there, and ready, while its controller runs here.
+ *
+ * A ConfigMap in which Kubeflow's Python client looks for the version of the trainer. */
 
 #define NODE "muster" /* of no agent: the scheduler leaves a pod that has a node alone */
 
@@ -38,6 +42,10 @@ static const struct {
     {"kai-scheduler", "queuecontroller", "app", "queuecontroller", "podgroupstatus"},
 };
 #define MIRRORS COUNT_OF(mirrors)
+
+#define VERSION_SPACE "kubeflow-system"
+#define VERSION_NAME  "kubeflow-trainer-public"
+#define VERSION       "v2.3.0" /* whose TrainJobs and runtimes are served */
 
 static bool is_on(const struct control_input *input, const char *controller)
 {
@@ -113,11 +121,35 @@ static void be_ready(const struct control_input *input,
     action_patch_status(actions, pod, patch);
 }
 
+static void tell_version(const struct control_input *input, struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct object *place =
+        cache_get(input->cache, &kind_namespace, STR(""), STR(VERSION_SPACE));
+
+    if (!is_on(input, "trainjob") ||
+        cache_get(input->cache, &kind_configmap, STR(VERSION_SPACE), STR(VERSION_NAME)))
+        return;
+    if (!place) {
+        action_create(actions, &kind_namespace, head(arena, "Namespace", VERSION_SPACE));
+        return;
+    }
+    if (place->deleted_ms)
+        return;
+    struct json *body = head(arena, "ConfigMap", VERSION_NAME);
+    json_add_c(arena, json_get(body, "metadata"), "namespace", VERSION_SPACE);
+    struct json *data = json_add_object(arena, body, "data");
+    json_add_c(arena, data, "kubeflow_trainer_version", VERSION);
+    json_add_c(arena, data, "served_by", "muster");
+    action_create(actions, &kind_configmap, body);
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
 {
     (void)key;
+    tell_version(input, actions);
     for (size_t i = 0; i < MIRRORS; i++) {
         struct str ns = str_from(mirrors[i].ns);
         const struct object *place = cache_get(input->cache, &kind_namespace, STR(""), ns);
@@ -143,15 +175,16 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 {
     struct str ns = object->kind == &kind_namespace ? object->name : object->ns;
 
+    bool ours = str_is(ns, VERSION_SPACE);
+
     (void)cache;
     for (size_t i = 0; i < MIRRORS; i++)
-        if (str_is(ns, mirrors[i].ns)) {
-            control_keys_add(ret, STR(""), STR(""));
-            return;
-        }
+        ours |= str_is(ns, mirrors[i].ns);
+    if (ours)
+        control_keys_add(ret, STR(""), STR(""));
 }
 
-static const struct kind *const watches[] = {&kind_pod, &kind_namespace, NULL};
+static const struct kind *const watches[] = {&kind_pod, &kind_namespace, &kind_configmap, NULL};
 
 const struct controller mirrors_controller = {.name = "mirrors",
                                               .at_start = true,
