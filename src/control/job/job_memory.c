@@ -86,11 +86,26 @@ struct job_memory job_recall(const struct job_kind *kind,
     return ret;
 }
 
-/* Whether there is anything that must not be forgotten. */
-static bool is_needed(const struct job_memory *memory, const struct job_state *state)
+/* Whether there is anything that must not be forgotten. Where the status keeps it all, that is what
+ * can not be counted again: the counters, and that the job is over. A phase that comes and goes is
+ * not worth a write of the object. Where the status loses it, everything is. */
+static bool is_needed(const struct job_kind *kind,
+                      const struct job_memory *memory,
+                      const struct job_state *state,
+                      const struct json *now)
 {
-    return memory->before || memory->suspect || state->generation || state->restarts ||
-           state->disruptions || state->run_start_ms || job_phase_is_final(state->phase);
+    bool started = state->run_start_ms || state->generation || job_phase_is_final(state->phase);
+
+    if (memory->foreign || memory->suspect ||
+        (started && memory_lacks(engine_part(kind, memory->status), marks)))
+        return true;
+    if (is_final(now) != is_final(memory->before))
+        return true;
+    for (size_t i = 0; counters[i]; i++)
+        if (json_i64_or(json_get(now, counters[i]), 0) !=
+            json_i64_or(json_get(memory->before, counters[i]), 0))
+            return true;
+    return false;
 }
 
 bool job_remember(const struct job_kind *kind,
@@ -103,9 +118,9 @@ bool job_remember(const struct job_kind *kind,
     struct arena *arena = actions->arena;
     struct json *now = json_new_object(arena);
 
-    if (!is_needed(memory, state))
-        return false;
     job_state_write(state, now, arena);
+    if (!is_needed(kind, memory, state, now))
+        return false;
     json_remove(json_get(now, "failure"), STR("message"));
     for (size_t i = 0; kind->remembers && kind->remembers[i]; i++) {
         const struct json *value = json_get(status, kind->remembers[i]);

@@ -259,6 +259,34 @@ TEST(a_healthy_job_has_a_memory_and_no_complaint)
     EXPECT(json_i64_or(json_at(scene_get(&scene, s->kind, "j"), "status.restarts"), 0) == LIMIT);
 }
 
+static struct str memory_of(struct scene *scene, const struct subject *s)
+{
+    return json_str(
+        json_get(json_at(scene_get(scene, s->kind, "j"), "metadata.annotations"), MEMORY));
+}
+
+TEST(the_memory_is_written_when_a_count_changes_and_not_with_every_phase)
+{
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        _cleanup_(scene_close) struct scene scene;
+        const struct subject *s = &subjects[i];
+
+        test_case(s->why);
+        begin(&scene, s);
+        scene_patch(&scene, &kind_pod, s->pod,
+                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running'}}");
+        run_later(&scene, s);
+        EXPECT(!memory_of(&scene, s).len);
+        fail_once(&scene, s);
+        struct str counted = memory_of(&scene, s);
+        EXPECT(str_contains(counted, STR("\"restarts\":1")));
+        scene_patch(&scene, &kind_pod, s->pod,
+                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running'}}");
+        run_later(&scene, s);
+        EXPECT(str_eq(memory_of(&scene, s), counted));
+    }
+}
+
 /* A crash between the two writes leaves one of them behind. */
 TEST(of_status_and_memory_the_one_that_is_further_along_is_taken)
 {
