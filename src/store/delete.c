@@ -117,6 +117,39 @@ static void set_propagation(struct write *write, struct json *meta, struct str p
     json_push(list, json_new_str(write->arena, str_from(wanted)));
 }
 
+static bool job_uses(struct write *write, const struct object *job)
+{
+    const struct json *root = object_json(job, write->arena);
+    struct str queue = json_str_at(root, "spec.jobQueue");
+    struct str phase = json_str_at(root, "status.phase");
+
+    if (!queue.len)
+        queue = json_str_at(root, "spec.queue");
+    return str_eq(job->ns, write->ns) && str_eq(queue, write->name) &&
+           !str_is(phase, "Succeeded") && !str_is(phase, "Failed") && !str_is(phase, "TimedOut");
+}
+
+/* A queue goes at once; whoever deletes it hears of the jobs that are left without one. */
+static void warn_of_jobs(struct write *write)
+{
+    const struct shelf *shelf = shelf_of(write->store, &kind_torchrunjob);
+    size_t count = 0;
+
+    if (write->kind != &kind_torchrunqueue || !shelf)
+        return;
+    for (size_t i = 0; i < shelf->entries.count; i++) {
+        const struct object *job = entry_latest(shelf->entries.items[i]);
+
+        count += job && job_uses(write, job);
+    }
+    if (count)
+        write->reply->result.warnings = str_printf(
+            write->arena,
+            "%zu TorchrunJobs that have not ended use this queue: what runs goes on, and "
+            "nothing is started or restarted until there is a TorchrunQueue " STR_FMT " again",
+            count, STR_ARG(write->name));
+}
+
 int delete_object(struct write *write, const struct delete_options *options)
 {
     if (!write->old)
@@ -133,6 +166,7 @@ int delete_object(struct write *write, const struct delete_options *options)
     bool again = write->old->deleted_ms != 0;
 
     write->dry_run |= options->dry_run;
+    warn_of_jobs(write);
     if (!again)
         set_propagation(write, meta, options->propagation);
     /* A second delete can only hurry the first one. */

@@ -168,3 +168,46 @@ TEST(fields_that_are_there_twice_are_told_or_refused)
     EXPECT(strcmp(h.warnings, "duplicate field \"data.a\"\nunknown field \"x\"") == 0);
     harness_close(&h);
 }
+
+TEST(who_deletes_a_queue_hears_of_the_jobs_that_use_it)
+{
+    static const struct {
+        const char *why;
+        const char *spec;
+        const char *phase;
+        bool warned;
+    } rows[] = {
+        {"it runs", "\"jobQueue\":\"q\"", "Running", true},
+        {"in the other dialect", "\"queue\":\"q\"", "Queued", true},
+        {"it is over", "\"jobQueue\":\"q\"", "Succeeded", false},
+        {"of another queue", "\"jobQueue\":\"p\"", "Running", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char job[256];
+
+        test_case(rows[i].why);
+        (void)snprintf(job, sizeof(job),
+                       "{\"metadata\":{\"name\":\"j\"},\"spec\":{%s,\"command\":\"x\"},\"status\":{"
+                       "\"phase\":\"%s\"}}",
+                       rows[i].spec, rows[i].phase);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(
+                   &h, &kind_torchrunqueue, "default",
+                   "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"nodeResources\":{\"gpus\":1}}}") ==
+               0);
+        EXPECT(harness_create(&h, &kind_torchrunjob, "default", job) == 0);
+        struct api_request phase = {.verb = API_PATCH,
+                                    .kind = &kind_torchrunjob,
+                                    .ns = STR("default"),
+                                    .name = STR("j"),
+                                    .subresource = STR("status"),
+                                    .body = str_from(job)};
+        EXPECT(harness_call(&h, &phase) == 0);
+        EXPECT(harness_delete(&h, &kind_torchrunqueue, "default", "q", "") == 0);
+        EXPECT((strstr(h.warnings, "1 TorchrunJobs that have not ended use this queue") != NULL) ==
+               rows[i].warned);
+        harness_close(&h);
+    }
+}

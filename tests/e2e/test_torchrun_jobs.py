@@ -2,7 +2,7 @@
 
 import os
 
-from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
 
 TRAIN = os.path.join(EXAMPLES, "train", "train.py")
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -181,3 +181,24 @@ spec:
         invalid = m.get("torchrunqueue", "bad")["status"]
         check(invalid["phase"] == "Updating", f"{invalid}")
         check([c for c in invalid["conditions"] if c["type"] == "Valid" and c["status"] == "False"], f"{invalid}")
+
+
+@needs("a warning of the server about a queue that is deleted")
+def test_queues_of_one_name_in_two_namespaces_and_a_queue_deleted_under_its_job():
+    with Muster(nodes=1, gpus_per_node=1, flags=NODES) as m:
+        m.apply(QUEUE)
+        wait_for(lambda: (m.get("torchrunqueue", "q").get("status") or {}).get("phase") == "Active", "the first queue")
+        m.kubectl("create", "namespace", "other")
+        m.kubectl("apply", "-n", "other", "-f", "-", input=QUEUE)
+        told = wait_for(lambda: (m.get("torchrunqueue", "q", ns="other").get("status") or {}).get("message"), "the second queue")
+        check("scheduling queue q belongs to TorchrunQueue default/q" in told, told)
+
+        m.apply(job("waits", "true", gpus=2))
+        wait_for(lambda: status(m, "waits").get("phase") == "Queued", "the job to wait")
+        done = m.kubectl("delete", "torchrunqueue", "q")
+        check("1 TorchrunJobs that have not ended use this queue" in done.stderr, f"no warning: {done.stderr}")
+        wait_for(lambda: "does not exist" in status(m, "waits").get("message", ""), "the job to say so")
+        check(m.get("queue", "q"), "the scheduling queue went under its job")
+        m.kubectl("delete", "torchrunjob", "waits")
+        # Whoever waited for the name has it now.
+        wait_for(lambda: m.get("torchrunqueue", "q", ns="other")["status"]["phase"] == "Active", "the second queue to have it")

@@ -43,10 +43,18 @@ struct torchrun_names {
     struct str queue;
     struct str parent;
     const struct json *shares; /* what it is entitled to; NULL: nothing said */
+    bool named;                /* `queue` was said; else it is the TorchrunQueue's own name */
 };
 struct torchrun_names torchrun_queue_map(struct arena *arena,
                                          const struct object *queue,
                                          const struct json *tree);
+/* Why a TorchrunQueue cannot have the scheduling queue it maps to, in words: another TorchrunQueue
+ * made it, perhaps one of the same name in another namespace. Empty: it can. Two may share one by
+ * naming it both, if the second says nothing of what it is entitled to. */
+struct str torchrun_queue_conflict(const struct cache *cache,
+                                   const struct object *queue,
+                                   const struct torchrun_names *names,
+                                   struct arena *arena);
 extern const struct decode_table torchrun_job_names;
 extern const struct decode_table torchrun_queue_names;
 

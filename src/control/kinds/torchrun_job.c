@@ -228,7 +228,8 @@ static bool find_queue(struct torchrun *t, struct job_model *model)
     }
     arena_defer(t->arena, object_release, object_ref(t->queue));
     const struct json *queue = object_json(t->queue, t->arena);
-    t->kai_queue = torchrun_queue_map(t->arena, t->queue, queue).queue;
+    struct torchrun_names names = torchrun_queue_map(t->arena, t->queue, queue);
+    t->kai_queue = names.queue;
     r = torchrun_spec_read(t->arena, queue, job, &t->spec, &err);
     if (r)
         problem(model, "InvalidSpec", "InvalidField", str_printf(t->arena, "%s", err.text));
@@ -237,7 +238,12 @@ static bool find_queue(struct torchrun *t, struct job_model *model)
         problem(model, "QueueInvalid", "InvalidTemplate",
                 str_printf(t->arena, "TorchrunQueue " STR_FMT ": " STR_FMT, STR_ARG(t->queue_name),
                            STR_ARG(bad)));
-    return !bad.len;
+    struct str taken = torchrun_queue_conflict(t->input->cache, t->queue, &names, t->arena);
+    if (taken.len)
+        problem(model, "QueueInvalid", "QueueTaken",
+                str_printf(t->arena, "TorchrunQueue " STR_FMT ": " STR_FMT, STR_ARG(t->queue_name),
+                           STR_ARG(taken)));
+    return !bad.len && !taken.len;
 }
 
 static void translate(const struct control_input *input,

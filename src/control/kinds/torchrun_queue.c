@@ -23,7 +23,8 @@
  *
  * A scheduling Queue is cluster-scoped and cannot be owned by a namespaced object, so it carries
  * the name and namespace of the TorchrunQueue that made it as labels; one whose maker is gone is
- * deleted. A Queue that somebody else made is used and left alone. */
+ * deleted, once no job of it is under way. A Queue that somebody else made is used and left alone;
+ * one that another TorchrunQueue made is not taken from it. */
 #define LABEL_MANAGED "torchrun.ai/managed-by"
 #define LABEL_QUEUE   "torchrun.ai/jobqueue"
 #define LABEL_SPACE   "torchrun.ai/jobqueue-namespace"
@@ -47,6 +48,34 @@ static bool made_by(const struct object *kai, struct str ns, struct str name)
            str_eq(object_label(kai, LABEL_SPACE), ns);
 }
 
+struct str torchrun_queue_conflict(const struct cache *cache,
+                                   const struct object *queue,
+                                   const struct torchrun_names *names,
+                                   struct arena *arena)
+{
+    const struct object *kai = cache_get(cache, &kind_queue, STR(""), names->queue);
+
+    if (!kai || !str_is(object_label(kai, LABEL_MANAGED), MANAGED_BY) ||
+        made_by(kai, queue->ns, queue->name))
+        return STR_NONE;
+    struct str owner =
+        str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(object_label(kai, LABEL_SPACE)),
+                   STR_ARG(object_label(kai, LABEL_QUEUE)));
+    if (!names->named)
+        return str_printf(arena,
+                          "scheduling queue " STR_FMT " belongs to TorchrunQueue " STR_FMT
+                          "; set spec.kaiQueue to another name, or to this one to share it",
+                          STR_ARG(names->queue), STR_ARG(owner));
+    if (!json_is_null(names->shares))
+        return str_printf(
+            arena,
+            "scheduling queue " STR_FMT " belongs to TorchrunQueue " STR_FMT
+            ", so that spec.queue.resources would not hold; leave it out to share the "
+            "queue, or set spec.queue.name to another name",
+            STR_ARG(names->queue), STR_ARG(owner));
+    return STR_NONE;
+}
+
 /* Queues that (ns, name) made and that are not called `keep`. */
 static void drop_others(const struct control_input *input,
                         const struct control_key *key,
@@ -59,6 +88,25 @@ static void drop_others(const struct control_input *input,
     while ((kai = cache_next(input->cache, &kind_queue, STR(""), &cursor)))
         if (!str_eq(kai->name, keep) && !kai->deleted_ms && made_by(kai, key->ns, key->name))
             action_delete(actions, kai);
+}
+
+/* Jobs of the TorchrunQueue that have not ended. */
+static int64_t active_jobs(const struct control_input *input, struct str ns, struct str name)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *job;
+    size_t cursor = 0;
+    int64_t count = 0;
+
+    while ((job = cache_next(input->cache, &kind_torchrunjob, ns, &cursor))) {
+        const struct json *root = object_json(job, &arena);
+        struct str phase = json_str_at(root, "status.phase");
+
+        if (str_eq(torchrun_job_queue(&arena, root), name) &&
+            !job_phase_is_final(job_phase_parse(phase)))
+            count++;
+    }
+    return count;
 }
 
 /* ---- the scheduling queue ---- */
@@ -134,26 +182,13 @@ static void reconcile_kai(struct run *run)
 
 /* ---- status ---- */
 
-static int64_t active_jobs(const struct run *run)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    const struct object *job;
-    size_t cursor = 0;
-    int64_t count = 0;
-
-    while ((job = cache_next(run->input->cache, &kind_torchrunjob, run->object->ns, &cursor))) {
-        const struct json *root = object_json(job, &arena);
-        struct str phase = json_str_at(root, "status.phase");
-
-        if (str_eq(torchrun_job_queue(&arena, root), run->object->name) &&
-            !job_phase_is_final(job_phase_parse(phase)))
-            count++;
-    }
-    return count;
-}
-
 static struct str queue_problem(const struct run *run)
 {
+    struct str conflict =
+        torchrun_queue_conflict(run->input->cache, run->object, &run->names, run->arena);
+
+    if (conflict.len)
+        return conflict;
     if (!run->kai)
         return str_printf(run->arena, "creating scheduling queue " STR_FMT,
                           STR_ARG(run->names.queue));
@@ -175,11 +210,25 @@ static struct str queue_problem(const struct run *run)
     return STR_NONE;
 }
 
+/* What holds when all is well. */
+static struct str charge_words(const struct run *run)
+{
+    bool own = made_by(run->kai, run->object->ns, run->object->name);
+
+    return str_printf(run->arena, "jobs are charged to scheduling queue " STR_FMT "%s",
+                      STR_ARG(run->names.queue),
+                      !own && !json_is_null(run->names.shares)
+                          ? ", which somebody else made: spec.queue.resources is not applied to it"
+                          : "");
+}
+
 static void write_status(const struct run *run, struct json *status)
 {
     struct arena *arena = run->arena;
     int64_t now_ms = run->input->now_ms;
     struct str queue = queue_problem(run);
+    struct str conflict =
+        torchrun_queue_conflict(run->input->cache, run->object, &run->names, run->arena);
     bool resources = torchrun_resources(run->input, run->object, &run->spec, run->actions, status);
     bool ready = !queue.len && !run->problem.len && resources;
 
@@ -188,10 +237,10 @@ static void write_status(const struct run *run, struct json *status)
                  run->problem.len ? run->problem
                  : queue.len      ? queue
                  : !resources     ? STR("not all objects of spec.resources exist yet")
-                              : str_printf(arena, "jobs are charged to scheduling queue " STR_FMT,
-                                           STR_ARG(run->names.queue)));
+                                  : charge_words(run));
     json_add_str(arena, status, "kaiQueue", run->names.queue);
-    json_add_i64(arena, status, "activeJobs", active_jobs(run));
+    json_add_i64(arena, status, "activeJobs",
+                 active_jobs(run->input, run->object->ns, run->object->name));
     json_add_i64(arena, status, "observedGeneration", run->object->generation);
     condition_set(arena, status,
                   &(struct condition){"Valid", run->problem.len ? "False" : "True",
@@ -200,7 +249,10 @@ static void write_status(const struct run *run, struct json *status)
                   now_ms);
     condition_set(arena, status,
                   &(struct condition){"QueueReady", queue.len ? "False" : "True",
-                                      queue.len ? "QueueNotFound" : "QueueExists", queue},
+                                      !queue.len     ? "QueueExists"
+                                      : conflict.len ? "QueueTaken"
+                                                     : "QueueNotFound",
+                                      queue},
                   now_ms);
     if (run->spec.resource_count)
         condition_set(arena, status,
@@ -236,7 +288,9 @@ static void reconcile(const struct control_input *input,
     const struct object *object = cache_get(input->cache, &kind_torchrunqueue, key->ns, key->name);
 
     if (!object || object->deleted_ms) {
-        drop_others(input, key, STR_NONE, actions);
+        /* Its jobs go on, and what they use stays charged. The end of the last is heard of. */
+        if (!active_jobs(input, key->ns, key->name))
+            drop_others(input, key, STR_NONE, actions);
         return;
     }
     struct run run = {

@@ -42,7 +42,8 @@ struct torchrun_names torchrun_queue_map(struct arena *arena,
     struct torchrun_names names = {0};
 
     (void)decode_object(&torchrun_queue_names, arena, tree, &names, NULL);
-    if (!names.queue.len)
+    names.named = names.queue.len > 0;
+    if (!names.named)
         names.queue = queue->name;
     return names;
 }

@@ -1,0 +1,90 @@
+#include "api/kind.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "test.h"
+
+#include <stddef.h>
+
+/* TorchrunQueues and the scheduling queues they map to. */
+
+#define TORCHRUN(spec) "{'metadata':{'name':'dev'},'spec':{'nodeResources':{'gpus':2}" spec "}}"
+#define KAI(labels, quota)                                                                        \
+    "{'metadata':{'name':'dev','labels':{" labels "}},'spec':{'resources':{'gpu':{'quota':" quota \
+    "}}}}"
+#define MADE_IN(ns)                                                                             \
+    "'torchrun.ai/managed-by':'jobqueue-controller','torchrun.ai/jobqueue':'dev','torchrun.ai/" \
+    "jobqueue-namespace':'" ns "'"
+
+static const struct {
+    const char *why;
+    const char *queue;
+    const char *kai; /* NULL: none is there */
+    const char *phase;
+    const char *reason; /* of QueueReady */
+    const char *message;
+} rows[] = {
+    {"its own", TORCHRUN(""), NULL, "Active", "QueueExists", "charged to scheduling queue dev"},
+    {"one of that name in another namespace has it", TORCHRUN(""), KAI(MADE_IN("a"), "3"),
+     "Updating", "QueueTaken",
+     "scheduling queue dev belongs to TorchrunQueue a/dev; set spec.kaiQ"},
+    {"named, it is shared", TORCHRUN(",'kaiQueue':'dev'"), KAI(MADE_IN("a"), "3"), "Active",
+     "QueueExists", "charged to scheduling queue dev"},
+    {"named with a quota of its own, which would be dropped",
+     TORCHRUN(",'queue':{'name':'dev','resources':{'gpu':{'quota':5}}}"), KAI(MADE_IN("a"), "3"),
+     "Updating", "QueueTaken", "spec.queue.resources would not hold"},
+    {"somebody's own Queue is used as it is",
+     TORCHRUN(",'queue':{'name':'dev','resources':{'gpu':{'quota':5}}}"), KAI("", "3"), "Active",
+     "QueueExists", "spec.queue.resources is not applied"},
+};
+
+TEST(a_torchrunqueue_says_whose_scheduling_queue_it_has)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct str reason = STR_NONE;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+        if (rows[i].kai)
+            scene_put(&scene, &kind_queue, rows[i].kai);
+        scene_put(&scene, &kind_torchrunqueue, rows[i].queue);
+        scene_put(&scene, &kind_torchrunjob,
+                  "{'metadata':{'name':'j'},'spec':{'jobQueue':'dev','command':'x','numGPUs':1}}");
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        const struct json *status =
+            json_get(scene_get(&scene, &kind_torchrunqueue, "dev"), "status");
+        JSON_FOREACH(json_get(status, "conditions"), condition)
+            if (str_is(json_str(json_get(condition, "type")), "QueueReady"))
+                reason = json_str(json_get(condition, "reason"));
+        EXPECT(str_is(json_str(json_get(status, "phase")), rows[i].phase));
+        EXPECT(str_is(reason, rows[i].reason));
+        EXPECT(str_contains(json_str(json_get(status, "message")), str_from(rows[i].message)));
+        /* Jobs of a queue that cannot be are not charged to another's. */
+        scene_run(&scene, &torchrun_job_controller, "j");
+        EXPECT((scene_get(&scene, &kind_pod, "j-worker-0") != NULL) ==
+               (str_is(str_from(rows[i].phase), "Active")));
+    }
+}
+
+TEST(a_scheduling_queue_stays_until_the_last_job_of_a_deleted_queue_is_over)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(""));
+    scene_put(&scene, &kind_torchrunjob,
+              "{'metadata':{'name':'j'},'spec':{'jobQueue':'dev','command':'x','numGPUs':1},"
+              "'status':{'phase':'Running'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    scene_drop(&scene, &kind_torchrunqueue, "dev");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(scene_get(&scene, &kind_queue, "dev") != NULL);
+    scene_patch(&scene, &kind_torchrunjob, "j", "{'status':{'phase':'Succeeded'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(scene_get(&scene, &kind_queue, "dev") == NULL);
+}
