@@ -24,7 +24,7 @@ apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
 metadata: {name: bench}
 spec:
-  nodeResources: {gpus: 1, cpus: 1, memory: 1Gi}
+  nodeResources: {gpus: 1, cpus: 1, memory: 2Gi}
 """
 EDITS = 40
 ROUNDS = 3

@@ -12,7 +12,7 @@ apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
 metadata: {name: demo}
 spec:
-  nodeResources: {gpus: 2, cpus: 1, memory: 1Gi}
+  nodeResources: {gpus: 2, cpus: 1, memory: 2Gi}
 """
 FLAGS = ["--cpus-per-node", "16", "--memory-per-node", "64Gi"]
 

@@ -433,10 +433,15 @@ static void fill_resources(const struct torchrun *t,
         json_add_str(arena, requests, "cpu",
                      quantity_text(arena, (struct quantity){(__int128)cpu_milli * 1000000,
                                                             QUANTITY_DECIMAL}));
-    if (memory)
-        json_add_str(arena, requests, "memory",
-                     quantity_text(
-                         arena, (struct quantity){(__int128)memory * 1000000000, QUANTITY_BINARY}));
+    if (!memory)
+        return;
+    struct str bytes =
+        quantity_text(arena, (struct quantity){(__int128)memory * 1000000000, QUANTITY_BINARY});
+    json_add_str(arena, requests, "memory", bytes);
+    /* A pod that may take more than its share takes it from the others of its node. Who wants that
+     * says so in the template. */
+    if (json_is_null(json_get(limits, "memory")))
+        json_add_str(arena, limits, "memory", bytes);
 }
 
 static void fill_shm(const struct torchrun *t,

@@ -88,3 +88,38 @@ TEST(a_scheduling_queue_stays_until_the_last_job_of_a_deleted_queue_is_over)
     scene_run(&scene, &torchrun_queue_controller, "dev");
     EXPECT(scene_get(&scene, &kind_queue, "dev") == NULL);
 }
+
+TEST(the_memory_of_nodeResources_is_a_limit_too)
+{
+    static const struct {
+        const char *why;
+        const char *template;
+        const char *limit;
+    } cases[] = {
+        {"half of the GPUs, half of the memory", "", "4Gi"},
+        {"the template's own limit stays",
+         ",'podTemplate':{'spec':{'containers':[{'name':'trainer','resources':{'limits':{'memory':"
+         "'9Gi'}}}]}}",
+         "9Gi"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(cases[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_torchrunqueue,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'dev'},'spec':{'nodeResources':{'gpus':2,"
+                             "'memory':'8Gi'}%s}}",
+                             cases[i].template)
+                      .p);
+        scene_put(&scene, &kind_torchrunjob,
+                  "{'metadata':{'name':'j'},'spec':{'jobQueue':'dev','command':'x','numGPUs':1}}");
+        scene_run(&scene, &torchrun_job_controller, "j");
+        const struct json *resources =
+            json_at(scene_get(&scene, &kind_pod, "j-worker-0"), "spec.containers.0.resources");
+        EXPECT(str_is(json_str_at(resources, "requests.memory"), "4Gi"));
+        EXPECT(str_is(json_str_at(resources, "limits.memory"), cases[i].limit));
+    }
+}
