@@ -137,5 +137,5 @@ def test_names_that_cannot_be_and_empty_clusters():
         check(done.returncode != 0 and '"nothing"' in done.stderr, done)
         check(json.loads(run([binary("muster"), "gpu", "-o", "json"], env=m.env).stdout) == [], "a GPU from nowhere")
         rows = json.loads(run([binary("muster"), "queues", "-o", "json"], env=m.env).stdout)
-        check({q["name"] for q in rows} == {"default", "default-parent-queue", "default-queue"}, rows)
+        check({q["name"] for q in rows} == {"default-parent-queue", "default-queue"}, rows)
         check("no node has a GPU" in run([binary("muster"), "gpu"], env=m.env).stdout, "an empty table says nothing")

@@ -41,7 +41,7 @@ def run_files(folder, chosen, gpus=0):
     python = os.path.dirname(torch_pythons()[-1][0]) if torch_pythons() else None
     flags = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
     with Muster(nodes=2, gpus_per_node=gpus, flags=flags, path_first=python) as m:
-        m.kubectl("apply", "-f", example("kubeflow", "queues.yaml"))
+        m.kubectl("create", "-f", example("kubeflow", "queues.yaml"))  # as seed 002 types it: nothing of it is there before
         jobs = []
         for file, (word, text) in chosen.items():
             if "torch.distributed" in text and not python:

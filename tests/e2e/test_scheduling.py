@@ -31,7 +31,7 @@ def status_column(m, selector):
 
 def test_default_queues_exist_and_applying_them_changes_nothing():
     with Muster(gpus_per_node=1) as m:
-        for name in ("default", "default-parent-queue", "default-queue"):
+        for name in ("default-parent-queue", "default-queue"):
             wait_for(lambda: m.get("queue", name), f"queue {name}")
         before = m.get("queue", "default-queue")["spec"]
         m.kubectl("apply", "-f", example("queues.yaml"))

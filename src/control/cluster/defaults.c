@@ -1,5 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -8,11 +10,14 @@
 #include "control/core/control.h"
 #include "control/core/controllers.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What every cluster has: three queues and four priority classes. One that was deleted comes back;
- * one that was changed is left as it is. */
+/* What every cluster has: two queues and four priority classes. One that was deleted comes back;
+ * one that was changed is left as it is. A third queue is made when another names it as its parent:
+ * manifests of KAI Scheduler bring one of that name, and `create` would find it taken. */
+#define PARENT "default" /* of TorchrunQueues that name none, too */
 
 static const struct {
     const char *name;
@@ -70,6 +75,24 @@ static void make_queue(const struct control_input *input,
     action_create(actions, &kind_queue, body);
 }
 
+static bool has_parent(const struct object *queue)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return str_is(json_str_at(object_json(queue, &arena), "spec.parentQueue"), PARENT);
+}
+
+static bool is_parent(const struct cache *cache)
+{
+    const struct object *queue;
+    size_t cursor = 0;
+
+    while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor)))
+        if (has_parent(queue))
+            return true;
+    return false;
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -77,8 +100,8 @@ static void reconcile(const struct control_input *input,
     struct arena *arena = actions->arena;
 
     (void)key;
-    /* The parent of TorchrunQueues that name none. */
-    make_queue(input, actions, STR("default"), STR_NONE, -1);
+    if (is_parent(input->cache))
+        make_queue(input, actions, STR(PARENT), STR_NONE, -1);
     /* As KAI Scheduler installs them, so that applying its manifest changes nothing: no guarantee,
      * no limit. */
     make_queue(input, actions, input->config->default_parent, STR_NONE, 0);
@@ -95,7 +118,8 @@ static void reconcile(const struct control_input *input,
 
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
-    if (!cache_get(cache, object->kind, object->ns, object->name))
+    if (!cache_get(cache, object->kind, object->ns, object->name) ||
+        (object->kind == &kind_queue && has_parent(object)))
         control_keys_add(ret, STR(""), STR(""));
 }
 

@@ -123,3 +123,16 @@ TEST(the_memory_of_nodeResources_is_a_limit_too)
         EXPECT(str_is(json_str_at(resources, "limits.memory"), cases[i].limit));
     }
 }
+
+/* KAI Scheduler's own manifest is created with `create`: nothing of it may be there before. */
+TEST(the_queue_named_default_is_made_when_another_needs_it)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_run(&scene, &defaults_controller, "");
+    EXPECT(str_is(scene_names(&scene, &kind_queue), "default-parent-queue default-queue"));
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'x'},'spec':{'parentQueue':'default'}}");
+    scene_run(&scene, &defaults_controller, "");
+    EXPECT(scene_get(&scene, &kind_queue, "default") != NULL);
+}
