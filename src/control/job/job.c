@@ -82,6 +82,16 @@ static bool is_cleaned(const struct job_run *run, const struct job_member *membe
     return false;
 }
 
+/* Ranks that lost a peer end, too: those that do so by themselves keep their pods and logs. */
+#define LAST_WORDS_MS 5000
+
+static bool is_ending(const struct job_run *run, const struct job_member *member)
+{
+    return run->model.peers_end && run->model.clean == JOB_CLEAN_RUNNING &&
+           run->state.phase == JOB_FAILED && member->phase == JOB_POD_RUNNING && !member->lost &&
+           !member->leaving && run->input->now_ms < run->state.completion_ms + LAST_WORDS_MS;
+}
+
 static void step_finished(struct job_run *run)
 {
     const struct job_model *model = &run->model;
@@ -90,7 +100,9 @@ static void step_finished(struct job_run *run)
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
 
-        if (is_cleaned(run, member) || member->lost)
+        if (is_ending(run, member))
+            action_look_again(&run->actions, state->completion_ms + LAST_WORDS_MS);
+        else if (is_cleaned(run, member) || member->lost)
             job_remove(run, member);
     }
     remove_services(run, false);

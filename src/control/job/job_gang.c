@@ -18,11 +18,22 @@
  * first: the others have this long to report before one of them is named. */
 #define FIRST_FAILURE_MS 1500
 
+/* Pods that ended hold nothing: until their successors are due they stay, and with them their logs.
+ */
+static bool is_kept(const struct job_run *run, const struct job_member *member)
+{
+    return member->phase >= JOB_POD_SUCCEEDED && !member->taken && !member->leaving &&
+           job_backoff_until(run) > run->input->now_ms;
+}
+
 static void remove_old(struct job_run *run)
 {
-    for (size_t i = 0; i < run->members.count; i++)
-        if (run->members.items[i].generation != run->state.generation)
-            job_remove(run, &run->members.items[i]);
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (member->generation != run->state.generation && !is_kept(run, member))
+            job_remove(run, member);
+    }
 }
 
 static void on_failure(struct job_run *run, const struct job_member *member)
@@ -186,6 +197,8 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
     if (repair(run, gang))
         return;
     if (gang->old) {
+        if (until_ms > run->input->now_ms)
+            action_look_again(&run->actions, until_ms);
         if (run->state.phase != JOB_PREEMPTED && run->state.phase != JOB_RESTARTING)
             job_say(
                 run, JOB_RESTARTING,

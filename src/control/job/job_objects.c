@@ -87,6 +87,15 @@ static void merge(struct arena *arena, struct json *to, const struct json *from)
         json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
 }
 
+/* What a pod said last is in its status when it fails, unless its template says otherwise: the log
+ * goes with the pod, the status of the job stays. */
+static void keep_last_words(struct json *spec, struct arena *arena)
+{
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        if (json_is_null(json_get(container, "terminationMessagePolicy")))
+            json_add_c(arena, container, "terminationMessagePolicy", "FallbackToLogsOnError");
+}
+
 struct json *job_make_pod(const struct job_model *model,
                           const struct job_pod *pod,
                           struct arena *arena)
@@ -114,6 +123,7 @@ struct json *job_make_pod(const struct job_model *model,
     json_set(body, STR("spec"), spec);
     if (model->fill)
         model->fill(model, pod, body, arena);
+    keep_last_words(spec, arena);
     return body;
 }
 

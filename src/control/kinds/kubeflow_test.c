@@ -124,8 +124,8 @@ static const struct row rows[] = {
      "all=R W0=I2", "Created=True Running=True", "Running", NULL, NULL, 0, 3},
     {"backoffLimit counts restarts in place: one too many", ALONE, "OnFailure", "'backoffLimit':2",
      "", "all=R W0=I3", "Running=False Created=True Failed=True", "Failed", NULL, NULL, 0, -1},
-    {"the second restart waits", GANGS, "OnFailure", "", "", "all=R W0=F7 all=R W1=F7",
-     "Created=True Restarting=True", "Restarting", NULL, NULL, 2, 0},
+    {"the second restart waits, and the pod that failed stays", GANGS, "OnFailure", "", "",
+     "all=R W0=F7 all=R W1=F7", "Created=True Restarting=True", "Restarting", NULL, NULL, 2, 1},
     {"and comes when its time has", GANGS, "OnFailure", "", "", "all=R W0=F7 all=R W1=F7 +10",
      "Created=True Restarting=True", "Queued", NULL, NULL, 2, 3},
     {"ExitCode: below 128 is the end", ALL, "ExitCode", "", "", "all=R W0=F127",
@@ -343,4 +343,44 @@ TEST(kubeflow_jobs_answer_to_what_happens_to_their_pods)
 {
     for (size_t i = 0; i < COUNT_OF(subjects); i++)
         EXPECT(check_kind(&subjects[i]) >= 15);
+}
+
+/* Kubeflow's kinds wait before the second restart and each further one. */
+TEST(the_pods_that_ended_and_their_logs_stay_until_the_next_try_is_due)
+{
+    _cleanup_(scene_close) struct scene scene;
+    const char *runs = "{'spec':{'nodeName':'node'},'status':{'phase':'Running'}}";
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_node,
+              "{'metadata':{'name':'node'},'status':{'conditions':[{'type':'Ready','status':"
+              "'True'}]}}");
+    scene_put(&scene, &kind_pytorchjob,
+              "{'metadata':{'name':'j'},'spec':{'pytorchReplicaSpecs':{'Master':{'replicas':1,"
+              "'restartPolicy':'OnFailure','template':{'spec':{'containers':[{'name':'pytorch',"
+              "'image':'i'}]}}}}}}");
+    scene_run(&scene, &pytorch_job_controller, "j");
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pod, "j-master-0"),
+                              "spec.containers.0.terminationMessagePolicy"),
+                  "FallbackToLogsOnError"));
+    for (int i = 0; i < 2; i++) {
+        scene_patch(&scene, &kind_pod, "j-master-0", runs);
+        scene_run(&scene, &pytorch_job_controller, "j");
+        scene.now_ms += 1000;
+        struct str now = time_text(&scene.arena, scene.now_ms);
+        scene_patch(
+            &scene, &kind_pod, "j-master-0",
+            str_c(&scene.arena,
+                  str_printf(&scene.arena,
+                             "{'status':{'phase':'Failed','containerStatuses':[{'name':"
+                             "'pytorch','state':{'terminated':{'exitCode':1,'finishedAt':'" STR_FMT
+                             "'}}}]}}",
+                             STR_ARG(now))));
+        scene_run(&scene, &pytorch_job_controller, "j");
+    }
+    EXPECT(
+        str_is(json_str_at(scene_get(&scene, &kind_pod, "j-master-0"), "status.phase"), "Failed"));
+    scene.now_ms += 3600 * 1000;
+    scene_run(&scene, &pytorch_job_controller, "j");
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pod, "j-master-0"), "status.phase"), ""));
 }

@@ -167,6 +167,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     model->deadline_ms = t->spec.deadline_s * 1000;
     model->ttl_ms = t->spec.ttl_s < 0 ? -1 : t->spec.ttl_s * 1000;
     model->clean = (__typeof__(model->clean))t->spec.clean;
+    model->peers_end = true;
 }
 
 static void merge_strings(struct arena *arena, struct json *to, const struct json *from)
