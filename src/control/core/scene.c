@@ -150,6 +150,14 @@ void scene_patch(struct scene *scene, const struct kind *kind, const char *name,
     change(scene, kind, str_from(name), parse(scene, patch));
 }
 
+void scene_change(struct scene *scene,
+                  const struct kind *kind,
+                  const char *name,
+                  const struct json *patch)
+{
+    change(scene, kind, str_from(name), patch);
+}
+
 void scene_drop(struct scene *scene, const struct kind *kind, const char *name)
 {
     const struct object *object = find(scene, kind, str_from(name));
@@ -178,6 +186,8 @@ static void carry_out(struct scene *scene, const struct action *action)
     case ACTION_EVENT:
         scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
                                    scene->events.len ? " " : "", STR_ARG(action->reason));
+        scene->event_words = str_printf(&scene->arena, STR_FMT STR_FMT "\n",
+                                        STR_ARG(scene->event_words), STR_ARG(action->message));
         break;
     case ACTION_LOOK_AGAIN:
     case ACTION_WATCH: break;

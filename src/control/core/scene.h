@@ -22,8 +22,9 @@ struct scene {
     struct actions actions; /* of the last reaction */
     int64_t now_ms;
     uint64_t revision;
-    struct str refusal; /* of the server: nothing is created while there is one */
-    struct str events;  /* reasons of all events so far, with blanks between */
+    struct str refusal;     /* of the server: nothing is created while there is one */
+    struct str events;      /* reasons of all events so far, with blanks between */
+    struct str event_words; /* and their messages, a line each */
     /* A kind whose CRD is somebody else's, and the members of status that it has (NULL-terminated):
      * all others are dropped, of what is read as of what is written. NULL: none. */
     const struct kind *foreign;
@@ -39,6 +40,11 @@ struct str scene_text(struct scene *scene, const char *text);
 void scene_put(struct scene *scene, const struct kind *kind, const char *text);
 /* Merge a patch, {...}, into an object that is there. */
 void scene_patch(struct scene *scene, const struct kind *kind, const char *name, const char *patch);
+/* The same with a tree, for texts that have a ' of their own. */
+void scene_change(struct scene *scene,
+                  const struct kind *kind,
+                  const char *name,
+                  const struct json *patch);
 void scene_drop(struct scene *scene, const struct kind *kind, const char *name);
 /* Let the controller look at n/<name> and carry out what it wants, until it wants nothing more (at
  * most SCENE_TURNS_MAX times). All objects live in the namespace "n". */

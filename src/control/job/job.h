@@ -198,6 +198,14 @@ struct job_model {
 
 #define JOB_BACKOFF_LAST_MS 300000
 
+/* Of pods that failed, the one with the better evidence is to blame; of equal ones the earlier. */
+enum job_evidence {
+    JOB_EVIDENCE_CERTAIN, /* the kernel or the node says so: out of memory */
+    JOB_EVIDENCE_OWN,     /* it ended by itself, and speaks of no other */
+    JOB_EVIDENCE_TOLD,    /* it was told to end, by whomever */
+    JOB_EVIDENCE_PEER,    /* it says that it lost a peer */
+};
+
 struct job_failure {
     struct str pod;
     int64_t exit_code;
@@ -205,6 +213,7 @@ struct job_failure {
     struct str message; /* last lines */
     int64_t time_ms;    /* 0: no failure */
     int64_t first_ms; /* when the first rank of the pod failed, as muster-launch told; 0: unknown */
+    enum job_evidence evidence;
 };
 
 /* A pod that is not as it should be; its words are in the event that told it. */

@@ -53,6 +53,12 @@ struct job_memory job_recall(const struct job_kind *kind,
                              const struct object *object,
                              struct arena *arena);
 
+/* How sure it is that a pod failed by itself, from its exit status and its last words. */
+enum job_evidence job_evidence(const struct job_failure *failure);
+/* A program that Python could not read or find, as muster-launch told: the line that says so. The
+ * next try would end the same way. Empty: it is none. */
+struct str job_broken_program(const struct job_failure *failure);
+
 /* One look at the pods of the current generation. */
 struct job_look {
     size_t old;     /* pods of earlier generations, still there */
@@ -65,7 +71,7 @@ struct job_look {
     size_t surplus; /* of no role, or beyond its count */
     size_t size;    /* of how many pods they were made part; 0: not known */
     int64_t in_place;
-    const struct job_member *failed;    /* the first to fail by itself */
+    const struct job_member *failed;    /* the one to blame so far, of those that failed */
     const struct job_member *disrupted; /* one that was taken from us */
     const struct job_member *waiting;   /* one that does not run, with words if any has */
     /* Of the model: */

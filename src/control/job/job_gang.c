@@ -17,6 +17,10 @@
 /* When a rank fails its peers lose their connections and fail too, and their pods may be heard of
  * first: the others have this long to report before one of them is named. */
 #define FIRST_FAILURE_MS 1500
+/* The same while all that ended were told to, or only speak of a peer that they lost: the one they
+ * lost is still to be heard of. torchrun gives the ranks beside a failed one 30 s to end, and a node
+ * that is silent counts as lost after 20 s, which is no failure of anybody. */
+#define CULPRIT_MS 35000
 
 /* Pods that ended hold nothing: until their successors are due they stay, and with them their logs.
  */
@@ -152,12 +156,27 @@ static bool replace_alone(struct job_run *run, const struct job_look *gang)
 
 static bool awaits_peers(struct job_run *run, const struct job_look *gang)
 {
-    int64_t until_ms = gang->failed->failure.first_ms + FIRST_FAILURE_MS;
+    const struct job_failure *failure = &gang->failed->failure;
+    bool lost_peer = failure->evidence == JOB_EVIDENCE_PEER;
+    bool victim = lost_peer || failure->evidence == JOB_EVIDENCE_TOLD;
+    int64_t from_ms = failure->first_ms ? failure->first_ms : lost_peer ? failure->time_ms : 0;
+    int64_t until_ms = from_ms + (victim ? CULPRIT_MS : FIRST_FAILURE_MS);
 
-    if (!gang->failed->failure.first_ms || !gang->running || run->input->now_ms >= until_ms)
+    if (!from_ms || !gang->running || run->input->now_ms >= until_ms)
         return false;
     action_look_again(&run->actions, until_ms);
     return true;
+}
+
+static void say_awaits(struct job_run *run, const struct job_look *gang)
+{
+    job_say_started(run, gang);
+    if (gang->failed->failure.evidence == JOB_EVIDENCE_PEER)
+        job_say(run, JOB_RUNNING,
+                str_printf(run->arena,
+                           "pod " STR_FMT " ended because it lost a peer; waiting to hear from the "
+                           "%zu pods that have not ended",
+                           STR_ARG(gang->failed->object->name), gang->running));
 }
 
 /* What is due before pods are made: true when it was something. */
@@ -180,7 +199,7 @@ static bool repair(struct job_run *run, const struct job_look *gang)
     if (gang->disrupted && gang->started)
         on_disruption(run, gang->disrupted);
     else if (gang->failed && awaits_peers(run, gang))
-        job_say_started(run, gang);
+        say_awaits(run, gang);
     else if (gang->failed)
         on_failure(run, gang->failed);
     else if (missing)

@@ -9,6 +9,7 @@
 #include "control/core/control.h"
 #include "control/core/status.h"
 #include "control/job/job.h"
+#include "control/job/job_engine.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,7 +79,24 @@ static int64_t first_error_ms(struct str message)
     return ms;
 }
 
-static void observe_failure(const struct json *status, struct job_member *member)
+/* The first line, which says who and when, and as much of the end as there is room for. */
+static struct str shorten(struct str message, struct arena *arena)
+{
+    static const char cut[] = "[...]\n";
+    struct str head = str_sub(message, 0, str_find(message, '\n') + 1);
+
+    if (message.len <= JOB_FAILURE_MAX)
+        return message;
+    if (head.len > JOB_FAILURE_MAX / 2)
+        head = STR("");
+    size_t room = JOB_FAILURE_MAX - head.len - (sizeof(cut) - 1);
+    return str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(head), cut,
+                      STR_ARG(str_sub(message, message.len - room, room)));
+}
+
+static void observe_failure(const struct json *status,
+                            struct job_member *member,
+                            struct arena *arena)
 {
     struct job_failure *failure = &member->failure;
     const struct json *ended = json_at(culprit(status, member->role), "state.terminated");
@@ -96,9 +114,8 @@ static void observe_failure(const struct json *status, struct job_member *member
         failure->time_ms = moment(json_get(ended, "finishedAt"));
         failure->first_ms = first_error_ms(failure->message);
     }
-    if (failure->message.len > JOB_FAILURE_MAX)
-        failure->message =
-            str_sub(failure->message, failure->message.len - JOB_FAILURE_MAX, JOB_FAILURE_MAX);
+    failure->evidence = job_evidence(failure);
+    failure->message = shorten(failure->message, arena);
 }
 
 /* Kubelets, node shutdown and the scheduler say so when they end a pod. */
@@ -246,7 +263,7 @@ static struct job_member observe(const struct control_input *input,
         member.phase = JOB_POD_FAILED;
         member.taken = true;
     } else if (member.phase == JOB_POD_FAILED) {
-        observe_failure(status, &member);
+        observe_failure(status, &member, arena);
         member.taken = was_taken(status);
     }
     if (member.phase == JOB_POD_PENDING)

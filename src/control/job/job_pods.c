@@ -31,10 +31,13 @@ static int64_t failed_at(const struct job_member *member)
     return member->failure.first_ms ? member->failure.first_ms : member->failure.time_ms;
 }
 
-static bool earlier(const struct job_member *a, const struct job_member *b)
+/* Whether a is to blame rather than b. */
+static bool is_worse(const struct job_member *a, const struct job_member *b)
 {
-    if (!b || failed_at(a) != failed_at(b))
-        return !b || failed_at(a) < failed_at(b);
+    if (!b || a->failure.evidence != b->failure.evidence)
+        return !b || a->failure.evidence < b->failure.evidence;
+    if (failed_at(a) != failed_at(b))
+        return failed_at(a) < failed_at(b);
     return a->index < b->index;
 }
 
@@ -59,7 +62,7 @@ static void look_at(struct job_look *look, const struct job_member *member)
         return;
     if (member->leaving || member->lost || member->taken)
         look->disrupted = member;
-    else if (member->phase == JOB_POD_FAILED && earlier(member, look->failed))
+    else if (member->phase == JOB_POD_FAILED && is_worse(member, look->failed))
         look->failed = member;
     else if (member->phase == JOB_POD_RUNNING)
         look->staying++;
@@ -127,6 +130,13 @@ static struct str told_final(struct str message)
 static struct str exit_words(const struct job_failure *failure, struct arena *arena)
 {
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
+    struct str broken = job_broken_program(failure);
+
+    if (broken.len && !told_final(failure->message).len)
+        return str_printf(arena,
+                          "pod " STR_FMT ": the program cannot be started: " STR_FMT
+                          "; it is not restarted, because it would fail in the same way",
+                          STR_ARG(failure->pod), STR_ARG(broken));
 
     if ((failure->exit_code == EXIT_NOT_EXECUTABLE || failure->exit_code == EXIT_FOR_NOW) &&
         failure->message.len && !str_starts(failure->message, STR("rank ")))
@@ -153,7 +163,7 @@ bool job_failure_is_final(const struct job_model *model, const struct job_member
     int64_t code = member->failure.exit_code;
 
     if (code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE || !member->role ||
-        told_final(member->failure.message).len)
+        told_final(member->failure.message).len || job_broken_program(&member->failure).len)
         return true;
     switch (member->role->restart) {
     case JOB_RESTART_NEVER: return true;
