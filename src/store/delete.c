@@ -12,6 +12,7 @@
 #include "store/host.h"
 #include "store/read.h"
 #include "store/reply.h"
+#include "store/shelf.h"
 #include "store/state.h"
 #include "store/write.h"
 

@@ -55,8 +55,8 @@ struct job_memory job_recall(const struct job_kind *kind,
 
 /* How sure it is that a pod failed by itself, from its exit status and its last words. */
 enum job_evidence job_evidence(const struct job_failure *failure);
-/* A program that Python could not read or find, as muster-launch told: the line that says so. The
- * next try would end the same way. Empty: it is none. */
+/* Why the next try would end the same way, as muster-launch told (LAUNCH_FINAL of api/launch.h): Python
+ * could not find or read the program. Empty: it does not say so. */
 struct str job_broken_program(const struct job_failure *failure);
 
 /* One look at the pods of the current generation. */

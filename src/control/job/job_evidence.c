@@ -1,3 +1,4 @@
+#include "api/launch.h"
 #include "base/count.h"
 #include "base/str.h"
 #include "control/job/job.h"
@@ -49,29 +50,14 @@ enum job_evidence job_evidence(const struct job_failure *failure)
     return JOB_EVIDENCE_OWN;
 }
 
-/* The last line that says something. */
-static struct str last_line(struct str text)
-{
-    text = str_trim(text);
-    for (size_t i = text.len; i-- > 0;)
-        if (text.p[i] == '\n')
-            return str_trim(str_sub(text, i + 1, text.len));
-    return text;
-}
-
 struct str job_broken_program(const struct job_failure *failure)
 {
-    static const char *const errors[] = {"SyntaxError: ", "IndentationError: ", "TabError: "};
-    struct str line = last_line(failure->message);
+    struct str line = str_sub(failure->message, 0, str_find(failure->message, '\n'));
 
-    if (!str_starts(failure->message, STR("rank ")))
+    if (!str_starts(line, STR("rank ")))
         return STR_NONE;
-    for (size_t i = 0; i < COUNT_OF(errors); i++)
-        if (str_starts(line, str_from(errors[i])))
-            return line;
-    /* Python's own line about a script that is not there. */
-    if (failure->exit_code == 2 && str_contains(line, STR("can't open file")) &&
-        str_contains(line, STR("No such file or directory")))
-        return line;
-    return STR_NONE;
+    while (line.len && !str_starts(line, STR(LAUNCH_FINAL)))
+        line = str_sub(line, 1, line.len);
+    line = str_sub(line, sizeof(LAUNCH_FINAL) - 1, line.len);
+    return str_sub(line, 0, str_find(line, ';'));
 }

@@ -1,5 +1,4 @@
 #include "api/kind.h"
-#include "api/launch.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -114,29 +113,16 @@ struct job_look job_look(const struct job_run *run)
 
 /* ---- failures ---- */
 
-/* muster-launch knows why the next try would end the same way. Empty: it does not say so. */
-static struct str told_final(struct str message)
-{
-    struct str line = str_sub(message, 0, str_find(message, '\n'));
-
-    if (!str_starts(line, STR("rank ")))
-        return STR_NONE;
-    while (line.len && !str_starts(line, STR(LAUNCH_FINAL)))
-        line = str_sub(line, 1, line.len);
-    line = str_sub(line, sizeof(LAUNCH_FINAL) - 1, line.len);
-    return str_sub(line, 0, str_find(line, ';'));
-}
-
 static struct str exit_words(const struct job_failure *failure, struct arena *arena)
 {
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
     struct str broken = job_broken_program(failure);
 
-    if (broken.len && !told_final(failure->message).len)
+    if (broken.len)
         return str_printf(arena,
-                          "pod " STR_FMT ": the program cannot be started: " STR_FMT
+                          "pod " STR_FMT " ended with exit status %lld: " STR_FMT
                           "; it is not restarted, because it would fail in the same way",
-                          STR_ARG(failure->pod), STR_ARG(broken));
+                          STR_ARG(failure->pod), (long long)failure->exit_code, STR_ARG(broken));
 
     if ((failure->exit_code == EXIT_NOT_EXECUTABLE || failure->exit_code == EXIT_FOR_NOW) &&
         failure->message.len && !str_starts(failure->message, STR("rank ")))
@@ -145,10 +131,6 @@ static struct str exit_words(const struct job_failure *failure, struct arena *ar
     if (failure->exit_code == EXIT_NOT_FOUND)
         return str_printf(arena, "pod " STR_FMT ": command not found (exit status 127)",
                           STR_ARG(failure->pod));
-    if (told_final(failure->message).len)
-        return str_printf(arena, "pod " STR_FMT " ended with exit status %lld: " STR_FMT,
-                          STR_ARG(failure->pod), (long long)failure->exit_code,
-                          STR_ARG(told_final(failure->message)));
     if (failure->exit_code > 128 && failure->exit_code < 160)
         return str_printf(arena, "pod " STR_FMT " was ended by signal %lld%s" STR_FMT,
                           STR_ARG(failure->pod), (long long)failure->exit_code - 128,
@@ -163,7 +145,7 @@ bool job_failure_is_final(const struct job_model *model, const struct job_member
     int64_t code = member->failure.exit_code;
 
     if (code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE || !member->role ||
-        told_final(member->failure.message).len || job_broken_program(&member->failure).len)
+        job_broken_program(&member->failure).len)
         return true;
     switch (member->role->restart) {
     case JOB_RESTART_NEVER: return true;

@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/launch.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -18,6 +19,8 @@
  * seconds after the job began. */
 
 #define RANK(rank, how, text) "rank " rank " " how " at %T; its last lines:\n" text
+#define BROKEN(code, why, text) \
+    "rank 0 ended with exit code " code " at %T" LAUNCH_FINAL why "; its last lines:\n" text
 #define LOST \
     "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:1\n"
 #define NCCL "torch.distributed.DistBackendError: NCCL error: ncclRemoteError\n"
@@ -155,23 +158,24 @@ static const struct row {
      "Connection closed by peer"},
     {"a script that is not there: the next try would end so too",
      {{0, 2, NULL,
-       RANK("0",
-            "ended with exit code 2",
-            "python: can't open file '/app/tran.py': [Errno 2] No such file or directory\n"),
+       BROKEN("2",
+              "the script does not exist",
+              "python: can't open file '/app/tran.py': [Errno 2] No such file or directory\n"),
        1, 2}},
      0,
      "Failed",
-     "can't open file '/app/tran.py'",
+     "exit status 2: the script does not exist; it is not restarted",
      "/app/tran.py"},
     {"a program that Python cannot read",
      {{0, 1, NULL,
-       RANK("0",
-            "ended with exit code 1",
-            "  File \"train.py\", line 3\n    def f(:\n          ^\nSyntaxError: invalid syntax\n"),
+       BROKEN(
+           "1",
+           "Python cannot read the script",
+           "  File \"train.py\", line 3\n    def f(:\n          ^\nSyntaxError: invalid syntax\n"),
        1, 2}},
      0,
      "Failed",
-     "SyntaxError: invalid syntax; it is not restarted",
+     "exit status 1: Python cannot read the script; it is not restarted",
      "def f(:"},
     {"a command that is not there",
      {{0, 127, NULL, NULL, 1, 2}},

@@ -107,7 +107,7 @@ static const struct row rows[] = {
      "Failed", "command not found", 0, 0, 0, ""},
     {"what the launcher says would happen again is not tried again", "\"numGPUs\":4", "RUN",
      "0F2h 1R", "svc", "Failed", "ended with exit status 2: the script does not exist", 0, 0, 0,
-     "pod-1"},
+     "look+1"},
     {"an eviction restarts all ranks and costs nothing", "\"numGPUs\":4", "RUN", "0R 1Rx", "svc",
      "Preempted", "evicted or deleted", 1, 0, 1, "pod-1"},
     {"an eviction by the scheduler names who came in its place", "\"numGPUs\":4", "RUN", "0R 1Rxp",
