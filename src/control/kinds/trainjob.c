@@ -18,6 +18,8 @@
 #include "control/core/memory.h"
 #include "control/core/owner.h"
 #include "control/core/status.h"
+#include "control/job/job.h"
+#include "control/job/job_engine.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -387,6 +389,70 @@ static void say_progress(struct train *t)
 
 /* ---- the end ---- */
 
+/* How a pod failed; false: it has not. */
+static bool pod_failure(const struct object *pod, struct arena *arena, struct job_failure *ret)
+{
+    const struct json *tree = object_json(pod, arena);
+
+    if (!str_is(json_str_at(tree, "status.phase"), "Failed"))
+        return false;
+    JSON_FOREACH(json_at(tree, "status.containerStatuses"), container) {
+        const struct json *ended = json_at(container, "state.terminated");
+
+        if (json_i64_or(json_get(ended, "exitCode"), 0) == 0)
+            continue;
+        *ret = (struct job_failure){.pod = pod->name,
+                                    .exit_code = json_i64_or(json_get(ended, "exitCode"), 0),
+                                    .reason = json_str(json_get(ended, "reason")),
+                                    .message = json_str(json_get(ended, "message"))};
+        (void)time_parse(json_str(json_get(ended, "finishedAt")), &ret->time_ms);
+        ret->evidence = job_evidence(ret);
+        return true;
+    }
+    return false;
+}
+
+/* Which of the pods that are left is to blame, in words; empty: none is known. */
+static struct str failure_words(const struct train *t)
+{
+    struct job_failure worst = {0};
+    const struct object *job = NULL;
+    size_t cursor = 0;
+
+    while ((job = cache_next_owned(t->input->cache, &kind_job, t->set->uid, &cursor))) {
+        const struct object *pod = NULL;
+        size_t inner = 0;
+
+        while ((pod = cache_next_owned(t->input->cache, &kind_pod, job->uid, &inner))) {
+            struct job_failure failure;
+
+            arena_defer(t->arena, object_release, object_ref(pod));
+            if (!pod_failure(pod, t->arena, &failure))
+                continue;
+            bool worse = !worst.pod.len || failure.evidence < worst.evidence ||
+                         (failure.evidence == worst.evidence && failure.time_ms < worst.time_ms);
+            worst = worse ? failure : worst;
+        }
+    }
+    if (!worst.pod.len)
+        return STR_NONE;
+    bool plain = !worst.reason.len || str_is(worst.reason, "Error");
+    return str_printf(t->arena, "pod " STR_FMT " ended with exit status %lld%s" STR_FMT,
+                      STR_ARG(worst.pod), (long long)worst.exit_code, plain ? "" : ", ",
+                      STR_ARG(plain ? STR("") : worst.reason));
+}
+
+/* The condition has the JobSet's words, as the original; ours say which pod it was. */
+static void say_failure(struct train *t)
+{
+    struct str words = condition_is_true(t->status, "Failed") ? failure_words(t) : STR_NONE;
+
+    if (words.len)
+        json_add_str(t->arena, t->status, "message",
+                     str_printf(t->arena, STR_FMT ": " STR_FMT,
+                                STR_ARG(json_str(json_get(t->status, "message"))), STR_ARG(words)));
+}
+
 static void copy_end(struct train *t)
 {
     static const struct {
@@ -401,6 +467,8 @@ static void copy_end(struct train *t)
             become(t, rows[i].ours, str_c(t->arena, json_str(json_get(end, "reason"))),
                    json_str(json_get(end, "message")));
     }
+    if (t->set)
+        say_failure(t);
 }
 
 /* The moment from which the deadline counts. */

@@ -531,3 +531,37 @@ TEST(a_patch_of_a_runtime_has_the_moment_it_was_made)
     EXPECT(str_is(json_str_at(job, "spec.runtimePatches.0.time"), "1970-01-01T00:16:40Z"));
     EXPECT(str_is(json_str_at(job, "spec.runtimePatches.1.time"), "1970-01-01T00:00:01Z"));
 }
+
+#define OWNED_BY(kind, version, name)                                                           \
+    "'ownerReferences':[{'kind':'" kind "','apiVersion':'" version "','name':'" name "','uid':" \
+    "'u-" name "','controller':true}]"
+#define FAILED_POD(name, code, at, message)                                                    \
+    "{'metadata':{'name':'" name "'," OWNED_BY(                                                \
+        "Job", "batch/v1", "tj-node-0") "},'status':{'phase':'Failed','containerStatuses':[{'" \
+                                        "name':'node','state':{'terminated':{"                 \
+                                        "'exitCode':" code                                     \
+                                        ",'reason':'Error','finishedAt':'1970-01-01T00:17:" at \
+                                        "Z','message':'" message "'}}}]}}"
+
+TEST(a_trainjob_that_failed_names_the_pod_that_began)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob, JOB(""));
+    scene_run(&scene, &trainjob_controller, "tj");
+    scene_put(&scene, &kind_job,
+              "{'metadata':{'name':'tj-node-0'," OWNED_BY("JobSet", "jobset.x-k8s.io/v1alpha2",
+                                                          "tj") "}}");
+    scene_put(&scene, &kind_pod,
+              FAILED_POD("tj-node-0-0-aaaaa", "1", "01", "Connection reset by peer"));
+    scene_put(&scene, &kind_pod, FAILED_POD("tj-node-0-1-bbbbb", "3", "09", "ValueError: nan"));
+    scene_patch(&scene, &kind_jobset, "tj", SET_END("Failed", "FailedJobs"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *status = json_get(scene_get(&scene, &kind_trainjob, "tj"), "status");
+    EXPECT(str_is(json_str(json_get(status, "message")),
+                  "m: pod tj-node-0-1-bbbbb ended with exit status 3"));
+    EXPECT(str_is(json_str_at(status, "conditions.0.message"), "m"));
+    EXPECT(str_contains(scene.event_words, STR("tj-node-0-1-bbbbb")));
+}
