@@ -41,8 +41,9 @@ int protobuf_to_json(struct arena *arena,
                      struct err *err);
 /* The envelope of an object, which has apiVersion and kind, behind what `out` has. What protobuf
  * cannot say is an error, and `out` is as before: -EPROTONOSUPPORT for a kind without a type or a
- * field that its type does not have, -EINVAL for a value of another form. */
-int protobuf_from_json(const struct json *object, struct buf *out, struct err *err);
+ * field that its type does not have, -EINVAL for a value of another form. With `lossy`, fields that
+ * the type does not have are left out: whoever asks for protobuf has no place for them either. */
+int protobuf_from_json(const struct json *object, bool lossy, struct buf *out, struct err *err);
 
 /* Whether bytes begin with the envelope's mark; JSON never does. */
 bool protobuf_is(struct str bytes);
@@ -93,6 +94,21 @@ struct protobuf_list {
 int protobuf_list_open(struct str bytes, struct protobuf_list *ret, struct err *err);
 /* The next item, a message of the list's kind; false at the end. */
 bool protobuf_list_next(struct protobuf_list *list, struct str *ret_item);
+/* The other way: begun, items one after the other, ended. An item that cannot be said is an error
+ * as above, and not there. */
+struct protobuf_list_writer {
+    struct buf *out;
+    size_t raw; /* where the message begins */
+};
+struct protobuf_list_writer protobuf_list_begin(struct buf *out,
+                                                struct str api_version,
+                                                struct str kind,
+                                                const struct json *metadata);
+int protobuf_list_add(struct protobuf_list_writer *list,
+                      const struct json *object,
+                      bool lossy,
+                      struct err *err);
+void protobuf_list_end(struct protobuf_list_writer *list);
 
 /* ---- watches ---- each event is four bytes of length, the first one the highest, and a message
  * {1 type, 2 object{1 raw}}, where `raw` is an envelope */
@@ -104,3 +120,8 @@ struct protobuf_event {
 /* The length that a head of PROTOBUF_FRAME_HEAD bytes announces. */
 size_t protobuf_frame_size(const char head[static PROTOBUF_FRAME_HEAD]);
 int protobuf_event_read(struct str message, struct protobuf_event *ret, struct err *err);
+/* The whole frame of an event, behind what `out` has; fields without a number are left out. */
+int protobuf_event_write(struct buf *out,
+                         const char *type,
+                         const struct json *object,
+                         struct err *err);

@@ -295,7 +295,71 @@ TEST(protobuf_says_only_what_it_can_say)
         test_case(rows[i].why);
         buf_add(&out, STR("before"));
         EXPECT(json_parse(&arena, str_from(rows[i].json), &object, NULL) == 0);
-        EXPECT(protobuf_from_json(object, &out, &err) == rows[i].code);
+        EXPECT(protobuf_from_json(object, false, &out, &err) == rows[i].code);
         EXPECT((rows[i].code != 0) == str_is(buf_str(&out), "before"));
     }
+}
+
+static struct json *pod_named(struct arena *arena, const char *name)
+{
+    struct json *pod = NULL;
+
+    EXPECT(json_parse(arena,
+                      str_printf(arena,
+                                 "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":"
+                                 "\"%s\",\"creationTimestamp\":null},\"spec\":{\"later\":1}}",
+                                 name),
+                      &pod, NULL) == 0);
+    return pod;
+}
+
+TEST(protobuf_list_is_read_as_it_was_written)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct protobuf_list read = {0};
+    struct json *meta = NULL;
+    struct str item;
+    struct err err = {0};
+
+    EXPECT(
+        json_parse(&arena,
+                   STR("{\"resourceVersion\":\"12\",\"continue\":\"c\",\"remainingItemCount\":3}"),
+                   &meta, NULL) == 0);
+    struct protobuf_list_writer list = protobuf_list_begin(&out, STR("v1"), STR("PodList"), meta);
+    EXPECT(protobuf_list_add(&list, pod_named(&arena, "a"), true, &err) == 0);
+    /* One that cannot be said leaves no trace. */
+    EXPECT(protobuf_list_add(&list, pod_named(&arena, "b"), false, &err) == -EPROTONOSUPPORT);
+    EXPECT(protobuf_list_add(&list, pod_named(&arena, "c"), true, &err) == 0);
+    protobuf_list_end(&list);
+    EXPECT(protobuf_list_open(buf_str(&out), &read, &err) == 0);
+    EXPECT(read.revision == 12 && str_is(read.continue_token, "c"));
+    const char *const names[] = {"a", "c"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct json *pod = NULL;
+
+        EXPECT(protobuf_list_next(&read, &item));
+        EXPECT(protobuf_decode(&arena, type_of_kind(STR("v1"), STR("Pod")), false, item, &pod,
+                               &err) == 0);
+        EXPECT(str_is(json_str_at(pod, "metadata.name"), names[i]));
+    }
+    EXPECT(!protobuf_list_next(&read, &item));
+}
+
+TEST(protobuf_event_is_read_as_it_was_written)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct protobuf_event event = {0};
+    struct json *custom = NULL;
+    struct err err = {0};
+
+    EXPECT(json_parse(&arena, STR("{\"apiVersion\":\"a.b/v1\",\"kind\":\"C\"}"), &custom, NULL) ==
+           0);
+    EXPECT(protobuf_event_write(&out, "ADDED", custom, &err) == -EPROTONOSUPPORT && out.len == 0);
+    EXPECT(protobuf_event_write(&out, "MODIFIED", pod_named(&arena, "a"), &err) == 0);
+    EXPECT(protobuf_frame_size(out.p) == out.len - PROTOBUF_FRAME_HEAD);
+    EXPECT(protobuf_event_read(str_sub(buf_str(&out), PROTOBUF_FRAME_HEAD, out.len), &event,
+                               &err) == 0);
+    EXPECT(str_is(event.type, "MODIFIED") && str_is(event.object.kind, "Pod"));
 }

@@ -154,7 +154,7 @@ static size_t round_trips(bool zero)
             continue;
         struct json *object = make_object(&maker, &types[i]);
         test_case(types[i].name);
-        EXPECT(protobuf_from_json(object, &bytes, &err) == 0);
+        EXPECT(protobuf_from_json(object, false, &bytes, &err) == 0);
         EXPECT(protobuf_to_json(&arena, buf_str(&bytes), &unknown, &again, &err) == 0);
         EXPECT(json_equal(object, again) && unknown.count == 0);
         fields += maker.fields;
@@ -204,7 +204,7 @@ TEST(protobuf_whole_pod_cut_anywhere_is_refused_not_read_beyond)
     struct maker maker = {.arena = &arena};
     struct json *pod = make_object(&maker, type_of_kind(STR("v1"), STR("Pod")));
 
-    EXPECT(protobuf_from_json(pod, &bytes, NULL) == 0);
+    EXPECT(protobuf_from_json(pod, false, &bytes, NULL) == 0);
     for (size_t len = 0; len < bytes.len; len += 7) {
         _cleanup_(arena_done) struct arena work = {0};
         struct json *root = NULL;
@@ -222,7 +222,7 @@ TEST(protobuf_that_is_flipped_anywhere_is_read_or_refused)
     struct maker maker = {.arena = &arena};
     struct json *job = make_object(&maker, type_of_kind(STR("policy/v1"), STR("Eviction")));
 
-    EXPECT(protobuf_from_json(job, &bytes, NULL) == 0);
+    EXPECT(protobuf_from_json(job, false, &bytes, NULL) == 0);
     for (size_t i = 0; i < bytes.len * 8; i++) {
         _cleanup_(arena_done) struct arena work = {0};
         struct json *root = NULL;

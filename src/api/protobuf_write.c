@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -19,6 +20,7 @@
 /* JSON to messages. A message is written behind what is there and its length put before it
  * afterwards: bytes move once a level, and nothing is measured twice. */
 
+#define ENVELOPE_RAW     2u
 #define VARINT_BYTES_MAX 10
 #define NEIGHBOURS_MAX   16 /* numbers that an estimate may be off by, with room */
 
@@ -26,6 +28,7 @@ struct writer {
     struct buf *out;
     struct arena *arena; /* for bytes of base64 */
     struct err *err;
+    bool lossy; /* fields without a number are left out */
     int depth;
 };
 
@@ -262,7 +265,7 @@ static bool write_whole(struct writer *writer, const struct type *type, const st
         return fail(writer, -EINVAL, "not an object", str_from(type->name));
     if (!write_message(writer, type, value, &members))
         return false;
-    if (members == json_count(value))
+    if (members == json_count(value) || writer->lossy)
         return true;
     JSON_FOREACH(value, member)
         if (!json_is_null(member) && !type_field_named(type, json_key(member)))
@@ -428,6 +431,8 @@ static bool write_object(struct writer *writer, const struct type *type, const s
 
     if (!write_message(writer, type, object, &members))
         return false;
+    if (writer->lossy)
+        return true;
     JSON_FOREACH(object, member)
         if (!str_is(json_key(member), "apiVersion") && !str_is(json_key(member), "kind") &&
             !json_is_null(member) && !type_field_named(type, json_key(member)))
@@ -436,11 +441,16 @@ static bool write_object(struct writer *writer, const struct type *type, const s
     return true;
 }
 
-int protobuf_from_json(const struct json *object, struct buf *out, struct err *err)
+/* The message of an object under a number. On failure `out` is as before. */
+static int add_object(struct buf *out,
+                      uint32_t number,
+                      const struct json *object,
+                      bool lossy,
+                      struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct err first = {0};
-    struct writer writer = {.out = out, .arena = &arena, .err = &first};
+    struct writer writer = {.out = out, .arena = &arena, .err = &first, .lossy = lossy};
     struct str api_version = json_str(json_get(object, "apiVersion"));
     struct str kind = json_str(json_get(object, "kind"));
     const struct type *type = type_of_kind(api_version, kind);
@@ -449,12 +459,7 @@ int protobuf_from_json(const struct json *object, struct buf *out, struct err *e
     if (!type)
         return err_set(err, -EPROTONOSUPPORT, "kind " STR_FMT " (" STR_FMT ") has no protobuf form",
                        STR_ARG(str_sub(kind, 0, 64)), STR_ARG(str_sub(api_version, 0, 64)));
-    buf_add(out, STR("k8s\0"));
-    size_t start = open_bytes(out, 1);
-    put_bytes(out, 1, api_version);
-    put_bytes(out, 2, kind);
-    close_bytes(out, start);
-    start = open_bytes(out, 2);
+    size_t start = open_bytes(out, number);
     bool ok = write_object(&writer, type, object);
     close_bytes(out, start);
     if (ok && !out->overflow)
@@ -463,4 +468,85 @@ int protobuf_from_json(const struct json *object, struct buf *out, struct err *e
         out->len = before;
     return ok ? err_set(err, -EINVAL, "too large for protobuf")
               : err_set(err, first.code, "%s", first.text);
+}
+
+static void put_envelope(struct buf *out, struct str api_version, struct str kind)
+{
+    buf_add(out, STR("k8s\0"));
+    size_t start = open_bytes(out, 1);
+    put_bytes(out, 1, api_version);
+    put_bytes(out, 2, kind);
+    close_bytes(out, start);
+}
+
+int protobuf_from_json(const struct json *object, bool lossy, struct buf *out, struct err *err)
+{
+    size_t before = out->len;
+
+    put_envelope(out, json_str(json_get(object, "apiVersion")), json_str(json_get(object, "kind")));
+    int r = add_object(out, ENVELOPE_RAW, object, lossy, err);
+    if (r < 0 && out->len > before)
+        out->len = before;
+    return r;
+}
+
+/* ---- lists and events ---- */
+
+struct protobuf_list_writer protobuf_list_begin(struct buf *out,
+                                                struct str api_version,
+                                                struct str kind,
+                                                const struct json *metadata)
+{
+    static const char *const texts[] = {"resourceVersion", "continue"};
+    int64_t remaining = 0;
+
+    put_envelope(out, api_version, kind);
+    struct protobuf_list_writer list = {.out = out, .raw = open_bytes(out, ENVELOPE_RAW)};
+    size_t start = open_bytes(out, 1);
+    for (uint32_t i = 0; i < COUNT_OF(texts); i++)
+        if (json_is(json_get(metadata, texts[i]), JSON_STRING))
+            put_bytes(out, i + 2, json_str(json_get(metadata, texts[i])));
+    if (json_i64(json_get(metadata, "remainingItemCount"), &remaining))
+        put_number(out, 4, remaining);
+    close_bytes(out, start);
+    return list;
+}
+
+int protobuf_list_add(struct protobuf_list_writer *list,
+                      const struct json *object,
+                      bool lossy,
+                      struct err *err)
+{
+    return add_object(list->out, 2, object, lossy, err);
+}
+
+void protobuf_list_end(struct protobuf_list_writer *list)
+{
+    close_bytes(list->out, list->raw);
+}
+
+int protobuf_event_write(struct buf *out,
+                         const char *type,
+                         const struct json *object,
+                         struct err *err)
+{
+    size_t head = out->len;
+
+    buf_add(out, STR("\0\0\0\0"));
+    put_bytes(out, 1, str_from(type));
+    size_t extension = open_bytes(out, 2);
+    size_t raw = open_bytes(out, 1);
+    int r = protobuf_from_json(object, true, out, err);
+    close_bytes(out, raw);
+    close_bytes(out, extension);
+    if (r == 0 && out->overflow)
+        r = err_set(err, -EINVAL, "too large for protobuf");
+    if (r < 0) {
+        out->len = head;
+        return r;
+    }
+    size_t size = out->len - head - PROTOBUF_FRAME_HEAD;
+    for (size_t i = 0; i < PROTOBUF_FRAME_HEAD; i++)
+        out->p[head + i] = (char)(size >> (8 * (PROTOBUF_FRAME_HEAD - 1 - i)));
+    return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "http/server.h"
+#include "server/accept.h"
 #include "server/route.h"
 
 #include <stdbool.h>
@@ -45,13 +46,6 @@ struct user {
     bool owner; /* may do everything */
 };
 
-/* What the client's Accept header asks an object or list to be turned into. */
-enum view {
-    VIEW_OBJECT,
-    VIEW_TABLE,
-    VIEW_METADATA, /* PartialObjectMetadata */
-};
-
 enum include {
     INCLUDE_METADATA, /* the table's rows carry metadata */
     INCLUDE_OBJECT,
@@ -64,7 +58,7 @@ struct request {
     struct route route;
     const struct kind *kind;
     struct user user;
-    enum view view;
+    struct accept accept; /* view_accept() */
     enum include include;
     struct api_request call;
     bool no_warnings; /* fieldValidation=Ignore */
@@ -75,6 +69,9 @@ static inline struct arena *request_arena(const struct request *request)
 {
     return &request->x->arena;
 }
+
+/* "299 - ..." in the header Warning of the answer, one a line of `lines`. */
+void request_warn(struct request *request, struct str lines);
 
 /* ---- status.c: answers that are not objects ---- */
 struct status {
@@ -127,12 +124,16 @@ void forward_handle(struct request *request);
 /* Streams its body, so it is called when the head is there. */
 void proxy_begin(struct request *request);
 
-/* view.c: the answer for an object or list in the form the client asked for. */
-void view_accept(struct request *request);
+/* view.c: the answer for an object or list in the form the client asked for. view_accept() says
+ * which that is, and false when it is none that is there and 406 was the answer. */
+bool view_accept(struct request *request);
 void view_object(struct request *request, int code, const struct object *object);
 void view_list(struct request *request, const struct api_result *result);
 /* One object as the view shows it, for watches. `first` tells a table to name its columns. */
 void view_write(struct request *request, struct buf *buf, const struct object *object, bool first);
+/* An object that is not stored, such as a Status, from its JSON: in the form that the client asked
+ * for, and in JSON where there is none. */
+void view_reply(struct request *request, int code, struct str text);
 
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);

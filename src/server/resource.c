@@ -21,11 +21,11 @@
 
 /* Objects: an HTTP request becomes one struct api call, and its result the answer. */
 
-static void reply_warnings(struct request *request, struct str warnings)
+void request_warn(struct request *request, struct str lines)
 {
     struct str line;
 
-    while (str_cut(&warnings, '\n', &line)) {
+    while (str_cut(&lines, '\n', &line)) {
         if (!line.len)
             continue;
         struct buf quoted = {0};
@@ -82,7 +82,7 @@ static bool is_order(const struct request *request)
 static void answer(struct request *request, const struct api_result *result)
 {
     if (!request->no_warnings)
-        reply_warnings(request, result->warnings);
+        request_warn(request, result->warnings);
     if (result->code < 0) {
         request_fail_result(request, result);
         return;
@@ -138,7 +138,7 @@ static bool tell_unknown(struct request *request, const struct protobuf_unknown 
         return true;
     if (!str_is(validation, "Strict")) {
         for (size_t i = 0; i < unknown->count; i++)
-            reply_warnings(request, unknown->items[i]);
+            request_warn(request, unknown->items[i]);
         return true;
     }
     for (size_t i = 0; i < unknown->count; i++)
@@ -325,7 +325,8 @@ static void read_resource(struct request *request)
 {
     struct str query = request->x->head.query;
 
-    view_accept(request);
+    if (!view_accept(request))
+        return;
     if (!request->route.name.len || http_query_bool(query, "watch")) {
         if (http_query_bool(query, "watch")) {
             watch_begin(request);
@@ -346,8 +347,7 @@ static void write_resource(struct request *request)
     struct str method = request->x->head.method;
     bool named = request->route.name.len > 0;
 
-    view_accept(request);
-    if (!check_options(request))
+    if (!view_accept(request) || !check_options(request))
         return;
     if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
         request->call.verb = API_CREATE;

@@ -29,9 +29,7 @@
 
 static void reply(struct request *request, struct json *root)
 {
-    struct str text = json_text(request_arena(request), root);
-
-    http_reply(request->x, 201, "application/json", text);
+    view_reply(request, 201, json_text(request_arena(request), root));
 }
 
 /* ---- SelfSubjectAccessReview, SubjectAccessReview, LocalSubjectAccessReview ---- */

@@ -114,13 +114,12 @@ void status_reply(struct request *request, const struct status *status)
     _cleanup_(buf_done) struct buf buf = {0};
 
     status_write(&buf, status);
-    buf_addc(&buf, '\n');
     if (status->code == 401)
         http_header(request->x, "WWW-Authenticate", STR("Bearer realm=\"muster\""));
     if (status->retry_after_s)
         http_header(request->x, "Retry-After",
                     str_printf(request_arena(request), "%lld", (long long)status->retry_after_s));
-    http_reply(request->x, status->code, "application/json", buf_str(&buf));
+    view_reply(request, status->code, buf_str(&buf));
 }
 
 void request_fail(struct request *request, int code, const char *reason, const char *fmt, ...)

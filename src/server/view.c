@@ -1,48 +1,107 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/protobuf.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/yaml.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/accept.h"
 #include "server/request.h"
 #include "server/table.h"
 #include "tool/clock.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The same objects in three forms: as they are, as a Table, as metadata only. Lists of whole
- * objects are sent from the objects themselves: nothing is copied, however long the list. */
+/* The same objects in three views, as they are, as a Table, as metadata only, and in three forms:
+ * JSON, YAML, protobuf. Lists of whole objects in JSON are sent from the objects themselves:
+ * nothing is copied, however long the list. */
 
-void view_accept(struct request *request)
+/* Custom resources have no numbers for their fields; a Scale of theirs does. */
+static bool view_has_protobuf(const struct request *request)
 {
-    struct str accept = http_head_get(&request->x->head, "Accept");
-    struct str include =
-        http_query(request_arena(request), request->x->head.query, "includeObject");
-    struct str part;
+    return !request->kind->custom || str_is(request->route.subresource, "scale");
+}
 
-    while (str_cut(&accept, ',', &part)) {
-        if (str_contains(part, STR("as=Table")) && str_contains(part, STR("json"))) {
-            request->view = VIEW_TABLE;
-            break;
-        }
-        if (str_contains(part, STR("as=PartialObjectMetadata"))) {
-            request->view = VIEW_METADATA;
-            break;
-        }
-        if (str_starts(str_trim(part), STR("application/json")))
-            break;
+bool view_accept(struct request *request)
+{
+    struct str query = request->x->head.query;
+    struct str include = http_query(request_arena(request), query, "includeObject");
+    struct accept_offer offer = {.protobuf = view_has_protobuf(request),
+                                 .views = !str_is(request->route.subresource, "scale"),
+                                 .stream = http_query_bool(query, "watch")};
+
+    if (!accept_choose(http_head_get(&request->x->head, "Accept"), offer, &request->accept)) {
+        request_fail(request, 406, "NotAcceptable",
+                     "only the following media types are accepted: application/json%s%s",
+                     offer.stream ? "" : ", application/yaml",
+                     offer.protobuf ? ", application/vnd.kubernetes.protobuf" : "");
+        return false;
     }
     if (str_is(include, "Object"))
         request->include = INCLUDE_OBJECT;
     else if (str_is(include, "None"))
         request->include = INCLUDE_NONE;
+    return true;
 }
+
+/* ---- one answer from its JSON ---- */
+
+/* What protobuf has no number for is left out, and said. */
+static int view_encode(struct request *request, struct str text, struct buf *out, struct err *err)
+{
+    struct json *root = NULL;
+    int r = json_parse(request_arena(request), text, &root, err);
+
+    if (r < 0)
+        return r;
+    if (request->accept.media == MEDIA_YAML) {
+        yaml_write(out, root);
+        return 0;
+    }
+    r = protobuf_from_json(root, false, out, err);
+    if (r != -EPROTONOSUPPORT)
+        return r;
+    request_warn(request, str_from(err->text));
+    return protobuf_from_json(root, true, out, err);
+}
+
+/* In JSON where it has no other form: nothing that was done is hidden behind its answer. */
+static void view_send(struct request *request, int code, struct str text)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct err err = {0};
+
+    if (request->accept.media != MEDIA_JSON && view_encode(request, text, &out, &err) == 0) {
+        http_reply(request->x, code, accept_media_type(request->accept.media), buf_str(&out));
+        return;
+    }
+    if (err.text[0])
+        request_warn(request, str_from(err.text));
+    buf_clear(&out);
+    buf_add(&out, text);
+    buf_addc(&out, '\n');
+    http_reply(request->x, code, "application/json", buf_str(&out));
+}
+
+void view_reply(struct request *request, int code, struct str text)
+{
+    struct str header = http_head_get(&request->x->head, "Accept");
+
+    if (!accept_choose(header, (struct accept_offer){.protobuf = true}, &request->accept))
+        request->accept = (struct accept){MEDIA_JSON, VIEW_OBJECT};
+    view_send(request, code, text);
+}
+
+/* ---- views ---- */
 
 static void write_metadata(struct buf *buf, const struct json *root)
 {
@@ -88,11 +147,11 @@ static void begin_table(struct buf *buf, const struct kind *kind, uint64_t revis
 
 void view_write(struct request *request, struct buf *buf, const struct object *object, bool first)
 {
-    if (request->view == VIEW_TABLE) {
+    if (request->accept.view == VIEW_TABLE) {
         begin_table(buf, request->kind, object->revision, first);
         write_row(request, buf, object, clock_now_ms());
         buf_add(buf, STR("]}"));
-    } else if (request->view == VIEW_METADATA) {
+    } else if (request->accept.view == VIEW_METADATA) {
         _cleanup_(arena_done) struct arena arena = {0};
         write_metadata(buf, object_json(object, &arena));
     } else {
@@ -104,14 +163,32 @@ void view_object(struct request *request, int code, const struct object *object)
 {
     _cleanup_(buf_done) struct buf buf = {0};
 
-    if (str_is(request->route.subresource, "scale"))
-        request->view = VIEW_OBJECT;
     view_write(request, &buf, object, true);
-    buf_addc(&buf, '\n');
-    http_reply(request->x, code, "application/json", buf_str(&buf));
+    view_send(request, code, buf_str(&buf));
 }
 
 /* ---- lists ---- */
+struct list_name {
+    struct str api_version;
+    struct str kind;
+};
+
+/* What a list of the view is called. */
+static struct list_name list_name(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    char version[KIND_API_VERSION_BYTES];
+
+    switch (request->accept.view) {
+    case VIEW_TABLE: return (struct list_name){STR("meta.k8s.io/v1"), STR("Table")};
+    case VIEW_METADATA:
+        return (struct list_name){STR("meta.k8s.io/v1"), STR("PartialObjectMetadataList")};
+    case VIEW_OBJECT: break;
+    }
+    return (struct list_name){str_dup(arena, kind_api_version(request->kind, version)),
+                              str_printf(arena, "%sList", request->kind->name)};
+}
+
 struct list_parts {
     const struct object **objects;
     size_t count;
@@ -125,24 +202,35 @@ static void release_parts(void *user)
         object_unref(list->objects[i]);
 }
 
-static void write_list_meta(struct buf *buf, const struct api_result *result)
+static struct json *list_meta(struct arena *arena, const struct api_result *result)
 {
-    buf_addf(buf, "\"metadata\":{\"resourceVersion\":\"%llu\"",
-             (unsigned long long)result->revision);
-    if (result->continue_token.len) {
-        buf_add(buf, STR(",\"continue\":"));
-        json_write_string(buf, result->continue_token);
-    }
+    struct json *meta = json_new_object(arena);
+
+    json_add_str(arena, meta, "resourceVersion",
+                 str_printf(arena, "%llu", (unsigned long long)result->revision));
+    if (result->continue_token.len)
+        json_add_str(arena, meta, "continue", result->continue_token);
     if (result->remaining_count)
-        buf_addf(buf, ",\"remainingItemCount\":%llu", (unsigned long long)result->remaining_count);
-    buf_addc(buf, '}');
+        json_set(meta, STR("remainingItemCount"),
+                 json_new_i64(arena, (int64_t)result->remaining_count));
+    return meta;
+}
+
+/* {"kind":"PodList","apiVersion":"v1","metadata":{}, and the caller goes on. */
+static void begin_list(struct request *request, struct buf *buf, const struct api_result *result)
+{
+    struct list_name name = list_name(request);
+
+    buf_addf(buf, "{\"kind\":\"" STR_FMT "\",\"apiVersion\":\"" STR_FMT "\",\"metadata\":",
+             STR_ARG(name.kind), STR_ARG(name.api_version));
+    json_write(buf, list_meta(request_arena(request), result));
+    buf_addc(buf, ',');
 }
 
 static void list_objects(struct request *request, const struct api_result *result)
 {
     struct arena *arena = request_arena(request);
     _cleanup_(buf_done) struct buf head = {0};
-    char version[KIND_API_VERSION_BYTES];
     size_t count = result->item_count;
     struct list_parts *list = ARENA_NEW(arena, struct list_parts);
     struct str *parts = ARENA_ARRAY(arena, struct str, 2 * count + 2);
@@ -150,10 +238,8 @@ static void list_objects(struct request *request, const struct api_result *resul
 
     list->objects = ARENA_ARRAY(arena, const struct object *, count + 1);
     list->count = count;
-    buf_addf(&head, "{\"kind\":\"%sList\",\"apiVersion\":\"" STR_FMT "\",", request->kind->name,
-             STR_ARG(kind_api_version(request->kind, version)));
-    write_list_meta(&head, result);
-    buf_add(&head, STR(",\"items\":["));
+    begin_list(request, &head, result);
+    buf_add(&head, STR("\"items\":["));
     parts[at++] = str_dup(arena, buf_str(&head));
     for (size_t i = 0; i < count; i++) {
         list->objects[i] = object_ref(result->items[i]);
@@ -165,35 +251,79 @@ static void list_objects(struct request *request, const struct api_result *resul
     http_reply_parts(request->x, 200, "application/json", parts, at, release_parts, list);
 }
 
+/* An item of a list in protobuf, as the view shows it. */
+static int list_add(struct request *request,
+                    struct protobuf_list_writer *list,
+                    const struct object *object,
+                    bool *warned,
+                    struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct json *root = NULL;
+
+    view_write(request, &text, object, false);
+    int r = json_parse(&arena, buf_str(&text), &root, err);
+    if (r == 0)
+        r = protobuf_list_add(list, root, *warned, err);
+    if (r == -EPROTONOSUPPORT && !*warned) {
+        request_warn(request, str_printf(request_arena(request), "%s \"" STR_FMT "\": %s",
+                                         request->kind->plural, STR_ARG(object->name), err->text));
+        *warned = true;
+        r = protobuf_list_add(list, root, true, err);
+    }
+    return r < 0 ? err_wrap(err, r, "%s \"" STR_FMT "\"", request->kind->plural,
+                            STR_ARG(object->name))
+                 : 0;
+}
+
+static void list_protobuf(struct request *request, const struct api_result *result)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct list_name name = list_name(request);
+    struct protobuf_list_writer list = protobuf_list_begin(
+        &out, name.api_version, name.kind, list_meta(request_arena(request), result));
+    struct err err = {0};
+    bool warned = false;
+
+    for (size_t i = 0; i < result->item_count; i++)
+        if (list_add(request, &list, result->items[i], &warned, &err) < 0) {
+            request_fail(request, 500, "InternalError",
+                         "%s: it has no protobuf form; ask for application/json", err.text);
+            return;
+        }
+    protobuf_list_end(&list);
+    http_reply(request->x, 200, accept_media_type(MEDIA_PROTOBUF), buf_str(&out));
+}
+
 void view_list(struct request *request, const struct api_result *result)
 {
     _cleanup_(buf_done) struct buf buf = {0};
+    bool table = request->accept.view == VIEW_TABLE;
     int64_t now_ms = clock_now_ms();
 
-    if (request->view == VIEW_OBJECT) {
+    if (request->accept.media == MEDIA_PROTOBUF) {
+        list_protobuf(request, result);
+        return;
+    }
+    if (request->accept.view == VIEW_OBJECT && request->accept.media == MEDIA_JSON) {
         list_objects(request, result);
         return;
     }
-    if (request->view == VIEW_TABLE) {
-        buf_add(&buf, STR("{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\","));
-        write_list_meta(&buf, result);
-        buf_add(&buf, STR(",\"columnDefinitions\":"));
+    begin_list(request, &buf, result);
+    if (table) {
+        buf_add(&buf, STR("\"columnDefinitions\":"));
         table_columns(&buf, request->kind);
-        buf_add(&buf, STR(",\"rows\":["));
-    } else {
-        buf_add(&buf, STR("{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":"
-                          "\"meta.k8s.io/v1\","));
-        write_list_meta(&buf, result);
-        buf_add(&buf, STR(",\"items\":["));
     }
+    buf_add(&buf, table ? STR(",\"rows\":[") : STR("\"items\":["));
     for (size_t i = 0; i < result->item_count; i++) {
         if (i)
             buf_addc(&buf, ',');
-        if (request->view == VIEW_TABLE)
+        if (table)
             write_row(request, &buf, result->items[i], now_ms);
         else
             view_write(request, &buf, result->items[i], false);
     }
-    buf_add(&buf, STR("]}\n"));
-    http_reply(request->x, 200, "application/json", buf_str(&buf));
+    buf_add(&buf, STR("]}"));
+    view_send(request, 200, buf_str(&buf));
 }

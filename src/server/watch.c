@@ -2,6 +2,7 @@
 #include "api/field.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/protobuf.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -12,6 +13,7 @@
 #include "base/vec.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/accept.h"
 #include "server/request.h"
 #include "tool/timer.h"
 
@@ -90,9 +92,9 @@ static void write_bookmark(struct stream *stream, struct buf *buf, const struct 
     buf_add(buf, STR("}}"));
 }
 
-static void write_item(struct stream *stream, struct buf *buf, const struct item *item)
+/* The object of an event in JSON. */
+static void write_object(struct stream *stream, struct buf *buf, const struct item *item)
 {
-    buf_addf(buf, "{\"type\":\"%s\",\"object\":", event_name(item->event));
     if (item->object) {
         view_write(stream->request, buf, item->object, stream->first);
         stream->first = false;
@@ -104,7 +106,39 @@ static void write_item(struct stream *stream, struct buf *buf, const struct item
     } else {
         write_bookmark(stream, buf, item);
     }
-    buf_add(buf, STR("}\n"));
+}
+
+/* A frame in protobuf. False: the object has none. */
+static bool write_frame(struct stream *stream, struct buf *buf, struct item *item, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct json *root = NULL;
+
+    write_object(stream, &text, item);
+    return json_parse(&arena, buf_str(&text), &root, err) == 0 &&
+           protobuf_event_write(buf, event_name(item->event), root, err) == 0;
+}
+
+static void write_item(struct stream *stream, struct buf *buf, struct item *item)
+{
+    struct err err = {0};
+
+    if (stream->request->accept.media != MEDIA_PROTOBUF) {
+        buf_addf(buf, "{\"type\":\"%s\",\"object\":", event_name(item->event));
+        write_object(stream, buf, item);
+        buf_add(buf, STR("}\n"));
+        return;
+    }
+    if (write_frame(stream, buf, item, &err))
+        return;
+    /* The client learns why the watch ends: another form shows it all. */
+    (void)err_set(&stream->closed, -1, "%s: it has no protobuf form; ask for application/json",
+                  err.text);
+    stream->closed.http_status = 500;
+    object_unref(item->object);
+    *item = (struct item){.event = API_CLOSED};
+    (void)write_frame(stream, buf, item, &err);
 }
 
 /* Turn queued events into text as far as the connection takes it. */
@@ -276,7 +310,10 @@ void watch_begin(struct request *request)
     request->stream = stream;
     request->x->on_drain = on_drain;
     request->x->on_close = on_close;
-    http_begin(request->x, 200, "application/json");
+    http_begin(request->x, 200,
+               request->accept.media == MEDIA_PROTOBUF
+                   ? "application/vnd.kubernetes.protobuf;stream=watch"
+                   : "application/json");
     if (str_to_u64(timeout, &seconds) && seconds)
         start_timer(stream, seconds);
     stream->watch = api_watch(request->server->api,

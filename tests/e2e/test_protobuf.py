@@ -34,6 +34,41 @@ def msg(*fields):
     return out
 
 
+def fields(message):
+    """The way back: {number: [values]}; values are numbers or bytes."""
+    out, at = {}, 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(message):
+        key = number()
+        check(key & 7 in (0, 2), f"wire type {key & 7}")
+        if key & 7 == 0:
+            value = number()
+        else:
+            size = number()
+            value, at = message[at:at + size], at + size
+        out.setdefault(key >> 3, []).append(value)
+    return out
+
+
+def opened(data):
+    """apiVersion, kind and the fields of what stands in an envelope."""
+    check(data[:4] == b"k8s\0", data[:60])
+    envelope = fields(data[4:])
+    kind = fields(envelope[1][0])
+    return kind[1][0].decode(), kind[2][0].decode(), fields(envelope[2][0])
+
+
 def body(version, kind, *fields):
     return b"k8s\0" + msg((1, msg((1, version), (2, kind))), (2, msg(*fields)), (3, ""), (4, ""))
 
@@ -155,3 +190,58 @@ def test_delete_and_evict_in_protobuf():
         status, text, _, _ = c.ask("DELETE", f"{MAPS}?labelSelector=a%3Db", body("v1", "DeleteOptions"))
         check(status == 200, f"delete all: {status} {text[:300]!r}")
         check(c.get(f"{MAPS}?labelSelector=a%3Db")["items"] == [], "config maps are left")
+
+
+def test_answers_in_protobuf_when_asked_for():
+    with Muster() as m:
+        c = Client(m)
+        typed = f"{MEDIA},application/json"
+        status, text, _, media = c.ask("POST", PODS, plain("typed"), typed)
+        check(status == 201 and media == MEDIA, f"create: {status} {media} {text[:300]!r}")
+        version, kind, pod = opened(text)
+        check((version, kind) == ("v1", "Pod") and fields(pod[1][0])[1] == [b"typed"], f"created: {version} {kind} {pod}")
+        container = fields(fields(pod[2][0])[2][0])
+        check(container[1] == [b"c"] and container[2] == [b"busybox"], f"container: {container}")
+        status, text, _, media = c.ask("GET", PODS, accept=typed)
+        version, kind, found = opened(text)
+        check(status == 200 and media == MEDIA and (version, kind) == ("v1", "PodList"), f"list: {status} {media}")
+        revision = int(fields(found[1][0])[2][0])
+        check([fields(fields(item)[1][0])[1][0] for item in found[2]] == [b"typed"] and revision > 0, f"list: {found}")
+        status, text, _, media = c.ask("GET", f"{PODS}/none", accept=typed)
+        version, kind, answer = opened(text)
+        check(status == 404 and media == MEDIA and kind == "Status" and answer[4] == [b"NotFound"] and answer[6] == [404],
+              f"Status: {status} {media} {text!r}")
+        # Every event is four bytes of length and a message whose object stands in an envelope.
+        status, text, _, media = c.ask("GET", f"{PODS}?watch=true&timeoutSeconds=1", accept=f"{MEDIA};stream=watch")
+        check(status == 200 and media == f"{MEDIA};stream=watch", f"watch: {status} {media}")
+        size = int.from_bytes(text[:4], "big")
+        event = fields(text[4:4 + size])
+        check(event[1] == [b"ADDED"] and opened(fields(event[2][0])[1][0])[1] == "Pod", f"event: {event}")
+        eviction = body("policy/v1", "Eviction", (1, msg((1, "typed"), (3, "default"))), (2, msg((1, 0))))
+        status, text, _, media = c.ask("POST", f"{PODS}/typed/eviction", eviction, typed)
+        check(status == 201 and opened(text)[1] == "Status" and opened(text)[2][2] == [b"Success"],
+              f"evict: {status} {media} {text!r}")
+        review = body("authorization.k8s.io/v1", "SelfSubjectAccessReview", (1, msg()),
+                      (2, msg((1, msg((2, "get"), (5, "pods"))))))
+        status, text, _, media = c.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, typed)
+        check(status == 201 and fields(opened(text)[2][3][0])[1] == [1], f"review: {status} {media} {text!r}")
+
+
+def test_what_protobuf_has_no_form_of_is_json_or_not_acceptable():
+    with Muster() as m:
+        c = Client(m)
+        jobs = "/apis/torchrun.ai/v1alpha1/namespaces/default/torchrunjobs"
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        metadata = f"{MEDIA};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+        for path, accept, wanted_status, wanted_media in (
+                (jobs, f"{MEDIA},application/json", 200, "application/json"),
+                (jobs, MEDIA, 406, MEDIA),
+                (jobs, metadata, 200, MEDIA),
+                (PODS, f"{table},{MEDIA}", 200, "application/json"),
+                (PODS, f"{MEDIA};as=Table;v=v1;g=meta.k8s.io,application/json", 200, "application/json"),
+                (PODS, "application/yaml", 200, "application/yaml"),
+                (PODS, "text/html", 406, "application/json")):
+            status, text, _, media = c.ask("GET", path, accept=accept)
+            check((status, media) == (wanted_status, wanted_media), f"{path} as {accept}: {status} {media} {text[:300]!r}")
+            if accept == metadata:
+                check(opened(text)[1] == "PartialObjectMetadataList", text)
