@@ -21,6 +21,9 @@ struct field {
     struct str name;
     struct str type;
     struct str flags; /* as C */
+    struct str keys;
+    struct str initial;
+    struct str about;
     uint64_t number;
     const char *file;
     size_t line;
@@ -31,8 +34,9 @@ struct field_vec VEC_FIELDS(struct field);
 struct message {
     struct str version;
     struct str name;
+    struct str about;
     struct field_vec fields;
-    bool kind, anywhere, bare;
+    bool kind, anywhere, bare, atomic;
 };
 
 struct message_vec VEC_FIELDS(struct message);
@@ -58,11 +62,23 @@ static const struct {
 };
 
 static const struct {
-    const char *word;
+    const char *word; /* with a = at its end: something follows */
     const char *flag;
 } words[] = {
-    {"list", " | TYPE_LIST"},     {"map", " | TYPE_MAP"},   {"keep", " | TYPE_KEEP"},
-    {"inline", " | TYPE_INLINE"}, {"kept", " | TYPE_KEPT"},
+    {"list", " | TYPE_LIST"},
+    {"map", " | TYPE_MAP"},
+    {"keep", " | TYPE_KEEP"},
+    {"inline", " | TYPE_INLINE"},
+    {"kept", " | TYPE_KEPT"},
+    {"required", " | TYPE_REQUIRED"},
+    {"atomic", " | TYPE_ATOMIC"},
+    {"set", " | TYPE_MERGE | TYPE_APPLY"},
+    {"merge-set", " | TYPE_MERGE"},
+    {"apply-set", " | TYPE_APPLY"},
+    {"key=", " | TYPE_MERGE | TYPE_APPLY"},
+    {"merge-key=", " | TYPE_MERGE"},
+    {"apply-key=", " | TYPE_APPLY"},
+    {"default=", ""},
 };
 
 static _Noreturn void die(const char *file, size_t line, const char *why, struct str what)
@@ -85,6 +101,21 @@ static struct str read_file(struct arena *arena, const char *path)
     return (struct str){text, len};
 }
 
+/* What stands behind the # of a line, which is taken off it. */
+static struct str take_about(struct str *line)
+{
+    struct str sign = STR(" # ");
+
+    for (size_t i = 0; i + sign.len <= line->len; i++)
+        if (str_starts(str_sub(*line, i, line->len), sign)) {
+            struct str about = str_trim(str_sub(*line, i + sign.len, line->len));
+
+            *line = str_sub(*line, 0, i);
+            return about;
+        }
+    return STR("");
+}
+
 /* The next word of a line; empty at its end. */
 static struct str take_word(struct str *line)
 {
@@ -97,8 +128,10 @@ static struct str take_word(struct str *line)
 
 static void read_message(struct reader *reader, struct str line)
 {
-    struct message message = {.version = reader->version, .name = take_word(&line)};
+    struct message message = {.version = reader->version, .about = take_about(&line)};
     struct str word;
+
+    message.name = take_word(&line);
 
     if (!reader->version.len || !message.name.len)
         die(reader->file, reader->line, "a message needs a version above it and a name", line);
@@ -109,32 +142,40 @@ static void read_message(struct reader *reader, struct str line)
             message.kind = message.anywhere = true;
         else if (str_is(word, "bare"))
             message.bare = true;
+        else if (str_is(word, "atomic"))
+            message.atomic = true;
         else
             die(reader->file, reader->line, "unknown word behind a message", word);
     }
     VEC_PUSH(reader->arena, &reader->messages, message);
 }
 
-static struct str read_flags(struct reader *reader, struct str line)
+static void read_words(struct reader *reader, struct field *field, struct str line)
 {
-    struct str flags = STR("0");
     struct str word;
 
+    field->flags = STR("0");
     while ((word = take_word(&line)).len) {
+        size_t end = str_find(word, '=');
+        struct str name = str_sub(word, 0, end + 1);
         size_t i = 0;
 
-        while (i < COUNT_OF(words) && !str_is(word, words[i].word))
+        while (i < COUNT_OF(words) && !str_is(name, words[i].word))
             i++;
         if (i == COUNT_OF(words))
             die(reader->file, reader->line, "unknown word behind a field", word);
-        flags = str_printf(reader->arena, STR_FMT "%s", STR_ARG(flags), words[i].flag);
+        field->flags =
+            str_printf(reader->arena, STR_FMT "%s", STR_ARG(field->flags), words[i].flag);
+        if (str_is(name, "default="))
+            field->initial = str_sub(word, end + 1, word.len);
+        else if (end < word.len)
+            field->keys = str_sub(word, end + 1, word.len);
     }
-    return flags;
 }
 
 static void read_field(struct reader *reader, struct str line)
 {
-    struct field field = {.file = reader->file, .line = reader->line};
+    struct field field = {.file = reader->file, .line = reader->line, .about = take_about(&line)};
     struct message *message;
 
     if (!reader->messages.count)
@@ -149,7 +190,7 @@ static void read_field(struct reader *reader, struct str line)
         die(reader->file, reader->line, "fields stand in the order of their numbers", field.name);
     if (message->fields.count == FIELDS_MAX)
         die(reader->file, reader->line, "a message has too many fields", message->name);
-    field.flags = read_flags(reader, line);
+    read_words(reader, &field, line);
     VEC_PUSH(reader->arena, &message->fields, field);
 }
 
@@ -197,6 +238,22 @@ static size_t find(const struct reader *reader,
     die(field->file, field->line, "no such type", field->type);
 }
 
+/* As a string of C; NULL where there is none. */
+static void put_text(struct buf *out, struct str text)
+{
+    if (!text.p) {
+        buf_add(out, STR("NULL"));
+        return;
+    }
+    buf_addc(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '"' || text.p[i] == '\\')
+            buf_addc(out, '\\');
+        buf_addc(out, text.p[i]);
+    }
+    buf_addc(out, '"');
+}
+
 static void put_field(const struct reader *reader,
                       struct buf *out,
                       const struct message *message,
@@ -212,7 +269,13 @@ static void put_field(const struct reader *reader,
     else
         buf_addf(out, "&types[%zu], %d, TYPE_MESSAGE, ", find(reader, message, field),
                  (int)field->number);
-    buf_addf(out, STR_FMT "},\n", STR_ARG(field->flags));
+    buf_addf(out, STR_FMT ", ", STR_ARG(field->flags));
+    put_text(out, field->keys);
+    buf_add(out, STR(", "));
+    put_text(out, field->initial);
+    buf_add(out, STR(", "));
+    put_text(out, field->about);
+    buf_add(out, STR("},\n"));
 }
 
 static void put_types(const struct reader *reader, struct buf *out)
@@ -240,8 +303,10 @@ static void put_types(const struct reader *reader, struct buf *out)
             buf_addf(out, "fields_%zu, ", i);
         else
             buf_add(out, STR("NULL, "));
-        buf_addf(out, "%d, %d, %d, %d},\n", (int)message->fields.count, message->kind,
-                 message->anywhere, message->bare);
+        buf_addf(out, "%d, %d, %d, %d, %d, ", (int)message->fields.count, message->kind,
+                 message->anywhere, message->bare, message->atomic);
+        put_text(out, message->about);
+        buf_add(out, STR("},\n"));
     }
     buf_addf(out, "};\nconst size_t type_count = %zu;\n", messages->count);
 }

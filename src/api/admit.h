@@ -27,6 +27,7 @@ struct admit {
     const struct json *old;      /* NULL: creation */
     struct str subresource;      /* "status": only status changes */
     const struct schema *schema; /* of a custom kind, or NULL */
+    const struct schema *shape;  /* of a built-in kind, or NULL */
     int64_t now_ms;              /* for moments that are filled in; 0: none are */
     VEC(struct api_cause) causes;
 };
@@ -59,13 +60,9 @@ void admit_duplicate(struct admit *admit, struct str field, const struct json *v
 /* admit_meta.c */
 void admit_metadata(struct admit *admit);
 /* admit_pod.c */
-void admit_pod_default(struct admit *admit, struct json *spec);
+void admit_pod_default(struct admit *admit);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
-/* admit_volume.c */
-void admit_volume_default(struct admit *admit, struct json *volume);
-/* fieldRef and resourceFieldRef of `parent`, of which there is at most one. */
-void admit_field_ref_default(struct admit *admit, struct json *parent);
 /* admit_job.c */
 void admit_job_default(struct admit *admit);
 void admit_job_validate(struct admit *admit);

@@ -57,11 +57,8 @@ void admit_job_default(struct admit *admit)
     set_i64(admit, spec, "parallelism", 1);
     set_i64(admit, spec, "backoffLimit",
             json_is_null(json_get(spec, "backoffLimitPerIndex")) ? BACKOFF_DEFAULT : BACKOFF_NONE);
-    set_c(admit, spec, "completionMode", "NonIndexed");
     set_c(admit, spec, "podReplacementPolicy",
           json_is_null(json_get(spec, "podFailurePolicy")) ? "TerminatingOrFailed" : "Failed");
-    if (json_is_null(json_get(spec, "suspend")))
-        json_add_bool(admit->arena, spec, "suspend", false);
     if (!json_bool_or(json_get(spec, "manualSelector"), false) &&
         json_is_null(json_get(spec, "selector")))
         select_pods(admit, spec);

@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/quantity.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -13,18 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- defaults ---- */
+/* ---- defaults: those that depend on something; the types say the others ---- */
 
 static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
 {
     if (json_is_null(json_get(object, key)))
         json_add_c(admit->arena, object, key, text);
-}
-
-static void set_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_i64(admit->arena, object, key, number);
 }
 
 /* "repo/image:1.2" has a tag, "host:5000/image" has none; an untagged or latest image is pulled
@@ -46,8 +41,6 @@ static void default_resources(struct admit *admit, struct json *container)
 {
     struct json *limits = json_at(container, "resources.limits");
 
-    if (json_is_null(json_get(container, "resources")))
-        json_add_object(admit->arena, container, "resources");
     /* What is limited and not requested is requested. */
     JSON_FOREACH(limits, limit) {
         struct json *requests = json_make_path(admit->arena, container, "resources.requests");
@@ -57,48 +50,12 @@ static void default_resources(struct admit *admit, struct json *container)
     }
 }
 
-static void default_http(struct admit *admit, struct json *http)
-{
-    if (!json_is(http, JSON_OBJECT))
-        return;
-    set_c(admit, http, "path", "/");
-    set_c(admit, http, "scheme", "HTTP");
-}
-
-static void default_probe(struct admit *admit, struct json *container, const char *name)
-{
-    struct json *probe = json_get(container, name);
-
-    if (!json_is(probe, JSON_OBJECT))
-        return;
-    set_i64(admit, probe, "timeoutSeconds", 1);
-    set_i64(admit, probe, "periodSeconds", 10);
-    set_i64(admit, probe, "successThreshold", 1);
-    set_i64(admit, probe, "failureThreshold", 3);
-    struct json *grpc = json_get(probe, "grpc");
-    if (json_is(grpc, JSON_OBJECT))
-        set_c(admit, grpc, "service", "");
-    default_http(admit, json_get(probe, "httpGet"));
-}
-
 static void default_container(struct admit *admit, struct json *container)
 {
     if (!json_is(container, JSON_OBJECT))
         return;
-    set_c(admit, container, "terminationMessagePath", "/dev/termination-log");
-    set_c(admit, container, "terminationMessagePolicy", "File");
     set_c(admit, container, "imagePullPolicy", pull_policy(json_str(json_get(container, "image"))));
     default_resources(admit, container);
-    JSON_FOREACH(json_get(container, "ports"), port)
-        if (json_is(port, JSON_OBJECT))
-            set_c(admit, port, "protocol", "TCP");
-    default_probe(admit, container, "livenessProbe");
-    default_probe(admit, container, "readinessProbe");
-    default_probe(admit, container, "startupProbe");
-    default_http(admit, json_at(container, "lifecycle.postStart.httpGet"));
-    default_http(admit, json_at(container, "lifecycle.preStop.httpGet"));
-    JSON_FOREACH(json_get(container, "env"), variable)
-        admit_field_ref_default(admit, json_get(variable, "valueFrom"));
 }
 
 /* A pod is not thrown off a node that is gone for a moment. */
@@ -130,30 +87,32 @@ static void default_tolerations(struct admit *admit, struct json *spec)
     }
 }
 
-void admit_pod_default(struct admit *admit, struct json *spec)
+static void pod_default(struct admit *admit, struct json *spec)
 {
-    set_c(admit, spec, "restartPolicy", "Always");
-    set_i64(admit, spec, "terminationGracePeriodSeconds", 30);
-    set_c(admit, spec, "dnsPolicy", "ClusterFirst");
-    set_c(admit, spec, "schedulerName", "default-scheduler");
-    if (json_is_null(json_get(spec, "securityContext")))
-        json_add_object(admit->arena, spec, "securityContext");
+    static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
+
     if (json_is_null(json_get(spec, "enableServiceLinks")))
         json_add_bool(admit->arena, spec, "enableServiceLinks", true);
-    JSON_FOREACH(json_get(spec, "containers"), container)
-        default_container(admit, container);
-    JSON_FOREACH(json_get(spec, "initContainers"), container)
-        default_container(admit, container);
-    JSON_FOREACH(json_get(spec, "ephemeralContainers"), container)
-        default_container(admit, container);
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        JSON_FOREACH(json_get(spec, lists[i]), container)
+            default_container(admit, container);
     JSON_FOREACH(json_get(spec, "volumes"), volume)
-        admit_volume_default(admit, volume);
-    if (admit->kind != &kind_pod || admit->old)
+        if (json_count(volume) == 1 && json_get(volume, "name"))
+            json_add_object(admit->arena, volume, "emptyDir");
+}
+
+void admit_pod_default(struct admit *admit)
+{
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    pod_default(admit, spec);
+    if (admit->old)
         return;
     set_c(admit, spec, "serviceAccountName", "default");
     json_add_str(admit->arena, spec, "serviceAccount",
                  json_str(json_get(spec, "serviceAccountName")));
     default_tolerations(admit, spec);
+    set_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
 }
 
 /* ---- rules ---- */
@@ -402,7 +361,10 @@ void admit_pod_update(struct admit *admit)
     if (!json_is(now, JSON_OBJECT) || !json_is(before, JSON_OBJECT))
         return;
     /* It may have been stored when fewer fields were filled in. */
-    admit_pod_default(admit, before);
+    const struct schema *shape = schema_property(admit->shape, STR("spec"));
+    if (shape)
+        (void)schema_default(admit->arena, shape, before, NULL);
+    pod_default(admit, before);
     for (size_t i = 0; i < COUNT_OF(free_fields); i++) {
         json_remove(now, str_from(free_fields[i]));
         json_remove(before, str_from(free_fields[i]));

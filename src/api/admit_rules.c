@@ -41,19 +41,7 @@ static void default_namespace(struct admit *admit)
 
 static void default_pvc(struct admit *admit)
 {
-    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
-    struct json *status = json_make_path(admit->arena, admit->object, "status");
-
-    set_default(admit, spec, "volumeMode", "Filesystem");
-    set_default(admit, status, "phase", "Pending");
-}
-
-static void default_hpa(struct admit *admit)
-{
-    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
-
-    if (json_is_null(json_get(spec, "minReplicas")))
-        json_add_i64(admit->arena, spec, "minReplicas", 1);
+    set_default(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
 }
 
 /* stringData is written only: it ends up in data. */
@@ -65,15 +53,6 @@ static void default_secret(struct admit *admit)
         json_set(json_make_path(admit->arena, admit->object, "data"), json_key(item),
                  json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
     json_remove(admit->object, STR("stringData"));
-    set_default(admit, admit->object, "type", "Opaque");
-}
-
-static void default_pod(struct admit *admit)
-{
-    admit_pod_default(admit, json_make_path(admit->arena, admit->object, "spec"));
-    if (!admit->old)
-        set_default(admit, json_make_path(admit->arena, admit->object, "status"), "phase",
-                    "Pending");
 }
 
 static void check_pvc(struct admit *admit)
@@ -203,13 +182,11 @@ static const struct {
     void (*fill)(struct admit *admit);
     void (*check)(struct admit *admit);
 } rules[] = {
-    {&kind_pod, default_pod, check_pod},
+    {&kind_pod, admit_pod_default, check_pod},
     {&kind_crd, crd_default, crd_validate},
     {&kind_service, admit_service_default, admit_service_validate},
     {&kind_namespace, default_namespace, NULL},
     {&kind_pvc, default_pvc, check_pvc},
-    {&kind_hpa, default_hpa, NULL},
-    {&kind_hpa_v1, default_hpa, NULL},
     {&kind_configmap, NULL, check_configmap},
     {&kind_secret, default_secret, check_secret},
     {&kind_job, admit_job_default, admit_job_validate},

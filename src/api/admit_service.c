@@ -82,8 +82,6 @@ void admit_service_default(struct admit *admit)
 {
     struct json *spec = json_make_path(admit->arena, admit->object, "spec");
 
-    set_default(admit, spec, "type", "ClusterIP");
-    set_default(admit, spec, "sessionAffinity", "None");
     if (str_is(json_str(json_get(spec, "type")), "ExternalName")) {
         json_remove(spec, STR("clusterIP"));
         json_remove(spec, STR("clusterIPs"));
@@ -93,7 +91,6 @@ void admit_service_default(struct admit *admit)
     JSON_FOREACH(json_get(spec, "ports"), port) {
         if (!json_is(port, JSON_OBJECT))
             continue;
-        set_default(admit, port, "protocol", "TCP");
         const struct json *number = json_get(port, "port");
         if (json_is_null(json_get(port, "targetPort")) && !json_is_null(number))
             json_set(port, STR("targetPort"), json_clone(admit->arena, number));

@@ -1,5 +1,6 @@
 #include "api/types.h"
 
+#include "api/kind.h"
 #include "base/str.h"
 
 #include <stddef.h>
@@ -12,6 +13,25 @@ const struct type *type_of_kind(struct str api_version, struct str kind)
             (types[i].anywhere || str_is(api_version, types[i].version)))
             return &types[i];
     return NULL;
+}
+
+const struct type *type_named(struct str version, struct str name)
+{
+    for (size_t i = 0; i < type_count; i++)
+        if (str_is(version, types[i].version) && str_is(name, types[i].name))
+            return &types[i];
+    return NULL;
+}
+
+struct str type_field_key(const struct type_field *field, size_t n)
+{
+    struct str rest = field->keys ? str_from(field->keys) : STR("");
+    struct str key;
+
+    while (str_cut(&rest, ',', &key))
+        if (n-- == 0)
+            return key;
+    return STR("");
 }
 
 const struct type_field *type_field_numbered(const struct type *type, uint32_t number)
@@ -45,4 +65,26 @@ const struct type_field *type_field_named(const struct type *type, struct str na
             return field;
     }
     return NULL;
+}
+
+struct type_place type_place_root(const struct kind *kind)
+{
+    char version[KIND_API_VERSION_BYTES];
+
+    if (kind->custom)
+        return (struct type_place){
+            .type = type_named(STR("meta.k8s.io/v1"), STR("PartialObjectMetadata"))};
+    return (struct type_place){
+        .type = type_of_kind(kind_api_version(kind, version), str_from(kind->name))};
+}
+
+struct type_place type_place_below(struct type_place place, struct str name)
+{
+    const struct type_field *field = NULL;
+
+    if (place.field && (place.field->flags & TYPE_MAP))
+        return (struct type_place){.type = place.type};
+    if (place.type)
+        field = type_field_named(place.type, name);
+    return (struct type_place){.type = field ? field->type : NULL, .field = field};
 }

@@ -6,19 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arena;
+struct kind;
+struct schema;
+
 /* types: every message of every Kubernetes type that is served, as of Kubernetes 1.33.
  *
  * The facts stand in src/api/types, one file a group, one line a field; tools/embed_types.c makes C
- * of them when the program is built, and refuses what it does not understand.
+ * of them when the program is built, and refuses what it does not understand. Everything that must
+ * know a type reads it here: protobuf, what is stored and refused, defaults, OpenAPI and so
+ * `kubectl explain`, strategic merges, who owns which field, what informers keep.
  *
  *     # a remark
  *     version apps/v1
- *     message Deployment kind          the words behind the name: see enum and struct type below
- *       spec   DeploymentSpec  2 keep  name in JSON, type, number in protobuf, words
+ *     message Deployment kind          the words behind the name: see struct type below
+ *       spec   DeploymentSpec  2 keep  # wanted state
  *
- * A type is one of the words of enum type_form in lower case ("int-or-string"), a message of the
- * same version, or one of another ("v1.PodSpec"). The fields of a message stand in the order of
- * their numbers. */
+ * A field has a name in JSON, a type, a number in protobuf, words, and behind a # what people are
+ * told about it. A type is one of the words of enum type_form in lower case ("int-or-string"), a
+ * message of the same version, or one of another ("v1.PodSpec"). The fields of a message stand in
+ * the order of their numbers. */
 enum type_form {
     TYPE_STRING,
     TYPE_BYTES, /* base64 in JSON */
@@ -35,11 +42,17 @@ enum type_form {
 };
 
 /* The words of a field. */
-#define TYPE_LIST   1u  /* list */
-#define TYPE_MAP    2u  /* map: from text */
-#define TYPE_KEEP   4u  /* keep: what is there and empty, or zero, is shown in JSON */
-#define TYPE_INLINE 8u  /* inline: JSON has the fields of the message in place of the message */
-#define TYPE_KEPT   16u /* kept: informers keep it (kept.h) */
+#define TYPE_LIST     1u   /* list */
+#define TYPE_MAP      2u   /* map: from text */
+#define TYPE_KEEP     4u   /* keep: what is there and empty, or zero, is shown in JSON */
+#define TYPE_INLINE   8u   /* inline: JSON has the fields of the message in place of the message */
+#define TYPE_KEPT     16u  /* kept: informers keep it (kept.h) */
+#define TYPE_REQUIRED 32u  /* required: OpenAPI says so; whether it holds is up to admission */
+#define TYPE_ATOMIC   64u  /* atomic: a map or message that has one owner as a whole */
+#define TYPE_MERGE    128u /* merge-set, merge-key=: strategic merges go into the list */
+#define TYPE_APPLY    256u /* apply-set, apply-key=: items have owners of their own */
+/* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
+/* default=JSON: what is there where nothing is said, without blanks */
 
 struct type;
 
@@ -48,7 +61,10 @@ struct type_field {
     const struct type *type; /* TYPE_MESSAGE */
     uint16_t number;
     uint8_t form; /* enum type_form */
-    uint8_t flags;
+    uint16_t flags;
+    const char *keys;    /* "containerPort,protocol"; NULL: none */
+    const char *initial; /* its default as JSON; NULL: none */
+    const char *about;   /* "": nobody has written it yet */
 };
 
 #define TYPE_FIELDS_MAX 64 /* of a message: a bit each in a word; the longest has some 45 */
@@ -61,6 +77,8 @@ struct type {
     bool kind;     /* kind: it may stand alone, in an envelope */
     bool anywhere; /* kind-anywhere: under every apiVersion */
     bool bare;     /* bare: JSON has the value of the one field that is set, the last one if two */
+    bool atomic;   /* atomic: as of a field, wherever it stands */
+    const char *about;
 };
 
 extern const struct type types[];
@@ -68,7 +86,27 @@ extern const size_t type_count;
 
 /* NULL: no such kind here. */
 const struct type *type_of_kind(struct str api_version, struct str kind);
+/* Any message; NULL: none of that name. */
+const struct type *type_named(struct str version, struct str name);
 /* NULL: no such field. By number in the message itself; by name as JSON has it, which looks into
  * what is inline. */
 const struct type_field *type_field_numbered(const struct type *type, uint32_t number);
 const struct type_field *type_field_named(const struct type *type, struct str name);
+
+/* The n-th key of a list, from 0; empty behind the last. */
+struct str type_field_key(const struct type_field *field, size_t n);
+
+/* A place in a document: what is known about what stands there. Zeroes: nothing. */
+struct type_place {
+    const struct type *type;        /* of the message; of the items or values of a list or map */
+    const struct type_field *field; /* that stands there; NULL: the root, an item, a value */
+};
+/* The whole object; of a custom kind only its metadata is known. */
+struct type_place type_place_root(const struct kind *kind);
+/* Of an item of a list, as of the list. */
+struct type_place type_place_below(struct type_place place, struct str name);
+
+/* The type as a schema (schema.h), which prunes, fills in and checks as that of a custom kind does.
+ * Of a kind, metadata is left out: it is the same for all and looked at alone. Types that hold
+ * themselves do so in the schema too. */
+const struct schema *type_schema(struct arena *arena, const struct type *type);

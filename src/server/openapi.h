@@ -14,7 +14,7 @@ struct kind;
 /* openapi: the documents that kubectl reads to validate, diff and explain.
  *
  * Schemas of custom kinds come from their CustomResourceDefinitions, which are watched; those of
- * the built-in ones from server/shape.h. */
+ * the built-in ones from the types (api/types.h). */
 /* Changes whenever a document could. */
 uint64_t openapi_version(const struct api *api);
 

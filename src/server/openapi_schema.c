@@ -1,6 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
-#include "api/shape.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -28,14 +28,30 @@ uint64_t openapi_version(const struct api *api)
     return hash;
 }
 
-/* The name under which a kind's schema stands in the documents. */
-static struct str openapi_name(struct arena *arena, const struct kind *kind)
+/* The name under which a schema stands in the documents. */
+static struct str openapi_name(struct arena *arena, struct str version, const char *name)
 {
-    return str_printf(arena, "%s.%s.%s", kind->group[0] ? kind->group : "core", kind->version,
-                      kind->name);
+    size_t slash = str_find(version, '/');
+    struct str group = slash < version.len ? str_sub(version, 0, slash) : STR("core");
+
+    if (slash < version.len)
+        version = str_sub(version, slash + 1, version.len);
+    return str_printf(arena, STR_FMT "." STR_FMT ".%s", STR_ARG(group), STR_ARG(version), name);
 }
 
-/* ---- shapes ---- */
+static struct str openapi_kind_name(struct arena *arena, const struct kind *kind)
+{
+    char version[KIND_API_VERSION_BYTES];
+
+    return openapi_name(arena, kind_api_version(kind, version), kind->name);
+}
+
+static struct str openapi_type_name(struct arena *arena, const struct type *type)
+{
+    return openapi_name(arena, str_from(type->version), type->name);
+}
+
+/* ---- types ---- */
 static struct json *reference(struct arena *arena, struct str name)
 {
     struct json *schema = json_new_object(arena);
@@ -46,88 +62,148 @@ static struct json *reference(struct arena *arena, struct str name)
     return schema;
 }
 
-static struct json *primitive(struct arena *arena, char type)
+static struct json *primitive(struct arena *arena, enum type_form form)
 {
+    static const struct {
+        const char *type;
+        const char *format;
+    } names[] = {
+        [TYPE_STRING] = {"string", NULL},
+        [TYPE_BYTES] = {"string", "byte"},
+        [TYPE_INT32] = {"integer", "int32"},
+        [TYPE_INT64] = {"integer", "int64"},
+        [TYPE_BOOL] = {"boolean", NULL},
+        [TYPE_DOUBLE] = {"number", "double"},
+        [TYPE_TIME] = {"string", "date-time"},
+        [TYPE_MICROTIME] = {"string", "date-time"},
+        [TYPE_QUANTITY] = {"string", NULL},
+        [TYPE_INT_OR_STRING] = {"string", "int-or-string"},
+        [TYPE_JSON] = {NULL, NULL}, /* anything */
+        [TYPE_MESSAGE] = {NULL, NULL},
+    };
     struct json *schema = json_new_object(arena);
-    const char *name = type == 'i' ? "integer" : type == 'b' ? "boolean" : "string";
 
-    json_add_c(arena, schema, "type", type == 'o' ? "object" : name);
-    if (type == 't')
-        json_add_c(arena, schema, "format", "date-time");
-    else if (type == 'x')
-        json_add_c(arena, schema, "format", "int-or-string");
-    else if (type == 'i')
-        json_add_c(arena, schema, "format", "int64");
-    else if (type == 'y')
-        json_add_c(arena, schema, "format", "byte");
+    if (names[form].type)
+        json_add_c(arena, schema, "type", names[form].type);
+    if (names[form].format)
+        json_add_c(arena, schema, "format", names[form].format);
     return schema;
 }
 
-static void add_type(struct arena *arena, struct json *schemas, struct str type);
+static void add_type(struct arena *arena, struct json *schemas, const struct type *type);
+
+/* What merges and applies do with a list or map. */
+static void add_extensions(struct arena *arena, struct json *schema, const struct type_field *field)
+{
+    struct str key = type_field_key(field, 0);
+    bool applies = field->flags & TYPE_APPLY;
+
+    if (field->flags & TYPE_ATOMIC)
+        json_add_c(arena, schema, "x-kubernetes-map-type", "atomic");
+    if (field->flags & TYPE_LIST)
+        json_add_c(arena, schema, "x-kubernetes-list-type",
+                   !applies  ? "atomic"
+                   : key.len ? "map"
+                             : "set");
+    if (applies && key.len) {
+        struct json *keys = json_add_array(arena, schema, "x-kubernetes-list-map-keys");
+
+        for (size_t i = 0; (key = type_field_key(field, i)).len; i++)
+            json_push(keys, json_new_str(arena, key));
+        key = type_field_key(field, 0);
+    }
+    if (field->flags & TYPE_MERGE) {
+        json_add_c(arena, schema, "x-kubernetes-patch-strategy", "merge");
+        if (key.len)
+            json_add_str(arena, schema, "x-kubernetes-patch-merge-key", key);
+    }
+}
 
 static struct json *field_schema(struct arena *arena,
                                  struct json *schemas,
-                                 const struct shape_field *field)
+                                 const struct type_field *field)
 {
-    bool named = field->type.p[0] >= 'A' && field->type.p[0] <= 'Z';
-    struct json *value = named ? reference(arena, field->type) : primitive(arena, field->type.p[0]);
+    bool named = field->form == TYPE_MESSAGE && !field->type->bare;
+    struct json *value = named ? reference(arena, openapi_type_name(arena, field->type))
+                               : primitive(arena, (enum type_form)field->form);
+    struct json *outer = value;
+    struct json *initial = NULL;
 
     if (named)
         add_type(arena, schemas, field->type);
-    if (!field->list && !field->map)
-        return value;
-    struct json *outer = json_new_object(arena);
-    json_add_c(arena, outer, "type", field->list ? "array" : "object");
-    json_set(outer, field->list ? STR("items") : STR("additionalProperties"), value);
+    if (field->flags & (TYPE_LIST | TYPE_MAP)) {
+        bool list = field->flags & TYPE_LIST;
+
+        outer = json_new_object(arena);
+        json_add_c(arena, outer, "type", list ? "array" : "object");
+        json_set(outer, list ? STR("items") : STR("additionalProperties"), value);
+    }
+    if (field->about[0])
+        json_add_c(arena, outer, "description", field->about);
+    if (field->initial && json_parse(arena, str_from(field->initial), &initial, NULL) == 0)
+        json_set(outer, STR("default"), initial);
+    add_extensions(arena, outer, field);
     return outer;
 }
 
 static void add_fields(struct arena *arena,
                        struct json *schemas,
                        struct json *schema,
-                       struct str lines)
+                       const struct type *type)
 {
     struct json *properties = json_get(schema, "properties");
-    struct json *required = NULL;
-    struct shape_field field;
 
-    while (shape_next(&lines, &field)) {
-        struct json *value = field_schema(arena, schemas, &field);
+    for (size_t i = 0; i < type->field_count; i++) {
+        const struct type_field *field = &type->fields[i];
 
-        json_add_str(arena, value, "description", field.about);
-        json_set(properties, field.name, value);
-        if (!field.required)
+        if (field->flags & TYPE_INLINE) {
+            add_fields(arena, schemas, schema, field->type);
             continue;
+        }
+        json_set(properties, str_from(field->name), field_schema(arena, schemas, field));
+        if (!(field->flags & TYPE_REQUIRED))
+            continue;
+        struct json *required = json_get(schema, "required");
         if (!required)
             required = json_add_array(arena, schema, "required");
-        json_push(required, json_new_str(arena, field.name));
+        json_push(required, json_new_str(arena, str_from(field->name)));
     }
 }
 
-/* A type and what it refers to, once. */
-static void add_type(struct arena *arena, struct json *schemas, struct str type)
+static struct json *new_schema(struct arena *arena, const struct type *type)
 {
-    struct shape shape;
+    struct json *schema = json_new_object(arena);
 
-    if (json_get_str(schemas, type) || !shape_find(type, &shape))
-        return;
-    struct json *schema = json_set(schemas, type, json_new_object(arena));
-    json_add_str(arena, schema, "description", shape.about);
+    if (type && type->about[0])
+        json_add_c(arena, schema, "description", type->about);
     json_add_c(arena, schema, "type", "object");
+    if (type && type->atomic)
+        json_add_c(arena, schema, "x-kubernetes-map-type", "atomic");
     (void)json_add_object(arena, schema, "properties");
-    add_fields(arena, schemas, schema, shape.lines);
+    return schema;
+}
+
+/* A type and what it refers to, once. */
+static void add_type(struct arena *arena, struct json *schemas, const struct type *type)
+{
+    struct str name = openapi_type_name(arena, type);
+
+    if (json_get_str(schemas, name))
+        return;
+    add_fields(arena, schemas, json_set(schemas, name, new_schema(arena, type)), type);
 }
 
 /* ---- kinds ---- */
 static void add_identity(struct arena *arena, struct json *schemas, struct json *schema)
 {
+    const struct type *meta_type = type_named(STR("meta.k8s.io/v1"), STR("ObjectMeta"));
     struct json *properties = json_get(schema, "properties");
 
     if (!json_is(properties, JSON_OBJECT))
         properties = json_add_object(arena, schema, "properties");
-    struct json *version = primitive(arena, 's');
-    struct json *kind = primitive(arena, 's');
-    struct json *meta = reference(arena, STR("ObjectMeta"));
+    struct json *version = primitive(arena, TYPE_STRING);
+    struct json *kind = primitive(arena, TYPE_STRING);
+    struct json *meta = reference(arena, openapi_type_name(arena, meta_type));
 
     json_add_c(arena, version, "description", "group and version of this form of the object");
     json_add_c(arena, kind, "description", "what kind of object this is");
@@ -135,7 +211,7 @@ static void add_identity(struct arena *arena, struct json *schemas, struct json 
     json_set(properties, STR("apiVersion"), version);
     json_set(properties, STR("kind"), kind);
     json_set(properties, STR("metadata"), meta);
-    add_type(arena, schemas, STR("ObjectMeta"));
+    add_type(arena, schemas, meta_type);
 }
 
 static void add_gvk(struct arena *arena, struct json *schema, const struct kind *kind)
@@ -154,23 +230,21 @@ static void add_kind(const struct api *api,
                      const struct kind *kind,
                      bool known_only)
 {
+    char version[KIND_API_VERSION_BYTES];
     const struct kind_crd *crd = kinds_crd(api->kinds, kind);
+    const struct type *type =
+        kind->custom ? NULL : type_of_kind(kind_api_version(kind, version), str_from(kind->name));
     struct json *schema = crd && crd->openapi ? json_clone(arena, crd->openapi) : NULL;
-    struct shape shape = {0};
 
     if (!json_is(schema, JSON_OBJECT)) {
-        bool known = !kind->custom && shape_find(str_from(kind->name), &shape);
-
-        if (!known && known_only)
+        if (!type && known_only)
             return;
-        schema = json_new_object(arena);
-        json_add_str(arena, schema, "description", shape.about);
-        json_add_c(arena, schema, "type", "object");
-        (void)json_add_object(arena, schema, "properties");
+        schema = new_schema(arena, type);
     }
-    json_set(schemas, openapi_name(arena, kind), schema);
+    json_set(schemas, openapi_kind_name(arena, kind), schema);
     add_identity(arena, schemas, schema);
-    add_fields(arena, schemas, schema, shape.lines);
+    if (type)
+        add_fields(arena, schemas, schema, type);
     add_gvk(arena, schema, kind);
 }
 

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "server/openapi.h"
@@ -191,6 +192,15 @@ static void write_schema(struct buf *buf, struct arena *arena, const struct json
         field(buf, SCHEMA_REQUIRED, json_str(name));
     if (!reference.len)
         write_type(buf, arena, schema);
+    static const char *const patches[] = {"x-kubernetes-patch-strategy",
+                                          "x-kubernetes-patch-merge-key"};
+    for (size_t i = 0; i < COUNT_OF(patches); i++) {
+        struct str value = json_str(json_get(schema, patches[i]));
+
+        if (value.len)
+            extension(buf, SCHEMA_EXTENSION, str_from(patches[i]),
+                      str_printf(arena, STR_FMT "\n", STR_ARG(value)));
+    }
     if (gvk)
         extension(
             buf, SCHEMA_EXTENSION, STR("x-kubernetes-group-version-kind"),

@@ -214,3 +214,11 @@ void shelves_free(struct store *store)
     map_done(&store->owned);
     map_done(&store->by_uid);
 }
+
+const struct schema *store_shape(const struct store *store, const struct kind *kind)
+{
+    for (size_t i = 0; i < store->kind_shapes.count; i++)
+        if (store->kind_shapes.items[i].kind == kind)
+            return store->kind_shapes.items[i].schema;
+    return NULL;
+}

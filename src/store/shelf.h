@@ -28,7 +28,6 @@ struct entry {
 
 struct shelf {
     const struct kind *kind;     /* as stored */
-    const struct schema *shape;  /* of a built-in kind; NULL: every field is taken as it is */
     VEC(struct entry *) entries; /* by namespace and name */
     size_t committed_count;
     bool dropped; /* its CRD is gone */
@@ -43,6 +42,8 @@ struct owned {
 
 /* The shelf that keeps objects of `kind`, NULL when there is none. */
 struct shelf *shelf_of(const struct store *store, const struct kind *kind);
+/* What the types say about a built-in kind; NULL: it is custom, and its CRD says it. */
+const struct schema *store_shape(const struct store *store, const struct kind *kind);
 struct shelf *shelf_add(struct store *store, const struct kind *kind);
 struct entry *shelf_find(const struct shelf *shelf, struct str ns, struct str name);
 /* Index of the first entry not before ns/name. */

@@ -23,6 +23,11 @@ struct kind;
 struct schema;
 struct shelf;
 
+struct shape {
+    const struct kind *kind;
+    const struct schema *schema;
+};
+
 /* state: a store as a whole. One thread, the loop's, but for db_commit(), which runs in the writer.
  *
  *   api_call() -> read.c: answered from the committed state, reply queued
@@ -86,7 +91,8 @@ struct store {
     struct due *collect_last;
     struct map terminating; /* names of namespaces being deleted -> their entry */
     bool terminating_due;
-    struct arena shapes; /* the schemas of built-in kinds */
+    struct arena shapes; /* the schemas of built-in kinds, in every version that is served */
+    VEC(struct shape) kind_shapes;
     const struct schema *meta_shape;
     struct custom_block *customs;  /* what registered CRDs point into */
     VEC(struct kind *) made_kinds; /* kinds that only CRDs define */

@@ -4,7 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/service.h"
-#include "api/shape.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -306,6 +306,17 @@ static void close_handles(struct store *store)
     uv_close((uv_handle_t *)&store->committed, on_closed);
 }
 
+static void add_shape(struct store *store, const struct kind *kind)
+{
+    const struct type *type = type_place_root(kind).type;
+    struct shape shape = {.kind = kind};
+
+    if (kind->custom || !type)
+        return;
+    shape.schema = type_schema(&store->shapes, type);
+    VEC_PUSH(&store->shapes, &store->kind_shapes, shape);
+}
+
 int store_open(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *store = MEM_NEW(struct store);
@@ -321,12 +332,11 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     store->seed = seed;
     store->by_uid.seed = store->owned.seed = store->terminating.seed = seed;
     start_handles(store);
-    store->meta_shape = shape_schema(&store->shapes, STR("ObjectMeta"));
+    store->meta_shape =
+        type_schema(&store->shapes, type_named(STR("meta.k8s.io/v1"), STR("ObjectMeta")));
     for (size_t i = 0; i < kinds_count(store->api.kinds); i++) {
-        struct shelf *shelf = shelf_add(store, kinds_at(store->api.kinds, i));
-
-        if (!shelf->kind->custom)
-            shelf->shape = shape_schema(&store->shapes, str_from(shelf->kind->name));
+        (void)shelf_add(store, kinds_at(store->api.kinds, i));
+        add_shape(store, kinds_at(store->api.kinds, i));
     }
 
     int r = options->path ? db_open(options->path, &store->db, err) : 0;

@@ -334,14 +334,14 @@ static int check_shape(struct write *write, struct json *root, const struct sche
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
     const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
-    /* A shape is of the version that is stored. */
-    const struct schema *shape = write->kind == write->shelf->kind ? write->shelf->shape : NULL;
+    const struct schema *shape = store_shape(write->store, write->kind);
     struct admit admit = {.arena = write->arena,
                           .kind = write->kind,
                           .object = root,
                           .old = old,
                           .subresource = write->subresource,
                           .schema = crd ? crd->schema : NULL,
+                          .shape = shape,
                           .now_ms = store_now(write->store)};
     struct err err = {0};
     int r = check_shape(write, root, crd ? crd->schema : shape);

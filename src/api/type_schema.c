@@ -1,0 +1,167 @@
+#include "api/schema.h"
+#include "api/types.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Types refer to each other, some of them several times and some to themselves, so each is made
+ * once and known before its fields are. */
+
+struct made {
+    const struct type *type;
+    struct schema *schema;
+};
+
+struct making {
+    struct arena *arena;
+    VEC(struct made) types;
+};
+
+struct properties VEC_FIELDS(struct schema_property);
+
+static const struct schema *make_type(struct making *making, const struct type *type);
+
+static struct schema *plain(struct making *making, enum schema_type type)
+{
+    struct schema *schema = ARENA_NEW(making->arena, struct schema);
+
+    schema->type = type;
+    schema->min_length = schema->max_length = -1;
+    return schema;
+}
+
+static struct schema *with_format(struct schema *schema, struct str format)
+{
+    schema->format = format;
+    return schema;
+}
+
+/* Anything at all, with whatever is in it. */
+static struct schema *anything(struct making *making)
+{
+    struct schema *schema = plain(making, SCHEMA_ANY);
+
+    schema->preserve_unknown = schema->nullable = true;
+    return schema;
+}
+
+static struct schema *make_scalar(struct making *making, enum type_form form)
+{
+    struct schema *schema = NULL;
+
+    switch (form) {
+    case TYPE_STRING:
+    case TYPE_BYTES: return plain(making, SCHEMA_STRING);
+    case TYPE_INT32: return with_format(plain(making, SCHEMA_INTEGER), STR("int32"));
+    case TYPE_INT64: return plain(making, SCHEMA_INTEGER);
+    case TYPE_BOOL: return plain(making, SCHEMA_BOOLEAN);
+    case TYPE_DOUBLE: return plain(making, SCHEMA_NUMBER);
+    case TYPE_TIME:
+    case TYPE_MICROTIME: return with_format(plain(making, SCHEMA_STRING), STR("date-time"));
+    case TYPE_QUANTITY:
+        return plain(making, SCHEMA_ANY); /* quantities may be fractions without quotes */
+    case TYPE_INT_OR_STRING:
+        schema = plain(making, SCHEMA_ANY);
+        schema->int_or_string = true;
+        return schema;
+    case TYPE_JSON:
+    case TYPE_MESSAGE: break;
+    }
+    return anything(making);
+}
+
+/* A schema of its own where the field says more than the type does. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static const struct schema *make_field(struct making *making, const struct type_field *field)
+{
+    const struct schema *value = field->form == TYPE_MESSAGE
+                                     ? make_type(making, field->type)
+                                     : make_scalar(making, (enum type_form)field->form);
+    struct schema *own = NULL;
+    struct json *initial = NULL;
+
+    if (field->flags & (TYPE_LIST | TYPE_MAP)) {
+        own = plain(making, field->flags & TYPE_LIST ? SCHEMA_ARRAY : SCHEMA_OBJECT);
+        own->items = field->flags & TYPE_LIST ? value : NULL;
+        own->additional = field->flags & TYPE_MAP ? value : NULL;
+    } else if (field->initial) {
+        own = ARENA_NEW(making->arena, struct schema);
+        *own = *value;
+    }
+    if (field->initial) {
+        int r = json_parse(making->arena, str_from(field->initial), &initial, NULL);
+        assert(r == 0);
+        own->initial = initial;
+    }
+    return own ? own : value;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void add_fields(struct making *making,
+                       const struct type *type,
+                       bool whole,
+                       struct properties *properties)
+{
+    for (size_t i = 0; i < type->field_count; i++) {
+        const struct type_field *field = &type->fields[i];
+
+        if (field->flags & TYPE_INLINE) {
+            add_fields(making, field->type, true, properties);
+        } else if (whole || !str_is(str_from(field->name), "metadata")) {
+            struct schema_property property = {.name = str_from(field->name),
+                                               .schema = make_field(making, field)};
+
+            VEC_PUSH(making->arena, properties, property);
+        }
+    }
+}
+
+/* Of a kind within another object, its name is part of it. */
+static void add_identity(struct making *making, struct properties *properties)
+{
+    static const char *const names[] = {"apiVersion", "kind"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct schema_property property = {.name = str_from(names[i]),
+                                           .schema = plain(making, SCHEMA_STRING)};
+
+        VEC_PUSH(making->arena, properties, property);
+    }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static const struct schema *make_type(struct making *making, const struct type *type)
+{
+    struct properties properties = {0};
+
+    for (size_t i = 0; i < making->types.count; i++)
+        if (making->types.items[i].type == type)
+            return making->types.items[i].schema;
+    struct schema *schema = type->bare ? anything(making) : plain(making, SCHEMA_OBJECT);
+    VEC_PUSH(making->arena, &making->types, (struct made){type, schema});
+    if (type->bare)
+        return schema;
+    if (type->kind)
+        add_identity(making, &properties);
+    add_fields(making, type, true, &properties);
+    schema->properties = properties.items;
+    schema->property_count = properties.count;
+    return schema;
+}
+
+const struct schema *type_schema(struct arena *arena, const struct type *type)
+{
+    struct making making = {.arena = arena};
+    struct properties properties = {0};
+    struct schema *schema = plain(&making, SCHEMA_OBJECT);
+
+    add_fields(&making, type, !type->kind, &properties);
+    schema->properties = properties.items;
+    schema->property_count = properties.count;
+    return schema;
+}
