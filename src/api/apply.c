@@ -2,6 +2,7 @@
 
 #include "api/apply_set.h"
 #include "api/kind.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -18,13 +19,13 @@
 static struct fields fields_for(const struct apply *apply)
 {
     return (struct fields){.arena = apply->arena,
-                           .kind = apply->kind,
                            .bytes_end = apply->arena->bytes_used + APPLY_BYTES_MAX};
 }
 
 static struct fields_at root_of(const struct apply *apply)
 {
-    return (struct fields_at){.schema = apply->schema, .custom = apply->kind->custom};
+    return (struct fields_at){
+        .place = type_place_root(apply->kind), .schema = apply->schema, .root = true};
 }
 
 static struct json *new_entry(const struct apply *apply,

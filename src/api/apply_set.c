@@ -1,8 +1,7 @@
 #include "api/apply_set.h"
 
-#include "api/kind.h"
-#include "api/patch.h"
 #include "api/schema.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -21,6 +20,8 @@
 struct keys {
     struct str names[KEYS_MAX];
     size_t count;
+    const struct type *type;     /* of the items; NULL: not known */
+    const struct schema *schema; /* of the items of a custom kind; NULL: not known */
 };
 
 enum list_type {
@@ -29,41 +30,43 @@ enum list_type {
     LIST_KEYED,
 };
 
-/* Ports are told apart by their protocol too, which is TCP when left out. */
-static void add_protocol(struct keys *keys)
+static enum list_type schema_list_type(const struct schema *schema, struct keys *keys)
 {
-    if (str_is(keys->names[0], "containerPort") || str_is(keys->names[0], "port"))
-        keys->names[keys->count++] = STR("protocol");
+    if (!schema || schema->list == SCHEMA_LIST_ATOMIC)
+        return LIST_ATOMIC;
+    if (schema->list == SCHEMA_LIST_SET)
+        return LIST_SET;
+    keys->schema = schema->items;
+    JSON_FOREACH(schema->list_keys, key)
+        if (keys->count < KEYS_MAX)
+            keys->names[keys->count++] = json_str(key);
+    return LIST_KEYED;
 }
 
-static enum list_type list_type(struct fields *f, const struct fields_at *at, struct keys *keys)
+static enum list_type list_type(const struct fields_at *at, struct keys *keys)
 {
-    struct str path = strategic_path_str(&at->path);
-    bool meta = str_starts(path, STR("metadata."));
+    const struct type_field *field = at->place.field;
 
-    *keys = (struct keys){0};
-    if (at->custom && !meta) {
-        if (!at->schema || at->schema->list == SCHEMA_LIST_ATOMIC)
-            return LIST_ATOMIC;
-        if (at->schema->list == SCHEMA_LIST_SET)
-            return LIST_SET;
-        JSON_FOREACH(at->schema->list_keys, key)
-            if (keys->count < KEYS_MAX)
-                keys->names[keys->count++] = json_str(key);
-        return LIST_KEYED;
+    *keys = (struct keys){.type = at->place.type};
+    if (!field)
+        return schema_list_type(at->schema, keys);
+    if (!(field->flags & TYPE_APPLY))
+        return LIST_ATOMIC;
+    while (keys->count < KEYS_MAX && type_field_key(field, keys->count).len) {
+        keys->names[keys->count] = type_field_key(field, keys->count);
+        keys->count++;
     }
-    keys->count = 1;
-    switch (strategic_list(f->kind, path, &keys->names[0])) {
-    case STRATEGIC_REPLACE: return LIST_ATOMIC;
-    case STRATEGIC_SET: return LIST_SET;
-    case STRATEGIC_KEYED: break;
-    }
-    add_protocol(keys);
-    return LIST_KEYED;
+    return keys->count ? LIST_KEYED : LIST_SET;
 }
 
 static bool is_atomic(const struct fields_at *at)
 {
+    const struct type_field *field = at->place.field;
+
+    if (field && (field->flags & TYPE_ATOMIC))
+        return true;
+    if (at->place.type && at->place.type->atomic)
+        return !field || !(field->flags & (TYPE_LIST | TYPE_MAP));
     return at->schema && at->schema->atomic_map;
 }
 
@@ -82,9 +85,9 @@ static bool left_out(const struct fields_at *at, struct str name)
                                        "managedFields",
                                        "generateName"};
 
-    if (!at->path.len)
+    if (at->root)
         return str_is(name, "apiVersion") || str_is(name, "kind");
-    if (!str_is(strategic_path_str(&at->path), "metadata"))
+    if (!at->meta)
         return false;
     for (size_t i = 0; i < COUNT_OF(meta); i++)
         if (str_is(name, meta[i]))
@@ -95,9 +98,9 @@ static bool left_out(const struct fields_at *at, struct str name)
 static struct fields_at below(const struct fields_at *at, struct str name)
 {
     return (struct fields_at){
-        .path = strategic_below(&at->path, name),
+        .place = type_place_below(at->place, name),
         .schema = schema_property(at->schema, name),
-        .custom = at->custom,
+        .meta = at->root && str_is(name, "metadata"),
     };
 }
 
@@ -110,8 +113,8 @@ static bool given_up(struct fields *f)
 
 static struct fields_at item_at(const struct fields_at *at)
 {
-    return (struct fields_at){
-        .path = at->path, .schema = at->schema ? at->schema->items : NULL, .custom = at->custom};
+    return (struct fields_at){.place = {.type = at->place.type},
+                              .schema = at->schema ? at->schema->items : NULL};
 }
 
 static struct str field_key(struct fields *f, struct str name)
@@ -124,6 +127,24 @@ static struct str value_key(struct fields *f, const struct json *value)
     return str_printf(f->arena, "v:" STR_FMT, STR_ARG(json_text(f->arena, value)));
 }
 
+/* What is left out of an item is its default: ports without a protocol are TCP. */
+static void add_default_key(struct fields *f,
+                            struct json *values,
+                            const struct keys *keys,
+                            struct str name)
+{
+    const struct type_field *field = keys->type ? type_field_named(keys->type, name) : NULL;
+    const struct schema *schema = schema_property(keys->schema, name);
+    struct json *initial = NULL;
+
+    if (schema && schema->initial)
+        initial = json_clone(f->arena, schema->initial);
+    else if (field && field->initial)
+        (void)json_parse(f->arena, str_from(field->initial), &initial, NULL);
+    if (initial)
+        json_set(values, name, initial);
+}
+
 /* k:{"name":"a"} */
 static struct str item_key(struct fields *f, const struct json *item, const struct keys *keys)
 {
@@ -134,8 +155,8 @@ static struct str item_key(struct fields *f, const struct json *item, const stru
 
         if (value)
             json_set(values, keys->names[i], json_clone(f->arena, value));
-        else if (str_is(keys->names[i], "protocol"))
-            json_set(values, keys->names[i], json_new_str(f->arena, STR("TCP")));
+        else
+            add_default_key(f, values, keys, keys->names[i]);
     }
     return str_printf(f->arena, "k:" STR_FMT, STR_ARG(json_text(f->arena, values)));
 }
@@ -223,7 +244,7 @@ static struct json *changed_list(struct fields *f,
             const struct json *same = map_get(&index, key);
 
             inner = fields_changed(f, item, same, item_at(at));
-            if (inner && !same)
+            if (json_count(inner) && !same)
                 json_add_object(f->arena, inner, ".");
         }
         if (!inner)
@@ -244,11 +265,10 @@ struct json *fields_changed(struct fields *f,
     struct keys keys = {0};
 
     /* Metadata as such is nobody's: every object has it. */
-    if (str_is(strategic_path_str(&at.path), "metadata") ||
-        (json_is(value, JSON_OBJECT) && json_count(value) && !is_atomic(&at)))
+    if (at.meta || (json_is(value, JSON_OBJECT) && json_count(value) && !is_atomic(&at)))
         return changed_object(f, value, other, &at);
     if (json_is(value, JSON_ARRAY)) {
-        enum list_type type = list_type(f, &at, &keys);
+        enum list_type type = list_type(&at, &keys);
 
         if (type == LIST_SET)
             keys.count = 0;
@@ -276,7 +296,7 @@ static struct json *merge_list(struct fields *f,
 {
     _cleanup_(map_done) struct map index = {0};
     struct keys keys = {0};
-    enum list_type type = list_type(f, at, &keys);
+    enum list_type type = list_type(at, &keys);
 
     if (type == LIST_ATOMIC || !json_is(into, JSON_ARRAY))
         return json_clone(f->arena, value);
@@ -337,7 +357,7 @@ static void remove_items(struct fields *f,
                          const struct fields_at *at)
 {
     struct keys keys = {0};
-    enum list_type type = list_type(f, at, &keys);
+    enum list_type type = list_type(at, &keys);
 
     for (size_t i = json_count(list); i-- > 0;) {
         struct json *item = json_index(list, i);

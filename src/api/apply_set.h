@@ -1,6 +1,6 @@
 #pragma once
 
-#include "api/patch.h"
+#include "api/types.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -16,16 +16,16 @@ struct schema;
  * empty set. For api/apply.c only. */
 struct fields {
     struct arena *arena;
-    const struct kind *kind;
     size_t bytes_end; /* of the arena: beyond it everything here gives up */
     bool too_large;   /* something did: what was returned is not whole */
 };
 
-/* Where a walk is: the path of member names, and the schema there (NULL: none). */
+/* Where a walk is: what the types say there, or the schema of a custom kind (NULL: none). */
 struct fields_at {
-    struct strategic_path path;
+    struct type_place place;
     const struct schema *schema;
-    bool custom; /* the kind has a schema: built-in rules do not hold */
+    bool root;
+    bool meta; /* the object's metadata itself */
 };
 
 /* The fields of `value`; the root leaves out what only the server sets. */

@@ -37,34 +37,9 @@ int patch_json(struct arena *arena,
 /* Kubernetes' strategic merge: like merge, but lists whose items have a key (containers by name,
  * ports by containerPort, ...) are merged item by item, lists of texts that are sets are united,
  * and the directives $patch, $retainKeys, $setElementOrder/x and $deleteFromPrimitiveList/x are
- * obeyed. Which lists: strategic_list(). -EINVAL: not a patch; -E2BIG: PATCH_PAIRS_MAX. */
+ * obeyed. Which lists: the types say (types.h). -EINVAL: not a patch; -E2BIG: PATCH_PAIRS_MAX. */
 int patch_strategic(struct arena *arena,
                     const struct kind *kind,
                     struct json *target,
                     const struct json *patch,
                     struct err *err);
-
-/* How a list of a built-in kind is merged. */
-enum strategic {
-    STRATEGIC_REPLACE, /* as a whole */
-    STRATEGIC_KEYED,   /* item by item, by *ret_key */
-    STRATEGIC_SET,     /* united */
-};
-/* `path`: member names from the root joined by dots, list items left out:
- * "spec.containers.env". */
-enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key);
-
-/* Such a path on the way down a document. It is in the frame of whoever walks, not in an arena:
- * names come from outside, and a long one above many members would be copied for each of them. No
- * rule is as long as the room here; what is longer becomes a path that no rule has. */
-#define STRATEGIC_PATH_BYTES 64
-struct strategic_path {
-    size_t len;
-    char text[STRATEGIC_PATH_BYTES];
-};
-/* Zeroes are the root. */
-struct strategic_path strategic_below(const struct strategic_path *path, struct str name);
-static inline struct str strategic_path_str(const struct strategic_path *path)
-{
-    return (struct str){path->text, path->len};
-}

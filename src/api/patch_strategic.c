@@ -1,7 +1,6 @@
-#include "api/kind.h"
 #include "api/patch.h"
+#include "api/types.h"
 #include "base/arena.h"
-#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -9,90 +8,21 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
-/* Strategic merge. The table says how the lists of built-in kinds are merged; the walk carries the
- * path of member names along to look them up. Recursion follows the documents, whose depth
- * json_parse() bounds. */
+/* Strategic merge. The types say how the lists of built-in kinds are merged; the walk carries along
+ * where it is in them. Recursion follows the documents, whose depth json_parse() bounds. */
 
-struct rule {
-    const char *kind; /* NULL: every kind */
-    const char *path;
-    const char *key; /* NULL: a set of plain values */
+#define PATH_BYTES_MAX 200 /* in a message; what is longer ends with ... */
+
+/* Where the walk is: from there outwards. Items of a list are where the list is. */
+struct spot {
+    const struct spot *up;
+    struct str name;
+    struct type_place place;
 };
-
-/* A Job's pod template follows the rules of Pod. */
-static const struct rule rules[] = {
-    {NULL, "metadata.ownerReferences", "uid"},
-    {NULL, "metadata.finalizers", NULL},
-    {NULL, "status.conditions", "type"},
-    {"Pod", "spec.containers", "name"},
-    {"Pod", "spec.containers.ports", "containerPort"},
-    {"Pod", "spec.containers.env", "name"},
-    {"Pod", "spec.containers.volumeMounts", "mountPath"},
-    {"Pod", "spec.containers.volumeDevices", "devicePath"},
-    {"Pod", "spec.initContainers", "name"},
-    {"Pod", "spec.initContainers.ports", "containerPort"},
-    {"Pod", "spec.initContainers.env", "name"},
-    {"Pod", "spec.initContainers.volumeMounts", "mountPath"},
-    {"Pod", "spec.initContainers.volumeDevices", "devicePath"},
-    {"Pod", "spec.ephemeralContainers", "name"},
-    {"Pod", "spec.volumes", "name"},
-    {"Pod", "spec.imagePullSecrets", "name"},
-    {"Pod", "spec.hostAliases", "ip"},
-    {"Pod", "spec.topologySpreadConstraints", "topologyKey"},
-    {"Pod", "spec.resourceClaims", "name"},
-    {"Pod", "spec.schedulingGates", "name"},
-    {"Pod", "status.podIPs", "ip"},
-    {"Service", "spec.ports", "port"},
-    {"ServiceAccount", "secrets", "name"},
-    {"Node", "status.addresses", "type"},
-    {"Node", "spec.podCIDRs", NULL},
-    {"Namespace", "spec.finalizers", NULL},
-};
-
-enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key)
-{
-    struct str owner = str_from(kind->name);
-
-    if (kind == &kind_job && str_starts(path, STR("spec.template."))) {
-        path = str_sub(path, sizeof("spec.template.") - 1, path.len);
-        owner = STR("Pod");
-    }
-    for (size_t i = 0; i < COUNT_OF(rules); i++) {
-        if ((rules[i].kind && !str_is(owner, rules[i].kind)) || !str_is(path, rules[i].path))
-            continue;
-        if (!rules[i].key)
-            return STRATEGIC_SET;
-        *ret_key = str_from(rules[i].key);
-        return STRATEGIC_KEYED;
-    }
-    return STRATEGIC_REPLACE;
-}
-
-struct strategic_path strategic_below(const struct strategic_path *path, struct str name)
-{
-    struct strategic_path below = *path;
-    struct str up = strategic_path_str(path);
-    bool meta = str_is(up, "metadata") || str_starts(up, STR("metadata."));
-    struct str rest = meta ? STR("metadata..") : STR("..");
-
-    if (path->len + 1 + name.len <= sizeof(below.text)) {
-        if (path->len)
-            below.text[below.len++] = '.';
-        rest = name;
-    } else {
-        below.len = 0;
-    }
-    if (rest.len)
-        memcpy(below.text + below.len, rest.p, rest.len);
-    below.len += rest.len;
-    return below;
-}
 
 struct walk {
     struct arena *arena;
-    const struct kind *kind;
     size_t pairs; /* of items that were, or may be, compared */
     struct err *err;
 };
@@ -100,16 +30,46 @@ struct walk {
 static int merge_map(struct walk *walk,
                      struct json *target,
                      const struct json *patch,
-                     const struct strategic_path *path);
+                     const struct spot *spot);
+
+/* "spec.containers" */
+// NOLINTNEXTLINE(misc-no-recursion)
+static struct str spot_text(struct arena *arena, const struct spot *spot)
+{
+    struct str up = spot->up ? spot_text(arena, spot->up) : STR("");
+
+    if (up.len + spot->name.len > PATH_BYTES_MAX)
+        return str_ends(up, STR("...")) ? up : str_printf(arena, STR_FMT "...", STR_ARG(up));
+    return up.len ? str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(up), STR_ARG(spot->name))
+                  : spot->name;
+}
+
+static struct spot spot_below(const struct spot *spot, struct str name)
+{
+    return (struct spot){.up = spot, .name = name, .place = type_place_below(spot->place, name)};
+}
+
+static bool spot_merges(const struct spot *spot)
+{
+    return spot->place.field && (spot->place.field->flags & TYPE_MERGE);
+}
+
+/* What tells the items of a list apart in a merge; STR_NONE: nothing but themselves. */
+static struct str spot_key(const struct spot *spot)
+{
+    bool keyed = spot_merges(spot) && spot->place.field->keys;
+
+    return keyed ? type_field_key(spot->place.field, 0) : STR_NONE;
+}
 
 /* Before each item of `a` is compared with those of `b`. */
-static int check_pairs(struct walk *walk, const struct strategic_path *path, size_t a, size_t b)
+static int check_pairs(struct walk *walk, const struct spot *spot, size_t a, size_t b)
 {
     if (b && a > (PATCH_PAIRS_MAX - walk->pairs) / b)
         return err_set(walk->err, -E2BIG,
                        "strategic merge patch: " STR_FMT
                        ": too many items to compare, %zu with %zu; use a JSON patch",
-                       STR_ARG(strategic_path_str(path)), a, b);
+                       STR_ARG(spot_text(walk->arena, spot)), a, b);
     walk->pairs += a * b;
     return 0;
 }
@@ -123,12 +83,12 @@ static struct str directive(const struct json *patch)
 // NOLINTNEXTLINE(misc-no-recursion)
 static int settle(struct walk *walk,
                   const struct json *patch,
-                  const struct strategic_path *path,
+                  const struct spot *spot,
                   struct json **ret)
 {
     if (json_is(patch, JSON_OBJECT)) {
         *ret = json_new_object(walk->arena);
-        return merge_map(walk, *ret, patch, path);
+        return merge_map(walk, *ret, patch, spot);
     }
     if (!json_is(patch, JSON_ARRAY)) {
         *ret = json_clone(walk->arena, patch);
@@ -140,7 +100,7 @@ static int settle(struct walk *walk,
 
         if (directive(item).p)
             continue;
-        int r = settle(walk, item, path, &copy);
+        int r = settle(walk, item, spot, &copy);
         if (r < 0)
             return r;
         json_push(*ret, copy);
@@ -167,7 +127,7 @@ static int merge_item(struct walk *walk,
                       struct json *list,
                       const struct json *item,
                       struct str key,
-                      const struct strategic_path *path)
+                      const struct spot *spot)
 {
     struct json *added = NULL;
 
@@ -175,7 +135,7 @@ static int merge_item(struct walk *walk,
         return err_set(walk->err, -EINVAL,
                        "strategic merge patch: an item of " STR_FMT
                        " does not have its key \"" STR_FMT "\"",
-                       STR_ARG(strategic_path_str(path)), STR_ARG(key));
+                       STR_ARG(spot_text(walk->arena, spot)), STR_ARG(key));
     size_t at = find_item(list, key, item);
     bool found = at < json_count(list);
     if (str_is(directive(item), "delete")) {
@@ -184,8 +144,8 @@ static int merge_item(struct walk *walk,
         return 0;
     }
     if (found)
-        return merge_map(walk, json_index(list, at), item, path);
-    int r = settle(walk, item, path, &added);
+        return merge_map(walk, json_index(list, at), item, spot);
+    int r = settle(walk, item, spot, &added);
     if (r == 0)
         json_push(list, added);
     return r;
@@ -196,7 +156,7 @@ static int merge_keyed(struct walk *walk,
                        struct json *list,
                        const struct json *patch,
                        struct str key,
-                       const struct strategic_path *path)
+                       const struct spot *spot)
 {
     JSON_FOREACH(patch, item) {
         if (json_count(item) == 1 && str_is(directive(item), "replace")) {
@@ -204,7 +164,7 @@ static int merge_keyed(struct walk *walk,
                 json_remove_index(list, 0);
             continue;
         }
-        int r = merge_item(walk, list, item, key, path);
+        int r = merge_item(walk, list, item, key, spot);
         if (r < 0)
             return r;
     }
@@ -223,27 +183,24 @@ static bool contains(const struct json *list, const struct json *value)
 static int merge_list(struct walk *walk,
                       struct json *target,
                       const struct json *patch,
-                      const struct strategic_path *path)
+                      const struct spot *spot)
 {
     struct str name = json_key(patch);
     struct json *list = json_get_str(target, name);
-    struct str key = STR_NONE;
-    enum strategic how = strategic_list(walk->kind, strategic_path_str(path), &key);
-    struct json *fresh = NULL;
+    struct str key = spot_key(spot);
 
-    if (how == STRATEGIC_REPLACE) {
-        fresh = json_clone(walk->arena, patch);
-        json_set(target, str_dup(walk->arena, name), fresh);
+    if (!spot_merges(spot)) { /* as a whole */
+        json_set(target, str_dup(walk->arena, name), json_clone(walk->arena, patch));
         return 0;
     }
     if (!json_is(list, JSON_ARRAY))
         list = json_set(target, str_dup(walk->arena, name), json_new_array(walk->arena));
     size_t count = json_count(patch);
-    int r = check_pairs(walk, path, count, json_count(list) + count);
+    int r = check_pairs(walk, spot, count, json_count(list) + count);
     if (r < 0)
         return r;
-    if (how == STRATEGIC_KEYED)
-        return merge_keyed(walk, list, patch, key, path);
+    if (key.p)
+        return merge_keyed(walk, list, patch, key, spot);
     JSON_FOREACH(patch, item)
         if (!contains(list, item))
             json_push(list, json_clone(walk->arena, item));
@@ -292,7 +249,7 @@ static void reorder(struct arena *arena,
 static int apply_list_directive(struct walk *walk,
                                 struct json *target,
                                 const struct json *member,
-                                const struct strategic_path *path,
+                                const struct spot *spot,
                                 bool order)
 {
     struct str name = json_key(member);
@@ -304,15 +261,12 @@ static int apply_list_directive(struct walk *walk,
     struct json *list = json_get_str(target, name);
     if (!json_is(list, JSON_ARRAY))
         return 0;
-    struct strategic_path below = strategic_below(path, name);
+    struct spot below = spot_below(spot, name);
     int r = check_pairs(walk, &below, json_count(list), json_count(member));
     if (r < 0)
         return r;
     if (is_order) {
-        struct str key = STR_NONE;
-
-        (void)strategic_list(walk->kind, strategic_path_str(&below), &key);
-        reorder(walk->arena, list, member, key);
+        reorder(walk->arena, list, member, spot_key(&below));
         return 0;
     }
     for (size_t i = json_count(list); i-- > 0;)
@@ -341,11 +295,11 @@ static void retain_keys(struct json *target, const struct json *keys)
 static int merge_member(struct walk *walk,
                         struct json *target,
                         const struct json *member,
-                        const struct strategic_path *path)
+                        const struct spot *spot)
 {
     struct str name = json_key(member);
     struct json *old = json_get_str(target, name);
-    struct strategic_path below = strategic_below(path, name);
+    struct spot below = spot_below(spot, name);
 
     if (json_is_null(member) || str_is(directive(member), "delete")) {
         json_remove(target, name);
@@ -366,7 +320,7 @@ static int merge_member(struct walk *walk,
 static int merge_map(struct walk *walk,
                      struct json *target,
                      const struct json *patch,
-                     const struct strategic_path *path)
+                     const struct spot *spot)
 {
     struct str what = directive(patch);
     int r = 0;
@@ -381,20 +335,20 @@ static int merge_map(struct walk *walk,
         return 0;
     const struct json *kept = json_get(patch, "$retainKeys");
     if (json_is(kept, JSON_ARRAY)) {
-        r = check_pairs(walk, path, json_count(target), json_count(kept));
+        r = check_pairs(walk, spot, json_count(target), json_count(kept));
         if (r < 0)
             return r;
         retain_keys(target, kept);
     }
     JSON_FOREACH(patch, member)
         if (r == 0)
-            r = apply_list_directive(walk, target, member, path, false);
+            r = apply_list_directive(walk, target, member, spot, false);
     JSON_FOREACH(patch, member)
         if (r == 0 && !str_starts(json_key(member), STR("$")))
-            r = merge_member(walk, target, member, path);
+            r = merge_member(walk, target, member, spot);
     JSON_FOREACH(patch, member)
         if (r == 0)
-            r = apply_list_directive(walk, target, member, path, true);
+            r = apply_list_directive(walk, target, member, spot, true);
     return r;
 }
 
@@ -404,9 +358,10 @@ int patch_strategic(struct arena *arena,
                     const struct json *patch,
                     struct err *err)
 {
-    struct walk walk = {.arena = arena, .kind = kind, .err = err};
+    struct walk walk = {.arena = arena, .err = err};
+    struct spot root = {.name = STR(""), .place = type_place_root(kind)};
 
     if (!json_is(patch, JSON_OBJECT) || !json_is(target, JSON_OBJECT))
         return err_set(err, -EINVAL, "strategic merge patch: must be an object");
-    return merge_map(&walk, target, patch, &(struct strategic_path){0});
+    return merge_map(&walk, target, patch, &root);
 }

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/large_test.h"
 #include "api/patch.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -267,37 +268,41 @@ TEST(strategic_lists_have_the_merge_keys_of_kubernetes)
     static const struct {
         const struct kind *kind;
         const char *path;
-        enum strategic how;
+        bool merged;
         const char *key;
     } rows[] = {
-        {&kind_pod, "metadata.ownerReferences", STRATEGIC_KEYED, "uid"},
-        {&kind_pod, "metadata.finalizers", STRATEGIC_SET, ""},
-        {&kind_pod, "spec.containers", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.containers.env", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.containers.ports", STRATEGIC_KEYED, "containerPort"},
-        {&kind_pod, "spec.containers.volumeMounts", STRATEGIC_KEYED, "mountPath"},
-        {&kind_pod, "spec.containers.volumeDevices", STRATEGIC_KEYED, "devicePath"},
-        {&kind_pod, "spec.containers.args", STRATEGIC_REPLACE, ""},
-        {&kind_pod, "spec.containers.envFrom", STRATEGIC_REPLACE, ""},
-        {&kind_pod, "spec.initContainers", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.initContainers.env", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.volumes", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.imagePullSecrets", STRATEGIC_KEYED, "name"},
-        {&kind_pod, "spec.hostAliases", STRATEGIC_KEYED, "ip"},
-        {&kind_pod, "spec.topologySpreadConstraints", STRATEGIC_KEYED, "topologyKey"},
-        {&kind_pod, "spec.tolerations", STRATEGIC_REPLACE, ""},
-        {&kind_pod, "status.conditions", STRATEGIC_KEYED, "type"},
-        {&kind_job, "spec.template.spec.containers.env", STRATEGIC_KEYED, "name"},
-        {&kind_service, "spec.ports", STRATEGIC_KEYED, "port"},
-        {&kind_node, "status.addresses", STRATEGIC_KEYED, "type"},
-        {&kind_node, "spec.taints", STRATEGIC_REPLACE, ""},
+        {&kind_pod, "metadata.ownerReferences", true, "uid"},
+        {&kind_pod, "metadata.finalizers", true, ""},
+        {&kind_pod, "spec.containers", true, "name"},
+        {&kind_pod, "spec.containers.env", true, "name"},
+        {&kind_pod, "spec.containers.ports", true, "containerPort"},
+        {&kind_pod, "spec.containers.volumeMounts", true, "mountPath"},
+        {&kind_pod, "spec.containers.volumeDevices", true, "devicePath"},
+        {&kind_pod, "spec.containers.args", false, ""},
+        {&kind_pod, "spec.containers.envFrom", false, ""},
+        {&kind_pod, "spec.initContainers", true, "name"},
+        {&kind_pod, "spec.initContainers.env", true, "name"},
+        {&kind_pod, "spec.volumes", true, "name"},
+        {&kind_pod, "spec.imagePullSecrets", true, "name"},
+        {&kind_pod, "spec.hostAliases", true, "ip"},
+        {&kind_pod, "spec.topologySpreadConstraints", true, "topologyKey"},
+        {&kind_pod, "spec.tolerations", false, ""},
+        {&kind_pod, "status.conditions", true, "type"},
+        {&kind_job, "spec.template.spec.containers.env", true, "name"},
+        {&kind_service, "spec.ports", true, "port"},
+        {&kind_node, "status.addresses", true, "type"},
+        {&kind_node, "spec.taints", false, ""},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct str key = STR_NONE;
+        struct type_place place = type_place_root(rows[i].kind);
+        struct str rest = str_from(rows[i].path);
+        struct str name;
 
         test_case(rows[i].path);
-        EXPECT(strategic_list(rows[i].kind, str_from(rows[i].path), &key) == rows[i].how);
-        EXPECT(str_is(key, rows[i].key));
+        while (str_cut(&rest, '.', &name))
+            place = type_place_below(place, name);
+        EXPECT(place.field && ((place.field->flags & TYPE_MERGE) != 0) == rows[i].merged);
+        EXPECT(!rows[i].merged || str_is(type_field_key(place.field, 0), rows[i].key));
     }
 }
