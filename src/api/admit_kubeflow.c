@@ -1,5 +1,5 @@
 #include "api/admit.h"
-#include "api/kind.h"
+#include "api/training.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -7,33 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* Jobs of kubeflow.org, checked as Kubeflow's webhooks check them, and where those let something
  * through that cannot work or must not change. On a cluster the rules of the CRDs say the same. */
-
-static const struct rule {
-    const char *kind;
-    const char *specs;     /* member of spec */
-    const char *types[6];  /* replica types, NULL-terminated */
-    const char *single[3]; /* of these at most one pod */
-    const char *required;  /* type that must be there; NULL: any */
-    const char *container; /* name that one container of each pod has; NULL: any */
-    bool counted;          /* the single one's replicas must be said */
-} rules[] = {
-    {"PyTorchJob", "pytorchReplicaSpecs", {"Master", "Worker"}, {"Master"}, NULL, "pytorch", true},
-    {"TFJob",
-     "tfReplicaSpecs",
-     {"Chief", "Master", "PS", "Worker", "Evaluator"},
-     {"Chief", "Master"},
-     NULL,
-     "tensorflow",
-     false},
-    {"XGBoostJob", "xgbReplicaSpecs", {"Master", "Worker"}, {"Master"}, "Master", "xgboost", true},
-    {"JAXJob", "jaxReplicaSpecs", {"Worker"}, {NULL}, "Worker", "jax", false},
-    {"PaddleJob", "paddleReplicaSpecs", {"Master", "Worker"}, {NULL}, NULL, "paddle", false},
-    {"MPIJob", "mpiReplicaSpecs", {"Launcher", "Worker"}, {"Launcher"}, "Launcher", NULL, false},
-};
 
 static bool is_one_of(struct str word, const char *const *words)
 {
@@ -53,7 +29,7 @@ static struct str joined(struct arena *arena, const char *const *words)
 }
 
 static void check_containers(struct admit *admit,
-                             const struct rule *rule,
+                             const struct training_kind *rule,
                              const struct json *template,
                              struct str path)
 {
@@ -78,7 +54,9 @@ static void check_containers(struct admit *admit,
                                         rule->container)));
 }
 
-static void check_replicas(struct admit *admit, const struct rule *rule, const struct json *specs)
+static void check_replicas(struct admit *admit,
+                           const struct training_kind *rule,
+                           const struct json *specs)
 {
     JSON_FOREACH(specs, entry) {
         struct str type = json_key(entry);
@@ -87,9 +65,9 @@ static void check_replicas(struct admit *admit, const struct rule *rule, const s
         struct str at = str_printf(admit->arena, STR_FMT ".replicas", STR_ARG(path));
         int64_t count = json_i64_or(replicas, 1);
 
-        if (!is_one_of(type, rule->types)) {
+        if (!is_one_of(type, rule->roles)) {
             admit_unsupported(admit, path, json_new_str(admit->arena, type),
-                              str_c(admit->arena, joined(admit->arena, rule->types)));
+                              str_c(admit->arena, joined(admit->arena, rule->roles)));
             continue;
         }
         if (is_one_of(type, rule->single) && json_is_null(replicas) && rule->counted)
@@ -100,15 +78,18 @@ static void check_replicas(struct admit *admit, const struct rule *rule, const s
     }
 }
 
-static void check_present(struct admit *admit, const struct rule *rule, const struct json *specs)
+static void check_present(struct admit *admit,
+                          const struct training_kind *rule,
+                          const struct json *specs)
 {
     struct str at = str_printf(admit->arena, "spec.%s", rule->specs);
 
     if (!json_count(specs))
         admit_required(admit, at, "at least one replica type is needed");
-    else if (rule->required && !json_get(specs, rule->required))
-        admit_required(admit, str_printf(admit->arena, STR_FMT ".%s", STR_ARG(at), rule->required),
-                       "");
+    for (size_t i = 0; json_count(specs) && rule->required[i]; i++)
+        if (!json_get(specs, rule->required[i]))
+            admit_required(
+                admit, str_printf(admit->arena, STR_FMT ".%s", STR_ARG(at), rule->required[i]), "");
     if (json_get(specs, "Chief") && json_get(specs, "Master"))
         admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".Master", STR_ARG(at)),
                         "Chief and Master mean the same: use only one of them");
@@ -150,14 +131,13 @@ void admit_kubeflow(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
 
-    for (size_t i = 0; i < COUNT_OF(rules); i++) {
-        const struct json *specs = json_get(spec, rules[i].specs);
+    const struct training_kind *rule = training_of(admit->kind);
 
-        if (strcmp(admit->kind->name, rules[i].kind) != 0)
-            continue;
-        check_present(admit, &rules[i], specs);
-        check_replicas(admit, &rules[i], specs);
-        check_elastic(admit, spec, specs);
-        check_fixed(admit);
-    }
+    if (!rule)
+        return;
+    const struct json *specs = json_get(spec, rule->specs);
+    check_present(admit, rule, specs);
+    check_replicas(admit, rule, specs);
+    check_elastic(admit, spec, specs);
+    check_fixed(admit);
 }

@@ -1,11 +1,10 @@
 #include "exec/job_counts.h"
 
-#include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/count.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -40,13 +39,6 @@ static const struct {
     JOB_COUNTS(COUNT_ROW)
 #undef COUNT_ROW
 };
-
-static const struct {
-    const struct kind *kind;
-    const char *framework;
-} frameworks[] = {{&kind_pytorchjob, "pytorch"}, {&kind_tfjob, "tensorflow"},
-                  {&kind_mpijob, "mpi"},         {&kind_xgboostjob, "xgboost"},
-                  {&kind_jaxjob, "jax"},         {&kind_paddlejob, "paddle"}};
 
 struct row {
     uint64_t numbers[COUNTS];
@@ -97,14 +89,11 @@ void job_counts_see(struct job_counts *counts,
                     const struct object *now)
 {
     const struct object *object = now ? now : before;
-    const char *framework = NULL;
 
     if (!object)
         return;
-    for (size_t i = 0; i < COUNT_OF(frameworks); i++)
-        if (object->kind == frameworks[i].kind)
-            framework = frameworks[i].framework;
-    struct row *row = framework ? row_of(counts, framework, object->ns) : NULL;
+    const struct training_kind *training = training_of(object->kind);
+    struct row *row = training ? row_of(counts, training->framework, object->ns) : NULL;
     if (!row)
         return;
     row->numbers[COUNT_CREATED] += !before;

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -20,26 +21,27 @@
 
 #define MAP_SEED 17
 
-/* Jobs first, then what controllers make for them besides pods. */
-static const struct kind *const watched[] = {
-    &kind_job,
-    &kind_torchrunjob,
-    &kind_jobset,
-    &kind_trainjob,
-    &kind_pytorchjob,
-    &kind_tfjob,
-    &kind_mpijob,
-    &kind_xgboostjob,
-    &kind_jaxjob,
-    &kind_paddlejob,
-    &kind_pytorchtrainingjob,
+/* Jobs, to which the training kinds come, and what controllers make for them besides pods. */
+static const struct kind *const other_jobs[] = {
+    &kind_job, &kind_torchrunjob, &kind_jobset, &kind_trainjob, &kind_pytorchtrainingjob,
+};
+static const struct kind *const things[] = {
     &kind_service,
     &kind_configmap,
     &kind_secret,
     &kind_pvc,
 };
-#define WATCHED COUNT_OF(watched)
-#define JOBS    11
+#define JOBS    (TRAININGS + COUNT_OF(other_jobs))
+#define WATCHED (JOBS + COUNT_OF(things))
+
+/* Jobs first. */
+static const struct kind *watched(size_t index)
+{
+    if (index < COUNT_OF(other_jobs))
+        return other_jobs[index];
+    index -= COUNT_OF(other_jobs);
+    return index < TRAININGS ? training_kinds[index].kind : things[index - TRAININGS];
+}
 
 /* A job that has been seen. */
 struct story {
@@ -60,7 +62,7 @@ struct check_jobs {
 static bool is_job(const struct kind *kind)
 {
     for (size_t i = 0; i < JOBS; i++)
-        if (watched[i] == kind)
+        if (watched(i) == kind)
             return true;
     return false;
 }
@@ -169,11 +171,11 @@ void check_jobs_at_rest(struct check_jobs *jobs)
     size_t cursor;
 
     for (size_t i = 0; i < JOBS; i++)
-        for (cursor = 0; (job = cache_next(jobs->cache, watched[i], STR(""), &cursor));)
+        for (cursor = 0; (job = cache_next(jobs->cache, watched(i), STR(""), &cursor));)
             if (!story_of(jobs, job->uid)->finished)
                 owner_lives(jobs, job);
     for (size_t i = 0; i < JOBS; i++)
-        for (cursor = 0; (job = cache_next(jobs->cache, watched[i], STR(""), &cursor));) {
+        for (cursor = 0; (job = cache_next(jobs->cache, watched(i), STR(""), &cursor));) {
             const struct story *story = story_of(jobs, job->uid);
 
             if (!story->finished && !story->lives)
@@ -190,8 +192,8 @@ void check_jobs_clean(struct check_jobs *jobs, struct str ns)
     for (size_t i = 0; i < WATCHED; i++) {
         size_t cursor = 0;
 
-        while ((object = cache_next(jobs->cache, watched[i], ns, &cursor)))
-            check_fail(jobs->report, "%s " STR_FMT " is still there", watched[i]->name,
+        while ((object = cache_next(jobs->cache, watched(i), ns, &cursor)))
+            check_fail(jobs->report, "%s " STR_FMT " is still there", watched(i)->name,
                        STR_ARG(object->name));
     }
 }
@@ -206,7 +208,7 @@ struct check_jobs *check_jobs_new(struct api *api, struct check_report *report)
     jobs->stories.seed = MAP_SEED;
     for (size_t i = 0; i < WATCHED; i++)
         jobs->watches[i] =
-            api_watch(api, &(struct api_watch_request){.kind = watched[i]}, on_change, jobs);
+            api_watch(api, &(struct api_watch_request){.kind = watched(i)}, on_change, jobs);
     return jobs;
 }
 

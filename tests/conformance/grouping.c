@@ -1,5 +1,6 @@
 #include "control/grouping/grouping.h"
 
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -9,6 +10,7 @@
 #include "control/core/control.h"
 #include "control/grouping/grouping_rule.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,16 +78,16 @@ static const char *rule_name(struct str rule)
 /* "Kubeflow distributed": the case brings the member of spec and the required roles along. */
 static struct grouping_rule distributed(struct arena *arena, const struct json *others)
 {
-    const struct json *roles = json_index(others, 1);
-    const char **required = ARENA_ARRAY(arena, const char *, json_count(roles) + 1);
+    struct training_kind *training = ARENA_NEW(arena, struct training_kind);
     size_t count = 0;
 
-    JSON_FOREACH(roles, role)
-        required[count++] = str_c(arena, json_str(role));
-    return (struct grouping_rule){.name = "distributed",
-                                  .replica_key = str_c(arena, json_str(json_index(others, 0))),
-                                  .required = required,
-                                  .apply = grouping_kubeflow};
+    training->specs = str_c(arena, json_str(json_index(others, 0)));
+    JSON_FOREACH(json_index(others, 1), role) {
+        assert(count + 1 < COUNT_OF(training->required));
+        training->required[count++] = str_c(arena, json_str(role));
+    }
+    return (struct grouping_rule){
+        .name = "distributed", .training = training, .apply = grouping_kubeflow};
 }
 
 /* ---- looking at the result ---- */

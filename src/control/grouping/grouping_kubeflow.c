@@ -1,3 +1,4 @@
+#include "api/training.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -37,17 +38,19 @@ int grouping_kubeflow(const struct grouping_input *input,
                       struct grouping *ret,
                       struct err *err)
 {
-    const struct json *specs = json_get(json_get(owner, "spec"), rule->replica_key);
+    const struct training_kind *training = rule->training;
+    const struct json *specs = json_get(json_get(owner, "spec"), training->specs);
     int64_t total = 0;
 
     (void)input;
-    for (size_t i = 0; rule->required && rule->required[i]; i++)
-        if (!json_get(specs, rule->required[i]))
-            return err_set(err, -EINVAL, "spec.%s has no %s", rule->replica_key, rule->required[i]);
+    for (size_t i = 0; training->required[i]; i++)
+        if (!json_get(specs, training->required[i]))
+            return err_set(err, -EINVAL, "spec.%s has no %s", training->specs,
+                           training->required[i]);
     JSON_FOREACH(specs, spec)
         total += json_i64_or(json_get(spec, "replicas"), 1);
     if (total <= 0)
-        return err_set(err, -EINVAL, "spec.%s asks for no pod at all", rule->replica_key);
+        return err_set(err, -EINVAL, "spec.%s asks for no pod at all", training->specs);
     ret->min_member = min_available(owner) > 0 ? min_available(owner) : total;
     return 0;
 }

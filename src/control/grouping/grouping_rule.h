@@ -5,15 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct training_kind;
+
 /* grouping_rule: what the files with rules share. A rule starts from what the common part filled in
  * (grouping_common) and changes what is different for its kind. */
 struct grouping_rule {
-    const char *name;            /* kind */
-    const char *group;           /* API group; NULL: any */
-    const char *priority;        /* default priority class; NULL: train */
-    const char *replica_key;     /* Kubeflow: member of spec with the replica specs */
-    const char *const *required; /* Kubeflow: roles that must be there; NULL-terminated, or NULL */
-    bool skip;                   /* the owner below is the one that counts */
+    const char *name;                     /* kind */
+    const char *group;                    /* API group; NULL: any */
+    const char *priority;                 /* default priority class; NULL: train */
+    const struct training_kind *training; /* Kubeflow: its row */
+    bool skip;                            /* the owner below is the one that counts */
     int (*apply)(const struct grouping_input *input,
                  const struct grouping_rule *rule,
                  const struct json *owner,

@@ -1,3 +1,4 @@
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -10,40 +11,33 @@
 /* Which rule groups the pods of which kind of owner. The rules are in grouping_kubeflow.c,
  * grouping_sets.c and grouping_single.c; what they have in common is in grouping.c. */
 
-static const char *const launcher[] = {"Launcher", NULL};
-static const char *const master[] = {"Master", NULL};
-static const char *const worker_only[] = {"Worker", NULL};
-
 /* One line a kind. Whatever is not here gets the last one. */
 static const struct grouping_rule rules[] = {
     {.name = "TorchrunJob", .group = "torchrun.ai", .apply = grouping_torchrun},
     {.name = "PyTorchTrainingJob", .group = "batch.tensorstack.dev", .apply = grouping_tensorstack},
     {.name = "PyTorchJob",
      .group = "kubeflow.org",
-     .replica_key = "pytorchReplicaSpecs",
+     .training = &training_kinds[TRAINING_PYTORCH],
      .apply = grouping_pytorch},
     {.name = "TFJob",
      .group = "kubeflow.org",
-     .replica_key = "tfReplicaSpecs",
+     .training = &training_kinds[TRAINING_TENSORFLOW],
      .apply = grouping_kubeflow},
     {.name = "XGBoostJob",
      .group = "kubeflow.org",
-     .replica_key = "xgbReplicaSpecs",
-     .required = master,
+     .training = &training_kinds[TRAINING_XGBOOST],
      .apply = grouping_kubeflow},
     {.name = "JAXJob",
      .group = "kubeflow.org",
-     .replica_key = "jaxReplicaSpecs",
-     .required = worker_only,
+     .training = &training_kinds[TRAINING_JAX],
      .apply = grouping_kubeflow},
     {.name = "PaddleJob",
      .group = "kubeflow.org",
-     .replica_key = "paddleReplicaSpecs",
+     .training = &training_kinds[TRAINING_PADDLE],
      .apply = grouping_kubeflow},
     {.name = "MPIJob",
      .group = "kubeflow.org",
-     .replica_key = "mpiReplicaSpecs",
-     .required = launcher,
+     .training = &training_kinds[TRAINING_MPI],
      .apply = grouping_mpi},
     {.name = "Notebook", .group = "kubeflow.org", .priority = "build"},
     {.name = "JobSet", .group = "jobset.x-k8s.io", .apply = grouping_jobset},

@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/training.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/control.h"
@@ -24,18 +25,8 @@ static void env(const struct kubeflow *k,
     kubeflow_env_i64(arena, list, "PROCESS_ID", (int64_t)pod->index);
 }
 
-static const char *const types[] = {"Worker", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_jaxjob,
-    .operator_name = "jaxjob-controller",
-    .specs = "jaxReplicaSpecs",
-    .types = types,
-    .container = "jax",
-    .port_name = "jaxjob-port",
-    .port = 6666,
-    .restart = "Never",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_JAX],
     .env = env,
 };
 

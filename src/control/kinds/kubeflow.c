@@ -3,6 +3,7 @@
 #include "api/decode.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -113,7 +114,8 @@ struct json *kubeflow_container(const struct kubeflow *k, const struct json *pod
     struct json *containers = json_get(pod_spec, "containers");
 
     JSON_FOREACH(containers, container)
-        if (k->kind->container && str_is(json_str(json_get(container, "name")), k->kind->container))
+        if (k->kind->training->container &&
+            str_is(json_str(json_get(container, "name")), k->kind->training->container))
             return container;
     return json_first(containers);
 }
@@ -123,9 +125,9 @@ int64_t kubeflow_port(const struct kubeflow *k, const struct job_role *role)
     const struct json *container = kubeflow_container(k, role->pod_spec);
 
     JSON_FOREACH(json_get(container, "ports"), port)
-        if (str_is(json_str(json_get(port, "name")), k->kind->port_name))
-            return json_i64_or(json_get(port, "containerPort"), k->kind->port);
-    return k->kind->port;
+        if (str_is(json_str(json_get(port, "name")), k->kind->training->port_name))
+            return json_i64_or(json_get(port, "containerPort"), k->kind->training->port);
+    return k->kind->training->port;
 }
 
 /* ---- a role ---- */
@@ -143,12 +145,12 @@ static struct json *ports_of(const struct kubeflow *k, struct json *pod_spec)
     if (!json_is(declared, JSON_ARRAY))
         declared = json_add_array(arena, container, "ports");
     JSON_FOREACH(declared, port)
-        there = there || str_is(json_str(json_get(port, "name")), k->kind->port_name);
+        there = there || str_is(json_str(json_get(port, "name")), k->kind->training->port_name);
     if (!there) {
         struct json *port = json_push(declared, json_new_object(arena));
 
-        json_add_c(arena, port, "name", k->kind->port_name);
-        json_add_i64(arena, port, "containerPort", k->kind->port);
+        json_add_c(arena, port, "name", k->kind->training->port_name);
+        json_add_i64(arena, port, "containerPort", k->kind->training->port);
     }
     JSON_FOREACH(declared, port) {
         struct json *entry = json_push(ports, json_new_object(arena));
@@ -184,7 +186,7 @@ static struct json *strings(struct arena *arena, const struct json *map)
 static void add_role(struct kubeflow *k, struct job_model *model, const char *type)
 {
     struct arena *arena = k->arena;
-    const struct json *entry = json_get(json_get(k->spec, k->kind->specs), type);
+    const struct json *entry = json_get(json_get(k->spec, k->kind->training->specs), type);
     struct kubeflow_replicas replicas = {0};
     struct err err = {0};
 
@@ -193,18 +195,18 @@ static void add_role(struct kubeflow *k, struct job_model *model, const char *ty
     if (decode_object(&kubeflow_replicas_table, arena, entry, &replicas, &err) < 0 ||
         !json_count(json_at(replicas.template, "spec.containers"))) {
         kubeflow_problem(model, "InvalidReplicaSpec",
-                         str_printf(arena, "spec.%s.%s: %s", k->kind->specs, type,
+                         str_printf(arena, "spec.%s.%s: %s", k->kind->training->specs, type,
                                     err.text[0] ? err.text : "template has no containers"));
         return;
     }
     if (!replicas.restart.len)
-        replicas.restart = str_from(k->kind->restart);
+        replicas.restart = str_from(k->kind->training->restart);
     if (replicas.replicas < 0)
-        replicas.replicas = k->kind->replicas;
+        replicas.replicas = 1;
     if (replicas.replicas > JOB_PODS_MAX) {
         kubeflow_problem(model, "TooManyPods",
-                         str_printf(arena, "spec.%s.%s.replicas: the limit is %d", k->kind->specs,
-                                    type, JOB_PODS_MAX));
+                         str_printf(arena, "spec.%s.%s.replicas: the limit is %d",
+                                    k->kind->training->specs, type, JOB_PODS_MAX));
         return;
     }
     struct json *pod_spec = json_clone(arena, json_get(replicas.template, "spec"));
@@ -225,7 +227,7 @@ static void add_role(struct kubeflow *k, struct job_model *model, const char *ty
         .labels = strings(arena, json_at(replicas.template, "metadata.labels")),
         .annotations = strings(arena, json_at(replicas.template, "metadata.annotations")),
         .pod_spec = pod_spec,
-        .ports = k->kind->port_name ? ports_of(k, pod_spec) : NULL,
+        .ports = k->kind->training->port_name ? ports_of(k, pod_spec) : NULL,
         .main = json_str(json_get(kubeflow_container(k, pod_spec), "name")),
         .restart = restart_of(replicas.restart),
         .done = JOB_DONE_NONE,
@@ -239,8 +241,8 @@ static void choose_chief(const struct kubeflow *k, const struct job_model *model
 {
     struct job_role *chief = NULL;
 
-    for (size_t i = 0; !chief && k->kind->chiefs && k->kind->chiefs[i]; i++)
-        chief = kubeflow_role(model, k->kind->chiefs[i]);
+    for (size_t i = 0; !chief && k->kind->training->chiefs[i]; i++)
+        chief = kubeflow_role(model, k->kind->training->chiefs[i]);
     if (!chief)
         chief = kubeflow_role(model, "Worker");
     if (!chief)
@@ -305,11 +307,17 @@ static void read_policy(struct kubeflow *k, struct job_model *model)
     model->deadline_ms = policy->deadline_seconds * 1000;
     model->waiting_counts = true;
     model->ttl_ms = policy->ttl_seconds < 0 ? -1 : policy->ttl_seconds * 1000;
-    model->clean = str_is(policy->clean, "All")       ? JOB_CLEAN_ALL
-                   : str_is(policy->clean, "Running") ? JOB_CLEAN_RUNNING
-                   : str_is(policy->clean, "None")    ? JOB_CLEAN_NONE
-                                                      : JOB_CLEAN_FAILED;
+    struct str clean = policy->clean.len ? policy->clean : str_from(k->kind->training->clean);
+    model->clean = str_is(clean, "All")       ? JOB_CLEAN_ALL
+                   : str_is(clean, "Running") ? JOB_CLEAN_RUNNING
+                   : str_is(clean, "None")    ? JOB_CLEAN_NONE
+                                              : JOB_CLEAN_FAILED;
     model->tell_objects = true;
+}
+
+struct str kubeflow_operator(const struct kubeflow *k, struct arena *arena)
+{
+    return str_printf(arena, "%s-controller", k->kind->training->kind->singular);
 }
 
 static void make_labels(const struct kubeflow *k, struct job_model *model)
@@ -317,7 +325,7 @@ static void make_labels(const struct kubeflow *k, struct job_model *model)
     struct json *labels = json_new_object(k->arena);
     struct str key = k->input->config->queue_label_key;
 
-    json_add_c(k->arena, labels, KUBEFLOW_LABEL_OPERATOR, k->kind->operator_name);
+    json_add_str(k->arena, labels, KUBEFLOW_LABEL_OPERATOR, kubeflow_operator(k, k->arena));
     json_add_str(k->arena, labels, KUBEFLOW_LABEL_JOB, k->job->name);
     json_add_str(k->arena, labels, JOB_LABEL_NAME, k->job->name);
     /* The label of the job is the pod grouper's to see; this says it in the older words. */
@@ -348,12 +356,12 @@ void kubeflow_translate(const struct kubeflow_kind *kind,
     }
     read_policy(k, ret);
     make_labels(k, ret);
-    for (size_t i = 0; kind->types[i]; i++)
-        add_role(k, ret, kind->types[i]);
+    for (size_t i = 0; kind->training->roles[i]; i++)
+        add_role(k, ret, kind->training->roles[i]);
     if (!ret->roles.count)
         kubeflow_problem(
             ret, "NoReplicas",
-            str_printf(arena, "spec.%s has no replica type of this kind", kind->specs));
+            str_printf(arena, "spec.%s has no replica type of this kind", kind->training->specs));
     choose_chief(k, ret);
     ret->fill = fill;
     if (kind->adjust && !ret->problem.condition)
@@ -373,8 +381,8 @@ void kubeflow_autoscale(struct kubeflow *k,
     if (!json_count(metrics))
         return;
     json_add_str(k->arena, target, "apiVersion",
-                 str_dup(k->arena, kind_api_version(k->kind->kind, version)));
-    json_add_c(k->arena, target, "kind", k->kind->kind->name);
+                 str_dup(k->arena, kind_api_version(k->kind->training->kind, version)));
+    json_add_c(k->arena, target, "kind", k->kind->training->kind->name);
     json_add_str(k->arena, target, "name", k->job->name);
     json_add_i64(k->arena, spec, "minReplicas", (int64_t)role->min);
     json_add_i64(k->arena, spec, "maxReplicas", (int64_t)role->max);

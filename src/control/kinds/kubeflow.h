@@ -12,13 +12,14 @@ struct control_input;
 struct json;
 struct kind;
 struct object;
+struct training_kind;
 
 /* kubeflow: what the training kinds of kubeflow.org have in common.
  *
  * They all are a map of replica types (Master, Worker, ...) with pod templates, and one runPolicy.
- * A kind says in a struct kubeflow_kind what its map is called, which container is the training and
- * on what port it listens, whose end is the job's end, and which environment a pod gets;
- * everything else is here: labels, services, restart policies, clean-up, conditions, counters.
+ * The row of a kind (api/training.h) says what its map is called, which container is the training
+ * and on what port it listens, whose end is the job's end; its struct kubeflow_kind, which
+ * environment a pod gets; everything else is here: labels, services, restart policies, clean-up, conditions, counters.
  *
  * Restarts. Where ranks find each other through a fixed address (static rendezvous), a rank that
  * comes back alone cannot join its peers: all are restarted together, and one failure is one
@@ -62,16 +63,7 @@ struct kubeflow {
 };
 
 struct kubeflow_kind {
-    const struct kind *kind;
-    const char *operator_name;
-    const char *specs;         /* the map: "pytorchReplicaSpecs" */
-    const char *const *types;  /* in the order of ranks; NULL-terminated */
-    const char *const *chiefs; /* the first of these that is there decides; NULL: none */
-    const char *container;     /* the training's; NULL: the first one */
-    const char *port_name;     /* declared where a template does not; NULL: no services */
-    const char *restart;       /* restartPolicy that is not said */
-    int64_t port;
-    int64_t replicas;           /* that are not said, but for chiefs: always 1 */
+    const struct training_kind *training; /* its row */
     bool each_alone;            /* pods restart alone unless the annotation says otherwise */
     bool env_for_training_only; /* not for the other containers of a pod */
     /* What is particular about a job of this kind; may be NULL. */
@@ -114,6 +106,8 @@ struct job_role *kubeflow_role(const struct job_model *model, const char *type);
 size_t kubeflow_rank(const struct job_model *model, const struct job_pod *pod);
 /* The port that the training of a role listens on. */
 int64_t kubeflow_port(const struct kubeflow *k, const struct job_role *role);
+/* The name that Kubeflow's own controller of the kind has. */
+struct str kubeflow_operator(const struct kubeflow *k, struct arena *arena);
 struct json *kubeflow_container(const struct kubeflow *k, const struct json *pod_spec);
 void kubeflow_env(struct arena *arena, struct json *env, const char *name, struct str value);
 /* For torchrun agents that come and go, unless `env` says otherwise: those that share one store

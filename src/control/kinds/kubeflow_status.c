@@ -142,6 +142,7 @@ static void write_counters(const struct run *run, const struct job_state *state)
 {
     const struct kubeflow *k = run->model->front;
     struct json *all = json_add_object(run->arena, run->status, "replicaStatuses");
+    struct str operator_name = kubeflow_operator(k, run->arena);
     bool over = job_phase_is_final(state->phase);
 
     for (size_t i = 0; i < run->model->roles.count; i++) {
@@ -157,8 +158,8 @@ static void write_counters(const struct run *run, const struct job_state *state)
         json_add_str(run->arena, entry, "selector",
                      str_printf(run->arena,
                                 KUBEFLOW_LABEL_JOB "=" STR_FMT "," KUBEFLOW_LABEL_OPERATOR
-                                                   "=%s," KUBEFLOW_LABEL_TYPE "=" STR_FMT,
-                                STR_ARG(k->job->name), k->kind->operator_name,
+                                                   "=" STR_FMT "," KUBEFLOW_LABEL_TYPE "=" STR_FMT,
+                                STR_ARG(k->job->name), STR_ARG(operator_name),
                                 STR_ARG(role->name)));
     }
 }

@@ -2,6 +2,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -355,17 +356,8 @@ static void fill(const struct kubeflow *k,
     json_add_str(arena, json_at(body, "metadata.labels"), KUBEFLOW_LABEL_ROLE, pod->role->name);
 }
 
-static const char *const types[] = {"Launcher", "Worker", NULL};
-static const char *const chiefs[] = {"Launcher", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_mpijob,
-    .operator_name = "mpijob-controller",
-    .specs = "mpiReplicaSpecs",
-    .types = types,
-    .chiefs = chiefs,
-    .restart = "Never",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_MPI],
     .each_alone = true,
     .adjust = adjust,
     .env = env,

@@ -1,6 +1,7 @@
 #include "api/decode.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -88,20 +89,8 @@ static void env(const struct kubeflow *k,
                      STR("1"));
 }
 
-static const char *const types[] = {"Master", "Worker", NULL};
-static const char *const chiefs[] = {"Master", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_paddlejob,
-    .operator_name = "paddlejob-controller",
-    .specs = "paddleReplicaSpecs",
-    .types = types,
-    .chiefs = chiefs,
-    .container = "paddle",
-    .port_name = "master",
-    .port = 36543,
-    .restart = "OnFailure",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_PADDLE],
     .adjust = adjust,
     .env = env,
 };

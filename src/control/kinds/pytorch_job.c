@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -234,20 +235,8 @@ static void env(const struct kubeflow *k,
     }
 }
 
-static const char *const types[] = {"Master", "Worker", NULL};
-static const char *const chiefs[] = {"Master", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_pytorchjob,
-    .operator_name = "pytorchjob-controller",
-    .specs = "pytorchReplicaSpecs",
-    .types = types,
-    .chiefs = chiefs,
-    .container = "pytorch",
-    .port_name = "pytorchjob-port",
-    .port = 23456,
-    .restart = "OnFailure",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_PYTORCH],
     .adjust = adjust,
     .env = env,
 };

@@ -1,6 +1,7 @@
 #include "api/decode.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -131,20 +132,8 @@ static void env(const struct kubeflow *k,
     kubeflow_env(arena, list, "TF_CONFIG", json_text(arena, config));
 }
 
-static const char *const types[] = {"Chief", "Master", "PS", "Worker", "Evaluator", NULL};
-static const char *const chiefs[] = {"Chief", "Master", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_tfjob,
-    .operator_name = "tfjob-controller",
-    .specs = "tfReplicaSpecs",
-    .types = types,
-    .chiefs = chiefs,
-    .container = "tensorflow",
-    .port_name = "tfjob-port",
-    .port = 2222,
-    .restart = "Never",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_TENSORFLOW],
     .each_alone = true,
     .env_for_training_only = true,
     .adjust = adjust,

@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/training.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/control.h"
@@ -38,20 +39,8 @@ static void env(const struct kubeflow *k,
     kubeflow_env(arena, list, "WORKER_ADDRS", all);
 }
 
-static const char *const types[] = {"Master", "Worker", NULL};
-static const char *const chiefs[] = {"Master", NULL};
-
 static const struct kubeflow_kind description = {
-    .kind = &kind_xgboostjob,
-    .operator_name = "xgboostjob-controller",
-    .specs = "xgbReplicaSpecs",
-    .types = types,
-    .chiefs = chiefs,
-    .container = "xgboost",
-    .port_name = "xgboostjob-port",
-    .port = 9999,
-    .restart = "Never",
-    .replicas = 1,
+    .training = &training_kinds[TRAINING_XGBOOST],
     .env = env,
 };
 

@@ -1,0 +1,151 @@
+#include "api/crd_builtin.h"
+#include "api/kind.h"
+#include "api/training.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "control/cluster/coexist.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Places that name the training kinds and cannot read the rows are held against them. */
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+
+static bool names_role(const struct training_kind *training, struct str role)
+{
+    for (size_t i = 0; training->roles[i]; i++)
+        if (str_is(role, training->roles[i]))
+            return true;
+    return false;
+}
+
+TEST(training_rows_name_roles_that_they_have_and_a_controller_that_is_there)
+{
+    for (size_t i = 0; i < TRAININGS; i++) {
+        const struct training_kind *training = &training_kinds[i];
+        bool controlled = false;
+
+        test_case(training->kind->name);
+        EXPECT(training_of(training->kind) == training);
+        for (size_t k = 0; training->chiefs[k]; k++)
+            EXPECT(names_role(training, str_from(training->chiefs[k])));
+        for (size_t k = 0; training->single[k]; k++)
+            EXPECT(names_role(training, str_from(training->single[k])));
+        for (size_t k = 0; training->required[k]; k++)
+            EXPECT(names_role(training, str_from(training->required[k])));
+        EXPECT(!training->port_name == !training->port);
+        for (size_t k = 0; controllers[k]; k++)
+            controlled |= strcmp(controllers[k]->name, training->kind->singular) == 0;
+        EXPECT(controlled);
+    }
+    EXPECT(training_of(&kind_jobset) == NULL);
+}
+
+TEST(training_rows_have_the_replica_specs_of_their_crds)
+{
+    for (size_t i = 0; i < TRAININGS; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct kind *kind = training_kinds[i].kind;
+        struct str name = str_printf(&arena, "%s.%s", kind->plural, kind->group);
+        struct json *crd = NULL;
+
+        test_case(kind->name);
+        for (size_t k = 0; k < crd_builtin_count; k++)
+            if (str_is(name, crd_builtins[k].name))
+                EXPECT(json_parse(&arena,
+                                  (struct str){crd_builtins[k].text, crd_builtins[k].text_len},
+                                  &crd, NULL) == 0);
+        const struct json *spec =
+            json_at(crd, "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties");
+        EXPECT(json_get(spec, training_kinds[i].specs) != NULL);
+    }
+}
+
+TEST(training_kinds_are_left_to_kubeflows_operator_where_it_runs)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; coexist_others[0].controllers[i]; i++)
+        count++;
+    EXPECT(strcmp(coexist_others[0].name, "kubeflow-training-operator") == 0);
+    EXPECT(count == TRAININGS);
+    for (size_t i = 0; i < TRAININGS; i++) {
+        bool named = false;
+
+        test_case(training_kinds[i].kind->name);
+        for (size_t k = 0; k < count; k++)
+            named |=
+                strcmp(coexist_others[0].controllers[k], training_kinds[i].kind->singular) == 0;
+        EXPECT(named);
+    }
+}
+
+static struct json_vec read_manifests(struct arena *arena, const char *file)
+{
+    struct str path = str_printf(arena, "%s/%s", DEPLOY_FOLDER, file);
+    char *text = ARENA_ARRAY(arena, char, FILE_BYTES_MAX);
+    struct json_vec documents = {0};
+    FILE *stream = fopen(path.p, "re");
+
+    EXPECT(stream != NULL);
+    if (!stream)
+        return documents;
+    size_t len = fread(text, 1, FILE_BYTES_MAX, stream);
+    (void)fclose(stream);
+    EXPECT(yaml_parse_all(arena, (struct str){text, len}, &documents, NULL) == 0);
+    return documents;
+}
+
+static bool has(const struct json *list, struct str word)
+{
+    JSON_FOREACH(list, item)
+        if (str_eq(json_str(item), word))
+            return true;
+    return false;
+}
+
+/* Whether a list of rules names a resource of kubeflow.org. */
+static bool rules_name(const struct json *rules, struct str resource)
+{
+    JSON_FOREACH(rules, rule)
+        if (has(json_get(rule, "apiGroups"), STR("kubeflow.org")) &&
+            has(json_get(rule, "resources"), resource))
+            return true;
+    return false;
+}
+
+TEST(training_kinds_are_in_the_webhooks_and_the_roles)
+{
+    static const char *const parts[] = {"", "/status", "/finalizers"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json_vec hooks = read_manifests(&arena, "webhooks.yaml");
+    struct json_vec roles = read_manifests(&arena, "rbac/role.yaml");
+
+    for (size_t i = 0; i < TRAININGS; i++) {
+        const char *plural = training_kinds[i].kind->plural;
+        bool asked = false;
+
+        test_case(plural);
+        for (size_t k = 0; k < hooks.count; k++)
+            asked |= rules_name(json_at(hooks.items[k], "webhooks.0.rules"), str_from(plural));
+        EXPECT(asked);
+        for (size_t part = 0; part < COUNT_OF(parts); part++) {
+            struct str resource = str_printf(&arena, "%s%s", plural, parts[part]);
+            bool allowed = false;
+
+            for (size_t k = 0; k < roles.count; k++)
+                allowed |= rules_name(json_get(roles.items[k], "rules"), resource);
+            EXPECT(allowed);
+        }
+    }
+}
