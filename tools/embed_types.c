@@ -72,6 +72,7 @@ static const struct {
     {"kept", " | TYPE_KEPT"},
     {"required", " | TYPE_REQUIRED"},
     {"atomic", " | TYPE_ATOMIC"},
+    {"always", " | TYPE_ALWAYS"},
     {"set", " | TYPE_MERGE | TYPE_APPLY"},
     {"merge-set", " | TYPE_MERGE"},
     {"apply-set", " | TYPE_APPLY"},

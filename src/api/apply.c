@@ -15,6 +15,7 @@
 #define FIRST_MANAGER  "before-first-apply"
 #define LAST_APPLIED   "kubectl.kubernetes.io/last-applied-configuration"
 #define OPERATION_MINE "Apply"
+#define OWN_MANAGER    "muster" /* our controllers say no name */
 
 static struct fields fields_for(const struct apply *apply)
 {
@@ -59,7 +60,9 @@ static const struct json *set_of(const struct json *entry)
 
 static bool is_mine(const struct apply *apply, const struct json *entry, const char *operation)
 {
-    return str_eq(json_str(json_get(entry, "manager")), apply->manager) &&
+    struct str manager = apply->manager.len ? apply->manager : STR(OWN_MANAGER);
+
+    return str_eq(json_str(json_get(entry, "manager")), manager) &&
            str_is(json_str(json_get(entry, "operation")), operation) &&
            str_eq(json_str(json_get(entry, "subresource")), apply->subresource);
 }
@@ -75,6 +78,33 @@ struct json *apply_first(struct apply *apply, const struct json *config)
     return f.too_large ? NULL : list;
 }
 
+struct json *apply_created(struct apply *apply, const struct json *object)
+{
+    struct fields f = fields_for(apply);
+    struct json *list = json_new_array(apply->arena);
+    const struct type *type = type_place_root(apply->kind).type;
+
+    f.whole = true;
+    struct json *set = fields_changed(&f, object, type_empty(apply->arena, type), root_of(apply));
+    if (set)
+        json_push(list, new_entry(apply, apply->manager, "Update", set));
+    apply->too_large = f.too_large;
+    return f.too_large ? NULL : list;
+}
+
+/* What kubectl's own client-side apply wrote down, as a set of fields; NULL: nothing. */
+static struct json *last_applied(const struct apply *apply,
+                                 struct fields *f,
+                                 const struct json *live)
+{
+    struct str last = json_str(json_get(json_at(live, "metadata.annotations"), LAST_APPLIED));
+    struct json *config = NULL;
+
+    if (!last.len || json_parse(apply->arena, last, &config, NULL) < 0)
+        return NULL;
+    return fields_of(f, config, root_of(apply));
+}
+
 /* What nobody applied belongs to nobody in particular, except what kubectl's own client-side apply
  * wrote down: that is the applier's already. */
 static struct json *first_entries(const struct apply *apply,
@@ -82,12 +112,9 @@ static struct json *first_entries(const struct apply *apply,
                                   const struct json *live)
 {
     struct json *list = json_new_array(apply->arena);
-    struct json *set = fields_of(f, live, root_of(apply));
-    struct str last = json_str(json_get(json_at(live, "metadata.annotations"), LAST_APPLIED));
-    struct json *config = NULL;
+    struct json *set =
+        fields_minus(f, fields_of(f, live, root_of(apply)), last_applied(apply, f, live));
 
-    if (last.len && json_parse(apply->arena, last, &config, NULL) == 0)
-        set = fields_minus(f, set, fields_of(f, config, root_of(apply)));
     if (set)
         json_push(list, new_entry(apply, STR(FIRST_MANAGER), "Update", set));
     return list;
@@ -115,7 +142,8 @@ static bool add_conflict(void *user, struct str field)
 static struct json *settle_others(struct apply *apply,
                                   struct fields *f,
                                   const struct json *entries,
-                                  const struct json *changed)
+                                  const struct json *changed,
+                                  const struct json *allowed)
 {
     struct json *list = json_new_array(apply->arena);
 
@@ -127,9 +155,10 @@ static struct json *settle_others(struct apply *apply,
         const struct json *clash = fields_both(f, set_of(entry), changed);
         struct conflicting conflicting = {.apply = apply,
                                           .manager = json_str(json_get(entry, "manager"))};
+        const struct json *dispute = fields_minus(f, clash, allowed);
         /* One's own updates are no conflict. */
-        if (clash && !apply->force && !str_eq(conflicting.manager, apply->manager))
-            (void)fields_each(apply->arena, clash, STR(""), add_conflict, &conflicting);
+        if (dispute && !apply->force && !str_eq(conflicting.manager, apply->manager))
+            (void)fields_each(apply->arena, dispute, STR(""), add_conflict, &conflicting);
         if (clash) {
             struct json *left = fields_minus(f, set_of(entry), clash);
 
@@ -157,7 +186,9 @@ static struct json *merge(struct apply *apply,
     JSON_FOREACH(entries, entry)
         if (is_mine(apply, entry, OPERATION_MINE))
             mine = set_of(entry);
-    struct json *list = settle_others(apply, f, entries, changed);
+    /* Who comes from kubectl's client-side apply owns what he applied that way. */
+    struct json *allowed = str_is(apply->manager, "kubectl") ? last_applied(apply, f, live) : NULL;
+    struct json *list = settle_others(apply, f, entries, changed, allowed);
     if (f->too_large || apply->conflicts.count)
         return NULL;
 
@@ -190,6 +221,7 @@ static struct json *track(struct apply *apply,
                           const struct json *before,
                           const struct json *after)
 {
+    f->whole = true;
     struct json *changed = fields_changed(f, after, before, root_of(apply));
     const struct json *there = fields_of(f, after, root_of(apply));
     struct json *list = json_new_array(apply->arena);
@@ -199,19 +231,20 @@ static struct json *track(struct apply *apply,
         /* Fields that are gone are nobody's; those that changed are the writer's. */
         struct json *left = fields_both(f, set_of(entry), there);
 
-        if (is_mine(apply, entry, "Update"))
+        /* Who changes nothing keeps the time of the last change. */
+        if (changed && is_mine(apply, entry, "Update")) {
             mine = left;
-        else
-            left = fields_minus(f, left, changed);
-        if (!left || left == mine)
+            continue;
+        }
+        left = fields_minus(f, left, changed);
+        if (!left)
             continue;
         struct json *kept = json_push(list, json_clone(apply->arena, entry));
         json_set(kept, STR("fieldsV1"), left);
     }
-    mine = fields_union(f, mine, changed);
-    if (mine)
-        json_push(list, new_entry(apply, apply->manager.len ? apply->manager : STR("unknown"),
-                                  "Update", mine));
+    if (changed)
+        json_push(list, new_entry(apply, apply->manager.len ? apply->manager : STR(OWN_MANAGER),
+                                  "Update", fields_union(f, mine, changed)));
     return list;
 }
 

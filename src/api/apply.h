@@ -16,8 +16,9 @@ struct schema;
  * nobody else owns, goes.
  *
  * Who owns what is written in metadata.managedFields, in Kubernetes' format (FieldsV1: f:name for a
- * member, k:{keys} for an item of a keyed list, v:value for an item of a set). Objects that nobody
- * applied carry none: the first apply gives everything that is there to "before-first-apply". */
+ * member, k:{keys} for an item of a keyed list, v:value for an item of a set), from the first write on.
+ * Objects whose maker did not say who he is carry none: the first apply gives everything that is
+ * there to "before-first-apply". */
 struct apply_conflict {
     struct str manager;
     struct str field; /* .spec.containers[name="a"].image */
@@ -43,6 +44,9 @@ struct apply {
 
 /* managedFields of an object that is made of `config` by apply; NULL when it is too large. */
 struct json *apply_first(struct apply *apply, const struct json *config);
+
+/* managedFields of an object that somebody created by other means; NULL when it is too large. */
+struct json *apply_created(struct apply *apply, const struct json *object);
 
 /* `live` with `config` applied to it, managedFields included; NULL when there are conflicts or
  * it is too large. `live` is changed in place. */

@@ -82,8 +82,7 @@ static bool left_out(const struct fields_at *at, struct str name)
                                        "deletionTimestamp",
                                        "deletionGracePeriodSeconds",
                                        "selfLink",
-                                       "managedFields",
-                                       "generateName"};
+                                       "managedFields"};
 
     if (at->root)
         return str_is(name, "apiVersion") || str_is(name, "kind");
@@ -214,6 +213,8 @@ static struct json *changed_object(struct fields *f,
             set = json_new_object(f->arena);
         json_append(set, field_key(f, name), inner);
     }
+    if (f->whole && set && !other && !at->root && !at->meta)
+        json_add_object(f->arena, set, ".");
     return set;
 }
 
@@ -244,7 +245,7 @@ static struct json *changed_list(struct fields *f,
             const struct json *same = map_get(&index, key);
 
             inner = fields_changed(f, item, same, item_at(at));
-            if (json_count(inner) && !same)
+            if (json_count(inner) && !same && !json_get(inner, "."))
                 json_add_object(f->arena, inner, ".");
         }
         if (!inner)
@@ -253,6 +254,8 @@ static struct json *changed_list(struct fields *f,
             set = json_new_object(f->arena);
         json_set(set, key, inner);
     }
+    if (f->whole && set && !other)
+        json_add_object(f->arena, set, ".");
     return set;
 }
 

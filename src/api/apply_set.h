@@ -18,6 +18,7 @@ struct fields {
     struct arena *arena;
     size_t bytes_end; /* of the arena: beyond it everything here gives up */
     bool too_large;   /* something did: what was returned is not whole */
+    bool whole;       /* fields_changed(): what is new is a field itself, not only what is in it */
 };
 
 /* Where a walk is: what the types say there, or the schema of a custom kind (NULL: none). */

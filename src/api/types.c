@@ -1,8 +1,11 @@
 #include "api/types.h"
 
 #include "api/kind.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -87,4 +90,53 @@ struct type_place type_place_below(struct type_place place, struct str name)
     if (place.type)
         field = type_field_named(place.type, name);
     return (struct type_place){.type = field ? field->type : NULL, .field = field};
+}
+
+/* NULL: it is left out. */
+static struct json *empty_field(struct arena *arena, const struct type_field *field)
+{
+    bool many = field->flags & (TYPE_LIST | TYPE_MAP);
+
+    if (field->flags & TYPE_ALWAYS)
+        return type_empty(arena, field->type);
+    if (!(field->flags & TYPE_REQUIRED))
+        return NULL;
+    switch (many ? TYPE_MESSAGE : (enum type_form)field->form) {
+    case TYPE_STRING:
+    case TYPE_BYTES: return json_new_str(arena, STR(""));
+    case TYPE_INT32:
+    case TYPE_INT64:
+    case TYPE_DOUBLE:
+    case TYPE_INT_OR_STRING: return json_new_i64(arena, 0);
+    case TYPE_BOOL: return json_new_bool(arena, false);
+    case TYPE_QUANTITY: return json_new_str(arena, STR("0"));
+    case TYPE_TIME:
+    case TYPE_MICROTIME:
+    case TYPE_JSON:
+    case TYPE_MESSAGE: break;
+    }
+    return json_new_null(arena);
+}
+
+static void add_empty(struct arena *arena, const struct type *type, struct json *object)
+{
+    for (size_t i = 0; i < type->field_count; i++) {
+        const struct type_field *field = &type->fields[i];
+
+        if (field->flags & TYPE_INLINE) {
+            add_empty(arena, field->type, object);
+            continue;
+        }
+        struct json *value = empty_field(arena, field);
+        if (value)
+            json_set(object, str_from(field->name), value);
+    }
+}
+
+struct json *type_empty(struct arena *arena, const struct type *type)
+{
+    struct json *object = json_new_object(arena);
+
+    add_empty(arena, type, object);
+    return object;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arena;
+struct json;
 struct kind;
 struct schema;
 
@@ -51,6 +52,7 @@ enum type_form {
 #define TYPE_ATOMIC   64u  /* atomic: a map or message that has one owner as a whole */
 #define TYPE_MERGE    128u /* merge-set, merge-key=: strategic merges go into the list */
 #define TYPE_APPLY    256u /* apply-set, apply-key=: items have owners of their own */
+#define TYPE_ALWAYS   512u /* always: a message that Kubernetes' own types have, said or not */
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks */
 
@@ -105,6 +107,10 @@ struct type_place {
 struct type_place type_place_root(const struct kind *kind);
 /* Of an item of a list, as of the list. */
 struct type_place type_place_below(struct type_place place, struct str name);
+
+/* What an object of the type has before anybody says anything: the messages that are always there,
+ * null for lists and maps and nothing for texts and numbers that are required. */
+struct json *type_empty(struct arena *arena, const struct type *type);
 
 /* The type as a schema (schema.h), which prunes, fills in and checks as that of a custom kind does.
  * Of a kind, metadata is left out: it is the same for all and looked at alone. Types that hold

@@ -231,6 +231,19 @@ static bool take_patch(struct request *request)
     return false;
 }
 
+/* Who writes without saying a name is known by the program: "kubectl" of "kubectl/v1.33.0 ...". */
+#define MANAGER_BYTES_MAX 128
+
+static void name_manager(struct request *request)
+{
+    struct str agent = http_head_get(&request->x->head, "User-Agent");
+
+    if (!request->call.field_manager.len && request->call.patch != API_PATCH_APPLY)
+        request->call.field_manager = str_utf8(
+            request_arena(request),
+            str_sub(str_trim(str_sub(agent, 0, str_find(agent, '/'))), 0, MANAGER_BYTES_MAX));
+}
+
 static void fill_call(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -341,6 +354,12 @@ static void read_resource(struct request *request)
     call(request);
 }
 
+static void call_named(struct request *request)
+{
+    name_manager(request);
+    call(request);
+}
+
 /* Names are checked against the path below struct api; here only what the path itself implies. */
 static void write_resource(struct request *request)
 {
@@ -352,15 +371,15 @@ static void write_resource(struct request *request)
     if (str_is(method, "POST") && (!named || request->route.subresource.len)) {
         request->call.verb = API_CREATE;
         if (request_take_body(request))
-            call(request);
+            call_named(request);
     } else if (str_is(method, "PUT") && named) {
         request->call.verb = API_UPDATE;
         if (request_take_body(request))
-            call(request);
+            call_named(request);
     } else if (str_is(method, "PATCH") && named) {
         request->call.verb = API_PATCH;
         if (take_patch(request))
-            call(request);
+            call_named(request);
     } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
         if (request_take_body(request))

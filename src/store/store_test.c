@@ -607,6 +607,65 @@ static void apply_rules(struct harness *h)
     EXPECT(str_contains(h->object->raw, STR("\\\"data\\\":{\\\"y\\\":\\\"1\\\"}")));
 }
 
+static void creator_rules(struct harness *h)
+{
+    struct api_request create = {
+        .verb = API_CREATE,
+        .kind = &kind_pod,
+        .ns = STR("default"),
+        .field_manager = STR("kubectl-create"),
+        .body = STR(
+            "{\"metadata\":{\"name\":\"a\",\"labels\":{\"l\":\"1\"}},\"spec\":{\"containers\":[{"
+            "\"name\":\"c\",\"image\":\"i:1\",\"ports\":[{\"containerPort\":80}]}],"
+            "\"serviceAccountName\":\"s\",\"tolerations\":[{\"operator\":\"Exists\"}],"
+            "\"nodeSelector\":{\"n\":\"1\"}}}")};
+
+    EXPECT(harness_call(h, &create) == 0 && h->created);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.manager"), "kubectl-create") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.operation"), "Update") == 0);
+    /* As kube-apiserver writes it: what is atomic is a leaf, what is new is owned itself, and what
+     * every pod has (spec and containers) is not. */
+    const struct {
+        const char *path;
+        const char *fields;
+    } rows[] = {
+        {"f:metadata", "{\"f:labels\":{\"f:l\":{},\".\":{}}}"},
+        {"f:spec.f:nodeSelector", "{}"},
+        {"f:spec.f:tolerations", "{}"},
+        {"f:spec.f:securityContext", "{}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char path[96];
+
+        (void)snprintf(path, sizeof(path), "metadata.managedFields.0.fieldsV1.%s", rows[i].path);
+        test_case(path);
+        EXPECT(strcmp(harness_text(h, path), rows[i].fields) == 0);
+    }
+    EXPECT(strstr(harness_text(h, "metadata.managedFields.0.fieldsV1.f:spec.f:containers"),
+                  "\"f:ports\":{\"k:{\\\"containerPort\\\":80,\\\"protocol\\\":\\\"TCP\\\"}\":{"
+                  "\"f:containerPort\":{},\"f:protocol\":{},\".\":{}},\".\":{}}"));
+    EXPECT(harness_patch(h, &kind_pod, "default", "a",
+                         "{\"metadata\":{\"labels\":{\"l\":\"2\"}}}") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.1.manager"), "muster") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.1.fieldsV1"),
+                  "{\"f:metadata\":{\"f:labels\":{\"f:l\":{}}}}") == 0);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.fieldsV1.f:metadata"),
+                  "{\"f:labels\":{}}") == 0);
+
+    /* Whoever says no name leaves no trace. */
+    create.field_manager = STR("");
+    create.body =
+        STR("{\"metadata\":{\"name\":\"b\",\"managedFields\":[{\"manager\":\"x\"}]},\"spec\":{"
+            "\"containers\":[{\"name\":\"c\",\"image\":\"i:1\"}]}}");
+    EXPECT(harness_call(h, &create) == 0 && h->created);
+    EXPECT(strcmp(harness_text(h, "metadata.managedFields"), "") == 0);
+}
+
+TEST(who_creates_an_object_owns_its_fields)
+{
+    each(creator_rules);
+}
+
 TEST(applies_own_their_fields)
 {
     each(apply_rules);

@@ -437,9 +437,10 @@ int write_new(struct write *write, struct json *root)
         return reply_fail(write->reply, 409, "AlreadyExists",
                           STR_FMT " \"" STR_FMT "\" already exists",
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name));
+    r = apply_create(write, root);
+    if (r < 0)
+        return r;
     write->reply->result.created = true;
-    if (write->managed)
-        json_set(meta, STR("managedFields"), write->managed);
     return write_stage(write, API_ADDED, root);
 }
 
