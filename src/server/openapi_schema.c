@@ -78,7 +78,7 @@ static struct json *primitive(struct arena *arena, enum type_form form)
         [TYPE_MICROTIME] = {"string", "date-time"},
         [TYPE_QUANTITY] = {"string", NULL},
         [TYPE_INT_OR_STRING] = {"string", "int-or-string"},
-        [TYPE_JSON] = {NULL, NULL}, /* anything */
+        [TYPE_JSON] = {NULL, NULL},
         [TYPE_MESSAGE] = {NULL, NULL},
     };
     struct json *schema = json_new_object(arena);
@@ -119,18 +119,39 @@ static void add_extensions(struct arena *arena, struct json *schema, const struc
     }
 }
 
+/* A schema without a type stands under a name: kubectl asks every other one for its type. */
+static struct json *any_schema(struct arena *arena, struct json *schemas)
+{
+    struct str name = openapi_name(arena, STR("apiextensions.k8s.io/v1"), "JSON");
+
+    if (!json_get_str(schemas, name)) {
+        struct json *schema = json_set(schemas, name, json_new_object(arena));
+
+        json_add_c(arena, schema, "description", "any value of JSON");
+    }
+    return reference(arena, name);
+}
+
+static struct json *value_schema(struct arena *arena,
+                                 struct json *schemas,
+                                 const struct type_field *field)
+{
+    if (field->form == TYPE_JSON || (field->type && field->type->bare))
+        return any_schema(arena, schemas);
+    if (field->form != TYPE_MESSAGE)
+        return primitive(arena, (enum type_form)field->form);
+    add_type(arena, schemas, field->type);
+    return reference(arena, openapi_type_name(arena, field->type));
+}
+
 static struct json *field_schema(struct arena *arena,
                                  struct json *schemas,
                                  const struct type_field *field)
 {
-    bool named = field->form == TYPE_MESSAGE && !field->type->bare;
-    struct json *value = named ? reference(arena, openapi_type_name(arena, field->type))
-                               : primitive(arena, (enum type_form)field->form);
+    struct json *value = value_schema(arena, schemas, field);
     struct json *outer = value;
     struct json *initial = NULL;
 
-    if (named)
-        add_type(arena, schemas, field->type);
     if (field->flags & (TYPE_LIST | TYPE_MAP)) {
         bool list = field->flags & TYPE_LIST;
 
