@@ -73,6 +73,7 @@ static const struct {
     {"required", " | TYPE_REQUIRED"},
     {"atomic", " | TYPE_ATOMIC"},
     {"always", " | TYPE_ALWAYS"},
+    {"elsewhere", " | TYPE_ELSEWHERE"},
     {"set", " | TYPE_MERGE | TYPE_APPLY"},
     {"merge-set", " | TYPE_MERGE"},
     {"apply-set", " | TYPE_APPLY"},

@@ -63,6 +63,9 @@ void admit_metadata(struct admit *admit);
 void admit_pod_default(struct admit *admit);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
+/* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
+ * asks for. */
+void admit_pod_elsewhere(struct admit *admit);
 /* admit_job.c */
 void admit_job_default(struct admit *admit);
 void admit_job_validate(struct admit *admit);

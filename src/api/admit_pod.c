@@ -3,6 +3,7 @@
 #include "api/names.h"
 #include "api/quantity.h"
 #include "api/schema.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -346,6 +347,40 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
     if (json_i64_or(grace, 0) < 0)
         admit_invalid(admit, at(admit, path, "terminationGracePeriodSeconds"), grace,
                       "must be greater than or equal to 0");
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_elsewhere(struct admit *admit,
+                            const struct type *type,
+                            const struct json *value,
+                            const struct schema_path *path)
+{
+    struct schema_path item = {.up = path};
+
+    JSON_FOREACH(json_is(value, JSON_ARRAY) ? value : NULL, entry) {
+        check_elsewhere(admit, type, entry, &item);
+        item.index++;
+    }
+    JSON_FOREACH(json_is(value, JSON_OBJECT) ? value : NULL, member) {
+        const struct type_field *field = type_field_named(type, json_key(member));
+        struct schema_path where = {.up = path, .name = json_key(member)};
+
+        if (!field || json_is_null(member))
+            continue;
+        if ((field->flags & TYPE_ELSEWHERE) && !admit_is_full(admit))
+            admit_forbidden(admit, schema_path_text(admit->arena, &where),
+                            "no node of this server acts on this field; leave it out");
+        else if (field->form == TYPE_MESSAGE && !(field->flags & TYPE_MAP))
+            check_elsewhere(admit, field->type, member, &where);
+    }
+}
+
+void admit_pod_elsewhere(struct admit *admit)
+{
+    struct schema_path path = {.name = STR("spec")};
+
+    check_elsewhere(admit, type_named(STR("v1"), STR("PodSpec")), json_get(admit->object, "spec"),
+                    &path);
 }
 
 /* What may change in the spec of a pod that exists. */

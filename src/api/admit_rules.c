@@ -169,6 +169,7 @@ static void check_required(struct admit *admit)
 static void check_pod(struct admit *admit)
 {
     admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
+    admit_pod_elsewhere(admit);
     if (admit->old)
         admit_pod_update(admit);
     share_check(admit);

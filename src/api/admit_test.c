@@ -110,6 +110,14 @@ TEST(objects_that_could_never_work_are_refused_with_the_field)
          "{'runMode':{'debug':{'enable':true},'pause':{'enabled':true}},'replicaSpecs':[" REPLICA(
              "worker", "1") "]}",
          "spec.runMode.pause"},
+        {"a pod", &kind_pod, "{'containers':[{'name':'c','image':'i'}]}", ""},
+        {"a field that no node here acts on", &kind_pod,
+         "{'containers':[{'name':'c','image':'i'}],'hostnameOverride':'h'}",
+         "spec.hostnameOverride"},
+        {"one of them deep inside", &kind_pod,
+         "{'containers':[{'name':'c','image':'i','env':[{'name':'A','value':'b'},{'name':'E',"
+         "'valueFrom':{'fileKeyRef':{'volumeName':'v','path':'p','key':'k'}}}]}]}",
+         "spec.containers[0].env[1].valueFrom.fileKeyRef"},
         {"below a ring", &kind_podgroup,
          "{'subGroups':[{'name':'x','parent':'a'},{'name':'a','parent':'a'}]}",
          "spec.subGroups[1].parent"},

@@ -11,7 +11,8 @@ struct json;
 struct kind;
 struct schema;
 
-/* types: every message of every Kubernetes type that is served, as of Kubernetes 1.33.
+/* types: every message of every Kubernetes type that is served, as of Kubernetes 1.33;
+ * of a Pod, as of 1.37.
  *
  * The facts stand in src/api/types, one file a group, one line a field; tools/embed_types.c makes C
  * of them when the program is built, and refuses what it does not understand. Everything that must
@@ -53,6 +54,8 @@ enum type_form {
 #define TYPE_MERGE    128u /* merge-set, merge-key=: strategic merges go into the list */
 #define TYPE_APPLY    256u /* apply-set, apply-key=: items have owners of their own */
 #define TYPE_ALWAYS   512u /* always: a message that Kubernetes' own types have, said or not */
+/* elsewhere: of a later Kubernetes; no node of ours acts on it, so a pod that says it is refused */
+#define TYPE_ELSEWHERE 1024u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks */
 
