@@ -9,6 +9,7 @@
 
 struct api;
 struct arena;
+struct json;
 struct kind;
 struct kinds;
 struct object;
@@ -45,6 +46,19 @@ enum api_patch {
     API_PATCH_APPLY,
 };
 
+/* Has the last word on a create, update or patch: asked from inside api_call(), when the object is
+ * as it would be stored. `old` is NULL where it would be a new one. Negative refuses it, with the
+ * status of err (403 when it has none) and *ret_message, which lives as long as the request. The
+ * embedded store asks; the API server of a cluster has rules of its own. */
+struct api_guard {
+    int (*ask)(void *user,
+               const struct json *old,
+               const struct json *object,
+               struct str *ret_message,
+               struct err *err);
+    void *user;
+};
+
 struct api_request {
     enum api_verb verb;
     const struct kind *kind;
@@ -63,6 +77,7 @@ struct api_request {
     bool strict_fields; /* unknown or duplicate fields are errors, not dropped */
     /* Preconditions of a delete or patch made by our own code, instead of a body that says so. */
     struct str uid;
+    const struct api_guard *guard; /* NULL: nobody is asked */
 };
 
 struct api_cause {
@@ -74,6 +89,7 @@ struct api_cause {
 struct api_result {
     int code;                       /* 0 or a negative errno */
     const struct err *err;          /* words and HTTP status of a failure; NULL when code is 0 */
+    struct str message;             /* the words in full, where err's are cut; or empty */
     struct str reason;              /* Kubernetes' word for it: NotFound, Conflict, Invalid, ... */
     const struct api_cause *causes; /* 422: one per field */
     size_t cause_count;

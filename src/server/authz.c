@@ -13,11 +13,12 @@
 #include "base/vec.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/attributes.h"
 #include "server/rbac.h"
 #include "server/request.h"
+#include "server/roles.h"
 #include "server/route.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,28 +33,44 @@ struct authz {
     struct api *api;
     struct api_watch *watches[WATCHED_COUNT + 2];
     VEC(const struct object *) rules;
+    size_t unsynced; /* of the watches that fill `rules` */
+    bool keeps_roles;
     struct map accounts; /* ServiceAccounts by uid */
     struct map pods;     /* by uid */
 };
 
-static void on_rule(void *user, const struct api_change *change)
+/* Takes the object out of the list; with the list's reference. */
+static const struct object *rule_take(struct authz *authz, const struct object *object)
 {
-    struct authz *authz = user;
-
-    if (!change->object)
-        return;
     for (size_t i = 0; i < authz->rules.count; i++) {
         const struct object *old = authz->rules.items[i];
 
-        if (old->kind != change->object->kind || !str_eq(old->name, change->object->name) ||
-            !str_eq(old->ns, change->object->ns))
+        if (old->kind != object->kind || !str_eq(old->name, object->name) ||
+            !str_eq(old->ns, object->ns))
             continue;
-        object_unref(old);
         VEC_REMOVE_SWAP(&authz->rules, i);
-        break;
+        return old;
     }
-    if (change->event != API_DELETED)
-        VEC_PUSH(NULL, &authz->rules, object_ref(change->object));
+    return NULL;
+}
+
+static void on_rule(void *user, const struct api_change *change)
+{
+    struct authz *authz = user;
+    const struct object *now = change->event == API_DELETED ? NULL : change->object;
+
+    if (change->event == API_SYNCED && authz->unsynced && --authz->unsynced == 0 &&
+        authz->keeps_roles)
+        roles_install(authz->api, &(struct rbac){authz->rules.items, authz->rules.count});
+    if (!change->object)
+        return;
+    const struct object *old = rule_take(authz, change->object);
+    if (now)
+        VEC_PUSH(NULL, &authz->rules, object_ref(now));
+    if (authz->keeps_roles && !authz->unsynced && change->object->kind == &kind_clusterrole)
+        roles_aggregate(authz->api, &(struct rbac){authz->rules.items, authz->rules.count}, old,
+                        now);
+    object_unref(old);
 }
 
 static void note(struct map *map, const struct api_change *change)
@@ -75,11 +92,13 @@ static void on_pod(void *user, const struct api_change *change)
     note(&((struct authz *)user)->pods, change);
 }
 
-struct authz *authz_new(struct api *api)
+struct authz *authz_new(struct api *api, bool keeps_roles)
 {
     struct authz *authz = MEM_NEW(struct authz);
 
     authz->api = api;
+    authz->keeps_roles = keeps_roles;
+    authz->unsynced = WATCHED_COUNT;
     for (size_t i = 0; i < WATCHED_COUNT; i++) {
         const struct kind *kind =
             kinds_by_plural(api->kinds, STR(RBAC_GROUP), STR("v1"), str_from(watched[i]));
@@ -162,32 +181,51 @@ void authz_write_rules(const struct authz *authz,
         rbac_write_rules(&rbac, arena, &rbac_user, ns, buf);
 }
 
-/* ---- what a request is, in RBAC's words ---- */
-static bool is_stream(struct str subresource)
+struct str authz_missing(const struct authz *authz,
+                         struct arena *arena,
+                         const struct user *user,
+                         struct str ns,
+                         const struct json *rules)
 {
-    return str_is(subresource, "exec") || str_is(subresource, "attach") ||
-           str_is(subresource, "portforward");
+    struct rbac rbac = {authz->rules.items, authz->rules.count};
+    struct rbac_user rbac_user = {user->name, user->groups, user->group_count};
+
+    return user->owner ? STR("") : rbac_missing(&rbac, arena, &rbac_user, ns, rules);
 }
 
-static struct str verb_of(const struct request *request)
+const struct object *authz_role(const struct authz *authz,
+                                const struct json *binding,
+                                struct str ns)
 {
-    struct str method = request->x->head.method;
-    bool named = request->route.name.len > 0;
+    struct rbac rbac = {authz->rules.items, authz->rules.count};
 
-    /* Opened by GET (WebSocket) or POST (SPDY): the same power either way. */
-    if (is_stream(request->route.subresource))
-        return STR("create");
-    if (str_is(method, "POST"))
-        return STR("create");
-    if (str_is(method, "PUT"))
-        return STR("update");
-    if (str_is(method, "PATCH"))
-        return STR("patch");
-    if (str_is(method, "DELETE"))
-        return named ? STR("delete") : STR("deletecollection");
-    if (http_query_bool(request->x->head.query, "watch"))
-        return STR("watch");
-    return named ? STR("get") : STR("list");
+    return rbac_role(&rbac, binding, ns);
+}
+
+struct str authz_sentence(struct arena *arena,
+                          const struct user *user,
+                          const struct rbac_request *wanted)
+{
+    if (wanted->path.p)
+        return str_printf(arena,
+                          "forbidden: User \"" STR_FMT "\" cannot " STR_FMT " path \"" STR_FMT "\"",
+                          STR_ARG(user->name), STR_ARG(wanted->verb), STR_ARG(wanted->path));
+    struct str where =
+        wanted->ns.len ? str_printf(arena, "in the namespace \"" STR_FMT "\"", STR_ARG(wanted->ns))
+                       : STR("at the cluster scope");
+    struct str which =
+        wanted->name.len ? str_printf(arena, " \"" STR_FMT "\"", STR_ARG(wanted->name)) : STR("");
+    struct str dot = wanted->group.len ? STR(".") : STR("");
+    size_t slash = str_find(wanted->resource, '/');
+
+    return str_printf(arena,
+                      STR_FMT STR_FMT STR_FMT STR_FMT " is forbidden: User \"" STR_FMT
+                                                      "\" cannot " STR_FMT " resource \"" STR_FMT
+                                                      "\" in API group \"" STR_FMT "\" " STR_FMT,
+                      STR_ARG(str_sub(wanted->resource, 0, slash)), STR_ARG(dot),
+                      STR_ARG(wanted->group), STR_ARG(which), STR_ARG(user->name),
+                      STR_ARG(wanted->verb), STR_ARG(wanted->resource), STR_ARG(wanted->group),
+                      STR_ARG(where));
 }
 
 /* Everyone with a valid token may ask what there is and what he may do. */
@@ -195,7 +233,7 @@ static bool is_for_all(const struct request *request)
 {
     const struct route *route = &request->route;
 
-    return route->type != ROUTE_RESOURCE ||
+    return (route->type != ROUTE_RESOURCE && route->type != ROUTE_METRICS) ||
            (str_is(route->group, "authorization.k8s.io") &&
             str_starts(route->plural, STR("selfsubject"))) ||
            str_is(route->plural, "selfsubjectreviews");
@@ -204,37 +242,15 @@ static bool is_for_all(const struct request *request)
 bool authz_check(struct request *request)
 {
     struct arena *arena = request_arena(request);
-    const struct route *route = &request->route;
+    const struct http_head *head = &request->x->head;
 
     if (request->user.owner || is_for_all(request))
         return true;
-    struct str resource = route->subresource.len
-                              ? str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(route->plural),
-                                           STR_ARG(route->subresource))
-                              : route->plural;
-    struct str name = str_is(route->subresource, "proxy")
-                          ? str_sub(route->name, 0, str_find(route->name, ':'))
-                          : route->name;
-    struct str verb = verb_of(request);
-    /* The files of a pod are what `cat` in it would print: who may exec may read them, and nobody
-     * else. No role can name a right that Kubernetes does not have. */
-    if (str_is(resource, "pods/results") &&
-        (str_is(request->x->head.method, "GET") || str_is(request->x->head.method, "HEAD"))) {
-        resource = STR("pods/exec");
-        verb = STR("create");
-    }
-    struct rbac_request wanted = {
-        .verb = verb, .group = route->group, .resource = resource, .ns = route->ns, .name = name};
+    struct rbac_request wanted =
+        attributes_of(arena, &request->route, head->method, head->path, head->query);
     if (authz_allows(request->server->authz, arena, &request->user, &wanted))
         return true;
-    struct str where =
-        route->ns.len ? str_printf(arena, "in the namespace \"" STR_FMT "\"", STR_ARG(route->ns))
-                      : STR("at the cluster scope");
-    struct str which = name.len ? str_printf(arena, " \"" STR_FMT "\"", STR_ARG(name)) : STR("");
-    request_fail(request, 403, "Forbidden",
-                 STR_FMT STR_FMT " is forbidden: User \"" STR_FMT "\" cannot " STR_FMT
-                                 " resource \"" STR_FMT "\" in API group \"" STR_FMT "\" " STR_FMT,
-                 STR_ARG(resource), STR_ARG(which), STR_ARG(request->user.name),
-                 STR_ARG(wanted.verb), STR_ARG(resource), STR_ARG(route->group), STR_ARG(where));
+    request_fail(request, 403, "Forbidden", STR_FMT,
+                 STR_ARG(authz_sentence(arena, &request->user, &wanted)));
     return false;
 }

@@ -4,7 +4,9 @@
 #include "http/jwt.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/attributes.h"
 #include "server/authz.h"
+#include "server/rbac.h"
 #include "server/request.h"
 #include "tool/clock.h"
 
@@ -13,7 +15,8 @@
 #include <stddef.h>
 
 /* Who is asking: the owner by token, anyone our authority signed a certificate for, or a
- * ServiceAccount by its signed token. The owner may ask in someone else's name. */
+ * ServiceAccount by its signed token. Who has the verb impersonate may ask in someone else's name.
+ */
 
 /* Takes as long whatever the bytes are; only the length shows. */
 static bool equal_in_constant_time(struct str a, struct str b)
@@ -35,7 +38,6 @@ static void identify_account(struct arena *arena, struct user *user, struct str 
                                              STR_ARG(ns), STR_ARG(name))};
     add_group(user, STR("system:serviceaccounts"));
     add_group(user, str_printf(arena, "system:serviceaccounts:" STR_FMT, STR_ARG(ns)));
-    add_group(user, STR("system:authenticated"));
 }
 
 bool identify_token(struct server *server,
@@ -57,6 +59,7 @@ bool identify_token(struct server *server,
         (jwt.pod.len && !authz_pod_exists(server->authz, jwt.pod_uid)))
         return false;
     identify_account(arena, ret, jwt.ns, jwt.account);
+    add_group(ret, STR("system:authenticated"));
     ret->uid = jwt.account_uid;
     return true;
 }
@@ -76,26 +79,132 @@ static bool auth_certificate(struct request *request)
     return true;
 }
 
-static void impersonate(struct request *request)
+/* ---- in somebody else's name ---- */
+
+static bool as_allowed(struct request *request,
+                       const char *group,
+                       struct str resource,
+                       struct str ns,
+                       struct str name)
+{
+    struct arena *arena = request_arena(request);
+    struct rbac_request wanted = {.verb = STR("impersonate"),
+                                  .group = str_from(group),
+                                  .resource = resource,
+                                  .ns = ns,
+                                  .name = name};
+
+    if (authz_allows(request->server->authz, arena, &request->user, &wanted))
+        return true;
+    request_fail(request, 403, "Forbidden", STR_FMT,
+                 STR_ARG(authz_sentence(arena, &request->user, &wanted)));
+    return false;
+}
+
+/* The user named, with the groups that go with it where none are given. */
+static bool as_user(struct request *request, struct str name, bool has_groups, struct user *as)
+{
+    struct str prefix = STR("system:serviceaccount:");
+    struct str rest = str_sub(name, prefix.len, name.len);
+    size_t colon = str_find(rest, ':');
+
+    *as = (struct user){.name = name};
+    if (!str_starts(name, prefix) || colon == rest.len)
+        return as_allowed(request, "", STR("users"), STR(""), name);
+    struct str ns = str_sub(rest, 0, colon);
+    struct str account = str_sub(rest, colon + 1, rest.len);
+    if (!has_groups)
+        identify_account(request_arena(request), as, ns, account);
+    return as_allowed(request, "", STR("serviceaccounts"), ns, account);
+}
+
+#define EXTRA_PREFIX "Impersonate-Extra-"
+
+static bool as_extra(struct request *request, const struct http_header *header, struct user *as)
+{
+    struct arena *arena = request_arena(request);
+    struct str prefix = STR(EXTRA_PREFIX);
+    struct str raw = str_sub(header->name, prefix.len, header->name.len);
+    struct str key = http_percent_decode(arena, attributes_lower(arena, raw), false);
+    struct str resource = str_printf(arena, "userextras/" STR_FMT, STR_ARG(key));
+
+    if (as->extra_count == SERVER_EXTRAS_MAX) {
+        request_fail(request, 400, "BadRequest", "more than %d " EXTRA_PREFIX "* headers",
+                     SERVER_EXTRAS_MAX);
+        return false;
+    }
+    as->extras[as->extra_count++] = (struct user_extra){key, header->value};
+    return as_allowed(request, "authentication.k8s.io", resource, STR(""), header->value);
+}
+
+static bool as_group(struct request *request, struct str group, struct user *as)
+{
+    if (as->group_count + 1 >= SERVER_GROUPS_MAX) {
+        request_fail(request, 400, "BadRequest", "more than %d groups in Impersonate-Group headers",
+                     SERVER_GROUPS_MAX - 1);
+        return false;
+    }
+    add_group(as, group);
+    return as_allowed(request, "", STR("groups"), STR(""), group);
+}
+
+static bool as_rest(struct request *request, struct user *as)
+{
+    const struct http_head *head = &request->x->head;
+
+    for (size_t i = 0; i < head->header_count; i++) {
+        const struct http_header *header = &head->headers[i];
+        struct str start = str_sub(header->name, 0, sizeof(EXTRA_PREFIX) - 1);
+
+        if (http_equal_nocase(header->name, STR("Impersonate-Group")) &&
+            !as_group(request, header->value, as))
+            return false;
+        if (http_equal_nocase(start, STR(EXTRA_PREFIX)) && header->name.len > start.len &&
+            !as_extra(request, header, as))
+            return false;
+    }
+    as->uid = http_head_get(head, "Impersonate-Uid");
+    return !as->uid.len ||
+           as_allowed(request, "authentication.k8s.io", STR("uids"), STR(""), as->uid);
+}
+
+static bool user_has_group(const struct user *user, const char *group)
+{
+    for (size_t i = 0; i < user->group_count; i++)
+        if (str_is(user->groups[i], group))
+            return true;
+    return false;
+}
+
+bool identify_as(struct request *request)
 {
     const struct http_head *head = &request->x->head;
     struct str name = http_head_get(head, "Impersonate-User");
-    struct str prefix = STR("system:serviceaccount:");
+    bool has_groups = http_head_get(head, "Impersonate-Group").len > 0;
+    bool anything = false;
+    struct user as;
 
-    if (!name.len || !request->user.owner)
-        return;
-    if (str_starts(name, prefix)) {
-        struct str rest = str_sub(name, prefix.len, name.len);
-        size_t colon = str_find(rest, ':');
-        identify_account(request_arena(request), &request->user, str_sub(rest, 0, colon),
-                         str_sub(rest, colon + 1, rest.len));
-    } else {
-        request->user = (struct user){.name = name};
-        add_group(&request->user, STR("system:authenticated"));
-    }
     for (size_t i = 0; i < head->header_count; i++)
-        if (http_equal_nocase(head->headers[i].name, STR("Impersonate-Group")))
-            add_group(&request->user, head->headers[i].value);
+        anything |= http_equal_nocase(str_sub(head->headers[i].name, 0, 12), STR("Impersonate-"));
+    if (!anything)
+        return true;
+    if (!name.len) {
+        request_fail(request, 400, "BadRequest",
+                     "Impersonate-Group, -Uid and -Extra-* mean nothing without an "
+                     "Impersonate-User; add one");
+        return false;
+    }
+    if (!as_user(request, name, has_groups, &as) || !as_rest(request, &as))
+        return false;
+    bool anonymous = str_is(name, "system:anonymous");
+    if (anonymous && !user_has_group(&as, "system:unauthenticated"))
+        add_group(&as, STR("system:unauthenticated"));
+    if (!anonymous && !user_has_group(&as, "system:authenticated") &&
+        !user_has_group(&as, "system:unauthenticated"))
+        add_group(&as, STR("system:authenticated"));
+    request->impersonator = request->user;
+    request->user = as;
+    return true;
 }
 
 struct str identify_bearer(const struct request *request)
@@ -122,7 +231,5 @@ bool identify(struct request *request)
                                &request->user);
     else if (!http_head_get(&request->x->head, "Authorization").len)
         known = auth_certificate(request);
-    if (known)
-        impersonate(request);
     return known;
 }

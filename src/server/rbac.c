@@ -38,8 +38,10 @@ static bool subject_is(const struct json *subject,
 
     if (str_is(kind, "User"))
         return str_eq(name, user->name);
+    if (!ns.len)
+        ns = binding_ns;
     if (str_is(kind, "ServiceAccount"))
-        return is_service_account(user->name, ns.len ? ns : binding_ns, name);
+        return ns.len && is_service_account(user->name, ns, name);
     for (size_t i = 0; str_is(kind, "Group") && i < user->group_count; i++)
         if (str_eq(user->groups[i], name))
             return true;
@@ -54,11 +56,7 @@ static bool binds(const struct json *binding, struct str ns, const struct rbac_u
     return false;
 }
 
-/* The rules a binding refers to, or NULL. */
-static const struct json *rules_of(const struct rbac *rbac,
-                                   struct arena *arena,
-                                   const struct json *binding,
-                                   struct str ns)
+const struct object *rbac_role(const struct rbac *rbac, const struct json *binding, struct str ns)
 {
     struct str kind = json_str(json_at(binding, "roleRef.kind"));
     struct str name = json_str(json_at(binding, "roleRef.name"));
@@ -68,9 +66,20 @@ static const struct json *rules_of(const struct rbac *rbac,
 
         if (str_is(kind, object->kind->name) && str_eq(object->name, name) &&
             (is_kind(object, "ClusterRole") || (is_kind(object, "Role") && str_eq(object->ns, ns))))
-            return json_get(object_json(object, arena), "rules");
+            return object;
     }
     return NULL;
+}
+
+/* The rules a binding refers to, or NULL. */
+static const struct json *rules_of(const struct rbac *rbac,
+                                   struct arena *arena,
+                                   const struct json *binding,
+                                   struct str ns)
+{
+    const struct object *role = rbac_role(rbac, binding, ns);
+
+    return role ? json_get(object_json(role, arena), "rules") : NULL;
 }
 
 /* ---- one rule ---- */
@@ -107,34 +116,45 @@ static bool has_path(const struct json *list, struct str path)
 
         if (str_eq(text, path))
             return true;
-        if (str_ends(text, STR("*")) && str_starts(path, str_sub(text, 0, text.len - 1)))
+        if (!str_ends(text, STR("*")))
+            continue;
+        while (str_ends(text, STR("*")))
+            text.len--;
+        if (str_starts(path, text))
             return true;
     }
     return false;
 }
 
-static bool rule_allows(const struct json *rule, const struct rbac_request *request)
+/* Names have no star: "*" is the object of that name. */
+static bool has_name(const struct json *list, struct str name)
+{
+    if (!json_count(list))
+        return true;
+    JSON_FOREACH(list, item)
+        if (name.len && str_eq(json_str(item), name))
+            return true;
+    return false;
+}
+
+bool rbac_rule_allows(const struct json *rule, const struct rbac_request *request)
 {
     if (!has(json_get(rule, "verbs"), request->verb))
         return false;
-    if (request->path.len)
+    if (request->path.p)
         return has_path(json_get(rule, "nonResourceURLs"), request->path);
-    const struct json *names = json_get(rule, "resourceNames");
     return has(json_get(rule, "apiGroups"), request->group) &&
            has_resource(json_get(rule, "resources"), request->resource) &&
-           (!json_count(names) || (request->name.len && has(names, request->name)));
+           has_name(json_get(rule, "resourceNames"), request->name);
 }
 
 /* ---- all rules of a user ---- */
-typedef bool rule_fn(void *user, const struct json *rule, bool cluster);
-
-/* Until `fn` says true. */
-static bool each_rule(const struct rbac *rbac,
-                      struct arena *arena,
-                      const struct rbac_user *user,
-                      struct str ns,
-                      rule_fn *fn,
-                      void *fn_user)
+bool rbac_each_rule(const struct rbac *rbac,
+                    struct arena *arena,
+                    const struct rbac_user *user,
+                    struct str ns,
+                    rbac_rule_fn *fn,
+                    void *fn_user)
 {
     for (size_t i = 0; i < rbac->count; i++) {
         const struct object *object = rbac->objects[i];
@@ -156,7 +176,7 @@ static bool allows(void *user, const struct json *rule, bool cluster)
 {
     const struct rbac_request *request = user;
 
-    return (cluster || !request->path.len) && rule_allows(rule, request);
+    return (cluster || !request->path.p) && rbac_rule_allows(rule, request);
 }
 
 bool rbac_allows(const struct rbac *rbac,
@@ -166,7 +186,7 @@ bool rbac_allows(const struct rbac *rbac,
 {
     struct rbac_request copy = *request;
 
-    return each_rule(rbac, arena, user, request->ns, allows, &copy);
+    return rbac_each_rule(rbac, arena, user, request->ns, allows, &copy);
 }
 
 struct rule_writer {
@@ -198,8 +218,8 @@ void rbac_write_rules(const struct rbac *rbac,
     struct rule_writer paths = {.buf = buf, .paths = true, .separator = ""};
 
     buf_add(buf, STR("\"resourceRules\":["));
-    (void)each_rule(rbac, arena, user, ns, write_rule, &resources);
+    (void)rbac_each_rule(rbac, arena, user, ns, write_rule, &resources);
     buf_add(buf, STR("],\"nonResourceRules\":["));
-    (void)each_rule(rbac, arena, user, ns, write_rule, &paths);
+    (void)rbac_each_rule(rbac, arena, user, ns, write_rule, &paths);
     buf_addc(buf, ']');
 }

@@ -81,9 +81,10 @@ TEST(rbac_allows_what_a_binding_says_and_nothing_else)
                               ? STR("system:serviceaccount:b:bot")
                               : str_from(rows[i].user);
         struct rbac_user user = {name, groups, 1};
-        struct rbac_request request = {str_from(rows[i].verb),     str_from(rows[i].group),
-                                       str_from(rows[i].resource), str_from(rows[i].ns),
-                                       str_from(rows[i].name),     str_from(rows[i].path)};
+        struct rbac_request request = {
+            str_from(rows[i].verb),     str_from(rows[i].group),
+            str_from(rows[i].resource), str_from(rows[i].ns),
+            str_from(rows[i].name),     rows[i].path[0] ? str_from(rows[i].path) : STR_NONE};
 
         test_case(rows[i].why);
         EXPECT(rbac_allows(&rbac, &arena, &user, &request) == rows[i].allowed);

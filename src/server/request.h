@@ -22,7 +22,8 @@ struct podio;
 
 /* request: one API request inside src/server, from its head to its answer. Lives in the exchange's
  * arena and as long as that. */
-#define SERVER_GROUPS_MAX 16
+#define SERVER_GROUPS_MAX 32
+#define SERVER_EXTRAS_MAX 16
 
 struct server {
     struct http_server *http;
@@ -43,6 +44,11 @@ struct user {
     struct str uid;
     struct str groups[SERVER_GROUPS_MAX];
     size_t group_count;
+    struct user_extra {
+        struct str key;
+        struct str value;
+    } extras[SERVER_EXTRAS_MAX]; /* what else an impersonation said; rules do not look at it */
+    size_t extra_count;
     bool owner; /* may do everything */
 };
 
@@ -58,11 +64,13 @@ struct request {
     struct route route;
     const struct kind *kind;
     struct user user;
+    struct user impersonator; /* who asks in the name of `user`; without a name: nobody */
     struct accept accept; /* view_accept() */
     enum include include;
     struct api_request call;
-    bool no_warnings; /* fieldValidation=Ignore */
-    void *stream;     /* of the file that answers in pieces */
+    struct api_guard guard; /* guard.c */
+    bool no_warnings;       /* fieldValidation=Ignore */
+    void *stream;           /* of the file that answers in pieces */
 };
 
 static inline struct arena *request_arena(const struct request *request)
@@ -135,8 +143,14 @@ void view_write(struct request *request, struct buf *buf, const struct object *o
  * for, and in JSON where there is none. */
 void view_reply(struct request *request, int code, struct str text);
 
+/* guard.c: rights that only the written object shows. Before a write of somebody who is not the
+ * owner. */
+void guard_set(struct request *request);
+
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);
+/* The Impersonate-* headers: `user` becomes whom they name, if he may. False when answered. */
+bool identify_as(struct request *request);
 /* The token of an Authorization header; empty: it has none. */
 struct str identify_bearer(const struct request *request);
 /* A token that is good for `audience`; empty: for the API. */

@@ -124,6 +124,7 @@ static void on_done(void *user, const struct api_result *result)
 static void call(struct request *request)
 {
     (void)http_ref(request->x);
+    guard_set(request);
     api_call(request->server->api, &request->call, on_done, request);
 }
 

@@ -33,14 +33,54 @@ static void reply(struct request *request, struct json *root)
 }
 
 /* ---- SelfSubjectAccessReview, SubjectAccessReview, LocalSubjectAccessReview ---- */
-static struct user subject_of(const struct json *spec)
-{
-    struct user user = {.name = json_str(json_get(spec, "user"))};
 
-    JSON_FOREACH(json_get(spec, "groups"), group)
-        if (user.group_count < SERVER_GROUPS_MAX)
-            user.groups[user.group_count++] = json_str(group);
-    return user;
+/* False when answered: no such user can be asked about. */
+static bool review_subject(struct request *request, const struct json *spec, struct user *ret)
+{
+    *ret = (struct user){.name = json_str(json_get(spec, "user"))};
+    if (!ret->name.len && !json_count(json_get(spec, "groups"))) {
+        request_invalid(request, "spec.user",
+                        "Invalid value: \"\": at least one of user or group must be specified");
+        return false;
+    }
+    JSON_FOREACH(json_get(spec, "groups"), group) {
+        if (ret->group_count == SERVER_GROUPS_MAX) {
+            request_invalid(request, "spec.groups", "Too many: must have at most %d items",
+                            SERVER_GROUPS_MAX);
+            return false;
+        }
+        ret->owner |= str_is(json_str(group), "system:masters");
+        ret->groups[ret->group_count++] = json_str(group);
+    }
+    return true;
+}
+
+/* Exactly one thing is asked; in a namespace, about that namespace. */
+static bool review_spec_is_good(struct request *request, const struct json *spec)
+{
+    const struct json *resource = json_get(spec, "resourceAttributes");
+    const struct json *path = json_get(spec, "nonResourceAttributes");
+    struct str ns = request->route.ns;
+    bool local = ns.len > 0;
+
+    if (!json_is_null(resource) && !json_is_null(path))
+        request_invalid(request, "spec.nonResourceAttributes",
+                        "Invalid value: cannot be specified in combination with "
+                        "resourceAttributes");
+    else if (local && !json_is_null(path))
+        request_invalid(request, "spec.nonResourceAttributes",
+                        "Invalid value: disallowed on this kind of request");
+    else if (json_is_null(resource) && json_is_null(path))
+        request_invalid(request, "spec.resourceAttributes",
+                        "Invalid value: exactly one of nonResourceAttributes or "
+                        "resourceAttributes must be specified");
+    else if (local && !str_eq(json_str(json_get(resource, "namespace")), ns))
+        request_fail(request, 400, "BadRequest",
+                     "spec.resourceAttributes.namespace must match namespace: " STR_FMT,
+                     STR_ARG(ns));
+    else
+        return true;
+    return false;
 }
 
 static void access_review(struct request *request, struct json *root)
@@ -50,17 +90,22 @@ static void access_review(struct request *request, struct json *root)
     const struct json *resource = json_get(spec, "resourceAttributes");
     const struct json *path = json_get(spec, "nonResourceAttributes");
     bool self = str_starts(request->route.plural, STR("self"));
-    struct user user = self ? request->user : subject_of(spec);
+    struct user user = request->user;
+
+    if (!review_spec_is_good(request, spec) || (!self && !review_subject(request, spec, &user)))
+        return;
     struct str sub = json_str(json_get(resource, "subresource"));
     struct str plural = json_str(json_get(resource, "resource"));
+    struct str asked = str_dup(arena, json_str(json_get(path, "path")));
+    bool of_resource = !json_is_null(resource);
     struct rbac_request wanted = {
-        .verb = json_str(json_get(resource ? resource : path, "verb")),
+        .verb = json_str(json_get(of_resource ? resource : path, "verb")),
         .group = json_str(json_get(resource, "group")),
         .resource = sub.len ? str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(plural), STR_ARG(sub))
                             : plural,
         .ns = json_str(json_get(resource, "namespace")),
         .name = json_str(json_get(resource, "name")),
-        .path = resource ? STR("") : json_str(json_get(path, "path")),
+        .path = of_resource ? STR_NONE : asked,
     };
     bool allowed = authz_allows(request->server->authz, arena, &user, &wanted);
     struct json *status = json_new_object(arena);
@@ -77,12 +122,16 @@ static void access_review(struct request *request, struct json *root)
 static void rules_review(struct request *request, struct json *root)
 {
     struct arena *arena = request_arena(request);
+    struct str ns = json_str(json_at(root, "spec.namespace"));
     _cleanup_(buf_done) struct buf buf = {0};
     struct json *status = NULL;
 
+    if (!ns.len) {
+        request_fail(request, 400, "BadRequest", "no namespace on request: set spec.namespace");
+        return;
+    }
     buf_addc(&buf, '{');
-    authz_write_rules(request->server->authz, arena, &request->user,
-                      json_str(json_at(root, "spec.namespace")), &buf);
+    authz_write_rules(request->server->authz, arena, &request->user, ns, &buf);
     buf_add(&buf, STR(",\"incomplete\":false}"));
     if (json_parse(arena, str_dup(arena, buf_str(&buf)), &status, NULL) == 0)
         json_set(root, STR("status"), status);
@@ -101,6 +150,14 @@ static struct json *user_info(struct arena *arena, const struct user *user)
     groups = json_add_array(arena, info, "groups");
     for (size_t i = 0; i < user->group_count; i++)
         json_push(groups, json_new_str(arena, user->groups[i]));
+    for (size_t i = 0; i < user->extra_count; i++) {
+        struct json *extra = json_make_path(arena, info, "extra");
+        struct json *values = json_get_str(extra, user->extras[i].key);
+
+        if (!values)
+            values = json_set(extra, user->extras[i].key, json_new_array(arena));
+        json_push(values, json_new_str(arena, user->extras[i].value));
+    }
     return info;
 }
 
@@ -214,15 +271,16 @@ static const struct {
     const char *group;
     const char *plural;
     const char *subresource;
+    bool namespaced; /* asked below a namespace; the others are about the cluster, and only there */
     void (*answer)(struct request *request, struct json *root);
 } reviews[] = {
-    {"authorization.k8s.io", "selfsubjectaccessreviews", "", access_review},
-    {"authorization.k8s.io", "subjectaccessreviews", "", access_review},
-    {"authorization.k8s.io", "localsubjectaccessreviews", "", access_review},
-    {"authorization.k8s.io", "selfsubjectrulesreviews", "", rules_review},
-    {"authentication.k8s.io", "selfsubjectreviews", "", self_review},
-    {"authentication.k8s.io", "tokenreviews", "", token_review},
-    {"", "serviceaccounts", "token", token_request},
+    {"authorization.k8s.io", "selfsubjectaccessreviews", "", false, access_review},
+    {"authorization.k8s.io", "subjectaccessreviews", "", false, access_review},
+    {"authorization.k8s.io", "localsubjectaccessreviews", "", true, access_review},
+    {"authorization.k8s.io", "selfsubjectrulesreviews", "", false, rules_review},
+    {"authentication.k8s.io", "selfsubjectreviews", "", false, self_review},
+    {"authentication.k8s.io", "tokenreviews", "", false, token_review},
+    {"", "serviceaccounts", "token", true, token_request},
 };
 
 bool review_handle(struct request *request)
@@ -235,6 +293,10 @@ bool review_handle(struct request *request)
         if (!str_is(route->group, reviews[i].group) || !str_is(route->plural, reviews[i].plural) ||
             !str_is(route->subresource, reviews[i].subresource) || !str_is(route->version, "v1"))
             continue;
+        if (reviews[i].namespaced != (route->ns.len > 0)) {
+            request_not_found(request);
+            return true;
+        }
         if (!str_is(request->x->head.method, "POST")) {
             request_fail(request, 405, "MethodNotAllowed", "only POST is supported here");
             return true;

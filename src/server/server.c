@@ -59,6 +59,8 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 401, "Unauthorized", "Unauthorized");
         return;
     }
+    if (known && !identify_as(request))
+        return;
     if (request->route.type == ROUTE_RESOURCE)
         request->kind = kinds_by_plural(request->server->api->kinds, request->route.group,
                                         request->route.version, request->route.plural);
@@ -160,7 +162,7 @@ int server_start(uv_loop_t *loop,
         server_free(server);
         return r;
     }
-    server->authz = authz_new(api);
+    server->authz = authz_new(api, !options->kubelet);
     *ret = server;
     return 0;
 }

@@ -198,7 +198,9 @@ void request_fail_result(struct request *request, const struct api_result *resul
     status_reply(request, &(struct status){
                               .code = code,
                               .reason = reason,
-                              .message = result->err ? str_from(result->err->text) : STR(""),
+                              .message = result->message.len ? result->message
+                                         : result->err       ? str_from(result->err->text)
+                                                             : STR(""),
                               .kind = of_object ? request->kind : NULL,
                               .name = of_object ? name_of(request) : STR(""),
                               .causes = result->causes,

@@ -64,7 +64,8 @@ int write_open(struct write *write,
                             .subresource = request->subresource,
                             .dry_run = request->dry_run,
                             .strict_fields = request->strict_fields,
-                            .field_manager = request->field_manager};
+                            .field_manager = request->field_manager,
+                            .guard = request->guard};
     if (!write->shelf)
         return reply_fail(reply, 404, "NotFound",
                           "the server could not find the requested resource (%s)", kind->plural);
@@ -331,6 +332,18 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     return admit.causes.count ? shape_misfit(write, "", &admit) : 0;
 }
 
+static int ask_guard(struct write *write, const struct json *old, const struct json *root)
+{
+    struct str message = STR("");
+    struct err err = {0};
+
+    if (!write->guard || write->guard->ask(write->guard->user, old, root, &message, &err) >= 0)
+        return 0;
+    write->reply->result.message = message;
+    return err.http_status == 404 ? reply_fail(write->reply, 404, "NotFound", "%s", err.text)
+                                  : reply_fail(write->reply, 403, "Forbidden", "%s", err.text);
+}
+
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
     const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
@@ -358,7 +371,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
         return write_refuse(write, &admit);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
-    return 0;
+    return ask_guard(write, old, root);
 }
 
 /* ---- staging ---- */

@@ -34,6 +34,7 @@ struct write {
     const struct object *old;    /* newest state; NULL: not there */
     struct json_doubles doubles; /* of the body */
     struct json *managed;        /* managedFields that an apply made; NULL: keep track */
+    const struct api_guard *guard;
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
