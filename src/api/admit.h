@@ -5,6 +5,7 @@
 #include "base/vec.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -59,7 +60,21 @@ void admit_duplicate(struct admit *admit, struct str field, const struct json *v
 
 /* admit_meta.c */
 void admit_metadata(struct admit *admit);
+/* admit_names.c: the texts that the items of a list have as `key`, compared in n log n: a list may
+ * have as many items as fit into a request. */
+struct admit_names {
+    struct str *sorted; /* without the empty ones */
+    size_t count;
+    bool *again; /* by index: an item before has the same */
+};
+struct admit_names admit_names(struct arena *arena, const struct json *list, const char *key);
+bool admit_names_have(const struct admit_names *names, struct str text);
+/* hostname, subdomain and hostAliases: they become lines of /etc/hosts. */
+void admit_pod_names(struct admit *admit, const struct json *spec, struct str path);
+
 /* admit_pod.c */
+/* -E2BIG: more items than any pod that can be stored has. */
+int admit_pod_bound(const struct json *spec, struct err *err);
 void admit_pod_default(struct admit *admit);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);

@@ -10,10 +10,15 @@
 #include "base/json.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+/* A container that has its defaults takes 150 bytes at least, and an object 1.5 MiB at most: more
+ * can never be stored. They are refused before each of them is filled in. */
+#define POD_ITEMS_MAX 10000
 
 /* ---- defaults: those that depend on something; the types say the others ---- */
 
@@ -86,6 +91,18 @@ static void default_tolerations(struct admit *admit, struct json *spec)
         json_add_c(admit->arena, item, "effect", "NoExecute");
         json_add_i64(admit->arena, item, "tolerationSeconds", 300);
     }
+}
+
+int admit_pod_bound(const struct json *spec, struct err *err)
+{
+    static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers",
+                                        "volumes"};
+
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        if (json_count(json_get(spec, lists[i])) > POD_ITEMS_MAX)
+            return err_set(err, -E2BIG, "spec.%s has %zu items, at most %d can be stored", lists[i],
+                           json_count(json_get(spec, lists[i])), POD_ITEMS_MAX);
+    return 0;
 }
 
 static void pod_default(struct admit *admit, struct json *spec)
@@ -184,6 +201,14 @@ static void check_resources(struct admit *admit, const struct json *resources, s
     }
 }
 
+static bool is_variable(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (name.p[i] < ' ' || name.p[i] > '~' || name.p[i] == '=')
+            return false;
+    return true;
+}
+
 static void check_env(struct admit *admit, const struct json *container, struct str path)
 {
     size_t index = 0;
@@ -195,24 +220,20 @@ static void check_env(struct admit *admit, const struct json *container, struct 
 
         if (!json_str(name).len)
             admit_required(admit, field, "");
-        else if (str_find(json_str(name), '=') < json_str(name).len)
-            admit_invalid(admit, field, name, "a valid environment variable name has no '='");
+        else if (!is_variable(json_str(name)))
+            admit_invalid(admit, field, name,
+                          "a valid environment variable name must consist only of printable ASCII "
+                          "characters other than '='");
     }
 }
 
-static bool has_volume(const struct json *spec, struct str name)
-{
-    JSON_FOREACH(json_get(spec, "volumes"), volume)
-        if (str_eq(json_str(json_get(volume, "name")), name))
-            return true;
-    return false;
-}
-
 static void check_mounts(struct admit *admit,
-                         const struct json *spec,
+                         const struct admit_names *volumes,
                          const struct json *container,
                          struct str path)
 {
+    struct admit_names places =
+        admit_names(admit->arena, json_get(container, "volumeMounts"), "mountPath");
     size_t index = 0;
 
     JSON_FOREACH(json_get(container, "volumeMounts"), mount) {
@@ -220,21 +241,16 @@ static void check_mounts(struct admit *admit,
             str_printf(admit->arena, STR_FMT ".volumeMounts[%zu]", STR_ARG(path), index);
         const struct json *name = json_get(mount, "name");
         const struct json *where = json_get(mount, "mountPath");
-        size_t other = 0;
 
         if (!json_str(name).len)
             admit_required(admit, at(admit, field, "name"), "");
-        else if (!has_volume(spec, json_str(name)))
+        else if (!admit_names_have(volumes, json_str(name)))
             admit_invalid(admit, at(admit, field, "name"), name,
                           "not found: there is no volume of that name in spec.volumes");
         if (!json_str(where).len)
             admit_required(admit, at(admit, field, "mountPath"), "");
-        JSON_FOREACH(json_get(container, "volumeMounts"), before) {
-            if (other++ >= index)
-                break;
-            if (json_equal(json_get(before, "mountPath"), where))
-                admit_invalid(admit, at(admit, field, "mountPath"), where, "must be unique");
-        }
+        else if (places.again[index])
+            admit_invalid(admit, at(admit, field, "mountPath"), where, "must be unique");
         index++;
     }
 }
@@ -261,7 +277,7 @@ static void check_ports(struct admit *admit, const struct json *container, struc
 }
 
 static void check_container(struct admit *admit,
-                            const struct json *spec,
+                            const struct admit_names *volumes,
                             const struct json *container,
                             struct str path)
 {
@@ -279,41 +295,39 @@ static void check_container(struct admit *admit,
                at(admit, path, "terminationMessagePolicy"), "File, FallbackToLogsOnError");
     check_resources(admit, json_get(container, "resources"), at(admit, path, "resources"));
     check_env(admit, container, path);
-    check_mounts(admit, spec, container, path);
+    check_mounts(admit, volumes, container, path);
     check_ports(admit, container, path);
 }
 
 static void check_containers(struct admit *admit,
                              const struct json *spec,
+                             const struct admit_names *volumes,
                              const char *list,
                              struct str path)
 {
+    struct admit_names names = admit_names(admit->arena, json_get(spec, list), "name");
     size_t index = 0;
 
     JSON_FOREACH(json_get(spec, list), container) {
         struct str field = str_printf(admit->arena, STR_FMT ".%s[%zu]", STR_ARG(path), list, index);
-        size_t other = 0;
 
-        check_container(admit, spec, container, field);
-        JSON_FOREACH(json_get(spec, list), before) {
-            if (other++ >= index)
-                break;
-            if (json_str(json_get(container, "name")).len &&
-                json_equal(json_get(before, "name"), json_get(container, "name")))
-                admit_duplicate(admit, at(admit, field, "name"), json_get(container, "name"));
-        }
+        check_container(admit, volumes, container, field);
+        if (names.again[index])
+            admit_duplicate(admit, at(admit, field, "name"), json_get(container, "name"));
         index++;
     }
 }
 
-static void check_volumes(struct admit *admit, const struct json *spec, struct str path)
+static void check_volumes(struct admit *admit,
+                          const struct json *spec,
+                          const struct admit_names *names,
+                          struct str path)
 {
     size_t index = 0;
 
     JSON_FOREACH(json_get(spec, "volumes"), volume) {
         const struct json *name = json_get(volume, "name");
         struct str field = str_printf(admit->arena, STR_FMT ".volumes[%zu]", STR_ARG(path), index);
-        size_t other = 0;
 
         if (!json_str(name).len)
             admit_required(admit, at(admit, field, "name"), "");
@@ -321,12 +335,8 @@ static void check_volumes(struct admit *admit, const struct json *spec, struct s
             admit_invalid(admit, at(admit, field, "name"), name, names_dns_label(json_str(name)));
         if (json_count(volume) > 2)
             admit_forbidden(admit, field, "may not specify more than 1 volume type");
-        JSON_FOREACH(json_get(spec, "volumes"), before) {
-            if (other++ >= index)
-                break;
-            if (name && json_equal(json_get(before, "name"), name))
-                admit_duplicate(admit, at(admit, field, "name"), name);
-        }
+        if (names->again[index])
+            admit_duplicate(admit, at(admit, field, "name"), name);
         index++;
     }
 }
@@ -334,12 +344,14 @@ static void check_volumes(struct admit *admit, const struct json *spec, struct s
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path)
 {
     const struct json *grace = json_get(spec, "terminationGracePeriodSeconds");
+    struct admit_names volumes = admit_names(admit->arena, json_get(spec, "volumes"), "name");
 
     if (!json_count(json_get(spec, "containers")))
         admit_required(admit, at(admit, path, "containers"), "");
-    check_containers(admit, spec, "containers", path);
-    check_containers(admit, spec, "initContainers", path);
-    check_volumes(admit, spec, path);
+    check_containers(admit, spec, &volumes, "containers", path);
+    check_containers(admit, spec, &volumes, "initContainers", path);
+    check_volumes(admit, spec, &volumes, path);
+    admit_pod_names(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),
                "Always, OnFailure, Never");
     check_enum(admit, json_get(spec, "dnsPolicy"), at(admit, path, "dnsPolicy"),

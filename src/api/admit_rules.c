@@ -208,6 +208,8 @@ int admit_default(struct admit *admit, struct err *err)
 {
     int r = admit->schema ? schema_default(admit->arena, admit->schema, admit->object, err) : 0;
 
+    if (r == 0 && admit->kind == &kind_pod)
+        r = admit_pod_bound(json_get(admit->object, "spec"), err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < RULES; i++)

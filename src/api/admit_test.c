@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -8,6 +9,7 @@
 #include "base/str.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -188,4 +190,87 @@ TEST(a_patch_of_a_runtime_is_dated_when_it_changes)
     EXPECT(str_is(patch_time(&arena, one, old), "then"));
     EXPECT(str_is(patch_time(&arena, old, old), "then"));
     EXPECT(str_is(patch_time(&arena, other, old), "1970-01-01T00:16:40Z"));
+}
+
+#define POD(fields) "{'containers':[{'name':'c','image':'i'}]," fields "}"
+
+TEST(pod_names_that_would_be_lines_of_a_file_are_refused)
+{
+    static const struct {
+        const char *why;
+        const char *spec;
+        const char *field;
+    } rows[] = {
+        {"names", POD("'hostname':'a-1','subdomain':'b'"), ""},
+        {"a line break in a hostname", POD("'hostname':'a\\n1.2.3.4 evil'"), "spec.hostname"},
+        {"a blank in a subdomain", POD("'subdomain':'a b'"), "spec.subdomain"},
+        {"capitals", POD("'hostname':'A'"), "spec.hostname"},
+        {"a dot is no label", POD("'hostname':'a.b'"), "spec.hostname"},
+        {"too long",
+         POD("'hostname':'a123456789a123456789a123456789a123456789a123456789a123456789"
+             "abcd'"),
+         "spec.hostname"},
+        {"aliases", POD("'hostAliases':[{'ip':'10.0.0.1','hostnames':['a.b']},{'ip':'fe80::1'}]"),
+         ""},
+        {"an alias of no address", POD("'hostAliases':[{'ip':'10.0.0.256'}]"),
+         "spec.hostAliases[0].ip"},
+        {"a line in an address", POD("'hostAliases':[{'ip':'::1\\n::2'}]"),
+         "spec.hostAliases[0].ip"},
+        {"a line in an alias", POD("'hostAliases':[{'ip':'::1','hostnames':['a\\nb']}]"),
+         "spec.hostAliases[0].hostnames"},
+        {"a line in a variable's name",
+         "{'containers':[{'name':'c','image':'i','env':[{'name':'a\\nb'}]}]}",
+         "spec.containers[0].env[0].name"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(refused_field(&arena, &kind_pod, rows[i].spec), rows[i].field));
+    }
+}
+
+/* As many as fit, each with one word; the answer is the same whatever their number. */
+static struct str pod_of_many(struct arena *arena, size_t count)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_add(&text, STR("{'volumes':["));
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&text, "%s{'name':'v%zu','emptyDir':{}}", i ? "," : "", i);
+    buf_add(&text, STR("],'containers':["));
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&text, "%s{'name':'c%zu','image':'i'}", i ? "," : "", i);
+    buf_add(&text, STR(",{'name':'c7','image':'i','volumeMounts':["));
+    for (size_t i = 0; i < count; i++)
+        buf_addf(&text, "%s{'name':'v%zu','mountPath':'/%zu'}", i ? "," : "", i, i);
+    buf_add(&text, STR("]}]}"));
+    return str_dup(arena, buf_str(&text));
+}
+
+TEST(pod_names_of_thousands_are_compared_in_no_time)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str spec = pod_of_many(&arena, 9000);
+
+    EXPECT(str_is(refused_field(&arena, &kind_pod, spec.p), "spec.containers[9000].name"));
+}
+
+TEST(pod_with_more_items_than_can_be_stored_gets_no_defaults)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct admit admit = {.arena = &arena, .kind = &kind_pod};
+    struct err err = {0};
+
+    buf_add(&text, STR("{\"metadata\":{},\"spec\":{\"containers\":[{}"));
+    for (int i = 0; i < 1 << 20; i++)
+        buf_add(&text, STR(",{}"));
+    buf_add(&text, STR("]}}"));
+    EXPECT(json_parse(&arena, buf_str(&text), &admit.object, &err) == 0);
+    size_t before = arena.bytes_used;
+    EXPECT(admit_default(&admit, &err) == -E2BIG);
+    EXPECT(str_contains(str_from(err.text), STR("spec.containers has 1048577 items")));
+    EXPECT(arena.bytes_used - before < 4096);
 }
