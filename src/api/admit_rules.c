@@ -2,6 +2,7 @@
 #include "api/crd.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "api/pod_security.h"
 #include "api/quantity.h"
 #include "api/schema.h"
 #include "api/share.h"
@@ -37,6 +38,33 @@ static void default_namespace(struct admit *admit)
     set_default(admit, status, "phase", "Active");
     json_add_str(admit->arena, labels, "kubernetes.io/metadata.name",
                  json_str_at(admit->object, "metadata.name"));
+}
+
+/* A level that is misspelled would protect nothing. */
+static void check_namespace(struct admit *admit)
+{
+    static const char *const modes[] = {"enforce", "audit", "warn"};
+    const struct json *labels = json_at(admit->object, "metadata.labels");
+
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        struct str key = str_printf(admit->arena, POD_SECURITY_PREFIX "%s", modes[i]);
+        struct str version_key = str_printf(admit->arena, STR_FMT "-version", STR_ARG(key));
+        const struct json *level = json_get_str(labels, key);
+        const struct json *version = json_get_str(labels, version_key);
+        struct pod_security policy;
+
+        if (level &&
+            (!json_str(level).len || !pod_security_parse(json_str(level), STR(""), &policy)))
+            admit_invalid(admit,
+                          str_printf(admit->arena, "metadata.labels[" STR_FMT "]", STR_ARG(key)),
+                          level, "must be one of privileged, baseline, restricted");
+        if (version &&
+            (!json_str(version).len || !pod_security_parse(STR(""), json_str(version), &policy)))
+            admit_invalid(
+                admit,
+                str_printf(admit->arena, "metadata.labels[" STR_FMT "]", STR_ARG(version_key)),
+                version, "must be \"latest\" or \"v1.x\"");
+    }
 }
 
 static void default_pvc(struct admit *admit)
@@ -186,7 +214,7 @@ static const struct {
     {&kind_pod, admit_pod_default, check_pod},
     {&kind_crd, crd_default, crd_validate},
     {&kind_service, admit_service_default, admit_service_validate},
-    {&kind_namespace, default_namespace, NULL},
+    {&kind_namespace, default_namespace, check_namespace},
     {&kind_pvc, default_pvc, check_pvc},
     {&kind_configmap, NULL, check_configmap},
     {&kind_secret, default_secret, check_secret},

@@ -274,3 +274,31 @@ TEST(pod_with_more_items_than_can_be_stored_gets_no_defaults)
     EXPECT(str_contains(str_from(err.text), STR("spec.containers has 1048577 items")));
     EXPECT(arena.bytes_used - before < 4096);
 }
+
+TEST(namespace_levels_of_pod_security_are_spelled_right)
+{
+    static const struct {
+        const char *labels;
+        const char *field;
+    } rows[] = {
+        {"'enforce':'restricted','pod-security.kubernetes.io/warn-version':'v1.29'", ""},
+        {"'enforce':'strict'", "metadata.labels[pod-security.kubernetes.io/enforce]"},
+        {"'warn-version':'1.29'", "metadata.labels[pod-security.kubernetes.io/warn-version]"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str text = str_printf(
+            &arena, "{'metadata':{'name':'n','labels':{'pod-security.kubernetes.io/%s}}}",
+            rows[i].labels + 1);
+        char *copy = str_c(&arena, text);
+        struct admit admit = {.arena = &arena, .kind = &kind_namespace};
+
+        for (char *p = copy; *p; p++)
+            *p = *p == '\'' ? '"' : *p;
+        test_case(rows[i].labels);
+        EXPECT(json_parse(&arena, str_from(copy), &admit.object, NULL) == 0);
+        admit_validate(&admit);
+        EXPECT(str_is(admit.causes.count ? admit.causes.items[0].field : STR(""), rows[i].field));
+    }
+}

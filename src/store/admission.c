@@ -3,7 +3,10 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod_security.h"
 #include "api/service.h"
+#include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "store/host.h"
@@ -110,7 +113,64 @@ static int admit_priority(struct write *write, struct json *spec)
     return 0;
 }
 
+/* ---- Pod Security ---- */
+
+/* What the namespace's labels say of `mode`. A label that means nothing may have been meant to
+ * protect: it stands for the strictest level. */
+static struct pod_security policy_of(const struct object *ns, struct arena *arena, const char *mode)
+{
+    struct pod_security policy = {.level = POD_SECURITY_RESTRICTED, .minor = POD_SECURITY_LATEST};
+    const char *level = str_printf(arena, POD_SECURITY_PREFIX "%s", mode).p;
+    const char *version = str_printf(arena, POD_SECURITY_PREFIX "%s-version", mode).p;
+
+    (void)pod_security_parse(object_label(ns, level), object_label(ns, version), &policy);
+    return policy;
+}
+
+static void warn_of(struct write *write, struct str text)
+{
+    struct str *warnings = &write->reply->result.warnings;
+
+    if (!str_contains(*warnings, text))
+        *warnings = str_printf(write->arena, STR_FMT "%s" STR_FMT, STR_ARG(*warnings),
+                               warnings->len ? "\n" : "", STR_ARG(text));
+}
+
+/* Pods are refused; of templates, whose pods would be, it is told. */
+static int admit_security(struct write *write, const struct json *pod, bool enforce)
+{
+    static const char *const modes[] = {"enforce", "warn", "audit"};
+    const struct object *ns = latest(write, &kind_namespace, write->ns);
+
+    for (size_t i = 0; ns && i < COUNT_OF(modes); i++) {
+        struct pod_security policy = policy_of(ns, write->arena, modes[i]);
+        struct str wrong =
+            policy.level == POD_SECURITY_PRIVILEGED
+                ? STR("")
+                : pod_security_violations(write->arena, &policy, json_get(pod, "spec"),
+                                          json_at(pod, "metadata.annotations"));
+        struct str name = pod_security_text(write->arena, &policy);
+
+        if (!wrong.len || (i == 0 && !enforce))
+            continue;
+        if (i > 0) {
+            warn_of(write,
+                    str_printf(write->arena, "would violate PodSecurity \"" STR_FMT "\": " STR_FMT,
+                               STR_ARG(name), STR_ARG(wrong)));
+            continue;
+        }
+        write->reply->result.message = str_printf(
+            write->arena,
+            "pods \"" STR_FMT "\" is forbidden: violates PodSecurity \"" STR_FMT "\": " STR_FMT,
+            STR_ARG(write->name), STR_ARG(name), STR_ARG(wrong));
+        return reply_fail(write->reply, 403, "Forbidden", STR_FMT,
+                          STR_ARG(write->reply->result.message));
+    }
+    return 0;
+}
+
 /* ---- services ---- */
+
 #define ADDRESS_TRIES_MAX 1000
 
 static bool address_is_taken(const struct write *write, struct str address)
@@ -212,9 +272,14 @@ int admission_run(struct write *write, struct admit *admit)
         admit_claim(write, admit->object);
     if (write->kind == &kind_trainjob)
         admit_runtime(write, admit);
-    if (write->kind == &kind_pod && write->store->admit_pod)
+    if (write->kind == &kind_job)
+        (void)admit_security(write, json_at(admit->object, "spec.template"), false);
+    if (write->kind != &kind_pod)
+        return 0;
+    if (write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
-    if (write->kind == &kind_pod)
-        return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
-    return 0;
+    int r = admit_security(write, admit->object, true);
+    if (r == 0)
+        r = admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
+    return r;
 }
