@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "http/server.h"
 #include "server/accept.h"
+#include "server/fair.h"
 #include "server/route.h"
 
 #include <stdbool.h>
@@ -37,6 +38,8 @@ struct server {
     bool kubelet;
     struct buf token;
     struct buf token_key;
+    struct fair fair;
+    unsigned refs; /* requests may outlive the listener by some turns */
 };
 
 struct user {
@@ -66,6 +69,8 @@ struct request {
     struct user user;
     struct user impersonator; /* who asks in the name of `user`; without a name: nobody */
     struct accept accept; /* view_accept() */
+    struct fair_load load;    /* what it counts with; of load_user, empty: nobody's */
+    struct str load_user;
     enum include include;
     struct api_request call;
     struct api_guard guard; /* guard.c */

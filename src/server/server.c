@@ -4,12 +4,15 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/cluster/progress.h"
 #include "http/server.h"
+#include "http1/parse.h"
 #include "server/authz.h"
+#include "server/fair.h"
 #include "server/kubelet.h"
 #include "server/request.h"
 #include "server/route.h"
@@ -18,6 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
+
+/* Objects are 1.5 MiB at most, and so are patches of them in most cases; Kubernetes takes 3 MiB. */
+#define BODY_BYTES_MAX ((size_t)3 << 20)
 
 /* Requests enter here: who asks, what for; then the file of the matter takes over. */
 
@@ -32,6 +38,88 @@ static bool is_proxy(const struct request *request)
     return request->route.type == ROUTE_RESOURCE && str_is(request->route.subresource, "proxy");
 }
 
+static void server_unref(struct server *server)
+{
+    if (--server->refs)
+        return;
+    fair_done(&server->fair);
+    buf_done(&server->token);
+    buf_done(&server->token_key);
+    mem_free(server);
+}
+
+/* ---- a request's way ---- */
+
+/* The exchange is released: whatever became of it, it is over. */
+static void request_end(void *user)
+{
+    struct request *request = user;
+    struct server *server = request->server;
+
+    if (request->load_user.len)
+        fair_leave(&server->fair, request->load_user, &request->load);
+    server_unref(server);
+}
+
+/* Lasts as long as both sides like. */
+static bool is_stream(const struct request *request)
+{
+    static const char *const streams[] = {"exec", "attach", "portforward", "proxy"};
+    struct str sub = request->route.subresource;
+    struct str query = request->x->head.query;
+
+    for (size_t i = 0; i < COUNT_OF(streams); i++)
+        if (str_is(sub, streams[i]))
+            return true;
+    return http_query_bool(query, "watch") ||
+           (str_is(sub, "log") && http_query_bool(query, "follow"));
+}
+
+/* False when answered: the user has enough under way. */
+static bool take_part(struct request *request)
+{
+    struct http_exchange *x = request->x;
+    struct str name =
+        request->impersonator.name.len ? request->impersonator.name : request->user.name;
+    struct fair_load load = {.stream = is_stream(request)};
+    size_t announced = x->head.content_length > 0 ? (size_t)x->head.content_length : 0;
+
+    if (request->user.owner || request->impersonator.owner)
+        return true;
+    if (!is_proxy(request)) /* whose bodies are not kept */
+        load.body_bytes = x->head.chunked || announced > x->body_max ? x->body_max : announced;
+    const char *full = fair_enter(&request->server->fair, name, &load);
+    if (!full) {
+        request->load = load;
+        request->load_user = name;
+        return true;
+    }
+    status_reply(request,
+                 &(struct status){.code = 429,
+                                  .reason = "TooManyRequests",
+                                  .message = str_printf(request_arena(request),
+                                                        "User \"" STR_FMT
+                                                        "\" has %s, which is as much as one user "
+                                                        "may have; try again in a second",
+                                                        STR_ARG(name), full),
+                                  .retry_after_s = 1});
+    return false;
+}
+
+/* Who asks is known. True: the request goes on. */
+static bool enter(struct request *request)
+{
+    if (request->route.type == ROUTE_RESOURCE)
+        request->x->body_max = BODY_BYTES_MAX;
+    bool as = identify_as(request);
+    if (as && !is_proxy(request) && request->x->head.content_length > (int64_t)BODY_BYTES_MAX) {
+        request_fail(request, 413, "RequestEntityTooLarge",
+                     "Request entity too large: limit is %zu", BODY_BYTES_MAX);
+        return false;
+    }
+    return as && take_part(request);
+}
+
 static void begin(void *user, struct http_exchange *x)
 {
     struct request *request = ARENA_NEW(&x->arena, struct request);
@@ -40,6 +128,8 @@ static void begin(void *user, struct http_exchange *x)
     request->server = user;
     request->x = x;
     x->user = request;
+    request->server->refs++;
+    arena_defer(&x->arena, request_end, request);
     if (request->server->kubelet && !kubelet_path(&x->arena, &x->head.path, &x->head.query)) {
         request_fail(request, 404, "NotFound", "a node serves logs, exec, attach and ports only");
         return;
@@ -59,7 +149,7 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 401, "Unauthorized", "Unauthorized");
         return;
     }
-    if (known && !identify_as(request))
+    if (known && !enter(request))
         return;
     if (request->route.type == ROUTE_RESOURCE)
         request->kind = kinds_by_plural(request->server->api->kinds, request->route.group,
@@ -129,13 +219,6 @@ static void handle(void *user, struct http_exchange *x)
     }
 }
 
-static void server_free(struct server *server)
-{
-    buf_done(&server->token);
-    buf_done(&server->token_key);
-    mem_free(server);
-}
-
 int server_start(uv_loop_t *loop,
                  struct api *api,
                  const struct server_options *options,
@@ -144,6 +227,7 @@ int server_start(uv_loop_t *loop,
 {
     struct server *server = MEM_NEW(struct server);
 
+    server->refs = 1;
     server->loop = loop;
     server->api = api;
     server->log = options->log;
@@ -159,7 +243,7 @@ int server_start(uv_loop_t *loop,
                                                             .user = server},
                               &server->http, err);
     if (r < 0) {
-        server_free(server);
+        server_unref(server);
         return r;
     }
     server->authz = authz_new(api, !options->kubelet);
@@ -192,5 +276,5 @@ void server_stop(struct server *server)
     /* on_close handlers still look at the server. */
     http_server_stop(server->http);
     authz_free(server->authz);
-    server_free(server);
+    server_unref(server);
 }

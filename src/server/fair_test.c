@@ -1,0 +1,52 @@
+#include "base/str.h"
+#include "server/fair.h"
+#include "test.h"
+
+#include <stddef.h>
+
+TEST(fair_one_user_does_not_take_what_others_need)
+{
+    struct fair fair = {0};
+    struct fair_load request = {.body_bytes = 100};
+    struct fair_load watch = {.stream = true};
+
+    for (int i = 0; i < FAIR_REQUESTS_MAX; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &request));
+    EXPECT(str_is(str_from(fair_enter(&fair, STR("eve"), &request)), "200 requests under way"));
+    EXPECT(!fair_enter(&fair, STR("joe"), &request));
+    EXPECT(!fair_enter(&fair, STR("eve"), &watch));
+    fair_leave(&fair, STR("eve"), &request);
+    EXPECT(!fair_enter(&fair, STR("eve"), &request));
+    for (int i = 1; i < FAIR_STREAMS_MAX; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &watch));
+    EXPECT(fair_enter(&fair, STR("eve"), &watch));
+    fair_done(&fair);
+}
+
+TEST(fair_bytes_under_way_are_bounded_and_one_request_is_always_possible)
+{
+    struct fair fair = {0};
+    struct fair_load large = {.body_bytes = FAIR_BODY_BYTES_MAX};
+    struct fair_load small = {.body_bytes = 1};
+    struct fair_load none = {0};
+
+    EXPECT(!fair_enter(&fair, STR("eve"), &large));
+    EXPECT(fair_enter(&fair, STR("eve"), &small));
+    EXPECT(!fair_enter(&fair, STR("eve"), &none));
+    EXPECT(!fair_enter(&fair, STR("joe"), &large));
+    fair_leave(&fair, STR("eve"), &large);
+    EXPECT(!fair_enter(&fair, STR("eve"), &small));
+    fair_done(&fair);
+}
+
+TEST(fair_forgets_users_that_have_nothing_under_way)
+{
+    struct fair fair = {0};
+    struct fair_load load = {.body_bytes = 5};
+
+    EXPECT(!fair_enter(&fair, STR("eve"), &load));
+    EXPECT(fair.users.count == 1);
+    fair_leave(&fair, STR("eve"), &load);
+    EXPECT(fair.users.count == 0);
+    fair_done(&fair);
+}
