@@ -49,6 +49,7 @@ struct up_values {
     const char *controllers;
     int pod_network;
     bool allow_privileged;
+    const char *audit_log;
     struct scheduling_values scheduling;
     int images;
     int log_level;
@@ -101,6 +102,9 @@ static const struct option up_options[] = {
      .help = "allow pods that ask for privileged, hostPID, hostPaths of devices or of /proc, or "
              "capabilities such as SYS_ADMIN: anyone who may create such pods can read the data "
              "folder and gain its owner's rights"},
+    {"audit-log", 0, OPTION_STR, offsetof(struct up_values, audit_log), .value = "FILE",
+     .help = "write down who changed what over the API, and when: a line of JSON a request, up to "
+             "four files of 64 MiB (default: nothing is written down)"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level; logs go to standard error"},
@@ -178,6 +182,7 @@ static int start_server(struct up *up, struct err *err)
         .token = up->dir.token,
         .token_key = up->dir.token_key,
         .log = &up->log,
+        .audit_log = up->values->audit_log,
     };
     r = server_start(&up->loop, store_api(up->store), &options, &up->server, err);
     if (r == 0)

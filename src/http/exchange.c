@@ -126,6 +126,7 @@ static void write_head(struct http_exchange *x, int status, const char *content_
 {
     struct buf *out = &x->conn->out;
 
+    x->status = status;
     buf_addf(out, "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
     if (content_type)
         buf_addf(out, "Content-Type: %s\r\n", content_type);

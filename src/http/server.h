@@ -38,6 +38,7 @@ struct http_exchange {
     struct http_head head;
     struct str body;
     void *user;      /* the handler's own */
+    int status;      /* of the answer; 0: none was given yet */
     size_t body_max; /* may be changed in begin */
 
     /* Set by handlers that want them. All come from the loop, never from inside a call below. */

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 struct arena;
+struct audit;
 struct authz;
 struct http_exchange;
 struct kind;
@@ -39,6 +40,8 @@ struct server {
     struct buf token;
     struct buf token_key;
     struct fair fair;
+    struct audit *audit; /* NULL: nothing is written down */
+    uint64_t audited;
     unsigned refs; /* requests may outlive the listener by some turns */
 };
 
@@ -68,8 +71,11 @@ struct request {
     const struct kind *kind;
     struct user user;
     struct user impersonator; /* who asks in the name of `user`; without a name: nobody */
-    struct accept accept; /* view_accept() */
-    struct fair_load load;    /* what it counts with; of load_user, empty: nobody's */
+    struct accept accept;     /* view_accept() */
+    int64_t received_ms;
+    uint64_t number;       /* of the audited ones */
+    bool audited;          /* it has a line in the audit log */
+    struct fair_load load; /* what it counts with; of load_user, empty: nobody's */
     struct str load_user;
     enum include include;
     struct api_request call;

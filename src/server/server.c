@@ -11,11 +11,14 @@
 #include "control/cluster/progress.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/audit.h"
 #include "server/authz.h"
 #include "server/fair.h"
 #include "server/kubelet.h"
 #include "server/request.h"
 #include "server/route.h"
+#include "server/virtual.h"
+#include "tool/clock.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +46,7 @@ static void server_unref(struct server *server)
     if (--server->refs)
         return;
     fair_done(&server->fair);
+    audit_close(server->audit);
     buf_done(&server->token);
     buf_done(&server->token_key);
     mem_free(server);
@@ -58,6 +62,8 @@ static void request_end(void *user)
 
     if (request->load_user.len)
         fair_leave(&server->fair, request->load_user, &request->load);
+    if (request->audited)
+        audit_end(server->audit, request, clock_now_ms());
     server_unref(server);
 }
 
@@ -73,6 +79,24 @@ static bool is_stream(const struct request *request)
             return true;
     return http_query_bool(query, "watch") ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
+}
+
+/* What changes something, and streams into pods; questions that are asked by POST are none. */
+static void audit_if_write(struct request *request)
+{
+    struct server *server = request->server;
+    struct str method = request->x->head.method;
+    bool reads = str_is(method, "GET") || str_is(method, "HEAD");
+    bool stream = is_stream(request) && !str_is(request->route.subresource, "log") &&
+                  !http_query_bool(request->x->head.query, "watch");
+
+    if (!server->audit || request->route.type != ROUTE_RESOURCE || (reads && !stream) ||
+        virtual_has_group(request->route.group))
+        return;
+    request->audited = true;
+    request->number = ++server->audited;
+    if (stream)
+        audit_begin(server->audit, request);
 }
 
 /* False when answered: the user has enough under way. */
@@ -112,6 +136,7 @@ static bool enter(struct request *request)
     if (request->route.type == ROUTE_RESOURCE)
         request->x->body_max = BODY_BYTES_MAX;
     bool as = identify_as(request);
+    audit_if_write(request);
     if (as && !is_proxy(request) && request->x->head.content_length > (int64_t)BODY_BYTES_MAX) {
         request_fail(request, 413, "RequestEntityTooLarge",
                      "Request entity too large: limit is %zu", BODY_BYTES_MAX);
@@ -127,6 +152,7 @@ static void begin(void *user, struct http_exchange *x)
 
     request->server = user;
     request->x = x;
+    request->received_ms = clock_now_ms();
     x->user = request;
     request->server->refs++;
     arena_defer(&x->arena, request_end, request);
@@ -226,6 +252,7 @@ int server_start(uv_loop_t *loop,
                  struct err *err)
 {
     struct server *server = MEM_NEW(struct server);
+    int r = 0;
 
     server->refs = 1;
     server->loop = loop;
@@ -234,7 +261,10 @@ int server_start(uv_loop_t *loop,
     server->kubelet = options->kubelet;
     buf_add(&server->token, options->token);
     buf_add(&server->token_key, options->token_key);
-    int r = http_server_start(&(struct http_server_options){.loop = loop,
+    if (options->audit_log)
+        r = audit_open(options->audit_log, 0, server->log, &server->audit, err);
+    if (r == 0)
+        r = http_server_start(&(struct http_server_options){.loop = loop,
                                                             .address = options->address,
                                                             .port = options->port,
                                                             .tls = options->tls,

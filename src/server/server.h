@@ -27,6 +27,7 @@ struct server_options {
     struct str token_key;     /* signs ServiceAccount tokens */
     bool kubelet;             /* serve what a node serves, and nothing else */
     const struct log *log;    /* may be NULL */
+    const char *audit_log;    /* file for who wrote what (server/audit.h); NULL: none */
 };
 
 /* Strings of the options are copied. */

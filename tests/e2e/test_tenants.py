@@ -1,6 +1,7 @@
-"""What a tenant may ask for, and what it may cost."""
+"""What a tenant may ask for, what it may cost, and that it is written down."""
 
 import json
+import os
 
 from harness import Muster, check, wait_for
 from test_hostile import Wire
@@ -79,3 +80,33 @@ def refused(m, head):
     else:
         check(answer.split()[1] == b"429" and b"Retry-After: 1" in answer, str(answer))
         return True
+
+
+def test_writes_are_written_down():
+    m = Muster()
+    log = os.path.join(m.folder, "audit.log")
+    m.flags += ["--audit-log", log]
+    with m:
+        owner = Client(m)
+        maps = "/api/v1/namespaces/default/configmaps"
+        bot = account(m, owner, "bot", rule("create", "configmaps"))
+        bot.says(201, "POST", maps, {"metadata": {"name": "c"}, "data": {"secret": "pst"}})
+        bot.says(403, "DELETE", maps + "/c")
+        owner.says(200, "GET", maps + "/c")
+        owner.says(403, "DELETE", maps + "/c", **{"Impersonate-User": "eve"})
+
+        def lines():
+            with open(log) as f:
+                return [json.loads(line) for line in f]
+        wait_for(lambda: len([e for e in lines() if e["objectRef"]["resource"] == "configmaps"]) == 3, "three lines")
+        events = [e for e in lines() if e["objectRef"]["resource"] == "configmaps"]
+        check([(e["user"]["username"], e["verb"], e["responseStatus"]["code"]) for e in events] == [
+            ("system:serviceaccount:default:bot", "create", 201), ("system:serviceaccount:default:bot", "delete", 403),
+            ("muster:owner", "delete", 403)], str(events))
+        check(events[1]["objectRef"] == {"resource": "configmaps", "namespace": "default", "name": "c", "apiVersion": "v1"},
+              str(events[1]))
+        check(events[2]["impersonatedUser"]["username"] == "eve" and events[2]["requestReceivedTimestamp"].endswith("Z"),
+              str(events[2]))
+        with open(log) as f:
+            check("pst" not in f.read(), "bodies are nobody's business")
+        check(os.stat(log).st_mode & 0o777 == 0o600, "the log is for its owner")
