@@ -2,7 +2,7 @@
 """docs.py: what the pages say about the tree is so. Ends with `N passed, N failed, N skipped`.
 
 links      A link between pages leads to a file, and behind # to a heading of it.
-features   Every row of README's feature table, and of the manifests in docs/migrating.md (tables with a column "Muster"),
+features   Every row of the tables with a column "Muster" (README's features, docs/migrating.md, the threats of docs/security.md)
            names the tests that show it, in an HTML comment anywhere in the row, which readers do not see:
 
                | gangs start whole or not at all | yes <!-- test: e2e.scheduling.a_gang_waits, unit.a_gang --> | ...
@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TABLES = ("README.md", "docs/migrating.md")  # pages with such a table
+TABLES = ("README.md", "docs/migrating.md", "docs/security.md")  # pages with such a table
 LANGUAGES = {"", "sh", "sh runnable", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
 
 
