@@ -140,7 +140,7 @@ static void warn_of(struct write *write, struct str text)
 static int admit_security(struct write *write, const struct json *pod, bool enforce)
 {
     static const char *const modes[] = {"enforce", "warn", "audit"};
-    const struct object *ns = latest(write, &kind_namespace, write->ns);
+    const struct object *ns = object_latest(write, &kind_namespace, write->ns);
 
     for (size_t i = 0; ns && i < COUNT_OF(modes); i++) {
         struct pod_security policy = policy_of(ns, write->arena, modes[i]);
