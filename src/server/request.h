@@ -89,8 +89,14 @@ static inline struct arena *request_arena(const struct request *request)
     return &request->x->arena;
 }
 
+/* ---- answer.c: an object in the form that was asked for ---- */
 /* "299 - ..." in the header Warning of the answer, one a line of `lines`. */
 void request_warn(struct request *request, struct str lines);
+/* An object, from its JSON, in the form of request->accept; in JSON where it has no such form. */
+void answer_send(struct request *request, int code, struct str text);
+/* The same of one that is not stored, such as a Status, whatever request->accept says: in the form
+ * that the client asks for if it has that one. */
+void answer_reply(struct request *request, int code, struct str text);
 
 /* ---- status.c: answers that are not objects ---- */
 struct status {
@@ -150,9 +156,6 @@ void view_object(struct request *request, int code, const struct object *object)
 void view_list(struct request *request, const struct api_result *result);
 /* One object as the view shows it, for watches. `first` tells a table to name its columns. */
 void view_write(struct request *request, struct buf *buf, const struct object *object, bool first);
-/* An object that is not stored, such as a Status, from its JSON: in the form that the client asked
- * for, and in JSON where there is none. */
-void view_reply(struct request *request, int code, struct str text);
 
 /* guard.c: rights that only the written object shows. Before a write of somebody who is not the
  * owner. */

@@ -21,21 +21,6 @@
 
 /* Objects: an HTTP request becomes one struct api call, and its result the answer. */
 
-void request_warn(struct request *request, struct str lines)
-{
-    struct str line;
-
-    while (str_cut(&lines, '\n', &line)) {
-        if (!line.len)
-            continue;
-        struct buf quoted = {0};
-        buf_add(&quoted, STR("299 - "));
-        json_write_string(&quoted, line);
-        http_header(request->x, "Warning", buf_str(&quoted));
-        buf_done(&quoted);
-    }
-}
-
 /* A list is of the newest state there is. Whoever has seen a newer one must ask again later;
  * whoever wants exactly an older one cannot have it. */
 static bool revision_suits(struct request *request, const struct api_result *result)

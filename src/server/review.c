@@ -29,7 +29,7 @@
 
 static void reply(struct request *request, struct json *root)
 {
-    view_reply(request, 201, json_text(request_arena(request), root));
+    answer_reply(request, 201, json_text(request_arena(request), root));
 }
 
 /* ---- SelfSubjectAccessReview, SubjectAccessReview, LocalSubjectAccessReview ---- */

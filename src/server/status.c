@@ -119,7 +119,7 @@ void status_reply(struct request *request, const struct status *status)
     if (status->retry_after_s)
         http_header(request->x, "Retry-After",
                     str_printf(request_arena(request), "%lld", (long long)status->retry_after_s));
-    view_reply(request, status->code, buf_str(&buf));
+    answer_reply(request, status->code, buf_str(&buf));
 }
 
 void request_fail(struct request *request, int code, const char *reason, const char *fmt, ...)

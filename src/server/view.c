@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/yaml.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/accept.h"
@@ -51,54 +50,6 @@ bool view_accept(struct request *request)
     else if (str_is(include, "None"))
         request->include = INCLUDE_NONE;
     return true;
-}
-
-/* ---- one answer from its JSON ---- */
-
-/* What protobuf has no number for is left out, and said. */
-static int view_encode(struct request *request, struct str text, struct buf *out, struct err *err)
-{
-    struct json *root = NULL;
-    int r = json_parse(request_arena(request), text, &root, err);
-
-    if (r < 0)
-        return r;
-    if (request->accept.media == MEDIA_YAML) {
-        yaml_write(out, root);
-        return 0;
-    }
-    r = protobuf_from_json(root, false, out, err);
-    if (r != -EPROTONOSUPPORT)
-        return r;
-    request_warn(request, str_from(err->text));
-    return protobuf_from_json(root, true, out, err);
-}
-
-/* In JSON where it has no other form: nothing that was done is hidden behind its answer. */
-static void view_send(struct request *request, int code, struct str text)
-{
-    _cleanup_(buf_done) struct buf out = {0};
-    struct err err = {0};
-
-    if (request->accept.media != MEDIA_JSON && view_encode(request, text, &out, &err) == 0) {
-        http_reply(request->x, code, accept_media_type(request->accept.media), buf_str(&out));
-        return;
-    }
-    if (err.text[0])
-        request_warn(request, str_from(err.text));
-    buf_clear(&out);
-    buf_add(&out, text);
-    buf_addc(&out, '\n');
-    http_reply(request->x, code, "application/json", buf_str(&out));
-}
-
-void view_reply(struct request *request, int code, struct str text)
-{
-    struct str header = http_head_get(&request->x->head, "Accept");
-
-    if (!accept_choose(header, (struct accept_offer){.protobuf = true}, &request->accept))
-        request->accept = (struct accept){MEDIA_JSON, VIEW_OBJECT};
-    view_send(request, code, text);
 }
 
 /* ---- views ---- */
@@ -164,7 +115,7 @@ void view_object(struct request *request, int code, const struct object *object)
     _cleanup_(buf_done) struct buf buf = {0};
 
     view_write(request, &buf, object, true);
-    view_send(request, code, buf_str(&buf));
+    answer_send(request, code, buf_str(&buf));
 }
 
 /* ---- lists ---- */
@@ -325,5 +276,5 @@ void view_list(struct request *request, const struct api_result *result)
             view_write(request, &buf, result->items[i], false);
     }
     buf_add(&buf, STR("]}"));
-    view_send(request, 200, buf_str(&buf));
+    answer_send(request, 200, buf_str(&buf));
 }
