@@ -41,6 +41,8 @@ static inline bool admit_is_full(const struct admit *admit)
 
 /* Fields the client left out. -E2BIG: they are more than fit (schema_default()). */
 int admit_default(struct admit *admit, struct err *err);
+/* Then, what the server adds of its own: it is nobody's in managedFields. */
+void admit_add(struct admit *admit);
 /* All rules; look at admit->causes afterwards. */
 void admit_validate(struct admit *admit);
 
@@ -76,6 +78,9 @@ void admit_pod_names(struct admit *admit, const struct json *spec, struct str pa
 /* -E2BIG: more items than any pod that can be stored has. */
 int admit_pod_bound(const struct json *spec, struct err *err);
 void admit_pod_default(struct admit *admit);
+/* The same of a template's spec. */
+void admit_template_default(struct admit *admit, struct json *spec);
+void admit_pod_add(struct admit *admit);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
@@ -83,6 +88,7 @@ void admit_pod_update(struct admit *admit);
 void admit_pod_elsewhere(struct admit *admit);
 /* admit_job.c */
 void admit_job_default(struct admit *admit);
+void admit_job_add(struct admit *admit);
 void admit_job_validate(struct admit *admit);
 /* The spec of a Job inside another kind, at `path`; restartPolicy may be left out. */
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
@@ -90,6 +96,7 @@ void admit_job_spec(struct admit *admit, const struct json *spec, struct str pat
 void admit_jobset_validate(struct admit *admit);
 /* admit_service.c */
 void admit_service_default(struct admit *admit);
+void admit_service_add(struct admit *admit);
 void admit_service_validate(struct admit *admit);
 /* admit_tensorstack.c */
 void admit_tensorstack_validate(struct admit *admit);

@@ -59,9 +59,23 @@ void admit_job_default(struct admit *admit)
             json_is_null(json_get(spec, "backoffLimitPerIndex")) ? BACKOFF_DEFAULT : BACKOFF_NONE);
     set_c(admit, spec, "podReplacementPolicy",
           json_is_null(json_get(spec, "podFailurePolicy")) ? "TerminatingOrFailed" : "Failed");
+    admit_template_default(admit, json_at(spec, "template.spec"));
+}
+
+void admit_job_add(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+    struct json *meta = json_get(admit->object, "metadata");
+
+    if (admit->old || !json_is(json_get(spec, "template"), JSON_OBJECT))
+        return;
     if (!json_bool_or(json_get(spec, "manualSelector"), false) &&
         json_is_null(json_get(spec, "selector")))
         select_pods(admit, spec);
+    /* A job without labels has those of its pods. */
+    const struct json *labels = json_at(spec, "template.metadata.labels");
+    if (json_count(labels) && !json_count(json_get(meta, "labels")))
+        json_set(meta, STR("labels"), json_clone(admit->arena, labels));
 }
 
 /* ---- checks ---- */

@@ -43,7 +43,8 @@ static const char *pull_policy(struct str image)
     return colon == image.len || str_is(tag, "latest") ? "Always" : "IfNotPresent";
 }
 
-static void default_resources(struct admit *admit, struct json *container)
+/* Of pods only: a template stays as it was written. */
+static void default_requests(struct admit *admit, struct json *container)
 {
     struct json *limits = json_at(container, "resources.limits");
 
@@ -61,7 +62,6 @@ static void default_container(struct admit *admit, struct json *container)
     if (!json_is(container, JSON_OBJECT))
         return;
     set_c(admit, container, "imagePullPolicy", pull_policy(json_str(json_get(container, "image"))));
-    default_resources(admit, container);
 }
 
 /* A pod is not thrown off a node that is gone for a moment. */
@@ -105,12 +105,10 @@ int admit_pod_bound(const struct json *spec, struct err *err)
     return 0;
 }
 
-static void pod_default(struct admit *admit, struct json *spec)
+void admit_template_default(struct admit *admit, struct json *spec)
 {
     static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
 
-    if (json_is_null(json_get(spec, "enableServiceLinks")))
-        json_add_bool(admit->arena, spec, "enableServiceLinks", true);
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         JSON_FOREACH(json_get(spec, lists[i]), container)
             default_container(admit, container);
@@ -119,11 +117,26 @@ static void pod_default(struct admit *admit, struct json *spec)
             json_add_object(admit->arena, volume, "emptyDir");
 }
 
+static void pod_default(struct admit *admit, struct json *spec)
+{
+    if (json_is_null(json_get(spec, "enableServiceLinks")))
+        json_add_bool(admit->arena, spec, "enableServiceLinks", true);
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        default_requests(admit, container);
+    JSON_FOREACH(json_get(spec, "initContainers"), container)
+        default_requests(admit, container);
+    admit_template_default(admit, spec);
+}
+
 void admit_pod_default(struct admit *admit)
 {
-    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+    pod_default(admit, json_make_path(admit->arena, admit->object, "spec"));
+}
 
-    pod_default(admit, spec);
+void admit_pod_add(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+
     if (admit->old)
         return;
     set_c(admit, spec, "serviceAccountName", "default");

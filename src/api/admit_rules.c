@@ -83,6 +83,17 @@ static void default_secret(struct admit *admit)
     json_remove(admit->object, STR("stringData"));
 }
 
+/* Users and groups are of RBAC's own group, accounts of the core. */
+static void default_subjects(struct admit *admit)
+{
+    JSON_FOREACH(json_get(admit->object, "subjects"), subject) {
+        struct str kind = json_str(json_get(subject, "kind"));
+
+        if (str_is(kind, "User") || str_is(kind, "Group"))
+            set_default(admit, subject, "apiGroup", "rbac.authorization.k8s.io");
+    }
+}
+
 static void check_pvc(struct admit *admit)
 {
     struct err err = {0};
@@ -205,30 +216,34 @@ static void check_pod(struct admit *admit)
 
 /* ---- the rules ---- */
 
-/* One line a kind: what is filled in, and what is checked beyond its schema; NULL: nothing. */
+/* One line a kind: what is filled in where its writer says nothing, what the server adds of its own,
+ * and what is checked beyond its schema; NULL: nothing. */
 static const struct {
     const struct kind *kind;
     void (*fill)(struct admit *admit);
+    void (*add)(struct admit *admit);
     void (*check)(struct admit *admit);
 } rules[] = {
-    {&kind_pod, admit_pod_default, check_pod},
-    {&kind_crd, crd_default, crd_validate},
-    {&kind_service, admit_service_default, admit_service_validate},
-    {&kind_namespace, default_namespace, check_namespace},
-    {&kind_pvc, default_pvc, check_pvc},
-    {&kind_configmap, NULL, check_configmap},
-    {&kind_secret, default_secret, check_secret},
-    {&kind_job, admit_job_default, admit_job_validate},
-    {&kind_jobset, NULL, admit_jobset_validate},
-    {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
-    {&kind_trainjob, admit_trainjob_default, admit_trainjob_validate},
-    {&kind_trainingruntime, NULL, admit_runtime_validate},
-    {&kind_clustertrainingruntime, NULL, admit_runtime_validate},
-    {&kind_torchrunjob, NULL, admit_torchrun_validate},
-    {&kind_torchrunqueue, NULL, admit_torchrun_validate},
-    {&kind_queue, NULL, admit_queue_validate},
-    {&kind_podgroup, NULL, admit_podgroup_validate},
-    {&kind_topology, NULL, admit_topology_validate},
+    {&kind_pod, admit_pod_default, admit_pod_add, check_pod},
+    {&kind_crd, NULL, crd_default, crd_validate},
+    {&kind_service, admit_service_default, admit_service_add, admit_service_validate},
+    {&kind_namespace, NULL, default_namespace, check_namespace},
+    {&kind_pvc, NULL, default_pvc, check_pvc},
+    {&kind_rolebinding, default_subjects, NULL, NULL},
+    {&kind_clusterrolebinding, default_subjects, NULL, NULL},
+    {&kind_configmap, NULL, NULL, check_configmap},
+    {&kind_secret, default_secret, NULL, check_secret},
+    {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
+    {&kind_jobset, NULL, NULL, admit_jobset_validate},
+    {&kind_pytorchtrainingjob, NULL, NULL, admit_tensorstack_validate},
+    {&kind_trainjob, NULL, admit_trainjob_default, admit_trainjob_validate},
+    {&kind_trainingruntime, NULL, NULL, admit_runtime_validate},
+    {&kind_clustertrainingruntime, NULL, NULL, admit_runtime_validate},
+    {&kind_torchrunjob, NULL, NULL, admit_torchrun_validate},
+    {&kind_torchrunqueue, NULL, NULL, admit_torchrun_validate},
+    {&kind_queue, NULL, NULL, admit_queue_validate},
+    {&kind_podgroup, NULL, NULL, admit_podgroup_validate},
+    {&kind_topology, NULL, NULL, admit_topology_validate},
 };
 #define RULES COUNT_OF(rules)
 
@@ -244,6 +259,13 @@ int admit_default(struct admit *admit, struct err *err)
         if (rules[i].kind == admit->kind && rules[i].fill)
             rules[i].fill(admit);
     return 0;
+}
+
+void admit_add(struct admit *admit)
+{
+    for (size_t i = 0; i < RULES; i++)
+        if (rules[i].kind == admit->kind && rules[i].add)
+            rules[i].add(admit);
 }
 
 void admit_validate(struct admit *admit)

@@ -68,32 +68,34 @@ static void keep_address(struct admit *admit, struct json *spec)
                   json_new_str(admit->arena, address));
 }
 
-static void default_network(struct admit *admit, struct json *spec)
-{
-    set_default(admit, spec, "internalTrafficPolicy", "Cluster");
-    set_default(admit, spec, "ipFamilyPolicy", "SingleStack");
-    if (!json_count(json_get(spec, "ipFamilies")))
-        json_push(json_add_array(admit->arena, spec, "ipFamilies"),
-                  json_new_str(admit->arena, STR("IPv4")));
-    keep_address(admit, spec);
-}
-
 void admit_service_default(struct admit *admit)
 {
     struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    if (!str_is(json_str(json_get(spec, "type")), "ExternalName"))
+        set_default(admit, spec, "internalTrafficPolicy", "Cluster");
+    JSON_FOREACH(json_get(spec, "ports"), port) {
+        const struct json *number = json_get(port, "port");
+
+        if (json_is(port, JSON_OBJECT) && json_is_null(json_get(port, "targetPort")) &&
+            !json_is_null(number))
+            json_set(port, STR("targetPort"), json_clone(admit->arena, number));
+    }
+}
+
+void admit_service_add(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
 
     if (str_is(json_str(json_get(spec, "type")), "ExternalName")) {
         json_remove(spec, STR("clusterIP"));
         json_remove(spec, STR("clusterIPs"));
     } else {
-        default_network(admit, spec);
-    }
-    JSON_FOREACH(json_get(spec, "ports"), port) {
-        if (!json_is(port, JSON_OBJECT))
-            continue;
-        const struct json *number = json_get(port, "port");
-        if (json_is_null(json_get(port, "targetPort")) && !json_is_null(number))
-            json_set(port, STR("targetPort"), json_clone(admit->arena, number));
+        set_default(admit, spec, "ipFamilyPolicy", "SingleStack");
+        if (!json_count(json_get(spec, "ipFamilies")))
+            json_push(json_add_array(admit->arena, spec, "ipFamilies"),
+                      json_new_str(admit->arena, STR("IPv4")));
+        keep_address(admit, spec);
     }
     (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
 }

@@ -37,20 +37,14 @@ int apply_too_large(struct write *write)
         write->kind->name, STR_ARG(write->name), APPLY_BYTES_MAX, JSON_MEMBERS_MAX);
 }
 
-int apply_create(struct write *write, struct json *root)
+int apply_create(struct write *write, const struct json *root)
 {
     struct apply apply = apply_for(write, false);
 
-    if (!write->managed && write->field_manager.len) {
-        write->managed = apply_created(&apply, root);
-        if (apply.too_large)
-            return apply_too_large(write);
-    }
-    if (json_count(write->managed))
-        json_set(json_get(root, "metadata"), STR("managedFields"), write->managed);
-    else
-        json_remove(json_get(root, "metadata"), STR("managedFields"));
-    return 0;
+    if (write->managed || !write->field_manager.len)
+        return 0;
+    write->managed = apply_created(&apply, root);
+    return apply.too_large ? apply_too_large(write) : 0;
 }
 
 int apply_update(struct write *write, const struct json *old, struct json *root)

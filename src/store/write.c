@@ -363,6 +363,10 @@ static int admit_object(struct write *write, struct json *root, const struct jso
         return r;
     if (admit_default(&admit, &err) < 0)
         return write_too_large(write, &err);
+    r = old ? 0 : apply_create(write, root);
+    if (r < 0)
+        return r;
+    admit_add(&admit);
     r = admission_run(write, &admit);
     if (r < 0)
         return r;
@@ -450,9 +454,10 @@ int write_new(struct write *write, struct json *root)
         return reply_fail(write->reply, 409, "AlreadyExists",
                           STR_FMT " \"" STR_FMT "\" already exists",
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name));
-    r = apply_create(write, root);
-    if (r < 0)
-        return r;
+    if (json_count(write->managed))
+        json_set(meta, STR("managedFields"), write->managed);
+    else
+        json_remove(meta, STR("managedFields"));
     write->reply->result.created = true;
     return write_stage(write, API_ADDED, root);
 }
