@@ -236,7 +236,7 @@ static const struct {
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_jobset, NULL, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, NULL, admit_tensorstack_validate},
-    {&kind_trainjob, NULL, admit_trainjob_default, admit_trainjob_validate},
+    {&kind_trainjob, admit_trainjob_default, NULL, admit_trainjob_validate},
     {&kind_trainingruntime, NULL, NULL, admit_runtime_validate},
     {&kind_clustertrainingruntime, NULL, NULL, admit_runtime_validate},
     {&kind_torchrunjob, NULL, NULL, admit_torchrun_validate},

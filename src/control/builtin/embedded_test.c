@@ -280,20 +280,3 @@ TEST(a_budget_says_how_many_pods_may_go)
         EXPECT(str_contains(text, str_from(rows[i].allowed)));
     }
 }
-
-TEST(kubeflows_client_finds_the_version_of_the_trainer)
-{
-    struct stage stage;
-
-    stage_open(&stage);
-    EXPECT(str_contains(react(&stage, &mirrors_controller, "", ""),
-                        STR("create namespace/kubeflow-system ")));
-    put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"kubeflow-system\"}}");
-    struct str done = react(&stage, &mirrors_controller, "", "");
-    EXPECT(str_contains(done, STR("create configmap/kubeflow-trainer-public ")));
-    EXPECT(str_contains(done, STR("\"kubeflow_trainer_version\":\"v2.3.0\"")));
-    put(&stage, &kind_configmap,
-        "{\"metadata\":{\"namespace\":\"kubeflow-system\",\"name\":\"kubeflow-trainer-public\"}}");
-    EXPECT(!str_contains(react(&stage, &mirrors_controller, "", ""), STR("configmap")));
-    stage_close(&stage);
-}

@@ -1,0 +1,61 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "test.h"
+
+#include <stddef.h>
+
+static void mirror_put(struct cache *cache, const struct kind *kind, const char *text)
+{
+    struct object *object = NULL;
+
+    EXPECT(object_new(kind, str_from(text), &object, NULL) == 0);
+    if (object)
+        cache_put(cache, object);
+    object_unref(object);
+}
+
+/* What the controller creates under this name, as JSON; empty: nothing. */
+static struct str mirror_made(struct arena *arena,
+                              struct cache *cache,
+                              const struct kind *kind,
+                              const char *name)
+{
+    struct control_config config = {.root_ca = STR("PEM")};
+    struct control_input input = {.cache = cache, .config = &config, .now_ms = 1000};
+    struct control_key key = {.ns = STR(""), .name = STR("")};
+    struct actions actions = {.arena = arena};
+
+    mirrors_controller.reconcile(&input, &key, &actions);
+    for (size_t i = 0; i < actions.list.count; i++) {
+        const struct action *action = &actions.list.items[i];
+
+        if (action->type == ACTION_CREATE && action->kind == kind &&
+            str_is(json_str_at(action->body, "metadata.name"), name))
+            return json_text(arena, action->body);
+    }
+    return STR("");
+}
+
+TEST(kubeflows_client_finds_the_version_of_the_trainer)
+{
+    struct arena arena = {0};
+    struct cache *cache = cache_new(1);
+
+    EXPECT(mirror_made(&arena, cache, &kind_namespace, "kubeflow-system").len);
+    mirror_put(cache, &kind_namespace, "{\"metadata\":{\"name\":\"kubeflow-system\"}}");
+    EXPECT(str_contains(mirror_made(&arena, cache, &kind_configmap, "kubeflow-trainer-public"),
+                        STR("\"kubeflow_trainer_version\":\"v2.3.0\"")));
+    mirror_put(
+        cache, &kind_configmap,
+        "{\"metadata\":{\"namespace\":\"kubeflow-system\",\"name\":\"kubeflow-trainer-public\"}}");
+    EXPECT(!mirror_made(&arena, cache, &kind_configmap, "kubeflow-trainer-public").len);
+    cache_free(cache);
+    arena_done(&arena);
+}
