@@ -70,6 +70,11 @@ void admit_job_default(struct admit *admit);
 void admit_job_validate(struct admit *admit);
 /* The spec of a Job inside another kind, at `path`; restartPolicy may be left out. */
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
+/* admit_apps.c */
+void admit_deployment_default(struct admit *admit);
+void admit_deployment_validate(struct admit *admit);
+void admit_replicaset_default(struct admit *admit);
+void admit_replicaset_validate(struct admit *admit);
 /* admit_sets.c */
 void admit_jobset_validate(struct admit *admit);
 /* admit_service.c */

@@ -213,6 +213,8 @@ static const struct {
     {&kind_configmap, NULL, check_configmap},
     {&kind_secret, default_secret, check_secret},
     {&kind_job, admit_job_default, admit_job_validate},
+    {&kind_deployment, admit_deployment_default, admit_deployment_validate},
+    {&kind_replicaset, admit_replicaset_default, admit_replicaset_validate},
     {&kind_jobset, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
     {&kind_trainjob, NULL, admit_trainjob_validate},

@@ -129,8 +129,18 @@ struct kind_crd {
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)
 
+/* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
+ * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the
+ * operator needs no right to. */
+#define KINDS_EMBEDDED(X)                                                                         \
+    X(deployment, "apps", "v1", "Deployment", "deployments", "deployment", "deploy", "all", true, \
+      true, false)                                                                                \
+    X(replicaset, "apps", "v1", "ReplicaSet", "replicasets", "replicaset", "rs", "all", true,     \
+      true, false)
+
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)
+KINDS_EMBEDDED(KIND_DECLARE)
 #undef KIND_DECLARE
 
 /* "v1" or "group/version", in `out`. */
@@ -143,6 +153,8 @@ const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_coun
 /* The registry: built-in kinds plus those added from CRDs. */
 struct kinds;
 struct kinds *kinds_new(void);
+/* The same for the API server of a cluster: without KINDS_EMBEDDED. */
+struct kinds *kinds_new_cluster(void);
 void kinds_free(struct kinds *kinds);
 /* By URL: group and version exactly, and the plural name. NULL when unknown. */
 const struct kind *kinds_by_plural(const struct kinds *kinds,
@@ -164,4 +176,6 @@ void kinds_remove(struct kinds *kinds, const struct kind *kind);
 /* What the CRD of a kind says; NULL for built-in kinds and before the CRD is there. The registry
  * keeps the pointer only. */
 const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *kind);
+/* Its scale subresource, of a CRD or of a built-in kind; NULL: it has none. */
+const struct kind_crd *kinds_scale(const struct kinds *kinds, const struct kind *kind);
 void kinds_set_crd(struct kinds *kinds, const struct kind *kind, const struct kind_crd *crd);

@@ -21,7 +21,7 @@ struct rule {
     const char *key; /* NULL: a set of plain values */
 };
 
-/* A Job's pod template follows the rules of Pod. */
+/* A pod template follows the rules of Pod. */
 static const struct rule rules[] = {
     {NULL, "metadata.ownerReferences", "uid"},
     {NULL, "metadata.finalizers", NULL},
@@ -51,14 +51,26 @@ static const struct rule rules[] = {
     {"Namespace", "spec.finalizers", NULL},
 };
 
+/* Where kinds have one. */
+static const struct {
+    const struct kind *kind;
+    const char *path;
+} templates[] = {
+    {&kind_job, "spec.template."},
+    {&kind_deployment, "spec.template."},
+    {&kind_replicaset, "spec.template."},
+};
+
 enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key)
 {
     struct str owner = str_from(kind->name);
 
-    if (kind == &kind_job && str_starts(path, STR("spec.template."))) {
-        path = str_sub(path, sizeof("spec.template.") - 1, path.len);
-        owner = STR("Pod");
-    }
+    for (size_t i = 0; i < COUNT_OF(templates); i++)
+        if (kind == templates[i].kind && str_starts(path, str_from(templates[i].path))) {
+            path = str_sub(path, strlen(templates[i].path), path.len);
+            owner = STR("Pod");
+            break;
+        }
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         if ((rules[i].kind && !str_is(owner, rules[i].kind)) || !str_is(path, rules[i].path))
             continue;

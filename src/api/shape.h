@@ -48,3 +48,4 @@ const struct schema *shape_schema(struct arena *arena, struct str type);
 extern const char shape_pod_text[];
 extern const char shape_volume_text[];
 extern const char shape_core_text[];
+extern const char shape_apps_text[];

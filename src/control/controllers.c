@@ -5,11 +5,16 @@
 #include <stddef.h>
 
 const struct controller *const controllers[] = {
-    &defaults_controller,        &torchrun_queue_controller, &torchrun_job_controller,
-    &jobset_controller,          &trainjob_controller,       &runtimes_controller,
-    &tensorstack_job_controller, &tensorboard_controller,    &mirrors_controller,
-    &pytorch_job_controller,     &tf_job_controller,         &mpi_job_controller,
-    &xgboost_job_controller,     &jax_job_controller,        &paddle_job_controller,
-    &group_controller,           &group_status_controller,   &batch_job_controller,
-    &serviceaccounts_controller, &root_ca_controller,        &endpoints_controller,
-    &claims_controller,          &disruption_controller,     NULL};
+    &defaults_controller,        &torchrun_queue_controller,
+    &torchrun_job_controller,    &jobset_controller,
+    &trainjob_controller,        &runtimes_controller,
+    &tensorstack_job_controller, &tensorboard_controller,
+    &mirrors_controller,         &pytorch_job_controller,
+    &tf_job_controller,          &mpi_job_controller,
+    &xgboost_job_controller,     &jax_job_controller,
+    &paddle_job_controller,      &group_controller,
+    &group_status_controller,    &batch_job_controller,
+    &serviceaccounts_controller, &root_ca_controller,
+    &endpoints_controller,       &claims_controller,
+    &disruption_controller,      &deployment_controller,
+    &replicaset_controller,      NULL};

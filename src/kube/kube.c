@@ -50,7 +50,7 @@ int kube_open(struct uv_loop_s *loop,
     uv_timer_init(loop, kube->trim);
     kube->trim->data = kube;
     uv_unref((uv_handle_t *)kube->trim);
-    kube->kinds = kinds_new();
+    kube->kinds = kinds_new_cluster();
     kube->api.kinds = kube->kinds;
     *ret = kube;
     return 0;

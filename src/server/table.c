@@ -352,6 +352,46 @@ static void job_row(struct row *row)
     cell_age(row);
 }
 
+/* Containers and images of the template, and who is chosen: for -o wide. */
+static void template_cells(struct row *row)
+{
+    static const char *const members[] = {"name", "image"};
+
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
+        struct buf text = {0};
+
+        JSON_FOREACH(json_at(row->root, "spec.template.spec.containers"), container)
+            buf_addf(&text, "%s" STR_FMT, text.len ? "," : "",
+                     STR_ARG(json_str(json_get(container, members[i]))));
+        cell(row, buf_str(&text));
+        buf_done(&text);
+    }
+    const struct json *labels = json_at(row->root, "spec.selector.matchLabels");
+    pairs_cell(row, labels ? labels : json_at(row->root, "spec.selector"));
+}
+
+static void deployment_row(struct row *row)
+{
+    const struct json *status = json_get(row->root, "status");
+
+    cell(row, str_printf(row->arena, "%lld/%lld",
+                         (long long)json_i64_or(json_get(status, "readyReplicas"), 0),
+                         (long long)json_i64_or(json_at(row->root, "spec.replicas"), 0)));
+    cell_i64(row, json_i64_or(json_get(status, "updatedReplicas"), 0));
+    cell_i64(row, json_i64_or(json_get(status, "availableReplicas"), 0));
+    cell_age(row);
+    template_cells(row);
+}
+
+static void replicaset_row(struct row *row)
+{
+    cell_i64(row, json_i64_or(json_at(row->root, "spec.replicas"), 0));
+    cell_i64(row, json_i64_or(json_at(row->root, "status.replicas"), 0));
+    cell_i64(row, json_i64_or(json_at(row->root, "status.readyReplicas"), 0));
+    cell_age(row);
+    template_cells(row);
+}
+
 static void lease_row(struct row *row)
 {
     cell_at(row, "spec.holderIdentity", "");
@@ -409,6 +449,8 @@ struct builtin {
     const char *columns;
 };
 
+#define TEMPLATE_COLUMNS "Containers:string:1,Images:string:1,Selector:string:1"
+
 static const struct builtin builtins[] = {
     {&kind_pod, pod_row,
      "Ready:string:0,Status:string:0,Restarts:string:0,Age:string:0,IP:string:1,Node:string:1,"
@@ -431,6 +473,10 @@ static const struct builtin builtins[] = {
      "Capacity:string:0,Access Modes:string:0,Reclaim Policy:string:0,Status:string:0,"
      "Claim:string:0,StorageClass:string:0,Reason:string:0,Age:string:0"},
     {&kind_job, job_row, "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0"},
+    {&kind_deployment, deployment_row,
+     "Ready:string:0,Up-to-date:integer:0,Available:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_replicaset, replicaset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_hpa, hpa_row,
      "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
      "Age:string:0"},

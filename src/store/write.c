@@ -186,7 +186,8 @@ static struct str generate_name(struct write *write, struct str prefix)
 static bool counts_generations(const struct kind *kind)
 {
     return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
-           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd;
+           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd ||
+           kind == &kind_deployment || kind == &kind_replicaset;
 }
 
 static int give_identity(struct write *write, struct json *meta)

@@ -1,0 +1,31 @@
+#include "api/shape.h"
+
+/* One line a field reads better than any wrapping. */
+/* clang-format off */
+const char shape_apps_text[] =
+"Deployment: keeps pods of one template running and changes them step by step\n"
+" spec DeploymentSpec wanted state\n"
+" status o observed state\n"
+"DeploymentSpec: which pods, how many, and how they are changed\n"
+" replicas i how many pods; 1 when absent\n"
+" selector LabelSelector! the pods; must match the labels of the template\n"
+" template PodTemplateSpec! the pods\n"
+" strategy DeploymentStrategy how old pods are replaced by new ones\n"
+" minReadySeconds i seconds a pod must be ready to count as available\n"
+" revisionHistoryLimit i how many old ReplicaSets are kept; 10 when absent\n"
+" paused b whether changes of the template wait\n"
+" progressDeadlineSeconds i seconds without progress until the rollout is said to have failed\n"
+"DeploymentStrategy: how old pods are replaced by new ones\n"
+" type s RollingUpdate or Recreate\n"
+" rollingUpdate RollingUpdate how many at a time\n"
+"RollingUpdate: how many pods are replaced at a time\n"
+" maxSurge x how many pods more than wanted, as a number or per cent\n"
+" maxUnavailable x how many pods fewer than wanted, as a number or per cent\n"
+"ReplicaSet: keeps a number of pods running\n"
+" spec ReplicaSetSpec wanted state\n"
+" status o observed state\n"
+"ReplicaSetSpec: which pods and how many\n"
+" replicas i how many pods; 1 when absent\n"
+" minReadySeconds i seconds a pod must be ready to count as available\n"
+" selector LabelSelector! the pods; must match the labels of the template\n"
+" template PodTemplateSpec the pods\n";
