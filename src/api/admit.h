@@ -75,6 +75,15 @@ void admit_deployment_default(struct admit *admit);
 void admit_deployment_validate(struct admit *admit);
 void admit_replicaset_default(struct admit *admit);
 void admit_replicaset_validate(struct admit *admit);
+void admit_replicationcontroller_default(struct admit *admit);
+void admit_replicationcontroller_validate(struct admit *admit);
+void admit_statefulset_default(struct admit *admit);
+void admit_statefulset_validate(struct admit *admit);
+void admit_daemonset_default(struct admit *admit);
+void admit_daemonset_validate(struct admit *admit);
+/* admit_cron.c */
+void admit_cronjob_default(struct admit *admit);
+void admit_cronjob_validate(struct admit *admit);
 /* admit_sets.c */
 void admit_jobset_validate(struct admit *admit);
 /* admit_service.c */

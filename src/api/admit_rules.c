@@ -148,6 +148,7 @@ static void check_fixed(struct admit *admit)
         {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
         {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
         {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
+        {&kind_controllerrevision, "data"},
     };
 
     for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
@@ -215,6 +216,11 @@ static const struct {
     {&kind_job, admit_job_default, admit_job_validate},
     {&kind_deployment, admit_deployment_default, admit_deployment_validate},
     {&kind_replicaset, admit_replicaset_default, admit_replicaset_validate},
+    {&kind_statefulset, admit_statefulset_default, admit_statefulset_validate},
+    {&kind_daemonset, admit_daemonset_default, admit_daemonset_validate},
+    {&kind_replicationcontroller, admit_replicationcontroller_default,
+     admit_replicationcontroller_validate},
+    {&kind_cronjob, admit_cronjob_default, admit_cronjob_validate},
     {&kind_jobset, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
     {&kind_trainjob, NULL, admit_trainjob_validate},

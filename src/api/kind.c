@@ -166,7 +166,8 @@ const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *k
 }
 
 /* Of the built-in kinds that have a number of replicas; their selector is spec.selector itself. */
-static const struct kind *const scaled[] = {&kind_deployment, &kind_replicaset};
+static const struct kind *const scaled[] = {&kind_deployment, &kind_replicaset, &kind_statefulset,
+                                            &kind_replicationcontroller};
 static const struct kind_crd builtin_scale = {.scale_spec = ".spec.replicas",
                                               .scale_status = ".status.replicas"};
 

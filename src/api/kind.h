@@ -132,11 +132,20 @@ struct kind_crd {
 /* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
  * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the
  * operator needs no right to. */
-#define KINDS_EMBEDDED(X)                                                                         \
-    X(deployment, "apps", "v1", "Deployment", "deployments", "deployment", "deploy", "all", true, \
-      true, false)                                                                                \
-    X(replicaset, "apps", "v1", "ReplicaSet", "replicasets", "replicaset", "rs", "all", true,     \
-      true, false)
+#define KINDS_EMBEDDED(X)                                                                          \
+    X(deployment, "apps", "v1", "Deployment", "deployments", "deployment", "deploy", "all", true,  \
+      true, false)                                                                                 \
+    X(replicaset, "apps", "v1", "ReplicaSet", "replicasets", "replicaset", "rs", "all", true,      \
+      true, false)                                                                                 \
+    X(statefulset, "apps", "v1", "StatefulSet", "statefulsets", "statefulset", "sts", "all", true, \
+      true, false)                                                                                 \
+    X(daemonset, "apps", "v1", "DaemonSet", "daemonsets", "daemonset", "ds", "all", true, true,    \
+      false)                                                                                       \
+    X(controllerrevision, "apps", "v1", "ControllerRevision", "controllerrevisions",               \
+      "controllerrevision", "", "", true, false, false)                                            \
+    X(replicationcontroller, "", "v1", "ReplicationController", "replicationcontrollers",          \
+      "replicationcontroller", "rc", "all", true, true, false)                                     \
+    X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)

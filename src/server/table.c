@@ -352,20 +352,25 @@ static void job_row(struct row *row)
     cell_age(row);
 }
 
-/* Containers and images of the template, and who is chosen: for -o wide. */
-static void template_cells(struct row *row)
+/* Containers and images of a template, and who is chosen: for -o wide. */
+static void containers_cells(struct row *row, const char *path)
 {
     static const char *const members[] = {"name", "image"};
 
     for (size_t i = 0; i < COUNT_OF(members); i++) {
         struct buf text = {0};
 
-        JSON_FOREACH(json_at(row->root, "spec.template.spec.containers"), container)
+        JSON_FOREACH(json_at(row->root, path), container)
             buf_addf(&text, "%s" STR_FMT, text.len ? "," : "",
                      STR_ARG(json_str(json_get(container, members[i]))));
         cell(row, buf_str(&text));
         buf_done(&text);
     }
+}
+
+static void template_cells(struct row *row)
+{
+    containers_cells(row, "spec.template.spec.containers");
     const struct json *labels = json_at(row->root, "spec.selector.matchLabels");
     pairs_cell(row, labels ? labels : json_at(row->root, "spec.selector"));
 }
@@ -390,6 +395,54 @@ static void replicaset_row(struct row *row)
     cell_i64(row, json_i64_or(json_at(row->root, "status.readyReplicas"), 0));
     cell_age(row);
     template_cells(row);
+}
+
+static void statefulset_row(struct row *row)
+{
+    cell(row, str_printf(row->arena, "%lld/%lld",
+                         (long long)json_i64_or(json_at(row->root, "status.readyReplicas"), 0),
+                         (long long)json_i64_or(json_at(row->root, "spec.replicas"), 0)));
+    cell_age(row);
+    containers_cells(row, "spec.template.spec.containers");
+}
+
+static void daemonset_row(struct row *row)
+{
+    static const char *const members[] = {"desiredNumberScheduled", "currentNumberScheduled",
+                                          "numberReady", "updatedNumberScheduled",
+                                          "numberAvailable"};
+
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        cell_i64(row, json_i64_or(json_get(json_get(row->root, "status"), members[i]), 0));
+    pairs_cell(row, json_at(row->root, "spec.template.spec.nodeSelector"));
+    cell_age(row);
+    template_cells(row);
+}
+
+static void controllerrevision_row(struct row *row)
+{
+    const struct object_owner *owner = object_controller(row->object);
+
+    cell(row, owner ? str_printf(row->arena, STR_FMT "/" STR_FMT, STR_ARG(owner->kind),
+                                 STR_ARG(owner->name))
+                    : STR("<none>"));
+    cell_i64(row, json_i64_or(json_get(row->root, "revision"), 0));
+    cell_age(row);
+}
+
+static void cronjob_row(struct row *row)
+{
+    int64_t last = 0;
+
+    cell_at(row, "spec.schedule", "");
+    cell_at(row, "spec.timeZone", "<none>");
+    cell(row, json_bool_or(json_at(row->root, "spec.suspend"), false) ? STR("True") : STR("False"));
+    cell_i64(row, (int64_t)json_count(json_at(row->root, "status.active")));
+    cell(row, time_parse(json_str_at(row->root, "status.lastScheduleTime"), &last)
+                  ? age_since(row, last)
+                  : STR("<none>"));
+    cell_age(row);
+    containers_cells(row, "spec.jobTemplate.spec.template.spec.containers");
 }
 
 static void lease_row(struct row *row)
@@ -477,6 +530,18 @@ static const struct builtin builtins[] = {
      "Ready:string:0,Up-to-date:integer:0,Available:integer:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_replicaset, replicaset_row,
      "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_replicationcontroller, replicaset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_statefulset, statefulset_row,
+     "Ready:string:0,Age:string:0,Containers:string:1,Images:string:1"},
+    {&kind_daemonset, daemonset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Up-to-date:integer:0,"
+     "Available:integer:0,Node Selector:string:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_controllerrevision, controllerrevision_row,
+     "Controller:string:0,Revision:integer:0,Age:string:0"},
+    {&kind_cronjob, cronjob_row,
+     "Schedule:string:0,Timezone:string:0,Suspend:boolean:0,Active:integer:0,"
+     "Last Schedule:string:0,Age:string:0,Containers:string:1,Images:string:1"},
     {&kind_hpa, hpa_row,
      "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
      "Age:string:0"},

@@ -187,7 +187,8 @@ static bool counts_generations(const struct kind *kind)
 {
     return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
            kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd ||
-           kind == &kind_deployment || kind == &kind_replicaset;
+           kind == &kind_deployment || kind == &kind_replicaset || kind == &kind_statefulset ||
+           kind == &kind_daemonset || kind == &kind_replicationcontroller || kind == &kind_cronjob;
 }
 
 static int give_identity(struct write *write, struct json *meta)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ReplicaSet: keep `replicas` pods. Pods that have ended do not count; they stay until somebody
+/* ReplicaSet, and the older ReplicationController: keep `replicas` pods. Pods that have ended do not count; they stay until somebody
  * deletes them, as in Kubernetes. */
 
 #define BURST_MAX 500 /* pods made or deleted at a time, as Kubernetes has it */
@@ -147,3 +147,29 @@ const struct controller replicaset_controller = {.name = "replicaset",
                                                  .watches = watches,
                                                  .keys = keys,
                                                  .reconcile = reconcile};
+
+static void reconcile_older(const struct control_input *input,
+                            const struct control_key *key,
+                            struct actions *actions)
+{
+    reconcile_set(input, cache_get(input->cache, &kind_replicationcontroller, key->ns, key->name),
+                  actions);
+}
+
+static void keys_older(const struct cache *cache,
+                       const struct object *object,
+                       struct control_keys *ret)
+{
+    if (object->kind == &kind_replicationcontroller)
+        control_keys_add(ret, object->ns, object->name);
+    else
+        workload_keys(cache, &kind_replicationcontroller, object, ret);
+}
+
+static const struct kind *const watches_older[] = {&kind_replicationcontroller, &kind_pod, NULL};
+
+const struct controller replicationcontroller_controller = {.name = "replicationcontroller",
+                                                            .embedded = true,
+                                                            .watches = watches_older,
+                                                            .keys = keys_older,
+                                                            .reconcile = reconcile_older};

@@ -109,6 +109,16 @@ static bool is_owned(const struct workload *w, const struct object *object)
     return owner && str_eq(owner->uid, w->owner->uid);
 }
 
+/* A StatefulSet takes no pod that has not one of its names. */
+static bool may_adopt(const struct workload *w, const struct object *object)
+{
+    struct str prefix = w->owner->name;
+
+    return w->owner->kind != &kind_statefulset || object->kind != &kind_pod ||
+           (object->name.len > prefix.len + 1 && str_starts(object->name, prefix) &&
+            object->name.p[prefix.len] == '-');
+}
+
 struct workload_objects workload_objects(struct workload *w, const struct kind *kind)
 {
     struct workload_objects list = {0};
@@ -127,7 +137,7 @@ struct workload_objects workload_objects(struct workload *w, const struct kind *
     }
     cursor = 0;
     while (chooses && (object = cache_next(w->input->cache, kind, w->owner->ns, &cursor))) {
-        if (object_controller(object) || object->deleted_ms ||
+        if (object_controller(object) || object->deleted_ms || !may_adopt(w, object) ||
             !selector_matches(&selector, object->labels, object->label_count))
             continue;
         patch_owners(w, object, true);
