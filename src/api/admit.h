@@ -81,6 +81,10 @@ void admit_statefulset_default(struct admit *admit);
 void admit_statefulset_validate(struct admit *admit);
 void admit_daemonset_default(struct admit *admit);
 void admit_daemonset_validate(struct admit *admit);
+/* admit_quota.c */
+void admit_resourcequota_validate(struct admit *admit);
+void admit_limitrange_default(struct admit *admit);
+void admit_limitrange_validate(struct admit *admit);
 /* admit_cron.c */
 void admit_cronjob_default(struct admit *admit);
 void admit_cronjob_validate(struct admit *admit);

@@ -221,6 +221,8 @@ static const struct {
     {&kind_replicationcontroller, admit_replicationcontroller_default,
      admit_replicationcontroller_validate},
     {&kind_cronjob, admit_cronjob_default, admit_cronjob_validate},
+    {&kind_resourcequota, NULL, admit_resourcequota_validate},
+    {&kind_limitrange, admit_limitrange_default, admit_limitrange_validate},
     {&kind_jobset, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
     {&kind_trainjob, NULL, admit_trainjob_validate},

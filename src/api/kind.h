@@ -145,7 +145,11 @@ struct kind_crd {
       "controllerrevision", "", "", true, false, false)                                            \
     X(replicationcontroller, "", "v1", "ReplicationController", "replicationcontrollers",          \
       "replicationcontroller", "rc", "all", true, true, false)                                     \
-    X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)
+    X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)    \
+    X(resourcequota, "", "v1", "ResourceQuota", "resourcequotas", "resourcequota", "quota", "",    \
+      true, true, false)                                                                           \
+    X(limitrange, "", "v1", "LimitRange", "limitranges", "limitrange", "limits", "", true, false,  \
+      false)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)

@@ -33,4 +33,5 @@ const struct controller *const controllers[] = {&defaults_controller,
                                                 &daemonset_controller,
                                                 &cronjob_controller,
                                                 &replicationcontroller_controller,
+                                                &quota_controller,
                                                 NULL};

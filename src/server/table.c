@@ -445,6 +445,37 @@ static void cronjob_row(struct row *row)
     containers_cells(row, "spec.jobTemplate.spec.template.spec.containers");
 }
 
+/* "pods: 1/10, requests.cpu: 500m/4", those of requests and limits apart. */
+static void used_cell(struct row *row, bool limits)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(json_at(row->root, "status.hard"), hard) {
+        struct str used = json_str(json_get_str(json_at(row->root, "status.used"), json_key(hard)));
+
+        if (str_starts(json_key(hard), STR("limits.")) == limits)
+            buf_addf(&text, "%s" STR_FMT ": " STR_FMT "/" STR_FMT, text.len ? ", " : "",
+                     STR_ARG(json_key(hard)), STR_ARG(used.len ? used : STR("0")),
+                     STR_ARG(json_is(hard, JSON_NUMBER) ? json_number_text(hard) : json_str(hard)));
+    }
+    cell(row, buf_str(&text));
+    buf_done(&text);
+}
+
+static void quota_row(struct row *row)
+{
+    used_cell(row, false);
+    used_cell(row, true);
+    cell_age(row);
+}
+
+static void limitrange_row(struct row *row)
+{
+    char text[TIME_TEXT_BYTES];
+
+    cell(row, time_format(row->object->created_ms, text));
+}
+
 static void lease_row(struct row *row)
 {
     cell_at(row, "spec.holderIdentity", "");
@@ -542,6 +573,8 @@ static const struct builtin builtins[] = {
     {&kind_cronjob, cronjob_row,
      "Schedule:string:0,Timezone:string:0,Suspend:boolean:0,Active:integer:0,"
      "Last Schedule:string:0,Age:string:0,Containers:string:1,Images:string:1"},
+    {&kind_resourcequota, quota_row, "Request:string:0,Limit:string:0,Age:string:0"},
+    {&kind_limitrange, limitrange_row, "Created At:date:0"},
     {&kind_hpa, hpa_row,
      "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
      "Age:string:0"},

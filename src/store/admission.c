@@ -219,6 +219,8 @@ int admission_run(struct write *write, struct admit *admit)
     if (write->kind == &kind_pod && write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
     if (write->kind == &kind_pod)
+        quota_fill(write, admit->object);
+    if (write->kind == &kind_pod)
         return admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return 0;
 }

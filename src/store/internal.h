@@ -320,6 +320,12 @@ int admission_run(struct write *write, struct admit *admit);
 /* Whether budgets let the pod go; counts it. */
 int admission_evict(struct write *write);
 
+/* ---- quota.c: ResourceQuotas and LimitRanges ---- */
+/* Amounts that the LimitRanges of the namespace give to a new pod. */
+void quota_fill(struct write *write, struct json *pod);
+/* Why LimitRanges or ResourceQuotas of the namespace do not let the object in; empty: they do. */
+struct str quota_refusal(struct write *write, const struct admit *admit);
+
 /* ---- turn.c ---- */
 void turn_run(struct store *store);
 struct batch *batch_open(struct store *store);

@@ -344,6 +344,12 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     admit_validate(&admit);
     if (admit.causes.count)
         return refuse(write, &admit);
+    struct str words = quota_refusal(write, &admit);
+    if (words.len)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
+                          STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
+                          STR_ARG(words));
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
     return 0;
