@@ -1,5 +1,6 @@
 #include "api/cron.h"
 
+#include "api/zone.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -8,10 +9,11 @@
 #include <errno.h>
 #include <stddef.h>
 
-#define MINUTE_MS 60000
-#define HOUR_MIN  60
-#define DAY_MIN   1440
-#define YEARS_MAX 5
+#define MINUTE_MS   60000
+#define HOUR_MIN    60
+#define DAY_MIN     1440
+#define YEARS_MAX   5
+#define CHANGES_MAX (4 * YEARS_MAX) /* of clocks: two a year, and some to spare */
 
 /* ---- reading ---- */
 
@@ -207,12 +209,11 @@ static bool day_matches(const struct cron *cron, const struct cron_date *date, i
     return cron->any_day || cron->any_weekday ? day && weekday : day || weekday;
 }
 
-int64_t cron_next(const struct cron *cron, int64_t after_ms, int64_t offset_ms)
+/* The first minute from `at` on, of somebody's clocks, that matches; 0: none. */
+static int64_t minute_from(const struct cron *cron, int64_t at)
 {
-    if (cron->every_ms)
-        return after_ms - after_ms % 1000 + cron->every_ms;
-    int64_t at = (after_ms + offset_ms) / MINUTE_MS + 1; /* minutes of that place's clocks */
     int64_t end = at + (int64_t)YEARS_MAX * 366 * DAY_MIN;
+
     while (at < end) {
         int64_t days = at / DAY_MIN;
         struct cron_date date = date_of(days);
@@ -227,28 +228,45 @@ int64_t cron_next(const struct cron *cron, int64_t after_ms, int64_t offset_ms)
         else if (!has(cron->minutes, minute % HOUR_MIN))
             at++;
         else
-            return at * MINUTE_MS - offset_ms;
+            return at;
     }
     return 0;
 }
 
-bool cron_zone(struct str name, int64_t *ret_offset_ms)
+/* When the clocks change between two moments of different offsets. */
+static int64_t change_between(const struct zone *zone, int64_t low, int64_t high)
 {
-    static const char *const zones[] = {"UTC", "Etc/UTC",       "Etc/GMT",
-                                        "GMT", "Etc/Universal", "Etc/Zulu"};
-    int64_t hours = 0;
+    int64_t before = zone_offset_ms(zone, low);
 
-    for (size_t i = 0; i < COUNT_OF(zones); i++)
-        if (str_is(name, zones[i])) {
-            *ret_offset_ms = 0;
-            return true;
-        }
-    /* Etc/GMT+5 is five hours behind: the sign is that of POSIX. */
-    struct str rest = str_sub(name, sizeof("Etc/GMT+") - 1, name.len);
-    bool behind = str_starts(name, STR("Etc/GMT+"));
-    if ((!behind && !str_starts(name, STR("Etc/GMT-"))) || !str_to_i64(rest, &hours) || hours < 0 ||
-        hours > (behind ? 12 : 14))
-        return false;
-    *ret_offset_ms = (behind ? -hours : hours) * HOUR_MIN * MINUTE_MS;
-    return true;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (zone_offset_ms(zone, middle) == before)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+int64_t cron_next(const struct cron *cron, int64_t after_ms, const struct zone *zone)
+{
+    int64_t offset = zone_offset_ms(zone, after_ms);
+    int64_t first = (after_ms + offset) / MINUTE_MS + 1;
+    int64_t from = after_ms;
+
+    if (cron->every_ms)
+        return after_ms - after_ms % 1000 + cron->every_ms;
+    for (int changes = 0; changes <= CHANGES_MAX; changes++) {
+        int64_t minute = minute_from(cron, first);
+        int64_t at = minute * MINUTE_MS - offset;
+
+        if (!minute || zone_offset_ms(zone, at) == offset)
+            return minute ? at : 0;
+        /* The clocks are set anew before that: look again from there on. */
+        from = change_between(zone, from, at);
+        offset = zone_offset_ms(zone, from);
+        first = (from + offset + MINUTE_MS - 1) / MINUTE_MS;
+    }
+    return 0;
 }

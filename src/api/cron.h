@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct err;
+struct zone;
 
 /* cron: the schedule of a CronJob: five fields (minute, hour, day of the month, month, day of the
  * week), each with lists, ranges, steps and, for months and days of the week, names; or @hourly,
@@ -26,9 +27,6 @@ struct cron {
 
 /* -EINVAL with words. */
 int cron_parse(struct str text, struct cron *ret, struct err *err);
-/* The first moment behind `after_ms` in a place whose clocks are `offset_ms` ahead of UTC. 0: there
- * is none within five years (February 30th). */
-int64_t cron_next(const struct cron *cron, int64_t after_ms, int64_t offset_ms);
-/* How far the clocks of a time zone are ahead of UTC. False: it is not one of those known here,
- * which never change their clocks: UTC, Etc/UTC, Etc/GMT+5. */
-bool cron_zone(struct str name, int64_t *ret_offset_ms);
+/* The first moment behind `after_ms` by the clocks of a place. A time that its clocks leave out is
+ * left out, one that they show twice comes twice, as in Kubernetes. 0: there is none within five years (February 30th). */
+int64_t cron_next(const struct cron *cron, int64_t after_ms, const struct zone *zone);

@@ -1,6 +1,7 @@
 #include "api/cron.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/zone.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -35,7 +36,7 @@ struct cron_run {
     const struct json *before;
     struct json *status;
     struct cron cron;
-    int64_t offset_ms;
+    struct zone zone;
     VEC(const struct object *) active;
     VEC(const struct object *) good;
     VEC(const struct object *) bad;
@@ -78,7 +79,7 @@ static int64_t last_due(const struct cron_run *c, int64_t since)
 
     /* Backwards in growing steps, not forwards through all that was missed. */
     for (int64_t back = MINUTE_MS; now - back > since; back *= 2) {
-        at = cron_next(&c->cron, now - back, c->offset_ms);
+        at = cron_next(&c->cron, now - back, &c->zone);
         if (c->cron.every_ms)
             break; /* counted from where it began */
         if (at && at <= now) {
@@ -86,8 +87,8 @@ static int64_t last_due(const struct cron_run *c, int64_t since)
             break;
         }
     }
-    for (at = cron_next(&c->cron, from, c->offset_ms); at && at <= now;
-         at = cron_next(&c->cron, at, c->offset_ms))
+    for (at = cron_next(&c->cron, from, &c->zone); at && at <= now;
+         at = cron_next(&c->cron, at, &c->zone))
         found = at;
     return found;
 }
@@ -96,9 +97,9 @@ static int64_t count_missed(const struct cron_run *c, int64_t since)
 {
     int64_t count = 0;
 
-    for (int64_t at = cron_next(&c->cron, since, c->offset_ms);
+    for (int64_t at = cron_next(&c->cron, since, &c->zone);
          at && at <= c->input->now_ms && count <= MISSED_MAX;
-         at = cron_next(&c->cron, at, c->offset_ms))
+         at = cron_next(&c->cron, at, &c->zone))
         count++;
     return count;
 }
@@ -175,7 +176,7 @@ static void schedule(struct cron_run *c)
     if (deadline && now - json_i64_or(deadline, 0) * 1000 > since)
         since = now - json_i64_or(deadline, 0) * 1000;
     int64_t due = since <= now ? last_due(c, since) : TIME_NONE;
-    int64_t next = cron_next(&c->cron, due && c->cron.every_ms ? due : now, c->offset_ms);
+    int64_t next = cron_next(&c->cron, due && c->cron.every_ms ? due : now, &c->zone);
     if (next)
         action_look_again(c->actions, next);
     if (!due || cache_get(c->input->cache, &kind_job, c->owner->ns, job_name(c, due)))
@@ -191,6 +192,26 @@ static void schedule(struct cron_run *c)
 }
 
 /* ---- the controller ---- */
+
+/* False: nobody here knows the place, which was said. */
+static bool read_zone(struct cron_run *c, struct str name)
+{
+    const struct control_config *config = c->input->config;
+    struct str bytes = STR_NONE;
+
+    c->zone = zone_fixed(0);
+    if (!name.len || str_is(name, "UTC") || str_is(name, "Etc/UTC"))
+        return true;
+    if (config && config->zone && config->zone(c->arena, name, &bytes) &&
+        zone_read(bytes, &c->zone))
+        return true;
+    action_warn(c->actions, c->owner, "UnknownTimeZone",
+                str_printf(c->arena,
+                           "spec.timeZone: this machine has no time zone \"" STR_FMT
+                           "\"; no job is started until it has (package tzdata)",
+                           STR_ARG(name)));
+    return false;
+}
 
 static void write_active(struct cron_run *c)
 {
@@ -225,9 +246,8 @@ static void reconcile(const struct control_input *input,
     c.spec = json_get(tree, "spec");
     c.before = json_get(tree, "status");
     c.status = c.before ? json_clone(c.arena, c.before) : json_new_object(c.arena);
-    struct str zone = json_str(json_get(c.spec, "timeZone"));
     bool known = cron_parse(json_str(json_get(c.spec, "schedule")), &c.cron, NULL) == 0 &&
-                 (!zone.len || cron_zone(zone, &c.offset_ms));
+                 read_zone(&c, json_str(json_get(c.spec, "timeZone")));
     read_jobs(&c);
     write_active(&c);
     if (known && !json_bool_or(json_get(c.spec, "suspend"), false))
