@@ -85,6 +85,13 @@ void admit_daemonset_validate(struct admit *admit);
 void admit_resourcequota_validate(struct admit *admit);
 void admit_limitrange_default(struct admit *admit);
 void admit_limitrange_validate(struct admit *admit);
+/* admit_stored.c */
+void admit_podtemplate_default(struct admit *admit);
+void admit_podtemplate_validate(struct admit *admit);
+void admit_networkpolicy_default(struct admit *admit);
+void admit_networkpolicy_validate(struct admit *admit);
+void admit_ingress_validate(struct admit *admit);
+void admit_apiservice_validate(struct admit *admit);
 /* admit_cron.c */
 void admit_cronjob_default(struct admit *admit);
 void admit_cronjob_validate(struct admit *admit);

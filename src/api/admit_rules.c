@@ -148,7 +148,8 @@ static void check_fixed(struct admit *admit)
         {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
         {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
         {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
-        {&kind_controllerrevision, "data"},
+        {&kind_controllerrevision, "data"},    {&kind_volumeattachment, "spec"},
+        {&kind_servicecidr, "spec.cidrs"},     {&kind_ipaddress, "spec"},
     };
 
     for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
@@ -177,6 +178,12 @@ static void check_required(struct admit *admit)
         {&kind_pv, "spec.accessModes"},
         {&kind_event, "involvedObject"},
         {&kind_endpointslice, "addressType"},
+        {&kind_flowschema, "spec.priorityLevelConfiguration.name"},
+        {&kind_prioritylevel, "spec.type"},
+        {&kind_volumeattachment, "spec.attacher"},
+        {&kind_volumeattachment, "spec.nodeName"},
+        {&kind_servicecidr, "spec.cidrs"},
+        {&kind_ipaddress, "spec.parentRef"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -223,6 +230,10 @@ static const struct {
     {&kind_cronjob, admit_cronjob_default, admit_cronjob_validate},
     {&kind_resourcequota, NULL, admit_resourcequota_validate},
     {&kind_limitrange, admit_limitrange_default, admit_limitrange_validate},
+    {&kind_podtemplate, admit_podtemplate_default, admit_podtemplate_validate},
+    {&kind_networkpolicy, admit_networkpolicy_default, admit_networkpolicy_validate},
+    {&kind_ingress, NULL, admit_ingress_validate},
+    {&kind_apiservice, NULL, admit_apiservice_validate},
     {&kind_jobset, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, admit_tensorstack_validate},
     {&kind_trainjob, NULL, admit_trainjob_validate},

@@ -149,7 +149,31 @@ struct kind_crd {
     X(resourcequota, "", "v1", "ResourceQuota", "resourcequotas", "resourcequota", "quota", "",    \
       true, true, false)                                                                           \
     X(limitrange, "", "v1", "LimitRange", "limitranges", "limitrange", "limits", "", true, false,  \
-      false)
+      false)                                                                                       \
+    X(podtemplate, "", "v1", "PodTemplate", "podtemplates", "podtemplate", "", "", true, false,    \
+      false)                                                                                       \
+    X(ingress, "networking.k8s.io", "v1", "Ingress", "ingresses", "ingress", "ing", "", true,      \
+      true, false)                                                                                 \
+    X(ingressclass, "networking.k8s.io", "v1", "IngressClass", "ingressclasses", "ingressclass",   \
+      "", "", false, false, false)                                                                 \
+    X(networkpolicy, "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies",                \
+      "networkpolicy", "netpol", "", true, false, false)                                           \
+    X(ipaddress, "networking.k8s.io", "v1", "IPAddress", "ipaddresses", "ipaddress", "ip", "",     \
+      false, false, false)                                                                         \
+    X(servicecidr, "networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", "servicecidr", "",    \
+      "", false, true, false)                                                                      \
+    X(flowschema, "flowcontrol.apiserver.k8s.io", "v1", "FlowSchema", "flowschemas", "flowschema", \
+      "", "", false, true, false)                                                                  \
+    X(prioritylevel, "flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration",           \
+      "prioritylevelconfigurations", "prioritylevelconfiguration", "", "", false, true, false)     \
+    X(apiservice, "apiregistration.k8s.io", "v1", "APIService", "apiservices", "apiservice", "",   \
+      "api-extensions", false, true, false)                                                        \
+    X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
+      false, false)                                                                                \
+    X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \
+      false)                                                                                       \
+    X(volumeattachment, "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments",           \
+      "volumeattachment", "", "", false, true, false)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)

@@ -56,13 +56,10 @@ static const struct {
     const struct kind *kind;
     const char *path;
 } templates[] = {
-    {&kind_job, "spec.template."},
-    {&kind_deployment, "spec.template."},
-    {&kind_replicaset, "spec.template."},
-    {&kind_statefulset, "spec.template."},
-    {&kind_daemonset, "spec.template."},
-    {&kind_replicationcontroller, "spec.template."},
-    {&kind_cronjob, "spec.jobTemplate.spec.template."},
+    {&kind_job, "spec.template."},        {&kind_deployment, "spec.template."},
+    {&kind_replicaset, "spec.template."}, {&kind_statefulset, "spec.template."},
+    {&kind_daemonset, "spec.template."},  {&kind_replicationcontroller, "spec.template."},
+    {&kind_podtemplate, "template."},     {&kind_cronjob, "spec.jobTemplate.spec.template."},
 };
 
 enum strategic strategic_list(const struct kind *kind, struct str path, struct str *ret_key)

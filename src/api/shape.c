@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static const char *const shape_texts[] = {shape_core_text, shape_pod_text, shape_volume_text,
-                                          shape_apps_text, NULL};
+static const char *const shape_texts[] = {shape_core_text, shape_pod_text,    shape_volume_text,
+                                          shape_apps_text, shape_stored_text, NULL};
 
 /* A type begins with a line that is not indented and ends before the next such line. */
 static bool next_type(struct str *text, struct str *ret_name, struct shape *ret)

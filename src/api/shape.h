@@ -49,3 +49,4 @@ extern const char shape_pod_text[];
 extern const char shape_volume_text[];
 extern const char shape_core_text[];
 extern const char shape_apps_text[];
+extern const char shape_stored_text[];

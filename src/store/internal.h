@@ -326,6 +326,10 @@ void quota_fill(struct write *write, struct json *pod);
 /* Why LimitRanges or ResourceQuotas of the namespace do not let the object in; empty: they do. */
 struct str quota_refusal(struct write *write, const struct admit *admit);
 
+/* ---- idle.c ---- */
+/* A warning where the kind is one that nothing acts on. */
+void idle_warn(struct write *write);
+
 /* ---- turn.c ---- */
 void turn_run(struct store *store);
 struct batch *batch_open(struct store *store);

@@ -188,7 +188,9 @@ static bool counts_generations(const struct kind *kind)
     return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
            kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd ||
            kind == &kind_deployment || kind == &kind_replicaset || kind == &kind_statefulset ||
-           kind == &kind_daemonset || kind == &kind_replicationcontroller || kind == &kind_cronjob;
+           kind == &kind_daemonset || kind == &kind_replicationcontroller ||
+           kind == &kind_cronjob || kind == &kind_ingress || kind == &kind_ingressclass ||
+           kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel;
 }
 
 static int give_identity(struct write *write, struct json *meta)
@@ -350,6 +352,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
                           STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
                           STR_ARG(words));
+    idle_warn(write);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
     return 0;
