@@ -161,3 +161,44 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         harness_close(&h);
     }
 }
+
+TEST(who_writes_the_status_of_a_built_in_kind_may_annotate)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    struct api_request patch = {.verb = API_PATCH,
+                                .kind = &kind_namespace,
+                                .name = STR("default"),
+                                .subresource = STR("status"),
+                                .body = STR("{\"metadata\":{\"annotations\":{\"a\":\"b\"}},"
+                                            "\"spec\":{\"finalizers\":[]},\"status\":{"
+                                            "\"conditions\":[]}}")};
+    EXPECT(harness_call(&h, &patch) == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.annotations.a"), "b") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.finalizers.0"), "kubernetes") == 0);
+    harness_close(&h);
+}
+
+TEST(events_are_found_by_who_told_them)
+{
+    struct harness h;
+    struct api_request list = {.verb = API_LIST,
+                               .kind = &kind_event,
+                               .ns = STR("default"),
+                               .field_selector = STR("source=me")};
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"old\"},\"involvedObject\":{},\"source\":{"
+                          "\"component\":\"me\"}}") == 0);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"new\"},\"involvedObject\":{},"
+                          "\"reportingComponent\":\"me\"}") == 0);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"other\"},\"involvedObject\":{},\"source\":{"
+                          "\"component\":\"you\"},\"reportingComponent\":\"me\"}") == 0);
+    EXPECT(harness_call(&h, &list) == 0);
+    EXPECT(strcmp(h.names, "new old") == 0);
+    harness_close(&h);
+}

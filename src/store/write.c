@@ -505,6 +505,11 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
         struct json *merged = json_clone(write->arena, old);
 
         carry(write->arena, merged, root, "status");
+        /* Kubernetes' own kinds let who writes a status annotate as well. */
+        if (!write->kind->custom) {
+            carry(write->arena, json_get(merged, "metadata"), meta, "annotations");
+            carry(write->arena, json_get(merged, "metadata"), meta, "labels");
+        }
         return merged;
     }
     for (size_t i = 0; i < COUNT_OF(kept); i++)
