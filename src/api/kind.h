@@ -44,6 +44,7 @@ struct kind_crd {
     const struct schema *schema;   /* api/schema.h */
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
+    const char *deprecation;       /* what to tell who uses the version; NULL: nothing */
     /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */
     const char *scale_spec;
     const char *scale_status;
