@@ -231,6 +231,7 @@ static int parse_version(struct arena *arena,
                 .selectable = json_get(version, "selectableFields")},
         .served = json_bool_or(json_get(version, "served"), false),
         .storage = json_bool_or(json_get(version, "storage"), false)};
+    (void)str_to_u64(json_str_at(root, "metadata.resourceVersion"), &ret->crd.revision);
     ret->has_rules = has_rules(ret->crd.openapi);
     if (json_bool_or(json_get(version, "deprecated"), false))
         ret->crd.deprecation =

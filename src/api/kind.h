@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct json;
 struct schema;
@@ -42,6 +43,7 @@ struct kind {
 /* What a CRD says about one version of a kind; held by the registry, replaced when the CRD is. */
 struct kind_crd {
     const struct schema *schema;   /* api/schema.h */
+    uint64_t revision;             /* of the CRD: what was written later has its defaults */
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
     const char *deprecation;       /* what to tell who uses the version; NULL: nothing */

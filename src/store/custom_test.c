@@ -199,6 +199,26 @@ TEST(events_of_both_groups_are_the_same_events)
     harness_close(&h);
 }
 
+TEST(defaults_that_a_crd_gets_later_are_shown_at_once)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2}}") == 0);
+    EXPECT(harness_patch(&h, &kind_crd, "", "widgets.test.local",
+                         WIDGETS(",\"colour\":{\"type\":\"string\",\"default\":\"red\"}")) == 0);
+    v1 = widget(&h, "v1");
+    EXPECT(harness_get(&h, v1, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec"), "{\"size\":2,\"mode\":\"fast\",\"colour\":\"red\"}") ==
+           0);
+    EXPECT(harness_get(&h, widget(&h, "v2"), "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.colour"), "red") == 0);
+    harness_close(&h);
+}
+
 TEST(a_crd_tells_who_uses_a_version_that_it_advises_against)
 {
     static const struct {

@@ -326,6 +326,10 @@ void quota_fill(struct write *write, struct json *pod);
 /* Why LimitRanges or ResourceQuotas of the namespace do not let the object in; empty: they do. */
 struct str quota_refusal(struct write *write, const struct admit *admit);
 
+/* ---- fill.c ---- */
+/* The object with the defaults that its definition has now; with a reference. */
+const struct object *fill_defaults(const struct kind_crd *crd, const struct object *object);
+
 /* ---- idle.c ---- */
 /* A warning where the kind is one that nothing acts on. */
 void idle_warn(struct write *write);
