@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/yaml.h"
+#include "control/core/group_name.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/request.h"
@@ -268,6 +269,10 @@ static void fill_call(struct request *request)
         .strict_fields = str_is(validation, "Strict"),
     };
     request->no_warnings = str_is(validation, "Ignore");
+    /* Pods that are objects only are for who asks for them: by their namespace, name or labels. */
+    if (request->kind == &kind_pod && !request->route.ns.len && !request->route.name.len &&
+        !request->call.label_selector.len && str_is(request->x->head.method, "GET"))
+        request->call.label_selector = STR("!" GROUP_STAND_IN);
 }
 
 /* How long the client waits; nothing here takes that long, but what is no duration is refused. */
