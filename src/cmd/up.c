@@ -268,6 +268,9 @@ static int start_control(struct up *up, struct err *err)
         STR("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)");
     options.config.trainer_ca = up->dir.ca;
     options.config.root_ca = up->dir.ca;
+    options.config.api_address =
+        str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
+    options.config.api_port = up->port;
     options.config.zone = read_zone;
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);

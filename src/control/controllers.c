@@ -34,4 +34,5 @@ const struct controller *const controllers[] = {&defaults_controller,
                                                 &cronjob_controller,
                                                 &replicationcontroller_controller,
                                                 &quota_controller,
+                                                &apiserver_controller,
                                                 NULL};
