@@ -92,6 +92,31 @@ void admit_job_add(struct admit *admit);
 void admit_job_validate(struct admit *admit);
 /* The spec of a Job inside another kind, at `path`; restartPolicy may be left out. */
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
+/* admit_apps.c */
+void admit_deployment_default(struct admit *admit);
+void admit_deployment_validate(struct admit *admit);
+void admit_replicaset_default(struct admit *admit);
+void admit_replicaset_validate(struct admit *admit);
+void admit_replicationcontroller_default(struct admit *admit);
+void admit_replicationcontroller_validate(struct admit *admit);
+void admit_statefulset_default(struct admit *admit);
+void admit_statefulset_validate(struct admit *admit);
+void admit_daemonset_default(struct admit *admit);
+void admit_daemonset_validate(struct admit *admit);
+/* admit_quota.c */
+void admit_resourcequota_validate(struct admit *admit);
+void admit_limitrange_default(struct admit *admit);
+void admit_limitrange_validate(struct admit *admit);
+/* admit_stored.c */
+void admit_podtemplate_default(struct admit *admit);
+void admit_podtemplate_validate(struct admit *admit);
+void admit_networkpolicy_default(struct admit *admit);
+void admit_networkpolicy_validate(struct admit *admit);
+void admit_ingress_validate(struct admit *admit);
+void admit_apiservice_validate(struct admit *admit);
+/* admit_cron.c */
+void admit_cronjob_default(struct admit *admit);
+void admit_cronjob_validate(struct admit *admit);
 /* admit_sets.c */
 void admit_jobset_validate(struct admit *admit);
 /* admit_service.c */

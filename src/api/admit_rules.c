@@ -166,6 +166,8 @@ static void check_fixed(struct admit *admit)
         {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
         {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
         {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
+        {&kind_controllerrevision, "data"},    {&kind_volumeattachment, "spec"},
+        {&kind_servicecidr, "spec.cidrs"},     {&kind_ipaddress, "spec"},
     };
 
     for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
@@ -194,6 +196,12 @@ static void check_required(struct admit *admit)
         {&kind_pv, "spec.accessModes"},
         {&kind_event, "involvedObject"},
         {&kind_endpointslice, "addressType"},
+        {&kind_flowschema, "spec.priorityLevelConfiguration.name"},
+        {&kind_prioritylevel, "spec.type"},
+        {&kind_volumeattachment, "spec.attacher"},
+        {&kind_volumeattachment, "spec.nodeName"},
+        {&kind_servicecidr, "spec.cidrs"},
+        {&kind_ipaddress, "spec.parentRef"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -234,6 +242,19 @@ static const struct {
     {&kind_configmap, NULL, NULL, check_configmap},
     {&kind_secret, default_secret, NULL, check_secret},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
+    {&kind_deployment, admit_deployment_default, NULL, admit_deployment_validate},
+    {&kind_replicaset, admit_replicaset_default, NULL, admit_replicaset_validate},
+    {&kind_statefulset, admit_statefulset_default, NULL, admit_statefulset_validate},
+    {&kind_daemonset, admit_daemonset_default, NULL, admit_daemonset_validate},
+    {&kind_replicationcontroller, admit_replicationcontroller_default, NULL,
+     admit_replicationcontroller_validate},
+    {&kind_cronjob, admit_cronjob_default, NULL, admit_cronjob_validate},
+    {&kind_resourcequota, NULL, NULL, admit_resourcequota_validate},
+    {&kind_limitrange, admit_limitrange_default, NULL, admit_limitrange_validate},
+    {&kind_podtemplate, admit_podtemplate_default, NULL, admit_podtemplate_validate},
+    {&kind_networkpolicy, admit_networkpolicy_default, NULL, admit_networkpolicy_validate},
+    {&kind_ingress, NULL, NULL, admit_ingress_validate},
+    {&kind_apiservice, NULL, NULL, admit_apiservice_validate},
     {&kind_jobset, NULL, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, NULL, admit_tensorstack_validate},
     {&kind_trainjob, admit_trainjob_default, NULL, admit_trainjob_validate},

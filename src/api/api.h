@@ -94,6 +94,7 @@ struct api_result {
     const struct api_cause *causes; /* 422: one per field */
     size_t cause_count;
     bool created;                      /* a 201 rather than a 200 */
+    bool gone;                         /* delete: nothing is waited for, it is no more */
     const struct object *object;       /* get, create, update, patch, delete */
     const struct object *const *items; /* list */
     size_t item_count;

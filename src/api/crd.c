@@ -231,7 +231,14 @@ static int parse_version(struct arena *arena,
                 .selectable = json_get(version, "selectableFields")},
         .served = json_bool_or(json_get(version, "served"), false),
         .storage = json_bool_or(json_get(version, "storage"), false)};
+    (void)str_to_u64(json_str_at(root, "metadata.resourceVersion"), &ret->crd.revision);
     ret->has_rules = has_rules(ret->crd.openapi);
+    if (json_bool_or(json_get(version, "deprecated"), false))
+        ret->crd.deprecation =
+            json_str(json_get(version, "deprecationWarning")).len
+                ? c_at(arena, version, "deprecationWarning")
+                : str_c(arena, str_printf(arena, "%s/%s %s is deprecated", ret->kind.group,
+                                          ret->kind.version, ret->kind.name));
     if (scale) {
         ret->crd.scale_spec = c_at(arena, scale, "specReplicasPath");
         ret->crd.scale_status = c_at(arena, scale, "statusReplicasPath");

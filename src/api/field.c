@@ -35,7 +35,7 @@ static const struct {
     {&kind_event, "involvedObject.fieldPath", NULL},
     {&kind_event, "reason", NULL},
     {&kind_event, "reportingComponent", NULL},
-    {&kind_event, "source", "source.component"},
+    {&kind_event, "source", "source.component|reportingComponent"},
     {&kind_event, "type", NULL},
     {&kind_event_k8s, "regarding.kind", "involvedObject.kind"},
     {&kind_event_k8s, "regarding.namespace", "involvedObject.namespace"},

@@ -26,10 +26,12 @@
         .custom = (custom_),                                                                   \
     };
 KINDS(KIND_DEFINE)
+KINDS_EMBEDDED(KIND_DEFINE)
 #undef KIND_DEFINE
 
 #define KIND_ADDRESS(symbol, ...) &kind_##symbol,
 static const struct kind *const known[] = {KINDS(KIND_ADDRESS)};
+static const struct kind *const embedded[] = {KINDS_EMBEDDED(KIND_ADDRESS)};
 #undef KIND_ADDRESS
 
 struct kinds_item {
@@ -59,12 +61,21 @@ struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VE
                         len < KIND_API_VERSION_BYTES ? (size_t)len : KIND_API_VERSION_BYTES - 1};
 }
 
-struct kinds *kinds_new(void)
+struct kinds *kinds_new_cluster(void)
 {
     struct kinds *kinds = MEM_NEW(struct kinds);
 
     for (size_t i = 0; i < COUNT_OF(known); i++)
         kinds_add(kinds, known[i]);
+    return kinds;
+}
+
+struct kinds *kinds_new(void)
+{
+    struct kinds *kinds = kinds_new_cluster();
+
+    for (size_t i = 0; i < COUNT_OF(embedded); i++)
+        kinds_add(kinds, embedded[i]);
     return kinds;
 }
 
@@ -152,6 +163,22 @@ const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *k
     size_t at = find(kinds, kind);
 
     return at < kinds->list.count ? kinds->list.items[at].crd : NULL;
+}
+
+/* Of the built-in kinds that have a number of replicas; their selector is spec.selector itself. */
+static const struct kind *const scaled[] = {&kind_deployment, &kind_replicaset, &kind_statefulset,
+                                            &kind_replicationcontroller};
+static const struct kind_crd builtin_scale = {.scale_spec = ".spec.replicas",
+                                              .scale_status = ".status.replicas"};
+
+const struct kind_crd *kinds_scale(const struct kinds *kinds, const struct kind *kind)
+{
+    const struct kind_crd *crd = kinds_crd(kinds, kind);
+
+    for (size_t i = 0; i < COUNT_OF(scaled); i++)
+        if (scaled[i] == kind)
+            return &builtin_scale;
+    return crd && crd->scale_spec ? crd : NULL;
 }
 
 void kinds_set_crd(struct kinds *kinds, const struct kind *kind, const struct kind_crd *crd)

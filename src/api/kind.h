@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct json;
 struct schema;
@@ -42,8 +43,10 @@ struct kind {
 /* What a CRD says about one version of a kind; held by the registry, replaced when the CRD is. */
 struct kind_crd {
     const struct schema *schema;   /* api/schema.h */
+    uint64_t revision;             /* of the CRD: what was written later has its defaults */
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
+    const char *deprecation;       /* what to tell who uses the version; NULL: nothing */
     /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */
     const char *scale_spec;
     const char *scale_status;
@@ -129,8 +132,55 @@ struct kind_crd {
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
       true, true, true)
 
+/* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
+ * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the
+ * operator needs no right to. */
+#define KINDS_EMBEDDED(X)                                                                          \
+    X(deployment, "apps", "v1", "Deployment", "deployments", "deployment", "deploy", "all", true,  \
+      true, false)                                                                                 \
+    X(replicaset, "apps", "v1", "ReplicaSet", "replicasets", "replicaset", "rs", "all", true,      \
+      true, false)                                                                                 \
+    X(statefulset, "apps", "v1", "StatefulSet", "statefulsets", "statefulset", "sts", "all", true, \
+      true, false)                                                                                 \
+    X(daemonset, "apps", "v1", "DaemonSet", "daemonsets", "daemonset", "ds", "all", true, true,    \
+      false)                                                                                       \
+    X(controllerrevision, "apps", "v1", "ControllerRevision", "controllerrevisions",               \
+      "controllerrevision", "", "", true, false, false)                                            \
+    X(replicationcontroller, "", "v1", "ReplicationController", "replicationcontrollers",          \
+      "replicationcontroller", "rc", "all", true, true, false)                                     \
+    X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)    \
+    X(resourcequota, "", "v1", "ResourceQuota", "resourcequotas", "resourcequota", "quota", "",    \
+      true, true, false)                                                                           \
+    X(limitrange, "", "v1", "LimitRange", "limitranges", "limitrange", "limits", "", true, false,  \
+      false)                                                                                       \
+    X(podtemplate, "", "v1", "PodTemplate", "podtemplates", "podtemplate", "", "", true, false,    \
+      false)                                                                                       \
+    X(ingress, "networking.k8s.io", "v1", "Ingress", "ingresses", "ingress", "ing", "", true,      \
+      true, false)                                                                                 \
+    X(ingressclass, "networking.k8s.io", "v1", "IngressClass", "ingressclasses", "ingressclass",   \
+      "", "", false, false, false)                                                                 \
+    X(networkpolicy, "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies",                \
+      "networkpolicy", "netpol", "", true, false, false)                                           \
+    X(ipaddress, "networking.k8s.io", "v1", "IPAddress", "ipaddresses", "ipaddress", "ip", "",     \
+      false, false, false)                                                                         \
+    X(servicecidr, "networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", "servicecidr", "",    \
+      "", false, true, false)                                                                      \
+    X(flowschema, "flowcontrol.apiserver.k8s.io", "v1", "FlowSchema", "flowschemas", "flowschema", \
+      "", "", false, true, false)                                                                  \
+    X(prioritylevel, "flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration",           \
+      "prioritylevelconfigurations", "prioritylevelconfiguration", "", "", false, true, false)     \
+    X(apiservice, "apiregistration.k8s.io", "v1", "APIService", "apiservices", "apiservice", "",   \
+      "api-extensions", false, true, false)                                                        \
+    X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
+      false, false)                                                                                \
+    X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \
+      false)                                                                                       \
+    X(volumeattachment, "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments",           \
+      "volumeattachment", "", "", false, true, false)
+
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)
+KINDS_EMBEDDED(KIND_DECLARE)
 #undef KIND_DECLARE
 
 /* "v1" or "group/version", in `out`. */
@@ -143,6 +193,8 @@ const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_coun
 /* The registry: built-in kinds plus those added from CRDs. */
 struct kinds;
 struct kinds *kinds_new(void);
+/* The same for the API server of a cluster: without KINDS_EMBEDDED. */
+struct kinds *kinds_new_cluster(void);
 void kinds_free(struct kinds *kinds);
 /* By URL: group and version exactly, and the plural name. NULL when unknown. */
 const struct kind *kinds_by_plural(const struct kinds *kinds,
@@ -164,4 +216,6 @@ void kinds_remove(struct kinds *kinds, const struct kind *kind);
 /* What the CRD of a kind says; NULL for built-in kinds and before the CRD is there. The registry
  * keeps the pointer only. */
 const struct kind_crd *kinds_crd(const struct kinds *kinds, const struct kind *kind);
+/* Its scale subresource, of a CRD or of a built-in kind; NULL: it has none. */
+const struct kind_crd *kinds_scale(const struct kinds *kinds, const struct kind *kind);
 void kinds_set_crd(struct kinds *kinds, const struct kind *kind, const struct kind_crd *crd);

@@ -1,6 +1,7 @@
 #include "api/schema.h"
 
 #include "api/regex.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -254,7 +255,16 @@ static bool is_meta(struct str name)
 struct prune {
     struct arena *arena;
     struct schema_unknown *unknown;
+    const struct schema **meta; /* of metadata; made when it is needed */
 };
+
+/* What stands in an object has metadata as the object itself has: others are unknown there too. */
+static const struct schema *prune_meta(const struct prune *p)
+{
+    if (!*p->meta)
+        *p->meta = type_schema(p->arena, type_named(STR("meta.k8s.io/v1"), STR("ObjectMeta")));
+    return *p->meta;
+}
 
 // NOLINTNEXTLINE(misc-no-recursion)
 struct str schema_path_text(struct arena *arena, const struct schema_path *path)
@@ -293,6 +303,8 @@ static void prune_object(const struct prune *p,
         struct schema_path where = {.up = path, .name = name};
 
         if (resource && is_meta(name)) {
+            if (path && str_is(name, "metadata"))
+                prune(p, prune_meta(p), member, &where, false);
             member = next;
             continue;
         }
@@ -331,7 +343,8 @@ void schema_prune(struct arena *arena,
                   struct json *object,
                   struct schema_unknown *unknown)
 {
-    struct prune p = {.arena = arena, .unknown = unknown};
+    const struct schema *meta = NULL;
+    struct prune p = {.arena = arena, .unknown = unknown, .meta = &meta};
 
     prune(&p, schema, object, NULL, true);
 }

@@ -140,6 +140,10 @@ TEST(schemas_prune_and_default)
          "{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true}",
          "{\"apiVersion\":\"v1\",\"kind\":\"A\",\"metadata\":{\"name\":\"n\"},\"x\":1}",
          "{\"apiVersion\":\"v1\",\"kind\":\"A\",\"metadata\":{\"name\":\"n\"}}", 1},
+        {"but nothing unknown in it",
+         "{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true}",
+         "{\"kind\":\"A\",\"metadata\":{\"name\":\"n\",\"odd\":1,\"labels\":{\"a\":\"b\"}}}",
+         "{\"kind\":\"A\",\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"b\"}}}", 1},
         {"defaults fill in level by level",
          "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"default\":{},"
          "\"properties\":{\"b\":{\"type\":\"string\",\"default\":\"z\"}}}}}",

@@ -323,6 +323,17 @@ static struct str field_text(const struct json *root, struct str path)
     return json_is(root, JSON_NUMBER) ? json_number_text(root) : json_str(root);
 }
 
+/* "a.b|c": c where a.b says nothing. */
+static struct str first_text(const struct json *root, struct str paths)
+{
+    struct str path;
+    struct str text = STR_NONE;
+
+    while (!text.len && str_cut(&paths, '|', &path))
+        text = field_text(root, path);
+    return text;
+}
+
 bool selector_matches_fields(const struct selector *selector, const struct object *object)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -339,7 +350,7 @@ bool selector_matches_fields(const struct selector *selector, const struct objec
         } else {
             if (!root)
                 root = object_json(object, &arena);
-            value = field_text(root, term->key);
+            value = first_text(root, term->key);
         }
         if (!term_matches(term, true, value))
             return false;

@@ -1,6 +1,7 @@
 #include "agent/agent.h"
 #include "agent/limit.h"
 #include "api/quantity.h"
+#include "api/zone.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -15,6 +16,7 @@
 #include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
+#include "tool/file.h"
 #include "tool/log.h"
 #include "tool/option.h"
 
@@ -250,6 +252,15 @@ static void on_renamed(void *user, const struct scheduler_names *names)
     runner_rename(up->runner, names->scheduler_name, names->queue_label);
 }
 
+/* Names were looked at when they were written (zone_is_name()): they lead nowhere else. */
+static bool read_zone(struct arena *arena, struct str name, struct str *ret_bytes)
+{
+    const char *path =
+        str_c(arena, str_printf(arena, "/usr/share/zoneinfo/" STR_FMT, STR_ARG(name)));
+
+    return zone_is_name(name) && file_read(arena, path, ret_bytes, NULL) == 0;
+}
+
 static int start_control(struct up *up, struct err *err)
 {
     struct runner_options options = {.log = &up->log, .embedded = true};
@@ -262,6 +273,10 @@ static int start_control(struct up *up, struct err *err)
         STR("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)");
     options.config.trainer_ca = up->dir.ca;
     options.config.root_ca = up->dir.ca;
+    options.config.api_address =
+        str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
+    options.config.api_port = up->port;
+    options.config.zone = read_zone;
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
     VEC_PUSH(up->arena, &without, NULL);

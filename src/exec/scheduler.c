@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "control/core/group_name.h"
 #include "exec/kai_config.h"
 #include "exec/queue_writer.h"
 #include "exec/reservations.h"
@@ -107,6 +108,12 @@ static bool is_reservation(const struct scheduler *scheduler, const struct objec
            reservations_has(scheduler->reservations, object);
 }
 
+/* An object only: it needs no place, takes none, and is not counted. */
+static bool is_stand_in(const struct object *object)
+{
+    return object && object->kind == &kind_pod && object_label(object, GROUP_STAND_IN).len;
+}
+
 static void on_change(void *user, const struct api_change *change)
 {
     struct watch *watch = user;
@@ -114,6 +121,8 @@ static void on_change(void *user, const struct api_change *change)
     enum sched_change what = change->event == API_DELETED ? SCHED_DROP : SCHED_PUT;
     struct err err = {0};
 
+    if (is_stand_in(change->object))
+        return;
     switch (change->event) {
     case API_ADDED:
     case API_MODIFIED:

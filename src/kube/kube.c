@@ -49,7 +49,7 @@ int kube_open(struct uv_loop_s *loop,
     }
     kube->trim = timer_new(loop, kube);
     timer_unref(kube->trim);
-    kube->kinds = kinds_new();
+    kube->kinds = kinds_new_cluster();
     kube->api.kinds = kube->kinds;
     *ret = kube;
     return 0;

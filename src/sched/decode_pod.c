@@ -395,8 +395,11 @@ static void take_claims(struct decode *decode, struct sched_pod *pod)
             if (use.from_template &&
                 str_eq(json_str(json_get(status, "name")), json_str(json_get(item, "name"))))
                 use.name = json_str(json_get(status, "resourceClaimName"));
-        if (use.name.len)
-            claims[pod->claim_count++] = use;
+        /* Not made yet of its template: no claim has this name, so the pod waits for its own. */
+        if (!use.name.len)
+            use.name = str_printf(decode->arena, STR_FMT "/" STR_FMT, STR_ARG(decode->object->name),
+                                  STR_ARG(json_str(json_get(item, "name"))));
+        claims[pod->claim_count++] = use;
     }
     pod->claims = claims;
 }

@@ -101,9 +101,7 @@ static void each_version(struct request *request,
 /* ---- plain ---- */
 static bool has_scale(struct request *request, const struct kind *kind)
 {
-    const struct kind_crd *crd = kinds_crd(request->server->api->kinds, kind);
-
-    return crd && crd->scale_spec;
+    return kinds_scale(request->server->api->kinds, kind) != NULL;
 }
 
 static void add_resource(struct request *request,

@@ -45,10 +45,19 @@ void openapi_v2(struct request *request)
     struct arena *arena = request_arena(request);
     _cleanup_(buf_done) struct buf buf = {0};
 
+    struct json *schemas = NULL;
+    bool binary =
+        str_contains(http_head_get(&request->x->head, "Accept"), STR("proto-openapi.spec.v2"));
+
     if (unchanged(request, version_tag(request)))
         return;
-    openapi_write_v2(&buf, arena, request->server->api,
-                     openapi_schemas(request->server->api, arena, STR_NONE, STR_NONE, true));
+    schemas = openapi_schemas(request->server->api, arena, STR_NONE, STR_NONE, true);
+    if (!binary) {
+        http_reply(request->x, 200, "application/json",
+                   json_text(arena, openapi_json_v2(arena, request->server->api, schemas)));
+        return;
+    }
+    openapi_write_v2(&buf, arena, request->server->api, schemas);
     http_reply(request->x, 200, V2_TYPE, buf_str(&buf));
 }
 

@@ -31,3 +31,5 @@ void openapi_write_v2(struct buf *buf,
                       struct arena *arena,
                       const struct api *api,
                       const struct json *schemas);
+/* The same as JSON; `schemas` is changed. */
+struct json *openapi_json_v2(struct arena *arena, const struct api *api, struct json *schemas);

@@ -9,7 +9,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/yaml.h"
+#include "control/core/group_name.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/request.h"
@@ -64,6 +66,20 @@ static bool is_order(const struct request *request)
     return request->call.verb == API_CREATE && str_is(request->route.subresource, "eviction");
 }
 
+/* Kinds whose last state is the answer when one is deleted; of others it is a Status. */
+static bool shows_deleted(const struct kind *kind)
+{
+    static const struct kind *const kinds[] = {
+        &kind_pod, &kind_service,      &kind_serviceaccount, &kind_pvc,
+        &kind_pv,  &kind_storageclass, &kind_namespace,      &kind_resourcequota,
+    };
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (kinds[i] == kind)
+            return true;
+    return false;
+}
+
 static void answer(struct request *request, const struct api_result *result)
 {
     if (!request->no_warnings)
@@ -89,12 +105,14 @@ static void answer(struct request *request, const struct api_result *result)
         status_reply(request, &(struct status){.code = 201});
         return;
     }
-    if (result->object) {
+    if (result->object && !(result->gone && !shows_deleted(request->kind))) {
         view_object(request, code, result->object);
         return;
     }
-    status_reply(request, &(struct status){
-                              .code = code, .kind = request->kind, .name = request->route.name});
+    status_reply(request, &(struct status){.code = code,
+                                           .kind = request->kind,
+                                           .name = request->route.name,
+                                           .uid = result->object ? result->object->uid : STR_NONE});
 }
 
 static void on_done(void *user, const struct api_result *result)
@@ -250,6 +268,34 @@ static void fill_call(struct request *request)
         .strict_fields = str_is(validation, "Strict"),
     };
     request->no_warnings = str_is(validation, "Ignore");
+    /* Pods that are objects only are for who asks for them: by their namespace, name or labels. */
+    if (request->kind == &kind_pod && !request->route.ns.len && !request->route.name.len &&
+        !request->call.label_selector.len && str_is(request->x->head.method, "GET"))
+        request->call.label_selector = STR("!" GROUP_STAND_IN);
+}
+
+/* How long the client waits; nothing here takes that long, but what is no duration is refused. */
+static bool check_timeout(struct request *request)
+{
+    struct str timeout = http_query(request_arena(request), request->x->head.query, "timeout");
+    int64_t ms = 0;
+
+    if (!timeout.len || str_is(timeout, "0") || time_parse_duration(timeout, &ms))
+        return true;
+    request_fail(request, 400, "BadRequest",
+                 "invalid timeout specified in the request URL: \"" STR_FMT
+                 "\" is not a duration; write it as \"30s\" or \"1m30s\"",
+                 STR_ARG(str_sub(timeout, 0, 64)));
+    return false;
+}
+
+/* A version of a custom kind that its owner advises against. */
+static void warn_deprecated(struct request *request)
+{
+    const struct kind_crd *crd = kinds_crd(request->server->api->kinds, request->kind);
+
+    if (crd && crd->deprecation && !request->no_warnings)
+        request_warn(request, str_from(crd->deprecation));
 }
 
 /* Numbers of a list. */
@@ -390,7 +436,10 @@ void resource_handle(struct request *request)
         request_not_found(request);
         return;
     }
+    if (!check_timeout(request))
+        return;
     fill_call(request);
+    warn_deprecated(request);
     bool reads = str_is(request->x->head.method, "GET") || str_is(request->x->head.method, "HEAD");
     if (kind == &kind_pod && (str_is(sub, "exec") || str_is(sub, "attach")))
         exec_handle(request);

@@ -352,6 +352,130 @@ static void job_row(struct row *row)
     cell_age(row);
 }
 
+/* Containers and images of a template, and who is chosen: for -o wide. */
+static void containers_cells(struct row *row, const char *path)
+{
+    static const char *const members[] = {"name", "image"};
+
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
+        struct buf text = {0};
+
+        JSON_FOREACH(json_at(row->root, path), container)
+            buf_addf(&text, "%s" STR_FMT, text.len ? "," : "",
+                     STR_ARG(json_str(json_get(container, members[i]))));
+        cell(row, buf_str(&text));
+        buf_done(&text);
+    }
+}
+
+static void template_cells(struct row *row)
+{
+    containers_cells(row, "spec.template.spec.containers");
+    const struct json *labels = json_at(row->root, "spec.selector.matchLabels");
+    pairs_cell(row, labels ? labels : json_at(row->root, "spec.selector"));
+}
+
+static void deployment_row(struct row *row)
+{
+    const struct json *status = json_get(row->root, "status");
+
+    cell(row, str_printf(row->arena, "%lld/%lld",
+                         (long long)json_i64_or(json_get(status, "readyReplicas"), 0),
+                         (long long)json_i64_or(json_at(row->root, "spec.replicas"), 0)));
+    cell_i64(row, json_i64_or(json_get(status, "updatedReplicas"), 0));
+    cell_i64(row, json_i64_or(json_get(status, "availableReplicas"), 0));
+    cell_age(row);
+    template_cells(row);
+}
+
+static void replicaset_row(struct row *row)
+{
+    cell_i64(row, json_i64_or(json_at(row->root, "spec.replicas"), 0));
+    cell_i64(row, json_i64_or(json_at(row->root, "status.replicas"), 0));
+    cell_i64(row, json_i64_or(json_at(row->root, "status.readyReplicas"), 0));
+    cell_age(row);
+    template_cells(row);
+}
+
+static void statefulset_row(struct row *row)
+{
+    cell(row, str_printf(row->arena, "%lld/%lld",
+                         (long long)json_i64_or(json_at(row->root, "status.readyReplicas"), 0),
+                         (long long)json_i64_or(json_at(row->root, "spec.replicas"), 0)));
+    cell_age(row);
+    containers_cells(row, "spec.template.spec.containers");
+}
+
+static void daemonset_row(struct row *row)
+{
+    static const char *const members[] = {"desiredNumberScheduled", "currentNumberScheduled",
+                                          "numberReady", "updatedNumberScheduled",
+                                          "numberAvailable"};
+
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        cell_i64(row, json_i64_or(json_get(json_get(row->root, "status"), members[i]), 0));
+    pairs_cell(row, json_at(row->root, "spec.template.spec.nodeSelector"));
+    cell_age(row);
+    template_cells(row);
+}
+
+static void controllerrevision_row(struct row *row)
+{
+    const struct object_owner *owner = object_controller(row->object);
+
+    cell(row, owner ? str_printf(row->arena, STR_FMT "/" STR_FMT, STR_ARG(owner->kind),
+                                 STR_ARG(owner->name))
+                    : STR("<none>"));
+    cell_i64(row, json_i64_or(json_get(row->root, "revision"), 0));
+    cell_age(row);
+}
+
+static void cronjob_row(struct row *row)
+{
+    int64_t last = 0;
+
+    cell_at(row, "spec.schedule", "");
+    cell_at(row, "spec.timeZone", "<none>");
+    cell(row, json_bool_or(json_at(row->root, "spec.suspend"), false) ? STR("True") : STR("False"));
+    cell_i64(row, (int64_t)json_count(json_at(row->root, "status.active")));
+    cell(row, time_parse(json_str_at(row->root, "status.lastScheduleTime"), &last)
+                  ? age_since(row, last)
+                  : STR("<none>"));
+    cell_age(row);
+    containers_cells(row, "spec.jobTemplate.spec.template.spec.containers");
+}
+
+/* "pods: 1/10, requests.cpu: 500m/4", those of requests and limits apart. */
+static void used_cell(struct row *row, bool limits)
+{
+    struct buf text = {0};
+
+    JSON_FOREACH(json_at(row->root, "status.hard"), hard) {
+        struct str used = json_str(json_get_str(json_at(row->root, "status.used"), json_key(hard)));
+
+        if (str_starts(json_key(hard), STR("limits.")) == limits)
+            buf_addf(&text, "%s" STR_FMT ": " STR_FMT "/" STR_FMT, text.len ? ", " : "",
+                     STR_ARG(json_key(hard)), STR_ARG(used.len ? used : STR("0")),
+                     STR_ARG(json_is(hard, JSON_NUMBER) ? json_number_text(hard) : json_str(hard)));
+    }
+    cell(row, buf_str(&text));
+    buf_done(&text);
+}
+
+static void quota_row(struct row *row)
+{
+    used_cell(row, false);
+    used_cell(row, true);
+    cell_age(row);
+}
+
+static void limitrange_row(struct row *row)
+{
+    char text[TIME_TEXT_BYTES];
+
+    cell(row, time_format(row->object->created_ms, text));
+}
+
 static void lease_row(struct row *row)
 {
     cell_at(row, "spec.holderIdentity", "");
@@ -409,6 +533,8 @@ struct builtin {
     const char *columns;
 };
 
+#define TEMPLATE_COLUMNS "Containers:string:1,Images:string:1,Selector:string:1"
+
 static const struct builtin builtins[] = {
     {&kind_pod, pod_row,
      "Ready:string:0,Status:string:0,Restarts:string:0,Age:string:0,IP:string:1,Node:string:1,"
@@ -431,6 +557,24 @@ static const struct builtin builtins[] = {
      "Capacity:string:0,Access Modes:string:0,Reclaim Policy:string:0,Status:string:0,"
      "Claim:string:0,StorageClass:string:0,Reason:string:0,Age:string:0"},
     {&kind_job, job_row, "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0"},
+    {&kind_deployment, deployment_row,
+     "Ready:string:0,Up-to-date:integer:0,Available:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_replicaset, replicaset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_replicationcontroller, replicaset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_statefulset, statefulset_row,
+     "Ready:string:0,Age:string:0,Containers:string:1,Images:string:1"},
+    {&kind_daemonset, daemonset_row,
+     "Desired:integer:0,Current:integer:0,Ready:integer:0,Up-to-date:integer:0,"
+     "Available:integer:0,Node Selector:string:0,Age:string:0," TEMPLATE_COLUMNS},
+    {&kind_controllerrevision, controllerrevision_row,
+     "Controller:string:0,Revision:integer:0,Age:string:0"},
+    {&kind_cronjob, cronjob_row,
+     "Schedule:string:0,Timezone:string:0,Suspend:boolean:0,Active:integer:0,"
+     "Last Schedule:string:0,Age:string:0,Containers:string:1,Images:string:1"},
+    {&kind_resourcequota, quota_row, "Request:string:0,Limit:string:0,Age:string:0"},
+    {&kind_limitrange, limitrange_row, "Created At:date:0"},
     {&kind_hpa, hpa_row,
      "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
      "Age:string:0"},

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "control/core/group_name.h"
 #include "sim/check_jobs.h"
 #include "sim/check_report.h"
 #include "sim/check_shares.h"
@@ -580,7 +581,9 @@ const char *check_at_rest(struct check *check)
 
         if (!fact->ended)
             check_jobs_pod_lives(check->jobs, fact->object);
-        if (fact->node.len || fact->ended || fact->object->deleted_ms)
+        /* What stands for a part of this program needs no place. */
+        if (fact->node.len || fact->ended || fact->object->deleted_ms ||
+            object_label(fact->object, GROUP_STAND_IN).len)
             continue;
         JSON_FOREACH(json_at(object_json(fact->object, &arena), "status.conditions"), condition)
             says = says || (str_is(json_str_at(condition, "type"), "PodScheduled") &&

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "store/host.h"
+#include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
@@ -278,6 +279,7 @@ int admission_run(struct write *write, struct admit *admit)
         return 0;
     if (write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
+    quota_fill(write, admit->object);
     int r = admit_security(write, admit->object, true);
     if (r == 0)
         r = admit_priority(write, json_make_path(write->arena, admit->object, "spec"));

@@ -1,12 +1,14 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "store/harness.h"
 #include "test.h"
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SCHEMA(extra)                                                                              \
@@ -195,4 +197,58 @@ TEST(events_of_both_groups_are_the_same_events)
     EXPECT(strcmp(harness_text(&h, "apiVersion"), "v1") == 0);
     EXPECT(harness_list(&h, &kind_event_k8s, "") == 0 && h.item_count == 1);
     harness_close(&h);
+}
+
+TEST(defaults_that_a_crd_gets_later_are_shown_at_once)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2}}") == 0);
+    EXPECT(harness_patch(&h, &kind_crd, "", "widgets.test.local",
+                         WIDGETS(",\"colour\":{\"type\":\"string\",\"default\":\"red\"}")) == 0);
+    v1 = widget(&h, "v1");
+    EXPECT(harness_get(&h, v1, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec"), "{\"size\":2,\"mode\":\"fast\",\"colour\":\"red\"}") ==
+           0);
+    EXPECT(harness_get(&h, widget(&h, "v2"), "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.colour"), "red") == 0);
+    harness_close(&h);
+}
+
+TEST(a_crd_tells_who_uses_a_version_that_it_advises_against)
+{
+    static const struct {
+        const char *why;
+        const char *more; /* of the version */
+        const char *words;
+    } rows[] = {
+        {"it says why", "\"deprecated\":true,\"deprecationWarning\":\"use v2\",", "use v2"},
+        {"it says nothing", "\"deprecated\":true,", "test.local/v1 Widget is deprecated"},
+        {"it does not", "", NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char body[2000];
+
+        test_case(rows[i].why);
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"widgets.test.local\"},\"spec\":{\"group\":"
+                       "\"test.local\",\"scope\":\"Namespaced\",\"names\":{\"plural\":"
+                       "\"widgets\",\"kind\":\"Widget\"},\"versions\":[{%s\"name\":\"v1\","
+                       "\"served\":true,\"storage\":true,\"schema\":{\"openAPIV3Schema\":{"
+                       "\"type\":\"object\"}}}]}}",
+                       rows[i].more);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_crd, "", body) == 0);
+        const struct kind_crd *crd = kinds_crd(h.api->kinds, widget(&h, "v1"));
+        EXPECT(crd && !crd->deprecation == !rows[i].words);
+        if (crd && rows[i].words)
+            EXPECT(strcmp(crd->deprecation, rows[i].words) == 0);
+        harness_close(&h);
+    }
 }

@@ -183,7 +183,8 @@ int delete_object(struct write *write, const struct delete_options *options)
     if (write->kind == &kind_namespace)
         json_add_c(write->arena, json_make_path(write->arena, root, "status"), "phase",
                    "Terminating");
-    return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
+    write->reply->result.gone = delete_is_due(root);
+    return write_stage(write, write->reply->result.gone ? API_DELETED : API_MODIFIED, root);
 }
 
 /* Deletes what the list of the same request would give, each by its own rules, in one batch. */

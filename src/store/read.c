@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "store/fill.h"
 #include "store/reply.h"
 #include "store/scale.h"
 #include "store/shelf.h"
@@ -39,10 +40,15 @@ void read_get(struct store *store, struct reply *reply, const struct api_request
         struct str ns = request->kind->namespaced ? request->ns : STR("");
         const struct entry *entry = shelf_find(shelf, ns, request->name);
 
-        if (entry && entry->committed)
-            reply_object_as(reply, entry->committed, request->kind);
-        else
+        if (entry && entry->committed) {
+            const struct object *filled =
+                fill_defaults(kinds_crd(store->api.kinds, request->kind), entry->committed);
+
+            reply_object_as(reply, filled, request->kind);
+            object_unref(filled);
+        } else {
             (void)reply_not_found(reply, request->kind, request->name);
+        }
     }
     reply_queue(store, reply);
 }
@@ -70,6 +76,7 @@ static bool place_parse(struct str token, struct place *ret)
 /* One list under way. */
 struct listing {
     const struct kind *kind;
+    const struct kind_crd *crd; /* NULL: it has none */
     struct selector labels;
     struct selector fields;
     struct str ns;
@@ -101,8 +108,12 @@ static void listing_finish(struct reply *reply, struct listing *listing)
 {
     struct held *held = ARENA_NEW(&reply->arena, struct held);
 
-    for (size_t i = 0; i < listing->items.count; i++)
-        listing->items.items[i] = convert_object(listing->items.items[i], listing->kind);
+    for (size_t i = 0; i < listing->items.count; i++) {
+        const struct object *filled = fill_defaults(listing->crd, listing->items.items[i]);
+
+        listing->items.items[i] = convert_object(filled, listing->kind);
+        object_unref(filled);
+    }
     *held = (struct held){.items = listing->items.items, .count = listing->items.count};
     arena_defer(&reply->arena, release_items, held);
     reply->result.items = listing->items.items;
@@ -140,16 +151,18 @@ static void listing_collect(struct reply *reply,
 int read_items(struct store *store, struct reply *reply, const struct api_request *request)
 {
     const struct shelf *shelf = shelf_of(store, request->kind);
-    struct listing listing = {.kind = request->kind, .limit = request->limit};
+    struct listing listing = {.kind = request->kind,
+                              .crd = kinds_crd(store->api.kinds, request->kind),
+                              .limit = request->limit};
     struct place place = {.revision = store->revision};
 
     if (!shelf)
         return no_such_kind(reply, request->kind);
     if (selector_parse_labels(&reply->arena, str_dup(&reply->arena, request->label_selector),
                               &listing.labels, &reply->err) < 0 ||
-        field_selector_parse(
-            &reply->arena, request->kind, kinds_crd(store->api.kinds, request->kind),
-            str_dup(&reply->arena, request->field_selector), &listing.fields, &reply->err) < 0) {
+        field_selector_parse(&reply->arena, request->kind, listing.crd,
+                             str_dup(&reply->arena, request->field_selector), &listing.fields,
+                             &reply->err) < 0) {
         struct err why = reply->err;
 
         return reply_fail(reply, 400, "BadRequest", "%s", why.text);

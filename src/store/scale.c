@@ -5,6 +5,8 @@
 #include "api/object.h"
 #include "api/patch.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -19,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The scale subresource of custom kinds that have one: a small object of its own, computed from the
- * paths the CRD names, and written back to them. */
+/* The scale subresource of kinds that have one: a small object of its own, computed from the
+ * paths the CRD names (built-in kinds have fixed ones), and written back to them. */
 
 static const struct kind kind_scale = {.group = "autoscaling",
                                        .version = "v1",
@@ -35,6 +37,35 @@ static const struct kind kind_scale = {.group = "autoscaling",
 static const char *path_plain(const char *path)
 {
     return path[0] == '.' ? path + 1 : path;
+}
+
+/* A LabelSelector, or the plain map of a ReplicationController, as a client would write it. */
+static struct str selector_text(struct arena *arena, const struct json *selector)
+{
+    const struct json *labels = json_get(selector, "matchLabels");
+    const struct json *terms = json_get(selector, "matchExpressions");
+    _cleanup_(buf_done) struct buf text = {0};
+
+    JSON_FOREACH(labels || terms ? labels : selector, label)
+        buf_addf(&text, "%s" STR_FMT "=" STR_FMT, text.len ? "," : "", STR_ARG(json_key(label)),
+                 STR_ARG(json_str(label)));
+    JSON_FOREACH(terms, term) {
+        struct str op = json_str(json_get(term, "operator"));
+        struct str key = json_str(json_get(term, "key"));
+        const char *separator = "";
+
+        buf_addf(&text, "%s%s" STR_FMT, text.len ? "," : "", str_is(op, "DoesNotExist") ? "!" : "",
+                 STR_ARG(key));
+        if (!str_is(op, "In") && !str_is(op, "NotIn"))
+            continue;
+        buf_addf(&text, " %s (", str_is(op, "In") ? "in" : "notin");
+        JSON_FOREACH(json_get(term, "values"), value) {
+            buf_addf(&text, "%s" STR_FMT, separator, STR_ARG(json_str(value)));
+            separator = ",";
+        }
+        buf_addc(&text, ')');
+    }
+    return str_dup(arena, buf_str(&text));
 }
 
 static struct json *scale_tree(struct arena *arena,
@@ -61,7 +92,10 @@ static struct json *scale_tree(struct arena *arena,
     struct json *status = json_add_object(arena, scale, "status");
     json_add_i64(arena, status, "replicas",
                  json_i64_or(json_at(root, path_plain(crd->scale_status)), 0));
-    if (crd->scale_selector)
+    if (!object->kind->custom)
+        json_add_str(arena, status, "selector",
+                     selector_text(arena, json_at(root, "spec.selector")));
+    else if (crd->scale_selector)
         json_add_str(arena, status, "selector",
                      str_dup(arena, json_str_at(root, path_plain(crd->scale_selector))));
     return scale;
@@ -83,9 +117,7 @@ static void reply_scale(struct reply *reply,
 
 static const struct kind_crd *kind_scaled(const struct store *store, const struct kind *kind)
 {
-    const struct kind_crd *crd = kinds_crd(store->api.kinds, kind);
-
-    return crd && crd->scale_spec ? crd : NULL;
+    return kinds_scale(store->api.kinds, kind);
 }
 
 static int no_scale(struct reply *reply, const struct kind *kind)

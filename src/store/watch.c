@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "store/fill.h"
 #include "store/history.h"
 #include "store/host.h"
 #include "store/shelf.h"
@@ -81,11 +82,15 @@ static void free_watch(struct api_watch *watch)
 static void watch_call(struct api_watch *watch, const struct api_change *change)
 {
     struct api_change converted = *change;
+    const struct kind_crd *crd =
+        watch->kind->custom ? kinds_crd(watch->store->api.kinds, watch->kind) : NULL;
+    const struct object *filled = fill_defaults(crd, change->object);
 
-    converted.object = convert_object(change->object, watch->kind);
+    converted.object = convert_object(filled, watch->kind);
     if (change->previous)
         converted.previous = convert_object(change->previous, watch->kind);
     watch->fn(watch->user, &converted);
+    object_unref(filled);
     object_unref(converted.object);
     object_unref(converted.previous);
 }

@@ -17,7 +17,9 @@
 #include "store/admission.h"
 #include "store/batch.h"
 #include "store/host.h"
+#include "store/idle.h"
 #include "store/managed.h"
+#include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
@@ -201,7 +203,11 @@ static struct str generate_name(struct write *write, struct str prefix)
 static bool counts_generations(const struct kind *kind)
 {
     return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
-           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd;
+           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd ||
+           kind == &kind_deployment || kind == &kind_replicaset || kind == &kind_statefulset ||
+           kind == &kind_daemonset || kind == &kind_replicationcontroller ||
+           kind == &kind_cronjob || kind == &kind_ingress || kind == &kind_ingressclass ||
+           kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel;
 }
 
 static int give_identity(struct write *write, struct json *meta)
@@ -373,6 +379,13 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     admit_validate(&admit);
     if (admit.causes.count)
         return write_refuse(write, &admit);
+    struct str words = quota_refusal(write, &admit);
+    if (words.len)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
+                          STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
+                          STR_ARG(words));
+    idle_warn(write);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
     return ask_guard(write, old, root);
@@ -528,6 +541,11 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
         struct json *merged = json_clone(write->arena, old);
 
         key_carry(write->arena, merged, root, "status");
+        /* Kubernetes' own kinds let who writes a status annotate as well. */
+        if (!write->kind->custom) {
+            key_carry(write->arena, json_get(merged, "metadata"), meta, "annotations");
+            key_carry(write->arena, json_get(merged, "metadata"), meta, "labels");
+        }
         return merged;
     }
     for (size_t i = 0; i < COUNT_OF(kept); i++)

@@ -27,6 +27,8 @@ PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
 # Every kind that makes pods.
 JOBS = ("torchrunjobs,pytorchjobs,tfjobs,mpijobs,xgboostjobs,jaxjobs,paddlejobs,"
         "pytorchtrainingjobs,tensorboards,trainjobs,jobsets,jobs")
+# On the embedded API server these are nobody else's.
+WORKLOADS = "deployments,replicasets,statefulsets,daemonsets,cronjobs,replicationcontrollers"
 # What sanitizers say in the logs of the programs under test, and how much of it is shown.
 FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
 FINDING_CHARACTERS = 4000
@@ -196,7 +198,7 @@ class Muster:
         if self.process.poll() is None:
             # What makes pods first, then the pods; those that stand for parts of muster itself stay.
             others = ("-A", "-l", "app.kubernetes.io/managed-by!=muster")
-            self.kubectl("delete", JOBS, "--all", "-A", "--wait=false", ok=False, limit=30)
+            self.kubectl("delete", f"{WORKLOADS},{JOBS}", "--all", "-A", "--wait=false", ok=False, limit=30)
             self.kubectl("delete", "pods", *others, "--force", "--grace-period=0", "--wait=false", ok=False, limit=30)
             try:
                 wait_for(lambda: self.kubectl("get", "pods", *others, "-o", "name").stdout == "",

@@ -425,7 +425,7 @@ def test_mistakes_are_named():
         k("create", "configmap", "cm", "--from-literal=a=1")
         k.fails("/data/a", "patch", "cm", "cm", "--type=json", "-p", '[{"op":"test","path":"/data/a","value":"2"}]')
         k.fails("/data/z", "patch", "cm", "cm", "--type=json", "-p", '[{"op":"remove","path":"/data/z"}]')
-        k.fails("the server could not find the requested resource", "create", "quota", "q", "--hard=pods=1")
+        k.fails("the server could not find the requested resource", "get", "--raw", "/apis/batch/v1/nothings")
         k.fails("Metrics API not available", "top", "pods")
         # a pod that waits for a node has no log yet, and nothing to enter
         k("apply", "-f", "-", input=waiting)

@@ -53,7 +53,8 @@ static struct str react(struct stage *stage,
                                         [ACTION_PATCH] = "patch",
                                         [ACTION_PATCH_STATUS] = "status",
                                         [ACTION_DELETE] = "delete"};
-    struct control_config config = {.root_ca = STR("PEM")};
+    struct control_config config = {
+        .root_ca = STR("PEM"), .api_address = STR("127.0.0.1"), .api_port = 6443};
     struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
     struct control_key key = {.ns = str_from(ns), .name = str_from(name)};
     struct str text = STR("");
@@ -130,6 +131,31 @@ TEST(every_namespace_has_the_certificate_of_the_api_server)
         EXPECT(react(&stage, &root_ca_controller, "", "b").len == 0);
         EXPECT(react(&stage, &root_ca_controller, "", "gone").len == 0);
     }
+}
+
+TEST(the_api_server_is_a_service_of_the_default_namespace)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    EXPECT(react(&stage, &apiserver_controller, "", "").len == 0);
+    put(&stage, &kind_namespace, "{\"metadata\":{\"name\":\"default\"}}");
+    struct str text = react(&stage, &apiserver_controller, "", "");
+    EXPECT(str_contains(text, STR("create service/kubernetes {")));
+    EXPECT(str_contains(text, STR("create endpoints/kubernetes {")));
+    EXPECT(str_contains(text, STR("create endpointslice/kubernetes {")));
+    EXPECT(str_contains(text, STR("\"ip\":\"127.0.0.1\"")));
+    EXPECT(str_contains(text, STR("\"port\":6443")));
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"}}");
+    put(&stage, &kind_endpointslice,
+        "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"},\"endpoints\":[{"
+        "\"addresses\":[\"127.0.0.1\"],\"conditions\":{\"ready\":true}}],\"ports\":[{\"name\":"
+        "\"https\",\"port\":6443,\"protocol\":\"TCP\"}]}");
+    put(&stage, &kind_endpoints,
+        "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"},\"subsets\":[]}");
+    text = react(&stage, &apiserver_controller, "", "");
+    EXPECT(str_starts(text, STR("patch endpoints/kubernetes {\"subsets\":[{")));
 }
 
 #define CLAIM(extra, phase)                                                                      \

@@ -18,11 +18,10 @@
  *
  * Pods that stand for parts of this program, in the places where the systems it replaces have
  * theirs, so that scripts that wait for those to be ready go on. They are objects only: nothing
- * runs in them, no node has them. Each is there, and ready, while its controller runs here.
+ * runs in them, no node has them. Each is there, and ready, while its controller runs here. Who
+ * looks at the pods of all namespaces does not see them: they are for who asks for them.
  *
  * A ConfigMap in which Kubeflow's Python client looks for the version of the trainer. */
-
-#define NODE "muster" /* of no agent: the scheduler leaves a pod that has a node alone */
 
 static const struct {
     const char *ns;
@@ -77,10 +76,10 @@ static struct json *make_pod(struct arena *arena, size_t index)
     json_add_c(arena, meta, "namespace", mirrors[index].ns);
     json_add_c(arena, labels, mirrors[index].label, mirrors[index].value);
     json_add_c(arena, labels, "app.kubernetes.io/managed-by", "muster");
+    json_add_c(arena, labels, GROUP_STAND_IN, "true");
     json_add_c(arena, json_add_object(arena, meta, "annotations"), GROUP_MIRROR, "muster");
     json_add_c(arena, container, "name", "manager");
     json_add_c(arena, container, "image", "muster");
-    json_add_c(arena, spec, "nodeName", NODE);
     /* No process has to end: it goes at once, so that kubectl, which looks for it again after a
      * delete, finds nothing or one with another uid, and never one that is about to be replaced. */
     json_add_i64(arena, spec, "terminationGracePeriodSeconds", 0);
@@ -159,7 +158,8 @@ static void reconcile(const struct control_input *input,
 
         if (pod && !str_is(object_annotation(pod, GROUP_MIRROR), "muster"))
             continue; /* somebody else's */
-        if (pod && (!on || pod->deleted_ms))
+        /* One without the label is of an older program, and on a node that there is not. */
+        if (pod && (!on || pod->deleted_ms || !object_label(pod, GROUP_STAND_IN).len))
             action_delete_now(actions, pod);
         else if (pod)
             be_ready(input, pod, actions);

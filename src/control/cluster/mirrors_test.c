@@ -1,12 +1,14 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/core/group_name.h"
 #include "test.h"
 
 #include <stddef.h>
@@ -58,4 +60,44 @@ TEST(kubeflows_client_finds_the_version_of_the_trainer)
     EXPECT(!mirror_made(&arena, cache, &kind_configmap, "kubeflow-trainer-public").len);
     cache_free(cache);
     arena_done(&arena);
+}
+
+/* The action about the pod that stands for Kubeflow's operator; NULL: none. */
+static const struct action *mirror_action(struct actions *actions, const struct cache *cache)
+{
+    struct control_input input = {.cache = cache, .now_ms = 1000};
+
+    actions->list.count = 0;
+    mirrors_controller.reconcile(&input, &(struct control_key){0}, actions);
+    for (size_t i = 0; i < actions->list.count; i++) {
+        const struct action *action = &actions->list.items[i];
+        struct str name = action->type == ACTION_CREATE ? json_str_at(action->body, "metadata.name")
+                                                        : action->name;
+
+        if (action->kind == &kind_pod && str_is(name, "training-operator"))
+            return action;
+    }
+    return NULL;
+}
+
+TEST(pods_that_stand_for_others_are_marked_and_on_no_node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct actions actions = {.arena = &arena};
+    struct cache *cache = cache_new(1);
+
+    mirror_put(cache, &kind_namespace, "{\"metadata\":{\"name\":\"kubeflow\"}}");
+    const struct action *action = mirror_action(&actions, cache);
+    EXPECT(action && action->type == ACTION_CREATE);
+    EXPECT(action && json_get(json_at(action->body, "metadata.labels"), GROUP_STAND_IN));
+    EXPECT(action && !json_at(action->body, "spec.nodeName"));
+    /* One of an older program, which had a node of its own, is replaced. */
+    mirror_put(
+        cache, &kind_pod,
+        "{\"metadata\":{\"name\":\"training-operator\",\"namespace\":\"kubeflow\","
+        "\"annotations\":{\"kubernetes.io/config.mirror\":\"muster\"}},\"spec\":{\"nodeName\":"
+        "\"muster\"},\"status\":{\"phase\":\"Running\"}}");
+    action = mirror_action(&actions, cache);
+    EXPECT(action && action->type == ACTION_DELETE);
+    cache_free(cache);
 }

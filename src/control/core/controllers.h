@@ -25,7 +25,15 @@ extern const struct controller group_status_controller;    /* status of pod grou
 extern const struct controller group_controller;           /* pod groups */
 
 /* What a controller-manager does; only where there is none. */
-extern const struct controller batch_job_controller;       /* batch/v1 Job */
+extern const struct controller batch_job_controller;   /* batch/v1 Job */
+extern const struct controller deployment_controller;  /* apps/v1 Deployment */
+extern const struct controller replicaset_controller;  /* apps/v1 ReplicaSet */
+extern const struct controller statefulset_controller; /* apps/v1 StatefulSet */
+extern const struct controller daemonset_controller;   /* apps/v1 DaemonSet */
+extern const struct controller cronjob_controller;     /* batch/v1 CronJob */
+extern const struct controller replicationcontroller_controller;
+extern const struct controller quota_controller;           /* status of ResourceQuotas */
+extern const struct controller apiserver_controller;       /* Service kubernetes in default */
 extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
 extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
 extern const struct controller endpoints_controller;       /* addresses of Services */

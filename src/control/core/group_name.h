@@ -16,6 +16,9 @@ struct object;
 
 /* On pods that are objects only, nothing runs in them: they belong to no group. */
 #define GROUP_MIRROR "kubernetes.io/config.mirror"
+/* Label of those among them that stand for parts of this program: a list of the pods of all
+ * namespaces that does not ask for labels leaves them out, and so does the scheduler. */
+#define GROUP_STAND_IN "muster.dev/stand-in"
 
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);

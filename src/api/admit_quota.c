@@ -1,0 +1,157 @@
+#include "api/admit.h"
+#include "api/names.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ResourceQuota and LimitRange themselves: what they may say. What they do to others: quota.h,
+ * ranges.h. */
+
+static void check_amount(struct admit *admit, const struct json *amount, struct str path)
+{
+    struct quantity quantity = {0};
+    struct err err = {0};
+    struct str field =
+        str_printf(admit->arena, STR_FMT "[" STR_FMT "]", STR_ARG(path), STR_ARG(json_key(amount)));
+
+    if (quantity_parse_json(amount, &quantity, &err) < 0)
+        admit_invalid(admit, field, amount, err.text);
+    else if (quantity.nano < 0)
+        admit_invalid(admit, field, amount, "must be greater than or equal to 0");
+    if (names_qualified(json_key(amount)))
+        admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
+                      names_qualified(json_key(amount)));
+}
+
+/* ---- ResourceQuota ---- */
+
+static bool is_scope(struct str name)
+{
+    static const char *const scopes[] = {"Terminating",   "NotTerminating",
+                                         "BestEffort",    "NotBestEffort",
+                                         "PriorityClass", "CrossNamespacePodAffinity"};
+
+    for (size_t i = 0; i < COUNT_OF(scopes); i++)
+        if (str_is(name, scopes[i]))
+            return true;
+    return false;
+}
+
+#define SCOPES                                                                                    \
+    "\"Terminating\", \"NotTerminating\", \"BestEffort\", \"NotBestEffort\", \"PriorityClass\", " \
+    "\"CrossNamespacePodAffinity\""
+
+void admit_resourcequota_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+
+    JSON_FOREACH(json_get(spec, "hard"), amount)
+        check_amount(admit, amount, STR("spec.hard"));
+    JSON_FOREACH(json_get(spec, "scopes"), scope)
+        if (!is_scope(json_str(scope)))
+            admit_unsupported(admit, STR("spec.scopes"), scope, SCOPES);
+    JSON_FOREACH(json_at(spec, "scopeSelector.matchExpressions"), term) {
+        struct str op = json_str(json_get(term, "operator"));
+        bool in = str_is(op, "In") || str_is(op, "NotIn");
+
+        if (!is_scope(json_str(json_get(term, "scopeName"))))
+            admit_unsupported(admit, STR("spec.scopeSelector.matchExpressions.scopeName"),
+                              json_get(term, "scopeName"), SCOPES);
+        if (!in && !str_is(op, "Exists") && !str_is(op, "DoesNotExist"))
+            admit_unsupported(admit, STR("spec.scopeSelector.matchExpressions.operator"),
+                              json_get(term, "operator"),
+                              "\"In\", \"NotIn\", \"Exists\", \"DoesNotExist\"");
+        if (in && !json_count(json_get(term, "values")))
+            admit_required(admit, STR("spec.scopeSelector.matchExpressions.values"),
+                           "must be set for In and NotIn");
+    }
+    if (admit->old &&
+        (!json_equal(json_get(spec, "scopes"), json_at(admit->old, "spec.scopes")) ||
+         !json_equal(json_get(spec, "scopeSelector"), json_at(admit->old, "spec.scopeSelector"))))
+        admit_invalid(admit, STR("spec.scopes"), json_get(spec, "scopes"), "field is immutable");
+}
+
+/* ---- LimitRange ---- */
+
+static void copy_missing(struct admit *admit, struct json *item, const char *to, const char *from)
+{
+    JSON_FOREACH(json_get(item, from), amount) {
+        struct json *target = json_make_path(admit->arena, item, to);
+
+        if (!json_get_str(target, json_key(amount)))
+            json_set(target, json_key(amount), json_clone(admit->arena, amount));
+    }
+}
+
+/* The most is what is given to who says nothing; who has a limit is asked for as much. */
+void admit_limitrange_default(struct admit *admit)
+{
+    JSON_FOREACH(json_at(admit->object, "spec.limits"), item) {
+        if (!str_is(json_str(json_get(item, "type")), "Container"))
+            continue;
+        copy_missing(admit, item, "default", "max");
+        copy_missing(admit, item, "defaultRequest", "default");
+        copy_missing(admit, item, "defaultRequest", "min");
+    }
+}
+
+/* `low` of a resource is not above `high` of it. */
+static void check_order(struct admit *admit,
+                        const struct json *item,
+                        const char *low,
+                        const char *high,
+                        struct str path)
+{
+    JSON_FOREACH(json_get(item, low), amount) {
+        const struct json *other = json_get_str(json_get(item, high), json_key(amount));
+        struct quantity a = {0};
+        struct quantity b = {0};
+
+        if (json_is_null(other) || quantity_parse_json(amount, &a, NULL) < 0 ||
+            quantity_parse_json(other, &b, NULL) < 0 || quantity_cmp(a, b) <= 0)
+            continue;
+        admit_invalid(admit,
+                      str_printf(admit->arena, STR_FMT ".%s[" STR_FMT "]", STR_ARG(path), low,
+                                 STR_ARG(json_key(amount))),
+                      amount,
+                      str_printf(admit->arena, "%s value is greater than %s value", low, high).p);
+    }
+}
+
+void admit_limitrange_validate(struct admit *admit)
+{
+    static const char *const lists[] = {"min", "max", "default", "defaultRequest",
+                                        "maxLimitRequestRatio"};
+    size_t index = 0;
+
+    JSON_FOREACH(json_at(admit->object, "spec.limits"), item) {
+        struct str path = str_printf(admit->arena, "spec.limits[%zu]", index++);
+        const struct json *type = json_get(item, "type");
+        struct str name = json_str(type);
+        bool container = str_is(name, "Container");
+
+        if (!container && !str_is(name, "Pod") && !str_is(name, "PersistentVolumeClaim"))
+            admit_unsupported(admit, str_printf(admit->arena, STR_FMT ".type", STR_ARG(path)), type,
+                              "\"Container\", \"PersistentVolumeClaim\", \"Pod\"");
+        for (size_t i = 0; i < COUNT_OF(lists); i++)
+            JSON_FOREACH(json_get(item, lists[i]), amount)
+                check_amount(admit, amount,
+                             str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), lists[i]));
+        if (!container &&
+            (json_count(json_get(item, "default")) || json_count(json_get(item, "defaultRequest"))))
+            admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".default", STR_ARG(path)),
+                            "may be specified when `type` is 'Container' only");
+        check_order(admit, item, "min", "max", path);
+        check_order(admit, item, "min", "default", path);
+        check_order(admit, item, "default", "max", path);
+        check_order(admit, item, "min", "defaultRequest", path);
+        check_order(admit, item, "defaultRequest", "max", path);
+        check_order(admit, item, "defaultRequest", "default", path);
+    }
+}

@@ -1,0 +1,109 @@
+#include "api/admit.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Kinds that are stored and served only: what is filled in, and what would be refused elsewhere
+ * too. */
+
+void admit_podtemplate_default(struct admit *admit)
+{
+    struct json *pods = json_at(admit->object, "template.spec");
+
+    if (json_is(pods, JSON_OBJECT))
+        admit_template_default(admit, pods);
+}
+
+void admit_podtemplate_validate(struct admit *admit)
+{
+    admit_pod_validate(admit, json_at(admit->object, "template.spec"), STR("template.spec"));
+}
+
+void admit_networkpolicy_default(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+    static const char *const lists[] = {"ingress", "egress"};
+
+    if (!json_is(spec, JSON_OBJECT))
+        return;
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_get(spec, lists[i]), rule)
+            JSON_FOREACH(json_get(rule, "ports"), port)
+                if (json_is_null(json_get(port, "protocol")))
+                    json_add_c(admit->arena, port, "protocol", "TCP");
+    if (json_count(json_get(spec, "policyTypes")))
+        return;
+    struct json *types = json_add_array(admit->arena, spec, "policyTypes");
+    json_push(types, json_new_str(admit->arena, STR("Ingress")));
+    if (json_count(json_get(spec, "egress")))
+        json_push(types, json_new_str(admit->arena, STR("Egress")));
+}
+
+void admit_networkpolicy_validate(struct admit *admit)
+{
+    JSON_FOREACH(json_at(admit->object, "spec.policyTypes"), type)
+        if (!str_is(json_str(type), "Ingress") && !str_is(json_str(type), "Egress"))
+            admit_unsupported(admit, STR("spec.policyTypes"), type, "\"Egress\", \"Ingress\"");
+}
+
+static void check_backend(struct admit *admit, const struct json *backend, struct str path)
+{
+    const struct json *service = json_get(backend, "service");
+
+    if (json_is_null(service) == json_is_null(json_get(backend, "resource")))
+        admit_invalid(admit, path, backend, "exactly one of service and resource is needed");
+    if (!json_is_null(service) && !json_str(json_get(service, "name")).len)
+        admit_required(admit, str_printf(admit->arena, STR_FMT ".service.name", STR_ARG(path)), "");
+}
+
+void admit_ingress_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    size_t rule_index = 0;
+
+    if (json_is_null(json_get(spec, "defaultBackend")) && !json_count(json_get(spec, "rules")))
+        admit_invalid(admit, STR("spec"), spec,
+                      "either `defaultBackend` or `rules` must be specified");
+    if (!json_is_null(json_get(spec, "defaultBackend")))
+        check_backend(admit, json_get(spec, "defaultBackend"), STR("spec.defaultBackend"));
+    JSON_FOREACH(json_get(spec, "rules"), rule) {
+        size_t index = 0;
+
+        JSON_FOREACH(json_at(rule, "http.paths"), path) {
+            struct str field =
+                str_printf(admit->arena, "spec.rules[%zu].http.paths[%zu]", rule_index, index++);
+            const struct json *type = json_get(path, "pathType");
+            struct str word = json_str(type);
+
+            if (!word.len)
+                admit_required(admit, str_printf(admit->arena, STR_FMT ".pathType", STR_ARG(field)),
+                               "pathType must be specified");
+            else if (!str_is(word, "Exact") && !str_is(word, "Prefix") &&
+                     !str_is(word, "ImplementationSpecific"))
+                admit_unsupported(admit,
+                                  str_printf(admit->arena, STR_FMT ".pathType", STR_ARG(field)),
+                                  type, "\"Exact\", \"ImplementationSpecific\", \"Prefix\"");
+            check_backend(admit, json_get(path, "backend"),
+                          str_printf(admit->arena, STR_FMT ".backend", STR_ARG(field)));
+        }
+        rule_index++;
+    }
+}
+
+void admit_apiservice_validate(struct admit *admit)
+{
+    const struct json *name = json_at(admit->object, "metadata.name");
+    struct str wanted = str_printf(admit->arena, STR_FMT "." STR_FMT,
+                                   STR_ARG(json_str_at(admit->object, "spec.version")),
+                                   STR_ARG(json_str_at(admit->object, "spec.group")));
+
+    if (!str_eq(json_str(name), wanted))
+        admit_invalid(admit, STR("metadata.name"), name,
+                      str_printf(admit->arena,
+                                 "must be `spec.version+\".\"+spec.group`: \"" STR_FMT "\"",
+                                 STR_ARG(wanted))
+                          .p);
+}

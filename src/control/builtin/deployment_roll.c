@@ -1,0 +1,190 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/pod.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/builtin/deployment.h"
+#include "control/core/control.h"
+
+/* How many pods each ReplicaSet of a Deployment should have now. */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t sum_replicas(const struct deployment *d)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < d->sets.count; i++)
+        sum += d->sets.items[i].replicas;
+    return sum;
+}
+
+/* ---- rolling ---- */
+
+/* True: it was scaled, and the others wait for the next look. */
+static bool grow_newest(struct deployment *d)
+{
+    struct deployment_set *set = d->newest;
+    int64_t room = d->replicas + d->surge - sum_replicas(d);
+
+    if (set->replicas == d->replicas)
+        return false;
+    if (set->replicas > d->replicas) {
+        deployment_scale(d, set, d->replicas);
+        return true;
+    }
+    if (room <= 0)
+        return false;
+    deployment_scale(d, set, set->replicas + least(room, d->replicas - set->replicas));
+    return true;
+}
+
+/* Pods of old ReplicaSets that do not serve go first: they are missed by nobody. */
+static void shrink_unhealthy(struct deployment *d, int64_t *room)
+{
+    for (size_t i = 0; i<d->sets.count && * room> 0; i++) {
+        struct deployment_set *set = &d->sets.items[i];
+        int64_t count = least(*room, set->replicas - set->available);
+
+        if (set == d->newest || count <= 0)
+            continue;
+        deployment_scale(d, set, set->replicas - count);
+        *room -= count;
+    }
+}
+
+static void shrink_old(struct deployment *d)
+{
+    int64_t keep = d->replicas - d->gone;
+    int64_t missing = d->newest->replicas - d->newest->available;
+    int64_t room = sum_replicas(d) - keep - (missing > 0 ? missing : 0);
+    int64_t available = 0;
+
+    if (room <= 0)
+        return;
+    shrink_unhealthy(d, &room);
+    for (size_t i = 0; i < d->sets.count; i++)
+        available += least(d->sets.items[i].available, d->sets.items[i].replicas);
+    room = available - keep;
+    for (size_t i = 0; i < d->sets.count && room > 0; i++) {
+        struct deployment_set *set = &d->sets.items[i];
+        int64_t count = least(room, set->replicas);
+
+        if (set == d->newest || count <= 0)
+            continue;
+        deployment_scale(d, set, set->replicas - count);
+        room -= count;
+    }
+}
+
+/* ---- all at once ---- */
+
+/* Pods of an old ReplicaSet that have not ended yet. */
+static bool old_pods_run(const struct deployment *d)
+{
+    for (size_t i = 0; i < d->sets.count; i++) {
+        const struct object *pod = NULL;
+        size_t cursor = 0;
+
+        if (&d->sets.items[i] == d->newest)
+            continue;
+        while ((pod = cache_next_owned(d->w.input->cache, &kind_pod, d->sets.items[i].object->uid,
+                                       &cursor)))
+            if (!pod_is_over(object_json(pod, d->w.arena)))
+                return true;
+    }
+    return false;
+}
+
+void deployment_roll(struct deployment *d)
+{
+    bool shrunk = false;
+
+    if (!d->recreate) {
+        if (d->newest && !grow_newest(d))
+            shrink_old(d);
+        return;
+    }
+    for (size_t i = 0; i < d->sets.count; i++)
+        if (&d->sets.items[i] != d->newest && d->sets.items[i].replicas) {
+            deployment_scale(d, &d->sets.items[i], 0);
+            shrunk = true;
+        }
+    if (!shrunk && !old_pods_run(d) && d->newest && d->newest->replicas != d->replicas)
+        deployment_scale(d, d->newest, d->replicas);
+}
+
+/* ---- a change of the number alone ---- */
+
+static int64_t number_at(const struct object *object, const char *annotation)
+{
+    int64_t number = -1;
+
+    (void)str_to_i64(object_annotation(object, annotation), &number);
+    return number;
+}
+
+static bool is_resized(const struct deployment *d)
+{
+    for (size_t i = 0; i < d->sets.count; i++) {
+        const struct deployment_set *set = &d->sets.items[i];
+        int64_t before = number_at(set->object, DEPLOYMENT_DESIRED);
+
+        if (set->replicas > 0 && before >= 0 && before != d->replicas)
+            return true;
+    }
+    return false;
+}
+
+/* The largest ReplicaSet takes what rounding leaves over. */
+static void spread(struct deployment *d, int64_t most)
+{
+    int64_t total = sum_replicas(d);
+    int64_t left = most - total;
+    struct deployment_set *largest = NULL;
+
+    for (size_t i = 0; i < d->sets.count; i++) {
+        struct deployment_set *set = &d->sets.items[i];
+        int64_t part = total ? (most - total) * set->replicas / total : 0;
+
+        if (set->replicas && (!largest || set->replicas >= largest->replicas))
+            largest = set;
+        left -= set->replicas ? part : 0;
+    }
+    for (size_t i = 0; i < d->sets.count; i++) {
+        struct deployment_set *set = &d->sets.items[i];
+        int64_t part = total ? (most - total) * set->replicas / total : 0;
+        int64_t count = set->replicas + part + (set == largest ? left : 0);
+
+        if (set->replicas)
+            deployment_scale(d, set, count > 0 ? count : 0);
+    }
+}
+
+bool deployment_spread(struct deployment *d)
+{
+    size_t active = 0;
+    struct deployment_set *one = d->newest;
+
+    if (!is_resized(d))
+        return false;
+    for (size_t i = 0; i < d->sets.count; i++)
+        if (d->sets.items[i].replicas > 0) {
+            active++;
+            one = &d->sets.items[i];
+        }
+    if (active <= 1) {
+        if (one)
+            deployment_scale(d, one, d->replicas);
+        return true;
+    }
+    if (d->recreate)
+        return false;
+    spread(d, d->replicas + d->surge);
+    return true;
+}

@@ -1,0 +1,142 @@
+#include "api/quota.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* status.used of ResourceQuotas. Who holds writes to them is the store (store/quota.c), which
+ * counts for itself: this is for people. */
+
+/* Those whose number or amounts have names of their own; further ones, count/widgets.acme.io, are
+ * watched when a quota names them. */
+static const struct kind *const counted[] = {&kind_pod,
+                                             &kind_service,
+                                             &kind_pvc,
+                                             &kind_configmap,
+                                             &kind_secret,
+                                             &kind_resourcequota,
+                                             &kind_replicationcontroller};
+
+static const struct kind *kind_counted(const struct control_input *input, struct str resource)
+{
+    struct str plural = STR_NONE;
+    struct str group = STR_NONE;
+
+    if (!quota_counted(resource, &plural, &group) || !input->kinds)
+        return NULL;
+    for (size_t i = 0; i < kinds_count(input->kinds); i++) {
+        const struct kind *kind = kinds_at(input->kinds, i);
+
+        if (kind->namespaced && str_is(plural, kind->plural) && str_is(group, kind->group))
+            return kind;
+    }
+    return NULL;
+}
+
+static __int128 add_up(const struct control_input *input,
+                       const struct object *quota,
+                       const struct json *spec,
+                       const struct kind *kind,
+                       struct str resource)
+{
+    const struct object *object = NULL;
+    size_t cursor = 0;
+    __int128 sum = 0;
+
+    while ((object = cache_next(input->cache, kind, quota->ns, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *tree = object_json(object, &arena);
+
+        if (quota_covers(spec, kind, tree))
+            sum += quota_taken(resource, kind, tree);
+    }
+    return sum;
+}
+
+static __int128 used_of(const struct control_input *input,
+                        struct actions *actions,
+                        const struct object *quota,
+                        const struct json *spec,
+                        struct str resource)
+{
+    const struct kind *further = kind_counted(input, resource);
+    __int128 sum = 0;
+
+    for (size_t i = 0; i < COUNT_OF(counted); i++) {
+        if (counted[i] == further)
+            further = NULL;
+        if (quota_concerns(resource, counted[i]))
+            sum += add_up(input, quota, spec, counted[i], resource);
+    }
+    if (!further)
+        return sum;
+    if (input->is_watched && !input->is_watched(input->user, further))
+        action_watch(actions, further);
+    else
+        sum += add_up(input, quota, spec, further, resource);
+    return sum;
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    const struct object *quota = cache_get(input->cache, &kind_resourcequota, key->ns, key->name);
+    struct arena *arena = actions->arena;
+
+    if (!quota || quota->deleted_ms)
+        return;
+    const struct json *tree = object_json(quota, arena);
+    const struct json *spec = json_get(tree, "spec");
+    struct json *status = json_new_object(arena);
+    if (json_get(spec, "hard"))
+        json_set(status, STR("hard"), json_clone(arena, json_get(spec, "hard")));
+    struct json *used = json_add_object(arena, status, "used");
+    JSON_FOREACH(json_get(spec, "hard"), hard) {
+        struct quantity limit = {0};
+
+        if (quantity_parse_json(hard, &limit, NULL) < 0)
+            continue;
+        __int128 sum = used_of(input, actions, quota, spec, json_key(hard));
+        json_set(used, json_key(hard),
+                 json_new_str(arena, quantity_text(arena, (struct quantity){sum, limit.format})));
+    }
+    struct json *patch = merge_diff(arena, json_get(tree, "status"), status);
+    if (!patch)
+        return;
+    struct json *body = json_new_object(arena);
+    json_set(body, STR("status"), patch);
+    action_patch_status(actions, quota, body);
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    const struct object *quota = NULL;
+    size_t cursor = 0;
+
+    while (object->ns.len && (quota = cache_next(cache, &kind_resourcequota, object->ns, &cursor)))
+        control_keys_add(ret, quota->ns, quota->name);
+}
+
+static const struct kind *const watches[] = {
+    &kind_resourcequota,         &kind_pod, &kind_service, &kind_pvc, &kind_configmap, &kind_secret,
+    &kind_replicationcontroller, NULL};
+
+const struct controller quota_controller = {.name = "resourcequota",
+                                            .embedded = true,
+                                            .watches = watches,
+                                            .keys = keys,
+                                            .reconcile = reconcile};

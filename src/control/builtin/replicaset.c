@@ -1,0 +1,175 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/builtin/workload.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ReplicaSet, and the older ReplicationController: keep `replicas` pods. Pods that have ended do not count; they stay until somebody
+ * deletes them, as in Kubernetes. */
+
+#define BURST_MAX 500 /* pods made or deleted at a time, as Kubernetes has it */
+
+static void make_pods(struct workload *w, int64_t count)
+{
+    int64_t serial = 0;
+
+    for (int64_t i = 0; i < count && i < BURST_MAX; i++) {
+        struct json *pod = workload_pod(w, json_get(w->spec, "template"));
+        struct str name = workload_name(w, &kind_pod, w->owner->name, &serial);
+
+        json_add_str(w->arena, json_get(pod, "metadata"), "name", name);
+        action_create(w->actions, &kind_pod, pod);
+        action_event(w->actions, w->owner, "SuccessfulCreate",
+                     str_printf(w->arena, "Created pod: " STR_FMT, STR_ARG(name)));
+    }
+}
+
+static void remove_pods(struct workload *w, struct workload_pods *pods, int64_t count)
+{
+    struct workload_pods active = {0};
+
+    for (size_t i = 0; i < pods->count; i++)
+        if (pods->items[i].active)
+            VEC_PUSH(w->arena, &active, pods->items[i]);
+    workload_order(&active);
+    for (int64_t i = 0; i < count && i < BURST_MAX && (size_t)i < active.count; i++) {
+        const struct object *pod = active.items[i].object;
+
+        action_delete(w->actions, pod);
+        action_event(w->actions, w->owner, "SuccessfulDelete",
+                     str_printf(w->arena, "Deleted pod: " STR_FMT, STR_ARG(pod->name)));
+    }
+}
+
+/* Pods that carry all labels of the template: more than the selector may ask for. */
+static bool is_fully_labeled(const struct workload *w, const struct object *pod)
+{
+    JSON_FOREACH(json_at(w->spec, "template.metadata.labels"), label)
+        if (!str_eq(object_label(pod, str_c(w->arena, json_key(label))), json_str(label)))
+            return false;
+    return true;
+}
+
+static void drop_condition(struct workload *w, const char *type)
+{
+    struct json *list = json_get(w->status, "conditions");
+
+    for (size_t i = json_count(list); i-- > 0;)
+        if (str_is(json_str(json_get(json_index(list, i), "type")), type))
+            json_remove_index(list, i);
+    if (list && !json_count(list))
+        json_remove(w->status, STR("conditions"));
+}
+
+/* A pod that the server refuses (a quota, say) is told where `kubectl describe` shows it. */
+static void tell_refusal(struct workload *w, bool lacking)
+{
+    if (!lacking || !w->input->refusal.len) {
+        drop_condition(w, "ReplicaFailure");
+        return;
+    }
+    if (!condition_is_true(w->before, "ReplicaFailure"))
+        action_warn(w->actions, w->owner, "FailedCreate",
+                    str_printf(w->arena, "Error creating: " STR_FMT, STR_ARG(w->input->refusal)));
+    condition_set(w->arena, w->status,
+                  &(struct condition){"ReplicaFailure", "True", "FailedCreate",
+                                      str_dup(w->arena, w->input->refusal)},
+                  w->input->now_ms);
+}
+
+static void reconcile_set(const struct control_input *input,
+                          const struct object *owner,
+                          struct actions *actions)
+{
+    struct actions later = {.arena = actions->arena};
+    struct workload w;
+    int64_t active = 0;
+    int64_t ready = 0;
+    int64_t available = 0;
+    int64_t labeled = 0;
+
+    if (!workload_open(&w, input, owner, &later))
+        return;
+    struct workload_pods pods = workload_pods(&w);
+    for (size_t i = 0; i < pods.count; i++) {
+        active += pods.items[i].active;
+        ready += pods.items[i].ready;
+        available += pods.items[i].available;
+        labeled += pods.items[i].active && is_fully_labeled(&w, pods.items[i].object);
+    }
+    int64_t wanted = json_i64_or(json_get(w.spec, "replicas"), 1);
+    workload_status(&w, NULL);
+    workload_count(&w, "replicas", active, true);
+    workload_count(&w, "fullyLabeledReplicas", labeled, false);
+    workload_count(&w, "readyReplicas", ready, false);
+    workload_count(&w, "availableReplicas", available, false);
+    tell_refusal(&w, active < wanted);
+    w.actions = actions;
+    workload_write(&w);
+    w.actions = &later;
+    if (active < wanted)
+        make_pods(&w, wanted - active);
+    else
+        remove_pods(&w, &pods, active - wanted);
+    for (size_t i = 0; i < later.list.count; i++)
+        VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    reconcile_set(input, cache_get(input->cache, &kind_replicaset, key->ns, key->name), actions);
+}
+
+static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
+{
+    if (object->kind == &kind_replicaset)
+        control_keys_add(ret, object->ns, object->name);
+    else
+        workload_keys(cache, &kind_replicaset, object, ret);
+}
+
+static const struct kind *const watches[] = {&kind_replicaset, &kind_pod, NULL};
+
+const struct controller replicaset_controller = {.name = "replicaset",
+                                                 .embedded = true,
+                                                 .watches = watches,
+                                                 .keys = keys,
+                                                 .reconcile = reconcile};
+
+static void reconcile_older(const struct control_input *input,
+                            const struct control_key *key,
+                            struct actions *actions)
+{
+    reconcile_set(input, cache_get(input->cache, &kind_replicationcontroller, key->ns, key->name),
+                  actions);
+}
+
+static void keys_older(const struct cache *cache,
+                       const struct object *object,
+                       struct control_keys *ret)
+{
+    if (object->kind == &kind_replicationcontroller)
+        control_keys_add(ret, object->ns, object->name);
+    else
+        workload_keys(cache, &kind_replicationcontroller, object, ret);
+}
+
+static const struct kind *const watches_older[] = {&kind_replicationcontroller, &kind_pod, NULL};
+
+const struct controller replicationcontroller_controller = {.name = "replicationcontroller",
+                                                            .embedded = true,
+                                                            .watches = watches_older,
+                                                            .keys = keys_older,
+                                                            .reconcile = reconcile_older};

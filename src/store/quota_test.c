@@ -1,0 +1,143 @@
+#include "api/kind.h"
+#include "base/count.h"
+#include "base/str.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What ResourceQuotas and LimitRanges let into their namespace. */
+
+#define QUOTA(hard) "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"hard\":{" hard "}}}"
+#define POD(name, resources)                                                                     \
+    "{\"metadata\":{\"name\":\"" name "\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":" \
+    "\"i\",\"resources\":{" resources "}}]}}"
+#define LIMITS(cpu)   "\"limits\":{\"cpu\":\"" cpu "\"}"
+#define REQUESTS(cpu) "\"requests\":{\"cpu\":\"" cpu "\"}"
+
+TEST(a_quota_refuses_what_is_too_much)
+{
+    static const struct {
+        const char *why;
+        const char *quota;
+        const struct kind *kind;
+        const char *first;
+        const char *second;
+        const char *words; /* of the refusal of the second; NULL: it is let in */
+    } rows[] = {
+        {"a number of pods", QUOTA("\"pods\":1"), &kind_pod, POD("a", ""), POD("b", ""),
+         "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: "
+         "pods=1"},
+        {"what they ask for", QUOTA("\"requests.cpu\":\"1\""), &kind_pod,
+         POD("a", REQUESTS("600m")), POD("b", REQUESTS("500m")),
+         "requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"},
+        {"what fits", QUOTA("\"cpu\":\"1\""), &kind_pod, POD("a", REQUESTS("500m")),
+         POD("b", REQUESTS("500m")), NULL},
+        {"who says nothing", QUOTA("\"limits.cpu\":\"4\""), &kind_pod, POD("a", LIMITS("1")),
+         POD("b", ""), "failed quota: q: must specify limits.cpu for: c"},
+        {"any kind", QUOTA("\"count/configmaps\":\"1\""), &kind_configmap,
+         "{\"metadata\":{\"name\":\"a\"}}", "{\"metadata\":{\"name\":\"b\"}}",
+         "configmaps \"b\" is forbidden: exceeded quota: q"},
+        {"another kind", QUOTA("\"secrets\":\"0\""), &kind_configmap,
+         "{\"metadata\":{\"name\":\"a\"}}", "{\"metadata\":{\"name\":\"b\"}}", NULL},
+        {"devices", QUOTA("\"requests.nvidia.com/gpu\":\"1\""), &kind_pod, POD("a", ""),
+         POD("b", "\"limits\":{\"nvidia.com/gpu\":2}"), "requests.nvidia.com/gpu=2"},
+        {"a scope that does not cover it",
+         "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"hard\":{\"pods\":0},\"scopes\":["
+         "\"BestEffort\"]}}",
+         &kind_pod, POD("a", REQUESTS("1")), POD("b", REQUESTS("1")), NULL},
+        {"a scope that does",
+         "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"hard\":{\"pods\":1},\"scopes\":["
+         "\"BestEffort\"]}}",
+         &kind_pod, POD("a", ""), POD("b", ""), "exceeded quota"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_resourcequota, "default", rows[i].quota) == 0);
+        EXPECT(harness_create(&h, rows[i].kind, "default", rows[i].first) == 0);
+        int r = harness_create(&h, rows[i].kind, "default", rows[i].second);
+        EXPECT((r < 0) == (rows[i].words != NULL));
+        if (rows[i].words)
+            EXPECT(h.status == 403 && strstr(h.text, rows[i].words));
+        harness_close(&h);
+    }
+}
+
+TEST(a_pod_that_has_ended_takes_nothing_of_a_quota)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_resourcequota, "default", QUOTA("\"pods\":1")) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("a", "")) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("b", "")) < 0);
+    struct api_request done = {.verb = API_PATCH,
+                               .kind = &kind_pod,
+                               .ns = STR("default"),
+                               .name = STR("a"),
+                               .subresource = STR("status"),
+                               .body = STR("{\"status\":{\"phase\":\"Succeeded\"}}")};
+    EXPECT(harness_call(&h, &done) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("b", "")) == 0);
+    harness_close(&h);
+}
+
+TEST(a_limitrange_gives_amounts_and_holds_them)
+{
+    static const struct {
+        const char *why;
+        const char *pod;
+        const char *words; /* NULL: it is let in */
+        const char *resources;
+    } rows[] = {
+        {"who says nothing", POD("a", ""), NULL,
+         "{\"limits\":{\"cpu\":\"500m\"},\"requests\":{\"cpu\":\"250m\"}}"},
+        {"who says it", POD("a", LIMITS("1") "," REQUESTS("1")), NULL,
+         "{\"limits\":{\"cpu\":\"1\"},\"requests\":{\"cpu\":\"1\"}}"},
+        {"too much", POD("a", LIMITS("3")),
+         "pods \"a\" is forbidden: [maximum cpu usage per Container is 2, but limit is 3]", ""},
+        {"too little", POD("a", LIMITS("1") "," REQUESTS("10m")),
+         "minimum cpu usage per Container is 100m, but request is 10m", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_limitrange, "default",
+                              "{\"metadata\":{\"name\":\"l\"},\"spec\":{\"limits\":[{\"type\":"
+                              "\"Container\",\"max\":{\"cpu\":\"2\"},\"min\":{\"cpu\":\"100m\"},"
+                              "\"default\":{\"cpu\":\"500m\"},\"defaultRequest\":{\"cpu\":"
+                              "\"250m\"}}]}}") == 0);
+        int r = harness_create(&h, &kind_pod, "default", rows[i].pod);
+        EXPECT((r < 0) == (rows[i].words != NULL));
+        if (rows[i].words)
+            EXPECT(h.status == 403 && strstr(h.text, rows[i].words));
+        else
+            EXPECT(strcmp(harness_text(&h, "spec.containers.0.resources"), rows[i].resources) == 0);
+        harness_close(&h);
+    }
+}
+
+TEST(a_limitrange_that_contradicts_itself_is_refused)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_limitrange, "default",
+                          "{\"metadata\":{\"name\":\"l\"},\"spec\":{\"limits\":[{\"type\":"
+                          "\"Container\",\"max\":{\"cpu\":\"1\"},\"min\":{\"cpu\":\"2\"}}]}}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "min value is greater than max value"));
+    EXPECT(harness_create(&h, &kind_limitrange, "default",
+                          "{\"metadata\":{\"name\":\"l\"},\"spec\":{\"limits\":[{\"type\":"
+                          "\"Container\",\"max\":{\"memory\":\"1Gi\"}}]}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.limits.0.defaultRequest"), "{\"memory\":\"1Gi\"}") == 0);
+    harness_close(&h);
+}

@@ -1,0 +1,204 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/count.h"
+#include "base/str.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Kinds of Kubernetes that charts contain: what the store makes of them. */
+
+#define DEPLOYMENT                                                                             \
+    "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"selector\":{\"matchLabels\":{\"app\":\"a\"}}," \
+    "\"template\":{\"metadata\":{\"labels\":{\"app\":\"a\"}},\"spec\":{\"containers\":[{"      \
+    "\"name\":\"c\",\"image\":\"i:1\"},{\"name\":\"e\",\"image\":\"j:1\"}]}}}}"
+
+static int call(struct harness *h,
+                enum api_verb verb,
+                const struct kind *kind,
+                const char *sub,
+                const char *body)
+{
+    return harness_call(h, &(struct api_request){.verb = verb,
+                                                 .kind = kind,
+                                                 .ns = STR("default"),
+                                                 .name = STR("d"),
+                                                 .subresource = str_from(sub),
+                                                 .patch = API_PATCH_STRATEGIC,
+                                                 .body = str_from(body)});
+}
+
+TEST(a_deployment_is_filled_in_scaled_and_patched_as_kubernetes_does)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_deployment, "default", DEPLOYMENT) == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.strategy.rollingUpdate"),
+                  "{\"maxUnavailable\":\"25%\",\"maxSurge\":\"25%\"}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.template.spec.restartPolicy"), "Always") == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.generation"), "1") == 0);
+
+    EXPECT(call(&h, API_GET, &kind_deployment, "scale", "") == 0);
+    EXPECT(strcmp(harness_text(&h, "status.selector"), "app=a") == 0);
+    EXPECT(call(&h, API_PATCH, &kind_deployment, "scale", "{\"spec\":{\"replicas\":3}}") == 0);
+    EXPECT(harness_get(&h, &kind_deployment, "default", "d") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.replicas"), "3") == 0);
+
+    EXPECT(call(&h, API_PATCH, &kind_deployment, "",
+                "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"e\",\"image\":"
+                "\"j:2\"}]}}}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.template.spec.containers.0.image"), "i:1") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.template.spec.containers.1.image"), "j:2") == 0);
+    harness_close(&h);
+}
+
+TEST(kinds_that_keep_pods_are_refused_in_words)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const char *body;
+        const char *cause;
+    } rows[] = {
+        {"who is chosen is not who is made", &kind_deployment,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"selector\":{\"matchLabels\":{\"app\":\"b\"}},"
+         "\"template\":{\"metadata\":{\"labels\":{\"app\":\"a\"}},\"spec\":{\"containers\":[{"
+         "\"name\":\"c\",\"image\":\"i\"}]}}}}",
+         "spec.template.metadata.labels"},
+        {"everybody is chosen", &kind_replicaset,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"selector\":{},\"template\":{\"spec\":{"
+         "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}}",
+         "empty selector is invalid"},
+        {"pods that end", &kind_daemonset,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"selector\":{\"matchLabels\":{\"a\":\"b\"}},"
+         "\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}},\"spec\":{\"restartPolicy\":"
+         "\"Never\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}}",
+         "spec.template.spec.restartPolicy"},
+        {"a mount of nothing", &kind_statefulset,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"selector\":{\"matchLabels\":{\"a\":\"b\"}},"
+         "\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}},\"spec\":{\"containers\":[{"
+         "\"name\":\"c\",\"image\":\"i\",\"volumeMounts\":[{\"name\":\"v\",\"mountPath\":\"/v\"}]}"
+         "]}}}}",
+         "there is no volume of that name"},
+        {"no such moment", &kind_cronjob,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"schedule\":\"* * * *\",\"jobTemplate\":{"
+         "\"spec\":{\"template\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":"
+         "\"c\",\"image\":\"i\"}]}}}}}}",
+         "spec.schedule"},
+        {"no such place", &kind_cronjob,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"schedule\":\"@daily\",\"timeZone\":"
+         "\"../Mars\",\"jobTemplate\":{\"spec\":{\"template\":{\"spec\":{\"restartPolicy\":"
+         "\"Never\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}}}}",
+         "spec.timeZone"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, rows[i].kind, "default", rows[i].body) < 0);
+        EXPECT(h.status == 422 && strstr(h.causes, rows[i].cause));
+        harness_close(&h);
+    }
+}
+
+TEST(a_statefulset_keeps_what_its_names_follow_from)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_statefulset, "default",
+                          "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"serviceName\":\"s\","
+                          "\"selector\":{\"matchLabels\":{\"a\":\"b\"}},\"volumeClaimTemplates\":[{"
+                          "\"metadata\":{\"name\":\"v\"},\"spec\":{\"accessModes\":["
+                          "\"ReadWriteOnce\"]}}],\"template\":{\"metadata\":{\"labels\":{\"a\":"
+                          "\"b\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\","
+                          "\"volumeMounts\":[{\"name\":\"v\",\"mountPath\":\"/v\"}]}]}}}}") == 0);
+    EXPECT(harness_patch(&h, &kind_statefulset, "default", "d", "{\"spec\":{\"replicas\":3}}") ==
+           0);
+    EXPECT(harness_patch(&h, &kind_statefulset, "default", "d",
+                         "{\"spec\":{\"serviceName\":\"t\"}}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "updates to statefulset spec"));
+    harness_close(&h);
+}
+
+TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *body;
+    } rows[] = {
+        {&kind_networkpolicy, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"podSelector\":{}}}"},
+        {&kind_ingress, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"defaultBackend\":{\"service\":{"
+                        "\"name\":\"s\",\"port\":{\"number\":80}}}}}"},
+        {&kind_ingressclass, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"controller\":\"a.b/c\"}}"},
+        {&kind_flowschema, "{\"metadata\":{\"name\":\"d\"},\"spec\":{"
+                           "\"priorityLevelConfiguration\":{\"name\":\"p\"}}}"},
+        {&kind_prioritylevel, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"type\":\"Exempt\"}}"},
+        {&kind_apiservice, "{\"metadata\":{\"name\":\"v1.a.b\"},\"spec\":{\"group\":\"a.b\","
+                           "\"version\":\"v1\",\"groupPriorityMinimum\":1,\"versionPriority\":1}}"},
+        {&kind_csidriver, "{\"metadata\":{\"name\":\"d\"},\"spec\":{}}"},
+        {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
+        {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","
+                                 "\"nodeName\":\"n\",\"source\":{}}}"},
+        {&kind_servicecidr,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"cidrs\":[\"10.0.0.0/8\"]}}"},
+        {&kind_ipaddress, "{\"metadata\":{\"name\":\"10.0.0.1\"},\"spec\":{\"parentRef\":{}}}"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].kind->name);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, rows[i].kind, rows[i].kind->namespaced ? "default" : "",
+                              rows[i].body) == 0);
+        EXPECT(strstr(h.warnings, "is stored and has no effect"));
+        harness_close(&h);
+    }
+}
+
+TEST(who_writes_the_status_of_a_built_in_kind_may_annotate)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    struct api_request patch = {.verb = API_PATCH,
+                                .kind = &kind_namespace,
+                                .name = STR("default"),
+                                .subresource = STR("status"),
+                                .body = STR("{\"metadata\":{\"annotations\":{\"a\":\"b\"}},"
+                                            "\"spec\":{\"finalizers\":[]},\"status\":{"
+                                            "\"conditions\":[]}}")};
+    EXPECT(harness_call(&h, &patch) == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.annotations.a"), "b") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.finalizers.0"), "kubernetes") == 0);
+    harness_close(&h);
+}
+
+TEST(events_are_found_by_who_told_them)
+{
+    struct harness h;
+    struct api_request list = {.verb = API_LIST,
+                               .kind = &kind_event,
+                               .ns = STR("default"),
+                               .field_selector = STR("source=me")};
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"old\"},\"involvedObject\":{},\"source\":{"
+                          "\"component\":\"me\"}}") == 0);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"new\"},\"involvedObject\":{},"
+                          "\"reportingComponent\":\"me\"}") == 0);
+    EXPECT(harness_create(&h, &kind_event, "default",
+                          "{\"metadata\":{\"name\":\"other\"},\"involvedObject\":{},\"source\":{"
+                          "\"component\":\"you\"},\"reportingComponent\":\"me\"}") == 0);
+    EXPECT(harness_call(&h, &list) == 0);
+    EXPECT(strcmp(h.names, "new old") == 0);
+    harness_close(&h);
+}
