@@ -302,6 +302,21 @@ static void write_metrics(void *user, struct buf *text)
     runner_write_metrics(up->runner, text);
 }
 
+static void on_trouble(void *user, const char *why)
+{
+    const struct up *up = user;
+
+    if (why)
+        log_error(&up->log, "store.read_only", LOG_C("error", why));
+    else
+        log_info(&up->log, "store.writable");
+}
+
+static const char *why_not_ready(void *user)
+{
+    return store_read_only(((const struct up *)user)->store);
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -312,7 +327,9 @@ static int start(struct up *up, struct err *err)
     if (r < 0)
         return r;
     r = store_open(&(struct store_options){.loop = &up->loop,
-                                           .path = datadir_file(up->arena, &up->dir, "store.db")},
+                                           .path = datadir_file(up->arena, &up->dir, "store.db"),
+                                           .trouble = on_trouble,
+                                           .trouble_user = up},
                    &up->store, err);
     if (r == 0)
         r = start_server(up, err);
@@ -333,6 +350,8 @@ static int start(struct up *up, struct err *err)
     r = start_control(up, err);
     if (r == 0)
         server_set_metrics(up->server, write_metrics, up);
+    if (r == 0)
+        server_set_ready(up->server, why_not_ready, up);
     if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
     if (r == 0) {

@@ -34,6 +34,8 @@ struct server {
     struct podio *podio;
     void (*metrics)(void *user, struct buf *text); /* NULL: none */
     void *metrics_user;
+    const char *(*not_ready)(void *user); /* NULL: always ready */
+    void *not_ready_user;
     struct authz *authz;
     const struct log *log;
     bool kubelet;

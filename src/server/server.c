@@ -188,6 +188,15 @@ static void begin(void *user, struct http_exchange *x)
 
 static void health(struct request *request)
 {
+    const struct server *server = request->server;
+    const char *why = str_starts(request->x->head.path, STR("/readyz")) && server->not_ready
+                          ? server->not_ready(server->not_ready_user)
+                          : NULL;
+
+    if (why) {
+        http_reply(request->x, 503, "text/plain; charset=utf-8", str_from(why));
+        return;
+    }
     http_reply(request->x, 200, "text/plain; charset=utf-8", STR("ok"));
 }
 
@@ -287,6 +296,12 @@ void server_set_metrics(struct server *server,
 {
     server->metrics = write;
     server->metrics_user = user;
+}
+
+void server_set_ready(struct server *server, const char *(*why)(void *user), void *user)
+{
+    server->not_ready = why;
+    server->not_ready_user = user;
 }
 
 uint16_t server_port(const struct server *server)

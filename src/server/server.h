@@ -45,5 +45,7 @@ void server_set_podio(struct server *server, struct podio *podio);
 void server_set_metrics(struct server *server,
                         void (*write)(void *user, struct buf *text),
                         void *user);
+/* What GET /readyz answers, with 503; `why` says NULL while all is well. Until told, it is ready. */
+void server_set_ready(struct server *server, const char *(*why)(void *user), void *user);
 /* Ends every connection. NULL is fine. */
 void server_stop(struct server *server);

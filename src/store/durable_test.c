@@ -88,9 +88,39 @@ static void fails_with(enum faulty_mode mode, const char *word)
     harness_close(&h);
 }
 
-TEST(a_full_disk_makes_the_store_read_only_and_loses_nothing)
+TEST(a_full_disk_makes_the_store_read_only_until_there_is_room_and_loses_nothing)
 {
-    fails_with(FAULTY_FULL, "full");
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    char body[64];
+    char reserve[64];
+
+    folder_make(&folder);
+    (void)snprintf(reserve, sizeof(reserve), "%s-reserve", folder.file);
+    faulty_install();
+    harness_open(&h, folder.file);
+    EXPECT(access(reserve, F_OK) == 0);
+    for (int i = 0; i < 3; i++)
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, i)) == 0);
+
+    faulty_set(FAULTY_FULL);
+    for (int i = 3; i < 5; i++) {
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, i)) == -EROFS);
+        EXPECT(h.status == 503 && strstr(h.text, "full") && strstr(h.text, "until there is space"));
+        EXPECT(store_read_only(h.store));
+    }
+    EXPECT(access(reserve, F_OK) < 0);
+    EXPECT(harness_list(&h, &kind_configmap, "default") == 0 && h.item_count == 3);
+
+    faulty_set(FAULTY_FINE);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 4)) == 0);
+    EXPECT(!store_read_only(h.store) && access(reserve, F_OK) == 0);
+    EXPECT(harness_delete(&h, &kind_configmap, "default", "c0", "") == 0);
+    harness_close(&h);
+
+    harness_open(&h, folder.file);
+    EXPECT(harness_list(&h, &kind_configmap, "default") == 0 && strcmp(h.names, "c1 c2 c4") == 0);
+    harness_close(&h);
 }
 
 TEST(a_failed_fsync_makes_the_store_read_only_and_loses_nothing)

@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "store/history.h"
 #include "store/reply.h"
+#include "store/reserve.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ struct shape {
  * The files, from below; no line uses one further down:
  *
  *   objects     host version batch shelf history reply
- *   file        checkpoint db maintain
+ *   file        checkpoint db maintain reserve
  *   requests    watch admission managed write apply bind scale patch read delete edit evict
  *   follow-ups  custom collect
  *   loop        turn store */
@@ -76,6 +77,10 @@ struct store {
     bool quit;
 
     char read_only[400]; /* empty: writable */
+    bool full;           /* only because the disk is full: what makes room is written */
+    struct reserve reserve;
+    void (*trouble)(void *user, const char *why); /* or NULL */
+    void *trouble_user;
 
     struct history history;
     uint64_t compact_due; /* the file's log may be cut up to here */

@@ -23,6 +23,7 @@
 #include "store/patch.h"
 #include "store/read.h"
 #include "store/reply.h"
+#include "store/reserve.h"
 #include "store/scale.h"
 #include "store/shelf.h"
 #include "store/state.h"
@@ -329,6 +330,8 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     store->services = SERVICE_LOOPBACK;
     store->now_ms = options->now_ms;
     store->now_user = options->now_user;
+    store->trouble = options->trouble;
+    store->trouble_user = options->trouble_user;
     store->seed = seed;
     store->by_uid.seed = store->owned.seed = store->terminating.seed = seed;
     start_handles(store);
@@ -344,6 +347,8 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         r = store_load(store, err);
     if (r == 0)
         r = turn_start(store, err);
+    if (r == 0 && store->db)
+        reserve_open(&store->reserve, options->path);
     if (r < 0) {
         close_handles(store);
         return r;
@@ -390,6 +395,7 @@ void store_close(struct store *store)
     if (!store)
         return;
     /* What is staged becomes durable and its callers are told; what they start then is refused. */
+    store->full = false;
     if (!store->read_only[0])
         (void)snprintf(store->read_only, sizeof(store->read_only), "the store is being closed");
     while (store->open || store->writing || store->ready.first) {

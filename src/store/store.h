@@ -19,9 +19,11 @@ struct uv_loop_s;
  * that arrived while the last one was under way. Then they become the committed state, their
  * `done`s are called, and watchers are notified. Reads and watches see committed state only.
  *
- * A commit that fails (disk full, I/O error) fails every write that is under way, and the store
- * becomes read-only: reads and watches work, writes answer 503 with the reason, until the process
- * is started again. What was acknowledged before is in the file.
+ * A commit that fails fails every write that is under way, and the store becomes read-only: reads
+ * and watches work, writes answer 503 with the reason. After an I/O error that lasts until the
+ * process is started again, since nobody knows what is on the disk. When the disk is full, it lasts
+ * until there is room; meanwhile a reserve (store/reserve.h) takes deletes, writes to objects that
+ * are being deleted, and how pods ended. What was acknowledged before is in the file.
  *
  * Below this interface also live the loops that keep the objects consistent: owner-reference
  * garbage collection, namespace deletion, and CustomResourceDefinitions becoming kinds. */
@@ -33,6 +35,9 @@ struct store_options {
     /* Milliseconds since 1970; NULL: the system's clock. For virtual time. */
     int64_t (*now_ms)(void *user);
     void *now_user;
+    /* Told when the store becomes read-only, and (NULL) when it is no more. NULL: nobody. */
+    void (*trouble)(void *user, const char *why);
+    void *trouble_user;
 };
 
 /* -EBUSY: another process has the file open; -EPROTO: the file is of a newer version; -EIO and

@@ -14,10 +14,12 @@
 #include "store/history.h"
 #include "store/host.h"
 #include "store/reply.h"
+#include "store/reserve.h"
 #include "store/shelf.h"
 #include "store/state.h"
 #include "store/watch.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -190,7 +192,7 @@ static void batch_undo(struct store *store, struct batch *batch)
 
         if (entry->staged_revision != batch->changes.items[i].revision)
             continue;
-        /* Entries stay, empty: the other batch may name them too, and no more will come. */
+        /* Entries stay, empty: the other batch may name them too. */
         object_unref(entry->staged);
         entry->staged = NULL;
         entry->staged_revision = 0;
@@ -200,6 +202,40 @@ static void batch_undo(struct store *store, struct batch *batch)
         (void)reply_fail(reply, 503, "ServiceUnavailable", "%s", store->read_only);
     }
     replies_append(&store->ready, &batch->replies);
+}
+
+static void tell_trouble(const struct store *store)
+{
+    if (store->trouble)
+        store->trouble(store->trouble_user, store->read_only[0] ? store->read_only : NULL);
+}
+
+static void become_read_only(struct store *store, int code, const struct err *err)
+{
+    bool was_full = store->full;
+
+    store->full = code == -ENOSPC;
+    (void)snprintf(store->read_only, sizeof(store->read_only),
+                   store->full ? "%s; the store is read-only, but for deletes, until there is "
+                                 "space: free some, then try again"
+                               : "%s; the store is read-only: repair the disk, then restart",
+                   err->text);
+    if (store->full)
+        reserve_give_up(&store->reserve);
+    if (!was_full || !store->full)
+        tell_trouble(store);
+}
+
+/* A write went through. What garbage collection could not do meanwhile is looked at again. */
+static void become_writable(struct store *store)
+{
+    if (!store->full || !reserve_has_room(&store->reserve))
+        return;
+    store->full = false;
+    store->read_only[0] = '\0';
+    reserve_take(&store->reserve);
+    collect_all(store);
+    tell_trouble(store);
 }
 
 static void batch_finish(struct store *store)
@@ -220,10 +256,9 @@ static void batch_finish(struct store *store)
     store->writing = NULL;
     if (code == 0) {
         batch_apply(store, batch);
+        become_writable(store);
     } else {
-        (void)snprintf(store->read_only, sizeof(store->read_only),
-                       "%s; the store is read-only: free space or repair the disk, then restart",
-                       err.text);
+        become_read_only(store, code, &err);
         struct batch *open = TAKE_PTR(store->open);
         batch_undo(store, open);
         batch_free(open);

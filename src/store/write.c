@@ -49,6 +49,17 @@ bool delete_is_due(const struct json *root)
 #define BATCH_BYTES_MAX   ((size_t)256 << 20)
 #define WARNINGS_MAX      20
 
+/* A full disk: what makes room or cannot be told again later is written to the reserve; anything
+ * else when there is room again. */
+static bool is_written_anyway(const struct write *write, const struct api_request *request)
+{
+    const struct store *store = write->store;
+
+    return store->full && (request->verb == API_DELETE || (write->old && write->old->deleted_ms) ||
+                           (write->kind == &kind_pod && str_is(request->subresource, "status")) ||
+                           reserve_has_room(&store->reserve));
+}
+
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
@@ -71,7 +82,11 @@ int write_open(struct write *write,
     if (!write->shelf)
         return reply_fail(reply, 404, "NotFound",
                           "the server could not find the requested resource (%s)", kind->plural);
-    if (store->read_only[0])
+    if (write->name.len) {
+        write->entry = shelf_find(write->shelf, write->ns, write->name);
+        write->old = entry_latest(write->entry);
+    }
+    if (store->read_only[0] && !is_written_anyway(write, request))
         return reply_fail(reply, 503, "ServiceUnavailable", "%s", store->read_only);
     if (store->open &&
         (store->open->changes.count >= BATCH_CHANGES_MAX || store->open->bytes >= BATCH_BYTES_MAX))
@@ -80,12 +95,8 @@ int write_open(struct write *write,
     if (kind->namespaced && !write->ns.len)
         return reply_fail(reply, 400, "BadRequest",
                           "an empty namespace may not be set during creation");
-    if (write->name.len) {
-        write->entry = shelf_find(write->shelf, write->ns, write->name);
-        write->old = entry_latest(write->entry);
-        if (write->old)
-            arena_defer(write->arena, object_release, object_ref(write->old));
-    }
+    if (write->old)
+        arena_defer(write->arena, object_release, object_ref(write->old));
     return 0;
 }
 
