@@ -34,8 +34,8 @@ struct sched;
  * X(NAME, word for options and documents, what KAI does, what Muster does instead) */
 #define SCHED_QUIRKS(X)                                                                            \
     X(GPU_MEMORY_100, "gpu-memory-100",                                                            \
-      "a waiting gpu-memory request is charged as if every GPU had 100 MiB, so 2000 MiB count as " \
-      "20 GPUs against limits and quotas",                                                         \
+      "up to 0.16 a waiting gpu-memory request is charged as if every GPU had 100 MiB, so 2000 "   \
+      "MiB count as 20 GPUs against limits and quotas",                                            \
       "it is charged by the smallest GPU of the pool")                                             \
     X(GPU_MEMORY_ROUND, "gpu-memory-round",                                                        \
       "a device's memory is rounded down to a multiple of 100 MiB and, where it is not known, "    \
@@ -44,7 +44,8 @@ struct sched;
     X(TWO_POD_SLOTS, "two-pod-slots",                                                              \
       "a pod that opens a shared GPU needs two free pod slots, one for the reservation pod",       \
       "it needs one where there is no reservation pod: embedded")                                  \
-    X(SIDECARS, "sidecars", "native sidecars are counted like ordinary init containers",           \
+    X(SIDECARS, "sidecars",                                                                        \
+      "up to 0.14 native sidecars are counted like ordinary init containers",                      \
       "they are added to the containers, as Kubernetes counts them")                               \
     X(NO_SPREAD, "no-topology-spread", "topologySpreadConstraints are ignored",                    \
       "they are filters (DoNotSchedule) and scores (ScheduleAnyway)")                              \
