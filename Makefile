@@ -5,6 +5,7 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
@@ -37,7 +38,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance-v017
+	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 seeds
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -106,6 +107,10 @@ clean-root:
 image: all
 	@for arch in $(IMAGE_OTHERS); do tools/deps.sh dist $$arch && tools/dist.sh --programs $$arch || exit 1; done
 	@deploy/image/build.py $(foreach arch,$(IMAGE_OTHERS),--add $(arch)=build-dist-$(arch)/build:build-dist-$(arch)/sysroot)
+
+seeds: all
+	@$(TEST_DEPS)
+	@tests/seeds/run.py $(SEEDS_OF)
 
 conformance-v017: all
 	@tests/result.py --failing '^(v017-[^ :]+): (?!skipped: )' conformance-v017 tests/conformance/v017.sh build/conformance
