@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 struct json;
+struct rules;
 struct schema;
 
 /* kind: what can be stored and served.
@@ -42,6 +43,7 @@ struct kind {
 /* What a CRD says about one version of a kind; held by the registry, replaced when the CRD is. */
 struct kind_crd {
     const struct schema *schema;   /* api/schema.h */
+    const struct rules *rules;     /* cel/rules.h; NULL: none */
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
     /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */

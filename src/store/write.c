@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "cel/rules.h"
 #include "store/internal.h"
 
 #include <errno.h>
@@ -318,6 +319,20 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     return admit.causes.count ? misfit(write, "", &admit) : 0;
 }
 
+/* Rules in CEL, of a CRD that is written and of the CRD that an object is of. They see objects that
+ * are otherwise right. */
+static void check_rules(struct write *write, struct admit *admit, const struct kind_crd *crd)
+{
+    struct str *warnings = &write->reply->result.warnings;
+
+    if (admit->causes.count)
+        return;
+    if (write->kind == &kind_crd)
+        rules_check_crd(admit);
+    else if (crd)
+        rules_validate(admit, crd->rules, crd->schema, warnings);
+}
+
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
     const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
@@ -340,6 +355,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     if (r < 0)
         return r;
     admit_validate(&admit);
+    check_rules(write, &admit, crd);
     if (admit.causes.count)
         return refuse(write, &admit);
     if (write->kind == &kind_crd)
