@@ -558,6 +558,11 @@ int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, s
     return 0;
 }
 
+size_t regex_steps(const struct regex *regex)
+{
+    return regex->count;
+}
+
 /* ---- matching ---- */
 
 /* The steps that could be next, each once. */

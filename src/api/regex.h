@@ -24,6 +24,9 @@ struct regex;
 /* -EINVAL: not a pattern, or one we do not have; -E2BIG: beyond the bounds. */
 int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, struct err *err);
 
+/* How many steps it has: a match takes at most so many for each character of the text. */
+size_t regex_steps(const struct regex *regex);
+
 /* Is there a match anywhere in the text? (Anchor the pattern to match all of it.) */
 bool regex_matches(const struct regex *regex, struct str text);
 

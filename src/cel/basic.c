@@ -111,10 +111,20 @@ static const struct regex *pattern_of(struct cel_run *run,
     return regex;
 }
 
-/* What matching costs: the text's length times a guess at the pattern's parts, of four bytes. */
-static bool charge_match(struct cel_run *run, struct str text, struct str pattern)
+/* A unit is some two hundred steps of the pattern. */
+#define STEPS_A_UNIT 200
+
+/* What matching costs: the text's length times a guess at the pattern's parts, of four bytes, as
+ * Kubernetes counts; or what it may take here, where repeats make the pattern larger than that. */
+static bool charge_match(struct cel_run *run,
+                         const struct regex *regex,
+                         struct str text,
+                         struct str pattern)
 {
-    return run_charge(run, (text.len + 10) / 10 * ((pattern.len + 3) / 4));
+    uint64_t guess = (uint64_t)(text.len + 10) / 10 * ((pattern.len + 3) / 4);
+    uint64_t most = (uint64_t)text.len * regex_steps(regex) / STEPS_A_UNIT;
+
+    return run_charge(run, guess > most ? guess : most);
 }
 
 static struct cel_value fn_matches(struct cel_run *run, const struct cel_value *args, size_t count)
@@ -123,10 +133,12 @@ static struct cel_value fn_matches(struct cel_run *run, const struct cel_value *
 
     if (!are_texts(args, count))
         return run_no_overload();
-    if (!charge_match(run, args[0].s, args[1].s))
-        return run->stopped;
     const struct regex *regex = pattern_of(run, args[1].s, &error);
-    return regex ? cel_bool(regex_matches(regex, args[0].s)) : error;
+    if (!regex)
+        return error;
+    return charge_match(run, regex, args[0].s, args[1].s)
+               ? cel_bool(regex_matches(regex, args[0].s))
+               : run->stopped;
 }
 
 static struct cel_value fn_find(struct cel_run *run, const struct cel_value *args, size_t count)
@@ -136,11 +148,11 @@ static struct cel_value fn_find(struct cel_run *run, const struct cel_value *arg
 
     if (!are_texts(args, count))
         return run_no_overload();
-    if (!charge_match(run, args[0].s, args[1].s))
-        return run->stopped;
     const struct regex *regex = pattern_of(run, args[1].s, &error);
     if (!regex)
         return error;
+    if (!charge_match(run, regex, args[0].s, args[1].s))
+        return run->stopped;
     return args[0].s.p && regex_find(regex, args[0].s, 0, &found) ? cel_string(found)
                                                                   : cel_string(STR(""));
 }
@@ -165,7 +177,7 @@ static struct cel_value fn_find_all(struct cel_run *run, const struct cel_value 
     struct str match = STR_NONE;
     size_t last_end = SIZE_MAX;
     for (size_t at = 0; found < room && at <= text.len;) {
-        if (!charge_match(run, str_sub(text, at, text.len), args[1].s))
+        if (!charge_match(run, regex, str_sub(text, at, text.len), args[1].s))
             return run->stopped;
         if (!regex_find(regex, text, at, &match))
             break;

@@ -1,5 +1,6 @@
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -272,6 +273,37 @@ TEST(an_expression_stops_when_it_costs_too_much)
         EXPECT(arena.bytes_used < 2 * CEL_MEMORY_MAX);
         arena_done(&arena);
     }
+}
+
+TEST(large_values_cost_by_what_is_looked_at)
+{
+    static const char *const texts[] = {
+        "self.list.all(x, self.list == self.list)",
+        "self.list.all(i, x, self.list[i] == x)",
+        "self.list.all(x, [self] == [self])",
+        "self.list.all(x, !(-1 in self.list))",
+        "self.list.all(x, !self.text.matches('(a?){900}b'))",
+        "self.list.all(x, self.text.replace(self.text.substring(1) + 'b', '') == self.text)",
+    };
+    struct buf object = {0};
+
+    buf_add(&object, STR("{\"list\":[0"));
+    for (size_t i = 0; i < 20000; i++)
+        buf_add(&object, STR(",1"));
+    buf_add(&object, STR("],\"text\":\""));
+    for (size_t i = 0; i < 20000; i++)
+        buf_addc(&object, 'a');
+    buf_add(&object, STR("\"}"));
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct arena arena = {0};
+        struct cel_result result = evaluated(&arena, texts[i], object.p);
+
+        test_case(texts[i]);
+        EXPECT(result.out_of_cost);
+        EXPECT(arena.bytes_used < 2 * CEL_MEMORY_MAX);
+        arena_done(&arena);
+    }
+    buf_done(&object);
 }
 
 /* ---- what is refused before it runs ---- */

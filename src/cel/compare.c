@@ -100,15 +100,30 @@ int cel_compare(struct cel_value a, struct cel_value b)
     return UNORDERED;
 }
 
+/* Equality of what may be large: each pair of values is a step, and so are some sixteen members that
+ * are looked through for one. */
+struct comparing {
+    struct arena *arena;
+    uint64_t steps_left;
+};
+
+static bool equal(struct comparing *c, struct cel_value a, struct cel_value b);
+
+static bool comparing_step(struct comparing *c, uint64_t steps)
+{
+    c->steps_left = c->steps_left > steps ? c->steps_left - steps : 0;
+    return c->steps_left > 0;
+}
+
 /* Sets and lists by key: each is somewhere in the other. Their members are unique. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool equal_unordered(struct arena *arena, struct cel_value a, struct cel_value b)
+static bool equal_unordered(struct comparing *c, struct cel_value a, struct cel_value b)
 {
-    for (struct cel_walk one = cel_walk(arena, a); cel_next(&one);) {
+    for (struct cel_walk one = cel_walk(c->arena, a); cel_next(&one);) {
         bool found = false;
 
-        for (struct cel_walk two = cel_walk(arena, b); !found && cel_next(&two);)
-            found = cel_equal(arena, one.value, two.value);
+        for (struct cel_walk two = cel_walk(c->arena, b); !found && cel_next(&two);)
+            found = equal(c, one.value, two.value);
         if (!found)
             return false;
     }
@@ -116,49 +131,51 @@ static bool equal_unordered(struct arena *arena, struct cel_value a, struct cel_
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool equal_lists(struct arena *arena, struct cel_value a, struct cel_value b)
+static bool equal_lists(struct comparing *c, struct cel_value a, struct cel_value b)
 {
-    struct cel_walk one = cel_walk(arena, a);
-    struct cel_walk two = cel_walk(arena, b);
+    struct cel_walk one = cel_walk(c->arena, a);
+    struct cel_walk two = cel_walk(c->arena, b);
 
     if (a.list->count != b.list->count)
         return false;
     if (a.list->unordered && a.list->json)
-        return equal_unordered(arena, a, b);
+        return equal_unordered(c, a, b);
     while (cel_next(&one) && cel_next(&two))
-        if (!cel_equal(arena, one.value, two.value))
+        if (!equal(c, one.value, two.value))
             return false;
     return true;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool equal_maps(struct arena *arena, struct cel_value a, struct cel_value b)
+static bool equal_maps(struct comparing *c, struct cel_value a, struct cel_value b)
 {
     struct cel_value other = {0};
 
     if (a.map->count != b.map->count)
         return false;
-    for (struct cel_walk walk = cel_walk(arena, a); cel_next(&walk);)
-        if (!cel_map_at(arena, b, walk.key, &other) || !cel_equal(arena, walk.value, other))
+    for (struct cel_walk walk = cel_walk(c->arena, a); cel_next(&walk);)
+        if (!comparing_step(c, b.map->count / 16) || !cel_map_at(c->arena, b, walk.key, &other) ||
+            !equal(c, walk.value, other))
             return false;
     return true;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-bool cel_equal(struct arena *arena, struct cel_value a, struct cel_value b)
+static bool equal(struct comparing *c, struct cel_value a, struct cel_value b)
 {
+    if (!comparing_step(c, 1))
+        return false;
     if (is_number(a) && is_number(b))
         return order_numbers(a, b) == 0;
     if (a.type != b.type)
         return false;
     switch (a.type) {
     case CEL_NULL: return true;
-    case CEL_LIST: return equal_lists(arena, a, b);
-    case CEL_MAP: return equal_maps(arena, a, b);
+    case CEL_LIST: return equal_lists(c, a, b);
+    case CEL_MAP: return equal_maps(c, a, b);
     case CEL_TYPE:
     case CEL_FORMAT: return str_eq(a.s, b.s);
-    case CEL_OPTIONAL:
-        return a.held && b.held ? cel_equal(arena, *a.held, *b.held) : !a.held && !b.held;
+    case CEL_OPTIONAL: return a.held && b.held ? equal(c, *a.held, *b.held) : !a.held && !b.held;
     case CEL_URL:
     case CEL_IP:
     case CEL_CIDR:
@@ -176,4 +193,22 @@ bool cel_equal(struct arena *arena, struct cel_value a, struct cel_value b)
     case CEL_DOUBLE: break;
     }
     return false;
+}
+
+bool cel_equal_within(struct cel_value a, struct cel_value b, uint64_t *steps)
+{
+    struct arena scratch = {0};
+    struct comparing c = {.arena = &scratch, .steps_left = *steps};
+    bool same = equal(&c, a, b);
+
+    arena_done(&scratch);
+    *steps = c.steps_left;
+    return same;
+}
+
+bool cel_equal(struct cel_value a, struct cel_value b)
+{
+    uint64_t steps = UINT64_MAX;
+
+    return cel_equal_within(a, b, &steps);
 }

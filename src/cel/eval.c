@@ -23,6 +23,8 @@ static struct cel_value eval(struct cel_run *run, const struct cel_node *node);
 #define COST_MAP  30
 /* A turn of a comprehension: its condition and what it gathers. */
 #define COST_TURN 3
+/* Members that are passed in the time of a unit. */
+#define MEMBERS_A_UNIT 64
 
 bool run_charge(struct cel_run *run, uint64_t cost)
 {
@@ -38,6 +40,11 @@ bool run_charge(struct cel_run *run, uint64_t cost)
 bool run_charge_text(struct cel_run *run, size_t bytes)
 {
     return run_charge(run, bytes / 10 + (bytes % 10 ? 1 : 0));
+}
+
+bool run_charge_lookup(struct cel_run *run, struct cel_value of)
+{
+    return run_charge(run, cel_count(of) / MEMBERS_A_UNIT);
 }
 
 bool run_room(struct cel_run *run, size_t bytes)
@@ -59,6 +66,8 @@ static struct cel_value select_of(struct cel_run *run, struct cel_value of, stru
 
     if (of.type != CEL_MAP)
         return run_no_overload();
+    if (!run_charge_lookup(run, of))
+        return run->stopped;
     if (cel_map_at(run->arena, of, cel_string(name), &found))
         return found;
     struct str plain = of.map->json ? field_unescape(run->arena, name) : name;
@@ -71,6 +80,7 @@ static bool has_member(struct cel_run *run, struct cel_value of, struct str name
 {
     struct cel_value found = {0};
 
+    (void)run_charge_lookup(run, of);
     return cel_map_at(run->arena, of, cel_string(name), &found) ||
            (of.map->json &&
             cel_map_at(run->arena, of, cel_string(field_unescape(run->arena, name)), &found));
@@ -207,7 +217,7 @@ static struct cel_value add_entry(struct cel_run *run,
     if (!is_key(key))
         return cel_error(STR("unsupported key type"));
     for (size_t i = 0; i < entries->count; i++)
-        if (cel_equal(run->arena, entries->items[i].key, key))
+        if (cel_equal(entries->items[i].key, key))
             return cel_error(STR("Failed with repeated key"));
     if (!run_charge(run, entries->count / 10) || !run_room(run, 2 * sizeof(struct cel_entry)))
         return run->stopped;

@@ -14,14 +14,15 @@
 struct cel_value lists_index(struct cel_run *run, const struct cel_value *args, bool last)
 {
     int64_t found = -1;
+    bool same = false;
 
     if (args[0].type != CEL_LIST)
         return run_no_overload();
     for (struct cel_walk walk = cel_walk(run->arena, args[0]);
          (last || found < 0) && cel_next(&walk);) {
-        if (!run_charge(run, 1))
+        if (!run_charge(run, 1) || !run_room(run, 0) || !run_equal(run, walk.value, args[1], &same))
             return run->stopped;
-        if (cel_equal(run->arena, walk.value, args[1]))
+        if (same)
             found = walk.key.i;
     }
     return cel_int(found);

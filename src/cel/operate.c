@@ -180,18 +180,29 @@ static struct cel_value ordered(struct cel_run *run,
                                       : order >= 0);
 }
 
+bool run_equal(struct cel_run *run, struct cel_value a, struct cel_value b, bool *ret_same)
+{
+    uint64_t most = run->cost < run->cost_max ? (run->cost_max - run->cost) * 10 + 10 : 10;
+    uint64_t left = most;
+
+    *ret_same = cel_equal_within(a, b, &left);
+    return run_charge(run, (most - left) / 10);
+}
+
 static struct cel_value contained(struct cel_run *run, struct cel_value a, struct cel_value b)
 {
     struct cel_value found = {0};
+    bool same = false;
 
     if (b.type == CEL_MAP)
-        return cel_bool(cel_map_at(run->arena, b, a, &found));
+        return run_charge_lookup(run, b) ? cel_bool(cel_map_at(run->arena, b, a, &found))
+                                         : run->stopped;
     if (b.type != CEL_LIST)
         return run_no_overload();
     for (struct cel_walk walk = cel_walk(run->arena, b); cel_next(&walk);) {
-        if (!run_charge(run, 1))
+        if (!run_charge(run, 1) || !run_room(run, 0) || !run_equal(run, walk.value, a, &same))
             return run->stopped;
-        if (cel_equal(run->arena, walk.value, a))
+        if (same)
             return cel_bool(true);
     }
     return cel_bool(false);
@@ -200,13 +211,14 @@ static struct cel_value contained(struct cel_run *run, struct cel_value a, struc
 struct cel_value run_operate(struct cel_run *run, int op, struct cel_value a, struct cel_value b)
 {
     size_t least = size_of(a) < size_of(b) ? size_of(a) : size_of(b);
+    bool same = false;
 
     switch ((enum cel_op)op) {
     case CEL_OP_EQ:
     case CEL_OP_NE:
-        if (!run_charge_text(run, least))
+        if (!run_charge_text(run, least) || !run_equal(run, a, b, &same))
             return run->stopped;
-        return cel_bool(cel_equal(run->arena, a, b) == (op == CEL_OP_EQ));
+        return cel_bool(same == (op == CEL_OP_EQ));
     case CEL_OP_LT:
     case CEL_OP_LE:
     case CEL_OP_GT:
@@ -256,6 +268,8 @@ struct cel_value run_index(struct cel_run *run, struct cel_value of, struct cel_
 {
     struct cel_value found = {0};
 
+    if (!run_charge_lookup(run, of))
+        return run->stopped;
     if (of.type == CEL_LIST) {
         if (!is_number(index.type))
             return run_no_overload();

@@ -61,6 +61,11 @@ bool run_room(struct cel_run *run, size_t bytes);
 /* A tenth of a unit a byte, rounded up. */
 bool run_charge_text(struct cel_run *run, size_t bytes);
 
+/* Looking into a list or a map: what is in large ones is found by going through them. */
+bool run_charge_lookup(struct cel_run *run, struct cel_value of);
+/* False: it is stopped. Large values cost by what is compared. */
+bool run_equal(struct cel_run *run, struct cel_value a, struct cel_value b, bool *ret_same);
+
 /* "no such overload" */
 struct cel_value run_no_overload(void);
 /* operate.c; `op` is of enum cel_op. */

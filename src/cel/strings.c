@@ -43,6 +43,12 @@ static struct cel_value fn_char_at(struct cel_run *run, const struct cel_value *
         str_sub(args[0].s, at, at < args[0].s.len ? str_utf8_len(str_sub(args[0].s, at, 4)) : 0));
 }
 
+/* As many steps as the two have bytes, multiplied, in the worst case. */
+static bool charge_search(struct cel_run *run, struct str text, struct str needle)
+{
+    return run_charge(run, (text.len + 9) / 10 * ((needle.len + 9) / 10));
+}
+
 /* Of texts; lists.c has them of lists. */
 static struct cel_value text_index(struct cel_run *run,
                                    const struct cel_value *args,
@@ -54,7 +60,7 @@ static struct cel_value text_index(struct cel_run *run,
 
     if (args[1].type != CEL_STRING || (count == 3 && args[2].type != CEL_INT))
         return run_no_overload();
-    if (!run_charge(run, (text.len + 9) / 10 * ((args[1].s.len + 9) / 10)))
+    if (!charge_search(run, text, args[1].s))
         return run->stopped;
     if (count == 3 && !offset_of(text, args[2].i, &from))
         return out_of_range(run, args[2].i);
@@ -257,6 +263,8 @@ static struct cel_value fn_replace(struct cel_run *run, const struct cel_value *
     if (count == 4 && args[3].type != CEL_INT)
         return run_no_overload();
     size_t most = count == 4 && args[3].i >= 0 ? (size_t)args[3].i : SIZE_MAX;
+    if (!charge_search(run, args[0].s, args[1].s))
+        return run->stopped;
     size_t found = count_found(args[0].s, args[1].s, most);
     size_t bytes = 0;
     if (__builtin_mul_overflow(found, args[2].s.len, &bytes) ||
@@ -280,6 +288,8 @@ static struct cel_value fn_split(struct cel_run *run, const struct cel_value *ar
         (count == 3 && args[2].type != CEL_INT))
         return run_no_overload();
     size_t most = count == 3 && args[2].i >= 0 ? (size_t)args[2].i : SIZE_MAX;
+    if (!charge_search(run, rest, needle))
+        return run->stopped;
     /* A part may take more memory than its text. */
     size_t parts = count_found(rest, needle, most) + 1;
     if (!run_charge_text(run, rest.len * 2) || !run_room(run, parts * 3 * sizeof(struct cel_value)))

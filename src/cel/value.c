@@ -258,7 +258,7 @@ bool cel_map_at(struct arena *arena,
         return true;
     }
     for (size_t i = 0; i < map.map->count; i++)
-        if (cel_equal(arena, map.map->entries[i].key, key)) {
+        if (cel_equal(map.map->entries[i].key, key)) {
             *ret = map.map->entries[i].value;
             return true;
         }

@@ -159,7 +159,10 @@ bool cel_map_at(struct arena *arena,
                 struct cel_value *ret);
 
 /* Equal as CEL has it: numbers by amount whatever their type, maps without order. */
-bool cel_equal(struct arena *arena, struct cel_value a, struct cel_value b);
+bool cel_equal(struct cel_value a, struct cel_value b);
+/* The same in at most *steps, about one a member; what is left is in *steps. 0: it was not enough,
+ * and the answer does not count. */
+bool cel_equal_within(struct cel_value a, struct cel_value b, uint64_t *steps);
 /* -1, 0, 1; 2: they have no order (NaN, or types that do not compare). */
 int cel_compare(struct cel_value a, struct cel_value b);
 

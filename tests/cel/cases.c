@@ -78,8 +78,7 @@ static void run_case(struct arena *arena, const struct json *line)
     if (value.type == CEL_ERROR || want.type == CEL_ERROR)
         printf("failed: " STR_FMT " " STR_FMT "\n", STR_ARG(name),
                STR_ARG(value.type == CEL_ERROR ? value.s : want.s));
-    else if (value.type == want.type &&
-             (cel_equal(arena, value, want) || (is_nan(value) && is_nan(want))))
+    else if (value.type == want.type && (cel_equal(value, want) || (is_nan(value) && is_nan(want))))
         printf("passed: " STR_FMT "\n", STR_ARG(name));
     else
         printf("failed: " STR_FMT " another value, of type " STR_FMT "\n", STR_ARG(name),
