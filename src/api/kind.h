@@ -97,6 +97,12 @@ struct kind_crd {
     X(hpa_v1, "autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers",          \
       "horizontalpodautoscaler", "hpa", "all", true, true, false)                                  \
     X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                      \
+    X(admissionpolicy, "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy",          \
+      "validatingadmissionpolicies", "validatingadmissionpolicy", "", "api-extensions", false,     \
+      true, false)                                                                                 \
+    X(admissionbinding, "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding",  \
+      "validatingadmissionpolicybindings", "validatingadmissionpolicybinding", "",                 \
+      "api-extensions", false, false, false)                                                       \
     X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                 \
       "torchrunqueue", "trq", "", true, true, true)                                                \
     X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",        \

@@ -275,6 +275,11 @@ int write_new(struct write *write, struct json *root);
 /* The object as it is, in the version the client speaks. */
 struct json *write_tree(struct write *write);
 int write_stage(struct write *write, enum api_event event, struct json *root);
+/* ValidatingAdmissionPolicies: 0, or the refusal in the reply; see policy_run(). */
+int write_policies(struct write *write,
+                   const char *operation,
+                   const struct json *object,
+                   const struct json *old);
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
@@ -313,6 +318,20 @@ void store_bind(struct api *api,
                 void *user);
 int bind_pod(struct write *write, const struct api_request *request);
 int evict_pod(struct write *write, const struct api_request *request);
+
+/* ---- policy.c ---- */
+struct policy_refusal {
+    int status;
+    const char *reason;
+    struct str words;
+};
+/* False: a ValidatingAdmissionPolicy refuses. `operation`: CREATE, UPDATE, DELETE; `object` or `old`
+ * is NULL where there is none. */
+bool policy_run(struct write *write,
+                const char *operation,
+                const struct json *object,
+                const struct json *old,
+                struct policy_refusal *refusal);
 
 /* ---- admission.c ---- */
 /* What an object gets from others: a default class, a priority, an address. */

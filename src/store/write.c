@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "cel/policy.h"
 #include "cel/rules.h"
 #include "store/internal.h"
 
@@ -319,8 +320,8 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     return admit.causes.count ? misfit(write, "", &admit) : 0;
 }
 
-/* Rules in CEL, of a CRD that is written and of the CRD that an object is of. They see objects that
- * are otherwise right. */
+/* Rules in CEL: of a CRD or a policy that is written, and of the CRD that an object is of. They see
+ * objects that are otherwise right. */
 static void check_rules(struct write *write, struct admit *admit, const struct kind_crd *crd)
 {
     struct str *warnings = &write->reply->result.warnings;
@@ -329,8 +330,27 @@ static void check_rules(struct write *write, struct admit *admit, const struct k
         return;
     if (write->kind == &kind_crd)
         rules_check_crd(admit);
+    else if (write->kind == &kind_admissionpolicy)
+        policy_check(admit, warnings);
+    else if (write->kind == &kind_admissionbinding)
+        policy_check_binding(admit, warnings);
     else if (crd)
         rules_validate(admit, crd->rules, crd->schema, warnings);
+}
+
+int write_policies(struct write *write,
+                   const char *operation,
+                   const struct json *object,
+                   const struct json *old)
+{
+    struct policy_refusal refusal = {0};
+
+    if (policy_run(write, operation, object, old, &refusal))
+        return 0;
+    return reply_fail(write->reply, refusal.status, refusal.reason,
+                      STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
+                      STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
+                      STR_ARG(refusal.words));
 }
 
 static int admit_object(struct write *write, struct json *root, const struct json *old)
@@ -358,6 +378,9 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     check_rules(write, &admit, crd);
     if (admit.causes.count)
         return refuse(write, &admit);
+    r = write_policies(write, old ? "UPDATE" : "CREATE", root, old);
+    if (r < 0)
+        return r;
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
     return 0;
