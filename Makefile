@@ -7,6 +7,7 @@
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
+# make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -38,7 +39,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 seeds
+	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 conformance-cel seeds
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -114,6 +115,9 @@ seeds: all
 
 conformance-v017: all
 	@tests/result.py --failing '^(v017-[^ :]+): (?!skipped: )' conformance-v017 tests/conformance/v017.sh build/conformance
+
+conformance-cel: all
+	@tests/result.py cel tests/cel/conformance.py build/tests/cel/cel-cases
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test

@@ -124,17 +124,6 @@ void crd_validate(struct admit *admit)
 
 /* ---- status ---- */
 
-// NOLINTNEXTLINE(misc-no-recursion)
-static bool has_rules(const struct json *schema)
-{
-    if (json_count(json_get(schema, "x-kubernetes-validations")))
-        return true;
-    JSON_FOREACH(schema, member)
-        if (has_rules(member))
-            return true;
-    return false;
-}
-
 void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms)
 {
     struct json *status = json_make_path(arena, root, "status");
@@ -148,12 +137,6 @@ void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms)
                   &(struct condition){"Established", "True", "InitialNamesAccepted",
                                       STR("the initial names have been accepted")},
                   now_ms);
-    if (has_rules(json_at(root, "spec.versions")))
-        condition_set(
-            arena, status,
-            &(struct condition){"RulesEvaluated", "False", "NotSupported",
-                                STR("x-kubernetes-validations are kept but not evaluated")},
-            now_ms);
     json_set(status, STR("acceptedNames"), json_clone(arena, json_at(root, "spec.names")));
     if (!json_is(stored, JSON_ARRAY))
         stored = json_add_array(arena, status, "storedVersions");
@@ -232,7 +215,6 @@ static int parse_version(struct arena *arena,
         .served = json_bool_or(json_get(version, "served"), false),
         .storage = json_bool_or(json_get(version, "storage"), false)};
     (void)str_to_u64(json_str_at(root, "metadata.resourceVersion"), &ret->crd.revision);
-    ret->has_rules = has_rules(ret->crd.openapi);
     if (json_bool_or(json_get(version, "deprecated"), false))
         ret->crd.deprecation =
             json_str(json_get(version, "deprecationWarning")).len

@@ -18,7 +18,6 @@ struct crd_version {
     struct kind_crd crd;
     bool served;
     bool storage;
-    bool has_rules; /* CEL rules are in it, which are not evaluated */
 };
 
 struct crd {
@@ -33,8 +32,7 @@ struct crd {
 void crd_default(struct admit *admit);
 /* Causes are added to `admit`; schemas are compiled to see that they can be. */
 void crd_validate(struct admit *admit);
-/* The conditions that clients wait for (Established, NamesAccepted), and one that says so when
- * there are rules which are not evaluated. `root` is changed. */
+/* The conditions that clients wait for (Established, NamesAccepted). `root` is changed. */
 void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms);
 /* A valid CRD as kinds. Borrows from `root`, which must be on the same arena. */
 int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, struct err *err);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct json;
+struct rules;
 struct schema;
 
 /* kind: what can be stored and served.
@@ -44,6 +45,7 @@ struct kind {
 struct kind_crd {
     const struct schema *schema;   /* api/schema.h */
     uint64_t revision;             /* of the CRD: what was written later has its defaults */
+    const struct rules *rules;     /* cel/rules.h; NULL: none */
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
     const char *deprecation;       /* what to tell who uses the version; NULL: nothing */
@@ -98,6 +100,12 @@ struct kind_crd {
     X(hpa_v1, "autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers",          \
       "horizontalpodautoscaler", "hpa", "all", true, true, false)                                  \
     X(job, "batch", "v1", "Job", "jobs", "job", "", "all", true, true, false)                      \
+    X(admissionpolicy, "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy",          \
+      "validatingadmissionpolicies", "validatingadmissionpolicy", "", "api-extensions", false,     \
+      true, false)                                                                                 \
+    X(admissionbinding, "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding",  \
+      "validatingadmissionpolicybindings", "validatingadmissionpolicybinding", "",                 \
+      "api-extensions", false, false, false)                                                       \
     X(torchrunqueue, "torchrun.ai", "v1alpha1", "TorchrunQueue", "torchrunqueues",                 \
       "torchrunqueue", "trq", "", true, true, true)                                                \
     X(torchrunjob, "torchrun.ai", "v1alpha1", "TorchrunJob", "torchrunjobs", "torchrunjob",        \

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -456,7 +457,7 @@ static struct step moved(struct step step, uint32_t shift)
 
 /* x{min,max} as min copies of x, then either x* or nested x?. The atom's steps are from..end, and
  * are taken out first: they are the template. */
-static int repeat(struct parse *parse, uint32_t from, unsigned min, unsigned max)
+static int repeat(struct parse *parse, uint32_t from, unsigned min, unsigned max, bool lazy)
 {
     uint32_t end = here(parse);
     uint32_t size = end - from;
@@ -472,10 +473,13 @@ static int repeat(struct parse *parse, uint32_t from, unsigned min, unsigned max
         int r = 0;
 
         /* A split around an optional copy; its exit is where the copy ends. */
-        if (optional)
+        if (optional) {
+            uint32_t out = start + 1 + size + (max == ENDLESS ? 1 : 0);
+
             r = emit(parse, (struct step){.op = STEP_SPLIT,
-                                          .to = start + 1,
-                                          .other = start + 1 + size + (max == ENDLESS ? 1 : 0)});
+                                          .to = lazy ? out : start + 1,
+                                          .other = lazy ? start + 1 : out});
+        }
         for (uint32_t j = 0; r == 0 && j < size; j++)
             r = emit(parse, moved(atom[j], shift));
         if (r == 0 && optional && max == ENDLESS)
@@ -499,8 +503,9 @@ static int parse_sequence(struct parse *parse)
         if (r == 0)
             r = take_repeat(parse, &min, &max, &any);
         if (r == 0 && any) {
-            (void)take(parse, "?"); /* lazy: the same question for a yes or no */
-            r = repeat(parse, from, min, max);
+            bool lazy = take(parse, "?"); /* the same for a yes or no, not for regex_find() */
+
+            r = repeat(parse, from, min, max, lazy);
         }
         if (r < 0)
             return r;
@@ -551,6 +556,11 @@ int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, s
     *regex = (struct regex){.steps = parse.steps.items, .count = parse.steps.count};
     *ret = regex;
     return 0;
+}
+
+size_t regex_steps(const struct regex *regex)
+{
+    return regex->count;
 }
 
 /* ---- matching ---- */
@@ -664,4 +674,83 @@ bool regex_matches(const struct regex *regex, struct str text)
         now = next;
         next = swap;
     }
+}
+
+/* ---- finding ---- */
+
+/* A set whose members are in the order of preference, each with where its match began. */
+struct ranked {
+    struct set set;
+    size_t *begins;
+};
+
+/* As add(), which keeps the order: what is reached by `to` comes before what is by `other`. */
+static void add_ranked(struct run *run,
+                       struct ranked *ranked,
+                       uint32_t step,
+                       size_t at,
+                       size_t begin)
+{
+    size_t before = ranked->set.count;
+
+    add(run, &ranked->set, step, at);
+    for (size_t i = before; i < ranked->set.count; i++)
+        ranked->begins[i] = begin;
+}
+
+/* One character further: threads move on in their order; a match ends those behind it. */
+static void find_turn(struct run *run,
+                      const struct ranked *now,
+                      struct ranked *next,
+                      size_t at,
+                      struct str *found)
+{
+    size_t behind = at;
+    uint32_t code = at < run->text.len ? decode(run->text, &behind) : 0;
+
+    next->set.count = 0;
+    for (size_t i = 0; i < now->set.count; i++) {
+        const struct step *step = &run->regex->steps[now->set.members[i]];
+
+        if (step->op == STEP_MATCH) {
+            *found = str_sub(run->text, now->begins[i], at - now->begins[i]);
+            return;
+        }
+        if (step->op == STEP_SET && at < run->text.len && in_set(step, code))
+            add_ranked(run, next, now->set.members[i] + 1, behind, now->begins[i]);
+    }
+}
+
+bool regex_find(const struct regex *regex, struct str text, size_t from, struct str *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct run run = {
+        .regex = regex, .text = text, .stack = ARENA_ARRAY(&arena, uint32_t, regex->count * 2 + 2)};
+    struct ranked sets[2];
+    struct str found = STR_NONE;
+
+    assert(text.p);
+
+    for (size_t i = 0; i < 2; i++)
+        sets[i] = (struct ranked){.set = {.members = ARENA_ARRAY(&arena, uint32_t, regex->count),
+                                          .where = ARENA_ARRAY(&arena, uint32_t, regex->count)},
+                                  .begins = ARENA_ARRAY(&arena, size_t, regex->count)};
+    struct ranked *now = &sets[0];
+    struct ranked *next = &sets[1];
+    for (size_t at = from;; at < text.len ? (void)decode(text, &at) : (void)at++) {
+        /* Who began earlier is preferred; once one has matched, nobody begins any more. */
+        if (!found.p)
+            add_ranked(&run, now, 0, at, at);
+        if (!now->set.count)
+            break;
+        find_turn(&run, now, next, at, &found);
+        if (at >= text.len)
+            break;
+        struct ranked *swap = now;
+        now = next;
+        next = swap;
+    }
+    if (found.p)
+        *ret = found;
+    return found.p != NULL;
 }

@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct arena;
 struct err;
@@ -23,5 +24,13 @@ struct regex;
 /* -EINVAL: not a pattern, or one we do not have; -E2BIG: beyond the bounds. */
 int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, struct err *err);
 
+/* How many steps it has: a match takes at most so many for each character of the text. */
+size_t regex_steps(const struct regex *regex);
+
 /* Is there a match anywhere in the text? (Anchor the pattern to match all of it.) */
 bool regex_matches(const struct regex *regex, struct str text);
+
+/* The match that begins first at or behind `from`, and of those that begin there the one that the
+ * pattern prefers: a|b the left one, a* the longest, a*? the shortest. *ret points into the text,
+ * which is set. */
+bool regex_find(const struct regex *regex, struct str text, size_t from, struct str *ret);

@@ -76,6 +76,43 @@ TEST(patterns_match_as_in_re2)
     }
 }
 
+TEST(a_match_is_found_where_it_begins_first_and_as_the_pattern_prefers)
+{
+    static const struct {
+        const char *pattern;
+        const char *text;
+        size_t from;
+        const char *found; /* NULL: nothing */
+    } rows[] = {
+        {"b+", "abbbc", 0, "bbb"},
+        {"b+?", "abbbc", 0, "b"},
+        {"a|ab", "ab", 0, "a"},
+        {"ab|a", "ab", 0, "ab"},
+        {"(a|b)*c|a", "abab", 0, "a"},
+        {"x*", "abc", 0, ""},
+        {"^a", "aa", 1, NULL},
+        {"a", "ba", 1, "a"},
+        {"[0-9]+$", "12 34", 0, "34"},
+        {"a{2,3}", "aaaa", 0, "aaa"},
+        {"a{2,3}?", "aaaa", 0, "aa"},
+        {"z", "abc", 0, NULL},
+        {"", "", 0, ""},
+        {"\xc3\xa9.", "x\xc3\xa9y", 0, "\xc3\xa9y"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct regex *regex = NULL;
+        struct str found = STR_NONE;
+
+        test_case(rows[i].pattern);
+        EXPECT(regex_compile(&arena, str_from(rows[i].pattern), &regex, NULL) == 0);
+        bool any = regex && regex_find(regex, str_from(rows[i].text), rows[i].from, &found);
+        EXPECT(any == (rows[i].found != NULL));
+        EXPECT(!any || str_is(found, rows[i].found));
+    }
+}
+
 TEST(patterns_that_are_none_are_refused)
 {
     static const char *const rows[] = {"(",     "a)",     "[a",    "*a",     "a**b(",   "\\",

@@ -22,6 +22,7 @@
 struct compile {
     struct arena *arena;
     unsigned depth;
+    size_t rules; /* schemas with rules so far */
     struct err *err;
 };
 
@@ -122,6 +123,25 @@ static int compile_pattern(struct compile *c,
     return r < 0 ? err_wrap(c->err, r, "openAPIV3Schema" STR_FMT, STR_ARG(path)) : 0;
 }
 
+/* What they say is compiled by cel/rules.h, which sees the type of what they are about. */
+static int compile_rules(struct compile *c,
+                         const struct json *source,
+                         struct str path,
+                         bool structural,
+                         struct schema *schema)
+{
+    schema->rules = json_get(source, "x-kubernetes-validations");
+    if (!json_count(schema->rules)) {
+        schema->rules = NULL;
+        return 0;
+    }
+    schema->rules_at = ++c->rules;
+    return structural ? 0
+                      : wrong(c, path,
+                              "x-kubernetes-validations inside of allOf, anyOf, oneOf and not "
+                              "are not evaluated here: write them beside it");
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int compile_group(struct compile *c,
                          const struct json *list,
@@ -197,8 +217,10 @@ static int compile(struct compile *c,
     schema->preserve_unknown = flag(source, "x-kubernetes-preserve-unknown-fields");
     schema->int_or_string = flag(source, "x-kubernetes-int-or-string");
     schema->embedded = flag(source, "x-kubernetes-embedded-resource");
-    schema->has_rules = json_count(json_get(source, "x-kubernetes-validations")) > 0;
-    int r = compile_type(c, source, path, structural, schema);
+    size_t rules_before = c->rules;
+    int r = compile_rules(c, source, path, structural, schema);
+    if (r == 0)
+        r = compile_type(c, source, path, structural, schema);
     if (r == 0)
         r = compile_list(c, source, path, schema);
     compile_bounds(source, schema);
@@ -215,6 +237,7 @@ static int compile(struct compile *c,
     if (r == 0 && json_is(json_get(source, "not"), JSON_OBJECT))
         r = compile(c, json_get(source, "not"), path, false, &schema->not );
     c->depth--;
+    schema->rules_inside = c->rules > rules_before;
     *ret = schema;
     return r;
 }

@@ -20,7 +20,7 @@ struct regex;
  * name, default fills in, validate says what is wrong. At the root, and where
  * x-kubernetes-embedded-resource is set, apiVersion, kind and metadata are always known.
  *
- * CEL rules (x-kubernetes-validations) are not evaluated; schema->has_rules tells. */
+ * Rules in CEL (x-kubernetes-validations) are kept here and evaluated by cel/rules.h. */
 enum schema_type {
     SCHEMA_ANY, /* int-or-string, or nothing said where that is allowed */
     SCHEMA_OBJECT,
@@ -56,7 +56,7 @@ struct schema {
     bool preserve_unknown;
     bool int_or_string;
     bool embedded;
-    bool has_rules;
+    bool rules_inside; /* it has rules, or something below it has */
     bool unique_items;
     bool exclusive_min;
     bool exclusive_max;
@@ -78,6 +78,8 @@ struct schema {
     int64_t max_length;
     enum schema_list list;
     const struct json *list_keys; /* of SCHEMA_LIST_MAP */
+    const struct json *rules;     /* x-kubernetes-validations, or NULL */
+    size_t rules_at;              /* which one it is of those that have rules, from 1 on */
     struct schema_group all_of;
     struct schema_group any_of;
     struct schema_group one_of;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "cel/rules.h"
 #include "store/edit.h"
 #include "store/shelf.h"
 #include "store/state.h"
@@ -46,7 +47,19 @@ static struct kind *made_kind(const struct store *store, const struct kind *kind
     return NULL;
 }
 
-static const struct kind *register_version(struct store *store, const struct crd_version *version)
+/* With its rules, which are compiled here: the arena lives as long as the store. */
+static const struct kind_crd *crd_with_rules(struct arena *arena, const struct crd_version *version)
+{
+    struct kind_crd *crd = ARENA_NEW(arena, struct kind_crd);
+
+    *crd = version->crd;
+    crd->rules = rules_compile(arena, crd->schema, NULL, STR(""));
+    return crd;
+}
+
+static const struct kind *register_version(struct store *store,
+                                           struct arena *arena,
+                                           const struct crd_version *version)
 {
     const struct kind *kind =
         kinds_by_plural(store->api.kinds, str_from(version->kind.group),
@@ -64,7 +77,7 @@ static const struct kind *register_version(struct store *store, const struct crd
     }
     if (version->served) {
         kinds_add(store->api.kinds, kind);
-        kinds_set_crd(store->api.kinds, kind, &version->crd);
+        kinds_set_crd(store->api.kinds, kind, crd_with_rules(arena, version));
     } else {
         kinds_remove(store->api.kinds, kind);
     }
@@ -102,7 +115,7 @@ void custom_register(struct store *store, const struct object *object)
         !crd->version_count)
         return;
     for (size_t i = 0; i < crd->version_count; i++) {
-        const struct kind *kind = register_version(store, &crd->versions[i]);
+        const struct kind *kind = register_version(store, &block->arena, &crd->versions[i]);
 
         if (crd->versions[i].storage)
             (void)shelf_add(store, kind);

@@ -252,3 +252,33 @@ TEST(a_crd_tells_who_uses_a_version_that_it_advises_against)
         harness_close(&h);
     }
 }
+
+#define RULED(rule) \
+    ",\"limit\":{\"type\":\"integer\",\"x-kubernetes-validations\":[{\"rule\":\"" rule "\"}]}"
+
+TEST(rules_of_a_crd_are_evaluated_when_its_objects_are_written)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS(RULED("self >"))) == -EINVAL);
+    EXPECT(h.status == 422 && strstr(h.causes, "Syntax error"));
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS(RULED("self.z > 1"))) == -EINVAL);
+    EXPECT(h.status == 422 && strstr(h.causes, ".rule: Invalid value"));
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS(RULED("self >= oldSelf"))) == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    EXPECT(v1);
+    if (!v1) {
+        harness_close(&h);
+        return;
+    }
+    EXPECT(harness_create(&h, v1, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2,\"limit\":5}}") ==
+           0);
+    EXPECT(harness_patch(&h, v1, "default", "a", "{\"spec\":{\"limit\":4}}") == -EINVAL);
+    EXPECT(h.status == 422);
+    EXPECT(
+        strstr(h.causes, "spec.limit: Invalid value: \"integer\": failed rule: self >= oldSelf"));
+    EXPECT(harness_patch(&h, v1, "default", "a", "{\"spec\":{\"limit\":6}}") == 0);
+    harness_close(&h);
+}

@@ -161,6 +161,9 @@ int delete_object(struct write *write, const struct delete_options *options)
 
     struct json *root = object_json(write->old, write->arena);
     convert(write->arena, root, write->old->kind, write->kind);
+    r = write_policies(write, "DELETE", NULL, root);
+    if (r < 0)
+        return r;
     struct json *meta = json_get(root, "metadata");
     int64_t grace = grace_of(write, root, options);
     int64_t before = json_i64_or(json_get(meta, "deletionGracePeriodSeconds"), 0);

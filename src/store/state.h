@@ -41,8 +41,8 @@ struct shape {
  *
  *   objects     host version batch shelf history reply
  *   file        checkpoint db maintain reserve
- *   requests    fill watch quota admission idle managed write apply bind scale patch read delete
- *               edit evict
+ *   requests    fill watch quota policy admission idle managed write apply bind scale patch read
+ *               delete edit evict
  *   follow-ups  custom collect
  *   loop        turn store */
 struct store {

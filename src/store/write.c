@@ -14,11 +14,14 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "cel/policy.h"
+#include "cel/rules.h"
 #include "store/admission.h"
 #include "store/batch.h"
 #include "store/host.h"
 #include "store/idle.h"
 #include "store/managed.h"
+#include "store/policy.h"
 #include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
@@ -361,6 +364,39 @@ static int ask_guard(struct write *write, const struct json *old, const struct j
                                   : reply_fail(write->reply, 403, "Forbidden", "%s", err.text);
 }
 
+/* Rules in CEL: of a CRD or a policy that is written, and of the CRD that an object is of. They see
+ * objects that are otherwise right. */
+static void check_rules(struct write *write, struct admit *admit, const struct kind_crd *crd)
+{
+    struct str *warnings = &write->reply->result.warnings;
+
+    if (admit->causes.count)
+        return;
+    if (write->kind == &kind_crd)
+        rules_check_crd(admit);
+    else if (write->kind == &kind_admissionpolicy)
+        policy_check(admit, warnings);
+    else if (write->kind == &kind_admissionbinding)
+        policy_check_binding(admit, warnings);
+    else if (crd)
+        rules_validate(admit, crd->rules, crd->schema, warnings);
+}
+
+int write_policies(struct write *write,
+                   const char *operation,
+                   const struct json *object,
+                   const struct json *old)
+{
+    struct policy_refusal refusal = {0};
+
+    if (policy_run(write, operation, object, old, &refusal))
+        return 0;
+    return reply_fail(write->reply, refusal.status, refusal.reason,
+                      STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
+                      STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
+                      STR_ARG(refusal.words));
+}
+
 static int admit_object(struct write *write, struct json *root, const struct json *old)
 {
     const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
@@ -388,6 +424,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     if (r < 0)
         return r;
     admit_validate(&admit);
+    check_rules(write, &admit, crd);
     if (admit.causes.count)
         return write_refuse(write, &admit);
     struct str words = quota_refusal(write, &admit);
@@ -396,6 +433,9 @@ static int admit_object(struct write *write, struct json *root, const struct jso
                           STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
                           STR_ARG(words));
+    r = write_policies(write, old ? "UPDATE" : "CREATE", root, old);
+    if (r < 0)
+        return r;
     idle_warn(write);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));

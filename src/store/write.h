@@ -47,6 +47,11 @@ int write_new(struct write *write, struct json *root);
 /* The object as it is, in the version the client speaks. */
 struct json *write_tree(struct write *write);
 int write_stage(struct write *write, enum api_event event, struct json *root);
+/* ValidatingAdmissionPolicies: 0, or the refusal in the reply; see policy_run(). */
+int write_policies(struct write *write,
+                   const char *operation,
+                   const struct json *object,
+                   const struct json *old);
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,

@@ -1,0 +1,448 @@
+#include "cel/policy.h"
+
+#include "api/admit.h"
+#include "api/kind.h"
+#include "api/schema.h"
+#include "api/selector.h"
+#include "base/arena.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cel/cel.h"
+#include "cel/value.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- matching ---- */
+
+static bool list_has(const struct json *list, struct str text)
+{
+    JSON_FOREACH(list, item)
+        if (str_is(json_str(item), "*") || str_eq(json_str(item), text))
+            return true;
+    return false;
+}
+
+/* "pods", "pods/status", "pods/ *", "* /status" or "*", without the blanks. */
+static bool names_resource(struct str rule, const struct policy_request *request)
+{
+    size_t slash = str_find(rule, '/');
+    struct str resource = str_sub(rule, 0, slash);
+    struct str subresource = str_sub(rule, slash + 1, rule.len);
+    bool has_part = slash < rule.len;
+
+    if (!str_is(resource, "*") && !str_is(resource, request->kind->plural))
+        return false;
+    if (!has_part)
+        return !request->subresource.len;
+    return str_is(subresource, "*") || str_eq(subresource, request->subresource);
+}
+
+static bool rule_matches(const struct policy_request *request, const struct json *rule, bool exact)
+{
+    struct str scope = json_str(json_get(rule, "scope"));
+    const struct json *names = json_get(rule, "resourceNames");
+    bool resource = false;
+
+    JSON_FOREACH(json_get(rule, "resources"), item)
+        resource |= names_resource(json_str(item), request);
+    if (!resource || !list_has(json_get(rule, "operations"), str_from(request->operation)) ||
+        !list_has(json_get(rule, "apiGroups"), str_from(request->kind->group)))
+        return false;
+    /* Versions of one kind differ in nothing but their name here. */
+    if (exact && !list_has(json_get(rule, "apiVersions"), str_from(request->kind->version)))
+        return false;
+    if (json_count(names) && !list_has(names, request->name))
+        return false;
+    return !scope.len || str_is(scope, "*") ||
+           str_is(scope, "Namespaced") == request->kind->namespaced;
+}
+
+static bool any_rule(const struct policy_request *request, const struct json *rules, bool exact)
+{
+    JSON_FOREACH(rules, rule)
+        if (rule_matches(request, rule, exact))
+            return true;
+    return false;
+}
+
+static bool selects(struct arena *arena, const struct json *selector, const struct json *object)
+{
+    struct selector parsed = {0};
+
+    return selector_from_json(arena, selector, &parsed, NULL) == 0 &&
+           selector_matches_json(&parsed, json_at(object, "metadata.labels"));
+}
+
+bool policy_matches(const struct policy_request *request, const struct json *match)
+{
+    const struct json *rules = json_get(match, "resourceRules");
+    const struct json *spaces = json_get(match, "namespaceSelector");
+    const struct json *objects = json_get(match, "objectSelector");
+    bool exact = str_is(json_str(json_get(match, "matchPolicy")), "Exact");
+
+    if (any_rule(request, json_get(match, "excludeResourceRules"), exact))
+        return false;
+    if (json_count(rules) && !any_rule(request, rules, exact))
+        return false;
+    /* A namespace is selected by its own labels, what is in none always. */
+    const struct json *space = request->kind == &kind_namespace
+                                   ? (request->object ? request->object : request->old)
+                                   : request->ns_object;
+    if (json_count(spaces) && space && !selects(request->arena, spaces, space))
+        return false;
+    return !json_count(objects) ||
+           (request->object && selects(request->arena, objects, request->object)) ||
+           (request->old && selects(request->arena, objects, request->old));
+}
+
+/* ---- expressions ---- */
+
+enum {
+    OBJECT,
+    OLD_OBJECT,
+    REQUEST,
+    PARAMS,
+    NAMESPACE_OBJECT,
+    VARIABLES,
+    COUNT,
+};
+
+/* What is known of a request here. Who asks is not: the store does not see it. */
+static const char request_schema[] =
+    "{\"type\":\"object\",\"properties\":{"
+    "\"kind\":{\"type\":\"object\",\"properties\":{\"group\":{\"type\":\"string\"},"
+    "\"version\":{\"type\":\"string\"},\"kind\":{\"type\":\"string\"}}},"
+    "\"resource\":{\"type\":\"object\",\"properties\":{\"group\":{\"type\":\"string\"},"
+    "\"version\":{\"type\":\"string\"},\"resource\":{\"type\":\"string\"}}},"
+    "\"subResource\":{\"type\":\"string\"},\"name\":{\"type\":\"string\"},"
+    "\"namespace\":{\"type\":\"string\"},\"operation\":{\"type\":\"string\"},"
+    "\"dryRun\":{\"type\":\"boolean\"}}}";
+
+struct scope {
+    struct arena *arena;
+    struct cel_variable variables[COUNT];
+    struct cel_value values[COUNT];
+};
+
+static void scope_declare(struct scope *scope, struct arena *arena, bool has_params)
+{
+    struct json *source = NULL;
+    const struct schema *schema = NULL;
+
+    (void)json_parse(arena, str_from(request_schema), &source, NULL);
+    (void)schema_compile(arena, source, &schema, NULL);
+    *scope = (struct scope){
+        .arena = arena,
+        .variables = {[OBJECT] = {.name = "object"},
+                      [OLD_OBJECT] = {.name = "oldObject"},
+                      [REQUEST] = {.name = "request", .schema = schema},
+                      /* Without a paramKind there are none, and nothing may name them. */
+                      [PARAMS] = {.name = has_params ? "params" : "(no params)"},
+                      [NAMESPACE_OBJECT] = {.name = "namespaceObject"},
+                      [VARIABLES] = {.name = "variables", .type = CEL_MAP}}};
+    for (size_t i = 0; i < COUNT; i++)
+        scope->values[i] = cel_null();
+}
+
+static int scope_compile(const struct scope *scope,
+                         struct str text,
+                         struct cel_program **ret,
+                         struct err *err)
+{
+    return cel_compile(&(struct cel_compile){.arena = scope->arena,
+                                             .text = text,
+                                             .variables = scope->variables,
+                                             .variable_count = COUNT},
+                       ret, err);
+}
+
+/* An error where it does not compile, too. */
+static struct cel_value scope_evaluate(const struct scope *scope, struct str text, int64_t *budget)
+{
+    struct cel_program *program = NULL;
+    struct err err = {0};
+
+    if (scope_compile(scope, text, &program, &err) < 0)
+        return cel_error(str_dup(scope->arena, str_from(err.text)));
+    if (*budget <= 0)
+        return cel_error(STR("validation failed due to running out of cost budget, no further "
+                             "validation rules will be run"));
+    struct cel_result result = cel_evaluate(program, scope->arena, scope->values, CEL_COST_MAX);
+    *budget -= (int64_t)result.cost;
+    return result.value;
+}
+
+static struct json *request_json(const struct policy_request *request)
+{
+    struct arena *arena = request->arena;
+    struct json *root = json_new_object(arena);
+    struct json *kind = json_add_object(arena, root, "kind");
+    struct json *resource = json_add_object(arena, root, "resource");
+
+    json_add_c(arena, kind, "group", request->kind->group);
+    json_add_c(arena, kind, "version", request->kind->version);
+    json_add_c(arena, kind, "kind", request->kind->name);
+    json_add_c(arena, resource, "group", request->kind->group);
+    json_add_c(arena, resource, "version", request->kind->version);
+    json_add_c(arena, resource, "resource", request->kind->plural);
+    json_add_str(arena, root, "subResource",
+                 request->subresource.p ? request->subresource : STR(""));
+    json_add_str(arena, root, "name", request->name.p ? request->name : STR(""));
+    json_add_str(arena, root, "namespace", request->ns.p ? request->ns : STR(""));
+    json_add_c(arena, root, "operation", request->operation);
+    json_add_bool(arena, root, "dryRun", request->dry_run);
+    return root;
+}
+
+/* variables.NAME: an error is one where it is used. Each sees those before it. */
+static void scope_variables(struct scope *scope, const struct json *list, int64_t *budget)
+{
+    struct cel_entry *entries = ARENA_ARRAY(scope->arena, struct cel_entry, json_count(list));
+    size_t count = 0;
+
+    scope->values[VARIABLES] = cel_new_map(scope->arena, entries, 0);
+    JSON_FOREACH(list, variable) {
+        struct cel_value value =
+            scope_evaluate(scope, json_str(json_get(variable, "expression")), budget);
+
+        entries[count++] =
+            (struct cel_entry){cel_string(json_str(json_get(variable, "name"))), value};
+        scope->values[VARIABLES] = cel_new_map(scope->arena, entries, count);
+    }
+}
+
+static void add_finding(struct arena *arena,
+                        struct policy_findings *findings,
+                        struct str reason,
+                        struct str message)
+{
+    VEC_PUSH(arena, findings,
+             (struct policy_finding){.message = message,
+                                     .reason = reason.len ? reason : STR("Invalid")});
+}
+
+static struct str error_words(struct arena *arena, struct str expression, struct cel_value value)
+{
+    struct str why = value.type == CEL_ERROR ? value.s : STR("it gives no bool");
+
+    return str_printf(arena, "expression '" STR_FMT "' resulted in error: " STR_FMT,
+                      STR_ARG(str_trim(expression)), STR_ARG(why));
+}
+
+/* What a validation that failed says. */
+static struct str failed_words(const struct scope *scope,
+                               const struct json *validation,
+                               int64_t *budget)
+{
+    struct str expression = json_str(json_get(validation, "messageExpression"));
+    struct str message = str_trim(json_str(json_get(validation, "message")));
+
+    if (expression.len) {
+        struct cel_value words = scope_evaluate(scope, expression, budget);
+        struct str text = words.type == CEL_STRING ? str_trim(words.s) : STR("");
+
+        if (text.len && text.len <= 5120 && str_find(text, '\n') == text.len)
+            return str_utf8(scope->arena, text);
+    }
+    return message.len
+               ? message
+               : str_printf(scope->arena, "failed expression: " STR_FMT,
+                            STR_ARG(str_trim(json_str(json_get(validation, "expression")))));
+}
+
+/* 1: all hold; 0: one does not; -1: one could not be evaluated, and *ret_words says why. */
+static int conditions_hold(const struct scope *scope,
+                           const struct json *list,
+                           struct str *ret_words)
+{
+    int64_t budget = CEL_COST_CONDITIONS;
+    int result = 1;
+
+    JSON_FOREACH(list, condition) {
+        struct str text = json_str(json_get(condition, "expression"));
+        struct cel_value value = scope_evaluate(scope, text, &budget);
+
+        if (value.type == CEL_BOOL && !value.truth)
+            return 0;
+        if (value.type != CEL_BOOL) {
+            result = -1;
+            *ret_words = error_words(scope->arena, text, value);
+        }
+    }
+    return result;
+}
+
+void policy_evaluate(const struct policy_request *request,
+                     const struct json *policy,
+                     const struct json *params,
+                     struct policy_findings *findings)
+{
+    struct arena *arena = request->arena;
+    const struct json *spec = json_get(policy, "spec");
+    bool ignore = str_is(json_str(json_get(spec, "failurePolicy")), "Ignore");
+    struct scope *scope = ARENA_NEW(arena, struct scope);
+    int64_t budget = CEL_COST_BUDGET;
+    struct str words = STR_NONE;
+
+    scope_declare(scope, arena, json_get(spec, "paramKind") != NULL);
+    scope->values[OBJECT] = cel_from_json(arena, request->object, NULL);
+    scope->values[OLD_OBJECT] = cel_from_json(arena, request->old, NULL);
+    scope->values[REQUEST] = cel_from_json(arena, request_json(request), NULL);
+    scope->values[PARAMS] = cel_from_json(arena, params, NULL);
+    scope->values[NAMESPACE_OBJECT] = cel_from_json(arena, request->ns_object, NULL);
+    int hold = conditions_hold(scope, json_get(spec, "matchConditions"), &words);
+    if (hold < 0 && !ignore)
+        add_finding(arena, findings, STR(""), words);
+    if (hold <= 0)
+        return;
+    scope_variables(scope, json_get(spec, "variables"), &budget);
+    JSON_FOREACH(json_get(spec, "validations"), validation) {
+        struct str text = json_str(json_get(validation, "expression"));
+        struct cel_value value = scope_evaluate(scope, text, &budget);
+
+        if (value.type != CEL_BOOL && !ignore)
+            add_finding(arena, findings, STR(""), error_words(arena, text, value));
+        else if (value.type == CEL_BOOL && !value.truth)
+            add_finding(arena, findings, json_str(json_get(validation, "reason")),
+                        failed_words(scope, validation, &budget));
+    }
+}
+
+/* ---- what may be written ---- */
+
+static void warn(struct arena *arena, struct str *warnings, const char *words)
+{
+    *warnings =
+        str_printf(arena, STR_FMT "%s%s", STR_ARG(*warnings), warnings->len ? "\n" : "", words);
+}
+
+static void check_expression(struct admit *admit,
+                             const struct scope *scope,
+                             const struct json *value,
+                             struct str path,
+                             enum cel_type wanted)
+{
+    struct cel_program *program = NULL;
+    struct err err = {0};
+
+    if (!str_trim(json_str(value)).len) {
+        admit_required(admit, path, "expression is not specified");
+        return;
+    }
+    if (scope_compile(scope, json_str(value), &program, &err) < 0)
+        admit_invalid(admit, path, value,
+                      str_printf(admit->arena, "compilation failed: %s", err.text).p);
+    else if (wanted != CEL_DYN && program->result != wanted && program->result != CEL_DYN)
+        admit_invalid(admit, path, value,
+                      wanted == CEL_BOOL ? "must evaluate to bool" : "must evaluate to string");
+}
+
+static void check_list(struct admit *admit,
+                       const struct scope *scope,
+                       const char *list,
+                       const char *member,
+                       enum cel_type wanted)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(json_get(admit->object, "spec"), list), item) {
+        struct str path = str_printf(admit->arena, "spec.%s[%zu].%s", list, index++, member);
+        const struct json *value = json_get(item, member);
+
+        if (value || wanted != CEL_STRING)
+            check_expression(admit, scope, value, path, wanted);
+    }
+}
+
+static void check_rules(struct admit *admit, const struct json *rules, const char *path)
+{
+    static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "*"};
+    size_t index = 0;
+
+    JSON_FOREACH(rules, rule) {
+        JSON_FOREACH(json_get(rule, "operations"), operation) {
+            bool known = false;
+
+            for (size_t i = 0; i < COUNT_OF(operations); i++)
+                known |= str_is(json_str(operation), operations[i]);
+            if (!known)
+                admit_unsupported(admit,
+                                  str_printf(admit->arena, "%s[%zu].operations", path, index),
+                                  operation, "\"*\", \"CREATE\", \"DELETE\", \"UPDATE\"");
+        }
+        index++;
+    }
+}
+
+void policy_check(struct admit *admit, struct str *warnings)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    struct str failure = json_str(json_get(spec, "failurePolicy"));
+    struct scope *scope = ARENA_NEW(admit->arena, struct scope);
+
+    scope_declare(scope, admit->arena, json_get(spec, "paramKind") != NULL);
+    if (!json_count(json_at(spec, "matchConstraints.resourceRules")))
+        admit_required(admit, STR("spec.matchConstraints.resourceRules"), "");
+    check_rules(admit, json_at(spec, "matchConstraints.resourceRules"),
+                "spec.matchConstraints.resourceRules");
+    check_rules(admit, json_at(spec, "matchConstraints.excludeResourceRules"),
+                "spec.matchConstraints.excludeResourceRules");
+    if (failure.len && !str_is(failure, "Fail") && !str_is(failure, "Ignore"))
+        admit_unsupported(admit, STR("spec.failurePolicy"), json_get(spec, "failurePolicy"),
+                          "\"Fail\", \"Ignore\"");
+    if (!json_count(json_get(spec, "validations")) &&
+        !json_count(json_get(spec, "auditAnnotations")))
+        admit_required(admit, STR("spec.validations"),
+                       "validations or auditAnnotations must be set");
+    check_list(admit, scope, "validations", "expression", CEL_BOOL);
+    check_list(admit, scope, "validations", "messageExpression", CEL_STRING);
+    check_list(admit, scope, "matchConditions", "expression", CEL_BOOL);
+    check_list(admit, scope, "variables", "expression", CEL_DYN);
+    if (json_count(json_get(spec, "auditAnnotations")))
+        warn(admit->arena, warnings,
+             "spec.auditAnnotations have no effect: there is no audit log here");
+}
+
+void policy_check_binding(struct admit *admit, struct str *warnings)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    const struct json *actions = json_get(spec, "validationActions");
+    const struct json *ref = json_get(spec, "paramRef");
+    bool deny = false;
+    bool warning = false;
+
+    if (!json_str(json_get(spec, "policyName")).len)
+        admit_required(admit, STR("spec.policyName"), "");
+    if (!json_count(actions))
+        admit_required(admit, STR("spec.validationActions"), "");
+    JSON_FOREACH(actions, action) {
+        deny |= str_is(json_str(action), "Deny");
+        warning |= str_is(json_str(action), "Warn");
+        if (str_is(json_str(action), "Audit"))
+            warn(admit->arena, warnings,
+                 "spec.validationActions: Audit has no effect: there is no audit log here");
+        else if (!str_is(json_str(action), "Deny") && !str_is(json_str(action), "Warn"))
+            admit_unsupported(admit, STR("spec.validationActions"), action,
+                              "\"Audit\", \"Deny\", \"Warn\"");
+    }
+    if (deny && warning)
+        admit_invalid(admit, STR("spec.validationActions"), actions,
+                      "must not contain both Deny and Warn (repeating the same validation failure "
+                      "information in the API response and headers serves no purpose)");
+    check_rules(admit, json_at(spec, "matchResources.resourceRules"),
+                "spec.matchResources.resourceRules");
+    if (!ref)
+        return;
+    if (!json_get(ref, "name") == !json_get(ref, "selector"))
+        admit_invalid(admit, STR("spec.paramRef"), ref,
+                      "must have exactly one of name and selector");
+    if (!json_get(ref, "parameterNotFoundAction"))
+        admit_required(admit, STR("spec.paramRef.parameterNotFoundAction"), "");
+}

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+
+struct admit;
+struct arena;
+struct json;
+struct kind;
+
+/* policy: ValidatingAdmissionPolicies. Which requests one is about, and what it says about them; who
+ * has the policies, their bindings and parameters, asks for each. */
+
+struct policy_request {
+    struct arena *arena;
+    const struct kind *kind;
+    struct str ns; /* "" for what is in no namespace */
+    struct str name;
+    struct str subresource;
+    const char *operation; /* CREATE, UPDATE, DELETE */
+    bool dry_run;
+    const struct json *object;    /* NULL when it is deleted */
+    const struct json *old;       /* NULL when it is created */
+    const struct json *ns_object; /* NULL: in no namespace */
+};
+
+/* A validation that failed, or could not be evaluated where failurePolicy is Fail. */
+struct policy_finding {
+    struct str message;
+    struct str reason; /* "Invalid", "Forbidden", ... */
+};
+struct policy_findings VEC_FIELDS(struct policy_finding);
+
+/* matchConstraints of a policy, or matchResources of a binding, where NULL is everything. */
+bool policy_matches(const struct policy_request *request, const struct json *match);
+
+/* Findings are added. `params` is NULL where the policy has no paramKind. */
+void policy_evaluate(const struct policy_request *request,
+                     const struct json *policy,
+                     const struct json *params,
+                     struct policy_findings *findings);
+
+/* What is wrong with a policy or a binding becomes causes; what is taken and has no effect here
+ * becomes lines of *warnings. */
+void policy_check(struct admit *admit, struct str *warnings);
+void policy_check_binding(struct admit *admit, struct str *warnings);

@@ -1,0 +1,262 @@
+#include "api/admit.h"
+#include "api/crd_builtin.h"
+#include "api/kind.h"
+#include "api/schema.h"
+#include "base/arena.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "cel/rules.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct json *parsed(struct arena *arena, const char *text)
+{
+    struct json *root = NULL;
+
+    EXPECT(yaml_parse(arena, str_from(text), &root, NULL) == 0);
+    return root;
+}
+
+/* What is said about them, a line each. */
+static struct str causes(struct arena *arena, const struct admit *admit)
+{
+    struct str text = STR("");
+
+    for (size_t i = 0; i < admit->causes.count; i++)
+        text = str_printf(arena, STR_FMT STR_FMT ": " STR_FMT "\n", STR_ARG(text),
+                          STR_ARG(admit->causes.items[i].field),
+                          STR_ARG(admit->causes.items[i].message));
+    return text;
+}
+
+static void expect_text(struct str text, const char *wanted)
+{
+    EXPECT(str_is(text, wanted));
+    if (!str_is(text, wanted))
+        (void)fprintf(stderr, "got:    " STR_FMT "wanted: %s", STR_ARG(text), wanted);
+}
+
+static const char schema_text[] =
+    "type: object\n"
+    "x-kubernetes-validations:\n"
+    "- {rule: 'self.metadata.name.size() < 10', message: the name is too long}\n"
+    "properties:\n"
+    "  spec:\n"
+    "    type: object\n"
+    "    x-kubernetes-validations:\n"
+    "    - {rule: 'self.min <= self.max'}\n"
+    "    - rule: '!has(self.mode) || self.mode != \"off\" || self.max == 0'\n"
+    "      messageExpression: '\"mode \" + self.mode + \" needs max 0, not \" + string(self.max)'\n"
+    "      fieldPath: .mode\n"
+    "      reason: FieldValueForbidden\n"
+    "    properties:\n"
+    "      min: {type: integer}\n"
+    "      max:\n"
+    "        type: integer\n"
+    "        x-kubernetes-validations:\n"
+    "        - {rule: 'self >= oldSelf', message: max cannot shrink}\n"
+    "      mode: {type: string}\n"
+    "      fresh:\n"
+    "        type: string\n"
+    "        x-kubernetes-validations:\n"
+    "        - {rule: 'oldSelf.hasValue() || self == \"new\"', optionalOldSelf: true, message: "
+    "begin new}\n"
+    "      ports:\n"
+    "        type: array\n"
+    "        x-kubernetes-list-type: map\n"
+    "        x-kubernetes-list-map-keys: [name]\n"
+    "        items:\n"
+    "          type: object\n"
+    "          properties:\n"
+    "            name: {type: string}\n"
+    "            port:\n"
+    "              type: integer\n"
+    "              x-kubernetes-validations: [{rule: 'self == oldSelf', message: a port is "
+    "fixed}]\n"
+    "      tags:\n"
+    "        type: object\n"
+    "        additionalProperties:\n"
+    "          type: string\n"
+    "          x-kubernetes-validations: [{rule: self.startsWith('t')}]\n"
+    "      many:\n"
+    "        type: array\n"
+    "        items: {type: integer}\n"
+    "        x-kubernetes-validations:\n"
+    "        - rule: 'self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d > 0))))'\n"
+    "        - rule: 'self[0] / 0 == 1'\n";
+
+static void expect_causes(const char *object,
+                          const char *old,
+                          const char *wanted,
+                          const char *warned)
+{
+    struct arena arena = {0};
+    const struct schema *schema = NULL;
+    struct str warnings = STR("");
+    struct admit admit = {
+        .arena = &arena, .object = parsed(&arena, object), .old = old ? parsed(&arena, old) : NULL};
+    struct admit compiling = {.arena = &arena};
+
+    test_case(object);
+    EXPECT(schema_compile(&arena, parsed(&arena, schema_text), &schema, NULL) == 0);
+    const struct rules *rules = rules_compile(&arena, schema, &compiling, STR("schema"));
+    EXPECT(compiling.causes.count == 0);
+    expect_text(causes(&arena, &compiling), "");
+    rules_validate(&admit, rules, schema, &warnings);
+    expect_text(causes(&arena, &admit), wanted);
+    EXPECT(str_is(warnings, warned));
+    arena_done(&arena);
+}
+
+TEST(rules_refuse_what_they_do_not_hold_for)
+{
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 2}}", NULL, "", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 3, max: 2}}", NULL,
+                  "spec: Invalid value: \"object\": failed rule: self.min <= self.max\n", "");
+    expect_causes("{metadata: {name: a-very-long-name}, spec: {min: 1, max: 2}}", NULL,
+                  "<nil>: Invalid value: \"object\": the name is too long\n", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 2, mode: 'off'}}", NULL,
+                  "spec.mode: Forbidden: mode off needs max 0, not 2\n", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1}}", NULL,
+                  "spec: Invalid value: \"object\": no such key: max evaluating rule: self.min <= "
+                  "self.max\n",
+                  "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 2, tags: {a: tx, b: x}}}", NULL,
+                  "spec.tags.b: Invalid value: \"string\": failed rule: self.startsWith('t')\n",
+                  "");
+}
+
+TEST(rules_about_a_change_see_what_was)
+{
+    const char *old = "{metadata: {name: a}, spec: {min: 1, max: 5, ports: [{name: a, port: 1}]}}";
+
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 4}}", old,
+                  "spec.max: Invalid value: \"integer\": max cannot shrink\n", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 6}}", old, "", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 5, ports: [{name: b, port: 2}, {name: "
+                  "a, port: 3}]}}",
+                  old, "spec.ports[1].port: Invalid value: \"integer\": a port is fixed\n", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 5, fresh: x}}", old,
+                  "spec.fresh: Invalid value: \"string\": begin new\n", "");
+    expect_causes("{metadata: {name: a}, spec: {min: 1, max: 5, fresh: new}}", NULL, "", "");
+}
+
+TEST(what_did_not_change_is_warned_about)
+{
+    const char *old = "{metadata: {name: a}, spec: {min: 9, max: 5}}";
+
+    expect_causes("{metadata: {name: a, labels: {x: y}}, spec: {min: 9, max: 5}}", old, "",
+                  "spec: Invalid value: \"object\": failed rule: self.min <= self.max");
+    expect_causes("{metadata: {name: a}, spec: {min: 10, max: 5}}", old,
+                  "spec: Invalid value: \"object\": failed rule: self.min <= self.max\n", "");
+}
+
+TEST(rules_that_cost_too_much_end_the_validation)
+{
+    char object[2000];
+    size_t len = (size_t)snprintf(object, sizeof(object),
+                                  "{metadata: {name: a}, spec: {min: 1, max: 2, many: [");
+
+    for (size_t i = 0; i < 100; i++)
+        len += (size_t)snprintf(object + len, sizeof(object) - len, "1, ");
+    (void)snprintf(object + len, sizeof(object) - len, "1]}}");
+    expect_causes(object, NULL,
+                  "spec.many: Invalid value: \"array\": 'operation cancelled: actual cost limit "
+                  "exceeded': no further validation rules will be run due to call cost exceeds "
+                  "limit for rule: self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d > "
+                  "0))))\n",
+                  "");
+}
+
+TEST(a_crd_with_a_wrong_rule_is_refused)
+{
+    static const struct {
+        const char *rule;
+        const char *wanted;
+    } rows[] = {
+        {"{rule: 'self.x >'}",
+         "s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.x "
+         ">\"}: compilation failed: ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>'\n"},
+        {"{rule: 'self.z > 1'}",
+         "s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.z > "
+         "1\"}: compilation failed: ERROR: <input>:1:6: undefined field 'z'\n"},
+        {"{rule: 'self.x + 1'}",
+         "s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.x + "
+         "1\"}: cel expression must evaluate to a bool\n"},
+        {"{rule: ' '}",
+         "s.properties[spec].x-kubernetes-validations[0].rule: Required value: rule is not "
+         "specified\n"},
+        {"{rule: 'true', messageExpression: 'self.x'}",
+         "s.properties[spec].x-kubernetes-validations[0].messageExpression: Invalid value: "
+         "{\"rule\":\"true\",\"messageExpression\":\"self.x\"}: messageExpression must evaluate to "
+         "a string\n"},
+        {"{rule: 'true', reason: Because}",
+         "s.properties[spec].x-kubernetes-validations[0].reason: Unsupported value: \"Because\": "
+         "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", "
+         "\"FieldValueInvalid\", \"FieldValueRequired\"\n"},
+        {"{rule: 'true', fieldPath: .nope}",
+         "s.properties[spec].x-kubernetes-validations[0].fieldPath: Invalid value: \".nope\": "
+         "fieldPath must be a valid path\n"},
+        {"{rule: 'true', optionalOldSelf: true}",
+         "s.properties[spec].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may "
+         "not be set if oldSelf is not used in rule\n"},
+        {"{rule: 'self.x == oldSelf.x'}", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        const struct schema *schema = NULL;
+        struct admit admit = {.arena = &arena};
+        struct str text = str_printf(&arena,
+                                     "{type: object, properties: {spec: {type: object, properties: "
+                                     "{x: {type: integer}}, x-kubernetes-validations: [%s]}}}",
+                                     rows[i].rule);
+
+        test_case(rows[i].rule);
+        EXPECT(schema_compile(&arena, parsed(&arena, text.p), &schema, NULL) == 0);
+        (void)rules_compile(&arena, schema, &admit, STR("s"));
+        expect_text(causes(&arena, &admit), rows[i].wanted);
+        arena_done(&arena);
+    }
+}
+
+TEST(old_values_need_a_counterpart)
+{
+    struct arena arena = {0};
+    const struct schema *schema = NULL;
+    struct admit admit = {.arena = &arena};
+
+    EXPECT(schema_compile(&arena,
+                          parsed(&arena, "{type: object, properties: {list: {type: array, items: "
+                                         "{type: integer, x-kubernetes-validations: [{rule: 'self "
+                                         ">= oldSelf'}]}}}}"),
+                          &schema, NULL) == 0);
+    (void)rules_compile(&arena, schema, &admit, STR("s"));
+    expect_text(causes(&arena, &admit),
+                "s.properties[list].items.x-kubernetes-validations[0].rule: Invalid value: \"self "
+                ">= oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema "
+                "within s.properties[list]\n");
+    arena_done(&arena);
+}
+
+TEST(the_rules_of_our_own_crds_compile)
+{
+    for (size_t i = 0; i < crd_builtin_count; i++) {
+        const struct crd_builtin *builtin = &crd_builtins[i];
+        struct arena arena = {0};
+        struct admit admit = {.arena = &arena, .kind = &kind_crd};
+
+        test_case(builtin->name);
+        EXPECT(json_parse(&arena, (struct str){builtin->text, builtin->text_len}, &admit.object,
+                          NULL) == 0);
+        rules_check_crd(&admit);
+        expect_text(causes(&arena, &admit), "");
+        arena_done(&arena);
+    }
+    EXPECT(crd_builtin_count > 10);
+}
