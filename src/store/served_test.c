@@ -202,3 +202,45 @@ TEST(events_are_found_by_who_told_them)
     EXPECT(strcmp(h.names, "new old") == 0);
     harness_close(&h);
 }
+
+/* Somebody with rights on a part could make what the checks of whole objects refuse, or read an
+ * object by a part that it does not have. */
+TEST(a_part_of_an_object_is_no_way_to_the_whole)
+{
+    static const struct {
+        const char *why;
+        enum api_verb verb;
+        enum api_patch patch;
+        const char *sub;
+        int status;
+    } rows[] = {
+        {"a status makes no object", API_CREATE, API_PATCH_MERGE, "status", 405},
+        {"nor does an apply of one", API_PATCH, API_PATCH_APPLY, "status", 404},
+        {"nor a patch", API_PATCH, API_PATCH_MERGE, "status", 404},
+        {"a status is not deleted", API_DELETE, API_PATCH_MERGE, "status", 405},
+        {"what it does not have is not read", API_GET, API_PATCH_MERGE, "spec", 404},
+    };
+    struct harness h;
+
+    harness_open(&h, NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(harness_call(&h,
+                            &(struct api_request){
+                                .verb = rows[i].verb,
+                                .kind = &kind_pod,
+                                .ns = STR("default"),
+                                .name = STR("p"),
+                                .subresource = str_from(rows[i].sub),
+                                .patch = rows[i].patch,
+                                .field_manager = STR("m"),
+                                .body = STR("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{"
+                                            "\"name\":\"p\",\"namespace\":\"default\"},\"spec\":{"
+                                            "\"containers\":[{\"name\":\"../../x\"}]}}")}) < 0);
+        EXPECT(h.status == rows[i].status);
+        EXPECT(harness_get(&h, &kind_pod, "default", "p") < 0);
+    }
+    EXPECT(harness_create(&h, &kind_secret, "default", "{\"metadata\":{\"name\":\"d\"}}") == 0);
+    EXPECT(call(&h, API_GET, &kind_secret, "status", "") < 0 && h.status == 404);
+    harness_close(&h);
+}

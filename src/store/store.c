@@ -75,6 +75,14 @@ static int write_call(struct store *store, struct reply *reply, const struct api
              !(str_is(request->subresource, "status") && write.kind->status))
         return reply_fail(reply, 404, "NotFound", "%s has no subresource " STR_FMT,
                           request->kind->plural, STR_ARG(request->subresource));
+    /* A part of an object is changed, never made or deleted: that would be a way around the checks
+     * of whole objects. */
+    if (request->subresource.len && request->verb != API_UPDATE && request->verb != API_PATCH)
+        return reply_fail(reply, 405, "MethodNotAllowed",
+                          "%s/" STR_FMT " can be read and changed only", request->kind->plural,
+                          STR_ARG(request->subresource));
+    if (request->subresource.len && !write.old)
+        return reply_not_found(reply, request->kind, request->name);
     switch (request->verb) {
     case API_CREATE: return write_create(&write, request);
     case API_UPDATE: return write_update(&write, request);
