@@ -407,7 +407,7 @@ void policy_check(struct admit *admit, struct str *warnings)
     check_list(admit, scope, "variables", "expression", CEL_DYN);
     if (json_count(json_get(spec, "auditAnnotations")))
         warn(admit->arena, warnings,
-             "spec.auditAnnotations have no effect: there is no audit log here");
+             "spec.auditAnnotations have no effect: the audit log does not have annotations");
 }
 
 void policy_check_binding(struct admit *admit, struct str *warnings)
@@ -427,7 +427,7 @@ void policy_check_binding(struct admit *admit, struct str *warnings)
         warning |= str_is(json_str(action), "Warn");
         if (str_is(json_str(action), "Audit"))
             warn(admit->arena, warnings,
-                 "spec.validationActions: Audit has no effect: there is no audit log here");
+                 "spec.validationActions: Audit has no effect: the audit log does not have annotations");
         else if (!str_is(json_str(action), "Deny") && !str_is(json_str(action), "Warn"))
             admit_unsupported(admit, STR("spec.validationActions"), action,
                               "\"Audit\", \"Deny\", \"Warn\"");

@@ -31,9 +31,9 @@ static struct str verb_of(const struct route *route, struct str method, struct s
         return STR("patch");
     if (str_is(method, "DELETE"))
         return named ? STR("delete") : STR("deletecollection");
-    if (http_query_bool(query, "watch"))
-        return STR("watch");
-    return named ? STR("get") : STR("list");
+    if (named)
+        return STR("get");
+    return http_query_bool(query, "watch") ? STR("watch") : STR("list");
 }
 
 /* A list or watch of one name, said by a field selector, is a question about that object: a rule

@@ -32,6 +32,14 @@ bool progress_is(const struct request *request)
            str_is(route->plural, kind_trainjob.plural) && str_is(route->subresource, "status");
 }
 
+bool progress_is_from(const struct request *request)
+{
+    struct str account = str_printf(request_arena(request), "system:serviceaccount:" STR_FMT ":",
+                                    STR_ARG(request->route.ns));
+
+    return identify_bearer(request).len && str_starts(request->user.name, account);
+}
+
 struct str progress_audience(const struct request *request)
 {
     return progress_path(request_arena(request), request->route.ns, request->route.name);

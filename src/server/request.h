@@ -178,6 +178,8 @@ bool identify_token(struct server *server,
 
 /* progress.c: what a training tells of itself. A body is at most PROGRESS_BYTES_MAX (body_max). */
 bool progress_is(const struct request *request);
+/* A token of the TrainJob's namespace brought it; a certificate says nothing about a TrainJob. */
+bool progress_is_from(const struct request *request);
 struct str progress_audience(const struct request *request);
 /* Its token is known to be good. Uses nothing of request->server. */
 void progress_handle(struct request *request, struct api *api);

@@ -63,7 +63,14 @@ static const struct {
      "configmaps,events,persistentvolumeclaims,secrets,serviceaccounts,services,services/proxy",
      NULL},
     {"system:aggregate-to-edit", WRITE, "autoscaling", "horizontalpodautoscalers", NULL},
-    {"system:aggregate-to-edit", WRITE, "batch", "jobs", NULL},
+    {"system:aggregate-to-edit", WRITE, ".", "replicationcontrollers,replicationcontrollers/scale",
+     NULL},
+    {"system:aggregate-to-edit", WRITE, "apps",
+     "daemonsets,deployments,deployments/scale,replicasets,replicasets/scale,statefulsets,"
+     "statefulsets/scale",
+     NULL},
+    {"system:aggregate-to-edit", WRITE, "networking.k8s.io", "ingresses,networkpolicies", NULL},
+    {"system:aggregate-to-edit", WRITE, "batch", "cronjobs,jobs", NULL},
     {"system:aggregate-to-edit", WRITE, "policy", "poddisruptionbudgets", NULL},
     {"system:aggregate-to-edit", ALL, "coordination.k8s.io", "leases", NULL},
 
@@ -74,7 +81,18 @@ static const struct {
      NULL},
     {"system:aggregate-to-view", READ, "autoscaling",
      "horizontalpodautoscalers,horizontalpodautoscalers/status", NULL},
-    {"system:aggregate-to-view", READ, "batch", "jobs,jobs/status", NULL},
+    {"system:aggregate-to-view", READ, ".",
+     "limitranges,replicationcontrollers,replicationcontrollers/scale,"
+     "replicationcontrollers/status,resourcequotas,resourcequotas/status",
+     NULL},
+    {"system:aggregate-to-view", READ, "apps",
+     "controllerrevisions,daemonsets,daemonsets/status,deployments,deployments/scale,"
+     "deployments/status,replicasets,replicasets/scale,replicasets/status,statefulsets,"
+     "statefulsets/scale,statefulsets/status",
+     NULL},
+    {"system:aggregate-to-view", READ, "networking.k8s.io",
+     "ingresses,ingresses/status,networkpolicies", NULL},
+    {"system:aggregate-to-view", READ, "batch", "cronjobs,cronjobs/status,jobs,jobs/status", NULL},
     {"system:aggregate-to-view", READ, "discovery.k8s.io", "endpointslices", NULL},
     {"system:aggregate-to-view", READ, "policy", "poddisruptionbudgets,poddisruptionbudgets/status",
      NULL},

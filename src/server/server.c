@@ -67,17 +67,23 @@ static void request_end(void *user)
     server_unref(server);
 }
 
+static bool goes_into_pods(const struct request *request)
+{
+    static const char *const streams[] = {"exec", "attach", "portforward", "proxy"};
+
+    for (size_t i = 0; i < COUNT_OF(streams); i++)
+        if (str_is(request->route.subresource, streams[i]))
+            return true;
+    return false;
+}
+
 /* Lasts as long as both sides like. */
 static bool is_stream(const struct request *request)
 {
-    static const char *const streams[] = {"exec", "attach", "portforward", "proxy"};
     struct str sub = request->route.subresource;
     struct str query = request->x->head.query;
 
-    for (size_t i = 0; i < COUNT_OF(streams); i++)
-        if (str_is(sub, streams[i]))
-            return true;
-    return http_query_bool(query, "watch") ||
+    return goes_into_pods(request) || http_query_bool(query, "watch") ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
 }
 
@@ -87,8 +93,7 @@ static void audit_if_write(struct request *request)
     struct server *server = request->server;
     struct str method = request->x->head.method;
     bool reads = str_is(method, "GET") || str_is(method, "HEAD");
-    bool stream = is_stream(request) && !str_is(request->route.subresource, "log") &&
-                  !http_query_bool(request->x->head.query, "watch");
+    bool stream = goes_into_pods(request);
 
     if (!server->audit || request->route.type != ROUTE_RESOURCE || (reads && !stream) ||
         virtual_has_group(request->route.group))
@@ -167,7 +172,7 @@ static void begin(void *user, struct http_exchange *x)
     bool known = identify(request);
     if (progress_is(request)) { /* its token says all: nobody else's is good here */
         x->body_max = PROGRESS_BYTES_MAX;
-        if (!known)
+        if (!known || !progress_is_from(request))
             request_fail(request, 403, "Forbidden", "the token is not for this TrainJob");
         return;
     }
