@@ -1,4 +1,5 @@
 #include "api/protobuf.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -32,8 +33,10 @@ void request_warn(struct request *request, struct str lines)
 /* What protobuf has no number for is left out, and said. */
 static int answer_encode(struct request *request, struct str text, struct buf *out, struct err *err)
 {
+    /* Gone before the client reads: the tree of a list has many times its bytes. */
+    _cleanup_(arena_done) struct arena arena = {0};
     struct json *root = NULL;
-    int r = json_parse(request_arena(request), text, &root, err);
+    int r = json_parse(&arena, text, &root, err);
 
     if (r < 0)
         return r;

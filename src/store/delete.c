@@ -194,6 +194,8 @@ int delete_object(struct write *write, const struct delete_options *options)
 void delete_collection(struct store *store, struct reply *reply, const struct api_request *request)
 {
     struct delete_options options;
+    struct err refusal = {0};
+    struct str reason = STR("");
     int r = delete_parse(reply, request, &options);
 
     if (r == 0)
@@ -203,15 +205,25 @@ void delete_collection(struct store *store, struct reply *reply, const struct ap
         struct reply *one = reply_new(store, NULL, NULL);
         struct write write;
 
-        if (write_open(&write, store, one,
-                       &(struct api_request){.verb = API_DELETE,
-                                             .kind = request->kind,
-                                             .ns = object->ns,
-                                             .name = object->name,
-                                             .dry_run = request->dry_run}) == 0)
-            (void)delete_object(&write, &options);
+        int gone = write_open(&write, store, one,
+                              &(struct api_request){.verb = API_DELETE,
+                                                    .kind = request->kind,
+                                                    .ns = object->ns,
+                                                    .name = object->name,
+                                                    .dry_run = request->dry_run});
+
+        if (gone == 0)
+            gone = delete_object(&write, &options);
+        if (gone < 0 && !refusal.code) {
+            refusal = one->err;
+            reason = one->result.reason;
+        }
         reply->staged |= one->staged;
         reply_queue(store, one);
     }
+    /* The others go; who asked hears that not all do. */
+    if (refusal.code)
+        (void)reply_fail(reply, refusal.http_status, str_c(&reply->arena, reason), "%s",
+                         refusal.text);
     reply_settle(store, reply);
 }

@@ -1,3 +1,4 @@
+#include "api/api.h"
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -136,5 +137,28 @@ TEST(a_policy_that_cannot_work_is_refused)
     EXPECT(strstr(h.causes, "spec.matchConstraints.resourceRules: Required value"));
     EXPECT(create(&h, &kind_admissionbinding, "", BINDING("p", "Deny, Warn", "")) < 0);
     EXPECT(strstr(h.causes, "must not contain both Deny and Warn"));
+    harness_close(&h);
+}
+
+TEST(a_collection_of_which_a_part_must_stay_says_so)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(create(&h, &kind_configmap, "default", MAP("a", "")) == 0);
+    EXPECT(create(&h, &kind_configmap, "default", MAP("b", "")) == 0);
+    EXPECT(create(&h, &kind_admissionpolicy, "",
+                  POLICY("stay",
+                         "  matchConditions: [{name: x, expression: 'request.operation == "
+                         "\"DELETE\"'}]\n"
+                         "  validations: [{expression: 'oldObject.metadata.name != \"a\"'}]\n")) ==
+           0);
+    EXPECT(create(&h, &kind_admissionbinding, "", BINDING("stay", "Deny", "")) == 0);
+    EXPECT(harness_call(&h, &(struct api_request){.verb = API_DELETE_COLLECTION,
+                                                  .kind = &kind_configmap,
+                                                  .ns = STR("default")}) < 0);
+    EXPECT(h.status == 422 && strstr(h.text, "\"a\" is forbidden"));
+    EXPECT(harness_get(&h, &kind_configmap, "default", "a") == 0);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "b") < 0);
     harness_close(&h);
 }
