@@ -139,7 +139,7 @@ def test_what_cannot_be_is_said_in_one_line():
 def test_as_a_plugin_of_every_kubectl():
     job = ("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunJob\nmetadata: {name: held}\n"
            "spec: {jobQueue: demo, numGPUs: 1, command: 'sleep 600', suspend: true}\n")
-    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
         m.apply(QUEUE)
         path = os.path.join(m.folder, "held.yaml")
         with open(path, "w") as f:
