@@ -41,7 +41,7 @@ SCRIPT = re.compile(r"^\s*[{<]|^\[\[|^#!|^#compdef|\$\(\(|\$\{|\$<|\$1|^import |
 WIRE = {"src/shim/message.c", "src/http/spdy.c", "src/launch/shell.c", "src/net/hosts.c", "src/server/openapi_v2.c"}
 FORMAT = re.compile(r"%[-+ #0-9.*]*(hh|h|ll|l|j|z|t)?[a-zA-Z%]|<[A-Za-z0-9_]+>|\\[a-z]")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
-TABLE_LINES = 8  # a string of as many lines is a table (src/api/shape_pod.c): each line is a message
+TABLE_LINES = 8  # a string of as many lines is a table: each line is a message
 
 
 def strings(text):

@@ -11,8 +11,7 @@ struct pod;
 
 /* check: one run of a probe's or hook's action (exec, httpGet, tcpSocket, sleep) against a
  * container. `done` comes once, from the loop, unless check_cancel() came first. An httpGet is fine
- * with any status from 200 to 399; with scheme HTTPS the port only has to accept a connection,
- * because probes do not verify certificates anyway. */
+ * with any status from 200 to 399, over HTTPS too (secure.h), where no certificate is verified. */
 typedef void check_done_fn(void *user, bool ok, struct str words);
 
 struct check_request {

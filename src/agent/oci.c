@@ -91,7 +91,7 @@ static struct json *add_rule(struct arena *arena, struct json *list, int error)
     return json_add_array(arena, rule, "names");
 }
 
-/* As the shim's own filter (shim_privilege.c). */
+/* As the shim's own filter (shim/privilege.c). */
 static void add_seccomp(struct arena *arena, struct json *linux_part)
 {
     static const char *const names[] = {

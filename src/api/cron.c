@@ -153,10 +153,11 @@ int cron_parse(struct str text, struct cron *ret, struct err *err)
         count++;
     }
     if (count != COUNT_OF(bits))
-        return err_set(err, -EINVAL,
-                       "there are %zu fields and not five: minute, hour, day of the month, month, "
-                       "day of the week",
-                       count);
+        return err_set(
+            err, -EINVAL,
+            "the schedule has %zu fields and needs five: minute, hour, day of the month, month, "
+            "day of the week",
+            count);
     cron.any_day = any[2];
     cron.any_weekday = any[4];
     *ret = cron;

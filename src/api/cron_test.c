@@ -61,7 +61,7 @@ TEST(a_schedule_that_makes_no_sense_is_refused_in_words)
         const char *schedule;
         const char *words; /* part of them */
     } rows[] = {
-        {"too few", "* * * *", "there are 4 fields and not five"},
+        {"too few", "* * * *", "the schedule has 4 fields and needs five"},
         {"too many", "* * * * * *", "more than five"},
         {"out of range", "60 * * * *", "\"60\" is not a minute"},
         {"backwards", "5-1 * * * *", "is not a minute"},
@@ -69,7 +69,7 @@ TEST(a_schedule_that_makes_no_sense_is_refused_in_words)
         {"an unknown name", "* * * foo *", "\"foo\" is not a month"},
         {"an unknown word", "@often", "use @hourly"},
         {"too often", "@every 10ms", "of a second or more"},
-        {"nothing", "", "there are 0 fields"},
+        {"nothing", "", "the schedule has 0 fields"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -427,7 +427,8 @@ void policy_check_binding(struct admit *admit, struct str *warnings)
         warning |= str_is(json_str(action), "Warn");
         if (str_is(json_str(action), "Audit"))
             warn(admit->arena, warnings,
-                 "spec.validationActions: Audit has no effect: the audit log does not have annotations");
+                 "spec.validationActions: Audit has no effect: the audit log does not have "
+                 "annotations");
         else if (!str_is(json_str(action), "Deny") && !str_is(json_str(action), "Warn"))
             admit_unsupported(admit, STR("spec.validationActions"), action,
                               "\"Audit\", \"Deny\", \"Warn\"");

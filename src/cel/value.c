@@ -80,10 +80,11 @@ static struct cel_value from_text(struct arena *arena, struct str text, struct s
     if (str_is(format, "duration"))
         return moment_parse_duration(text, &moment)
                    ? moment
-                   : cel_error(STR("a field of format duration is none"));
+                   : cel_error(STR("a field of format duration does not have one as its value"));
     if (str_is(format, "date-time") || str_is(format, "date"))
-        return moment_parse(text, &moment) ? moment
-                                           : cel_error(STR("a field of format date-time is none"));
+        return moment_parse(text, &moment)
+                   ? moment
+                   : cel_error(STR("a field of format date-time does not have one as its value"));
     return cel_string(text);
 }
 

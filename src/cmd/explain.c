@@ -150,7 +150,7 @@ static void explain_record(struct subject *subject, const struct json *record)
                                    STR_ARG(json_number_text(json_get(record, "place"))),
                                    (long long)subject->waiting));
     if (json_get(record, "roomKeptSince"))
-        line("Room", str_printf(arena, "is kept for it since " STR_FMT,
+        line("Room", str_printf(arena, "has been kept for it since " STR_FMT,
                                 STR_ARG(json_str(json_get(record, "roomKeptSince")))));
     line("Starts by", json_str(json_get(record, "startsBy")));
 }

@@ -73,7 +73,8 @@ static int change_quota(struct live *live, struct json *queue, struct err *err)
             continue;
         if (!str_to_i64(str_sub(said, at + 1, said.len), &gpus) || gpus < -1)
             return err_set(err, -EINVAL,
-                           "--quota: \"" STR_FMT "\": behind = stands a number of GPUs, or -1 for "
+                           "--quota: \"" STR_FMT
+                           "\": write QUEUE=N, where N is a number of GPUs, or -1 for "
                            "all there are",
                            STR_ARG(said));
         json_add_i64(arena, json_make_path(arena, queue, "spec.resources.gpu"), "quota", gpus);

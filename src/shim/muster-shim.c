@@ -755,7 +755,8 @@ int main(int argc, char *argv[])
     if (argc >= 2 && strcmp(argv[1], SHIM_SPAWNER) == 0)
         return spawner_run(argc > 2 ? argv[2] : NULL, argv + (argc > 2 ? 3 : 2), run);
     if (argc != 2) {
-        (void)fprintf(stderr, "muster-shim: usage: muster-shim POD_FOLDER (the node agent does)\n");
+        (void)fprintf(stderr,
+                      "muster-shim: usage: muster-shim POD_FOLDER (started by the node agent)\n");
         return 2;
     }
     return run(argv[1]);

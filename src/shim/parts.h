@@ -12,7 +12,7 @@
 /* shim_parts: what muster-shim is made of. Libc only: it is a static program, and one runs beside
  * every pod, so it keeps no more than it needs in memory and allocates nothing it does not free. */
 
-/* ---- records (shim_records.c): spec files, mapped and read in place ---- */
+/* ---- records (records.c): spec files, mapped and read in place ---- */
 struct records {
     char *p;
     size_t len;
@@ -32,7 +32,7 @@ const char *records_get(const struct records *records, const char *name);
 bool records_has(const struct records *records, const char *name, const char *value);
 long records_number(const struct records *records, const char *name, long otherwise);
 
-/* ---- log files (shim_log.c) ---- */
+/* ---- log files (log.c) ---- */
 struct log_stream {
     int fd;           /* read end of the pipe, -1 when closed */
     const char *name; /* stdout or stderr */
@@ -53,14 +53,14 @@ bool logfile_take(struct logfile *log, struct log_stream *stream);
 void logfile_flush(struct logfile *log, struct log_stream *stream);
 void logfile_close(struct logfile *log);
 
-/* ---- what survives (shim_exit.c): on the disk when they return 0 ---- */
+/* ---- what survives (exit.c): on the disk when they return 0 ---- */
 #define SHIM_PATH_BYTES (SHIM_NAME_BYTES + 64) /* c/<name>/<n>.exit.new and the like */
 /* The instance is about to start. -EEXIST: it was begun before. */
 int exit_begin(const char *path);
 /* The exit file; readers see it whole or not at all. */
 int exit_write(const char *path, const char *text);
 
-/* ---- a container's first process (shim_child.c) ---- */
+/* ---- a container's first process (child.c) ---- */
 struct child_request {
     const struct records *spec;
     const char *folder; /* c/<name>, relative to the pod's folder */
@@ -73,25 +73,25 @@ struct child_request {
  * in `words`. With a terminal, *ret_master is its master side. */
 pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256]);
 
-/* ---- root file system and mounts (shim_mount.c), run inside the child ---- */
+/* ---- root file system and mounts (mount.c), run inside the child ---- */
 /* Both return 0, or -errno with the step and path in `words`. */
 int mounts_make(const struct child_request *request, char words[static 256]);
 
-/* ---- mount points made beforehand (shim_points.c), run by the spawner ---- */
+/* ---- mount points made beforehand (points.c), run by the spawner ---- */
 /* From now on `folder` has the paths, those that end in a slash as folders. */
 int points_make(const char *folder, char *const paths[]);
 
-/* ---- the pod's namespaces (shim_sandbox.c): this process is in them from then on ---- */
+/* ---- the pod's namespaces (sandbox.c): this process is in them from then on ---- */
 int sandbox_make(const struct records *pod);
 
-/* ---- muster-shim --spawner (shim_spawner.c) ---- */
+/* ---- muster-shim --spawner (spawner.c) ---- */
 /* `run` is called in a process of its own for every pod; its result is the exit status there. */
 int spawner_run(const char *points, char *const paths[], int (*run)(const char *folder));
 
-/* ---- network namespace (shim_net.c): this process is in it from then on ---- */
+/* ---- network namespace (net.c): this process is in it from then on ---- */
 int network_make(const struct records *pod);
 
-/* ---- privileges (shim_privilege.c), run inside the child, last before exec ---- */
+/* ---- privileges (privilege.c), run inside the child, last before exec ---- */
 int privileges_drop(const struct records *spec, char words[static 256]);
 
 /* Digits of base 10 or 16 (lower case) at the start of the text; returns how many there were. */

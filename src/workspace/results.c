@@ -217,7 +217,7 @@ static int take_file(struct results *results, int parent, const char *name, stru
     results->file_size = (uint64_t)st.st_size;
     results->file_mode = st.st_mode & 0777;
     if (results->file_size > WS_BYTES_MAX) {
-        words_add(results, out, "says that it is larger than any disk");
+        words_add(results, out, "reports an impossible size");
         file_close(results);
     } else if (entry && entry->type == WS_FILE && entry->size == results->file_size) {
         results->hasher = hasher_new();

@@ -86,7 +86,7 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
         return r;
     if (blob->offset || blob->size > WS_BYTES_MAX || sink->file_count >= RESULTS_FILES_MAX)
         return err_set(err, -EPROTO,
-                       "'" STR_FMT "' does not begin at its beginning, or is too much",
+                       "'" STR_FMT "' does not start at offset 0, or is longer than announced",
                        STR_ARG(blob->path));
     memcpy(sink->path, blob->path.p, blob->path.len);
     sink->path[blob->path.len] = '\0';
@@ -96,7 +96,7 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
     sink->parent_fd =
         disk_parent(&sink->walk, sink->root_fd, str_from(sink->path), 0777, &name, NULL);
     if (sink->parent_fd < 0)
-        return err_set(err, sink->parent_fd, "'%s': its folder is a link, or no folder (%s)",
+        return err_set(err, sink->parent_fd, "'%s': its folder is a link or not a folder (%s)",
                        sink->path, strerrordesc_np(-sink->parent_fd));
     if (!sink->force && fstatat(sink->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         r = err_set(err, -EEXIST, "'%s' is there already; --force replaces it", sink->path);

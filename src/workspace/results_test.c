@@ -243,7 +243,7 @@ TEST(results_larger_than_a_turn_arrive_whole_and_a_hole_costs_nothing_to_refuse)
     results_sink_done(&sink);
     (void)snprintf(path, sizeof(path), "%s/large", place.to);
     EXPECT(stat(path, &st) == 0 && st.st_size == 5 << 20);
-    EXPECT(strstr(seen.words, "hole says that it is larger"));
+    EXPECT(strstr(seen.words, "hole reports an impossible size"));
 }
 
 static int put(struct results_sink *sink, const char *path, const char *content)

@@ -252,7 +252,8 @@ int delta_frame(struct delta *delta, const struct frame *frame, struct err *err)
         return 0;
     }
     if (!delta->begun || delta->set.count + delta->gone.count > 2 * WS_ENTRIES_MAX)
-        return err_set(err, -EPROTO, "a change before its beginning, or too many");
+        return err_set(err, -EPROTO,
+                       "a change came before the commit began, or there are too many");
     if (frame->type == FRAME_ENTRY) {
         entry = frame->entry;
         entry.path = str_dup(&delta->arena, entry.path);

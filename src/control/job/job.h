@@ -23,7 +23,8 @@ struct object;
  * engine's state back to its own status. The engine (job_reconcile) does the rest: claims, the
  * sync pod, services, further objects, pods; generations; restarts, back-off, deadline, time to
  * live, suspension, clean-up, lost nodes; and a message that says what the job is waiting for.
- * A new kind is one file: translate(), write(), JOB_CONTROLLER.
+ * A new kind is one file here (translate(), write(), JOB_CONTROLLER), a row in api/training.c, a kind in
+ * api/kind.h, a line in controllers.c and a CRD; training_test.c says what is missing.
  *
  * Rules the engine keeps:
  *  - JOB_SCOPE_GANG: a gang restarts together, all roles of it. One failed pod ends the generation:

@@ -70,7 +70,7 @@ struct str torchrun_queue_conflict(const struct cache *cache,
         return str_printf(
             arena,
             "scheduling queue " STR_FMT " belongs to TorchrunQueue " STR_FMT
-            ", so that spec.queue.resources would not hold; leave it out to share the "
+            ", so spec.queue.resources would have no effect; leave it out to share the "
             "queue, or set spec.queue.name to another name",
             STR_ARG(names->queue), STR_ARG(owner));
     return STR_NONE;

@@ -35,7 +35,7 @@ static const struct {
      "QueueExists", "charged to scheduling queue dev"},
     {"named with a quota of its own, which would be dropped",
      TORCHRUN(",'queue':{'name':'dev','resources':{'gpu':{'quota':5}}}"), KAI(MADE_IN("a"), "3"),
-     "Updating", "QueueTaken", "spec.queue.resources would not hold"},
+     "Updating", "QueueTaken", "spec.queue.resources would have no effect"},
     {"somebody's own Queue is used as it is",
      TORCHRUN(",'queue':{'name':'dev','resources':{'gpu':{'quota':5}}}"), KAI("", "3"), "Active",
      "QueueExists", "spec.queue.resources is not applied"},
