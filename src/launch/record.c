@@ -142,21 +142,34 @@ static bool is_syntax_error(struct str text)
     return true;
 }
 
-const char *record_final(const struct record *record)
+#define BEFORE_SCRIPT ": can't open file '"
+
+static struct str script_of(struct str line)
+{
+    while (line.len && !str_starts(line, STR(BEFORE_SCRIPT)))
+        line = str_sub(line, 1, line.len);
+    line = str_sub(line, strlen(BEFORE_SCRIPT), line.len);
+    return str_sub(line, 0, str_find(line, '\''));
+}
+
+bool record_final(const struct record *record, struct buf *why)
 {
     struct str last = last_line(record->text);
     bool absent = str_ends(last, STR("No such file or directory"));
 
     if (record->signal == 0 && record->code == 2 && absent &&
-        str_contains(last, STR(": can't open file '")))
-        return "the script does not exist";
-    if (record->signal == 0 && record->code == 1 && is_syntax_error(record->text))
-        return "Python cannot read the script";
-    return NULL;
+        str_contains(last, STR(BEFORE_SCRIPT)))
+        buf_addf(why, "the script " STR_FMT " does not exist", STR_ARG(script_of(last)));
+    else if (record->signal == 0 && record->code == 1 && is_syntax_error(record->text))
+        buf_add(why, STR("Python cannot read the script"));
+    else
+        return false;
+    return true;
 }
 
 void record_describe(struct buf *out, const struct record *record)
 {
+    _cleanup_(buf_done) struct buf why = {0};
     char name[32];
     char when[TIME_TEXT_BYTES];
 
@@ -166,8 +179,8 @@ void record_describe(struct buf *out, const struct record *record)
     else
         buf_addf(out, "rank %lld ended with exit code %d", (long long)record->rank, record->code);
     buf_addf(out, " at " STR_FMT, STR_ARG(time_format_micro(record->when_ns / 1000000, when)));
-    if (record_final(record))
-        buf_addf(out, LAUNCH_FINAL "%s", record_final(record));
+    if (record_final(record, &why))
+        buf_addf(out, LAUNCH_FINAL STR_FMT, STR_ARG(buf_str(&why)));
     if (record->text.len)
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')

@@ -31,8 +31,9 @@ int record_write(const char *folder, const struct record *record, struct err *er
 /* The earliest failure in the folder; its text is added to `text`. False: there is none. */
 bool record_first(const char *folder, struct record *ret, struct buf *text);
 
-/* Why the same would happen again: the script does not exist, or is none. NULL: it may go better. */
-const char *record_final(const struct record *record);
+/* Why the same would happen again is added: the script does not exist, or is none. False: it may go
+ * better. */
+bool record_final(const struct record *record, struct buf *why);
 /* The status a shell would give: 128 + n for signals. */
 int record_status(const struct record *record);
 /* "rank 3 ended with exit code 7 at 2026-11-15T02:03:04.567000Z" and so on, with its text, for

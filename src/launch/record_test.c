@@ -82,10 +82,12 @@ TEST(what_would_happen_again_is_said_to_be_final)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(buf_done) struct buf words = {0};
+        _cleanup_(buf_done) struct buf why = {0};
         struct record record = {.code = rows[i].code, .text = str_from(rows[i].text)};
 
         test_case(rows[i].why);
-        EXPECT((record_final(&record) != NULL) == rows[i].final);
+        EXPECT(record_final(&record, &why) == rows[i].final);
+        EXPECT(i != 0 || str_is(buf_str(&why), "the script /app/nope.py does not exist"));
         record_describe(&words, &record);
         EXPECT(str_contains(buf_str(&words), STR("000Z" LAUNCH_FINAL)) == rows[i].final);
     }
