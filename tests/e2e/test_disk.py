@@ -1,0 +1,70 @@
+"""A disk that is full, and has room again: nothing acknowledged is lost, and nobody has to restart anything."""
+
+import os
+import shutil
+import subprocess
+
+from harness import Muster, Skip, check, wait_for
+from test_rights import Client
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class SmallDisk:
+    """A file system of some megabytes for the data folder of a muster."""
+
+    def __init__(self, muster, size="96m"):
+        self.folder = muster.data
+        os.mkdir(self.folder, 0o700)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "muster-test", self.folder],
+                              stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise Skip(f"no file system can be mounted here: {done.stderr.strip()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", self.folder])
+        shutil.rmtree(os.path.dirname(self.folder), ignore_errors=True)
+
+    def fill(self):
+        with open(os.path.join(self.folder, "filler"), "ab", buffering=0) as f:
+            try:
+                while f.write(b"x" * (1 << 16)):
+                    pass
+            except OSError:
+                pass
+
+    def free(self):
+        os.unlink(os.path.join(self.folder, "filler"))
+
+
+def test_a_full_disk_takes_deletes_and_is_written_to_again_when_there_is_room():
+    m = Muster()
+    with SmallDisk(m) as disk, m:
+        owner = Client(m)
+        owner.says(201, "POST", MAPS, {"metadata": {"name": "old"}})
+        numbers = iter(range(1000))
+        text = "x" * 500000
+
+        def refused():
+            disk.fill()  # what was given up must not be room for others
+            code, answer = owner.ask("POST", MAPS, {"metadata": {"name": f"c{next(numbers)}"}, "data": {"a": text}})
+            check(code in (201, 503), f"{code} {answer}")
+            return answer if code == 503 else None
+        answer = wait_for(refused, "a write that finds no room")
+        check("full" in answer["message"] and "but for deletes" in answer["message"], str(answer))
+        os.truncate(os.path.join(disk.folder, "filler"), os.path.getsize(os.path.join(disk.folder, "filler")) - (8 << 20))
+        code, answer = owner.ask("GET", "/readyz")
+        check(code == 503 and "full" in str(answer), f"readyz: {code} {answer}")
+        owner.says(200, "GET", "/healthz")
+        owner.says(503, "POST", MAPS, {"metadata": {"name": "new"}})
+        owner.says(200, "DELETE", MAPS + "/old")
+        owner.says(404, "GET", MAPS + "/old")
+        disk.free()
+        owner.says(201, "POST", MAPS, {"metadata": {"name": "new"}})
+        check(owner.says(200, "GET", "/readyz") == "ok", "it is ready again")
+        with open(m.log) as f:
+            log = f.read()
+        check(log.count("event=store.read_only") == 1 and log.count("event=store.writable") == 1, log[-2000:])
