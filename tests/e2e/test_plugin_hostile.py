@@ -89,7 +89,7 @@ def test_hostile_manifests_are_refused_with_words():
         ("twice the same", commit(entry("a"), entry("a")), b"twice"),
         ("larger than a workspace", commit(entry("a", size=1 << 50)), b"larger"),
         ("content that was never sent", commit(entry("a", size=5, digest=b"x" * 16)), b""),
-        ("no begin", entry("a") + frame("C", b""), b"beginning"),
+        ("no begin", entry("a") + frame("C", b""), b"before the commit began"),
         ("cut in the middle", commit(entry("a"))[:-7], b""),
         ("not frames at all", b"PK\x03\x04" + bytes(100), b""),
         ("a frame without end", frame("T", bytes(33)) + b"E\x7f\xff\xff\xff", b"at most"),
