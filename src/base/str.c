@@ -158,7 +158,7 @@ size_t str_utf8_len(struct str s)
     };
     const unsigned char *p = (const unsigned char *)s.p;
 
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    for (size_t i = 0; s.len && i < COUNT_OF(rows); i++) {
         if (p[0] < rows[i].first || p[0] > rows[i].last)
             continue;
         size_t len = rows[i].len;

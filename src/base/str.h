@@ -64,8 +64,8 @@ struct str str_dup(struct arena *arena, struct str s);
 char *str_c(struct arena *arena, struct str s);
 struct str str_printf(struct arena *arena, const char *fmt, ...) _printf_(2, 3);
 
-/* Length of the UTF-8 sequence that `s`, which is not empty, begins with; 0 when it begins with
- * none (overlong forms and surrogates are not valid). */
+/* Length of the UTF-8 sequence that `s` begins with; 0 when it begins with none (overlong forms and
+ * surrogates are not valid) or is empty. */
 size_t str_utf8_len(struct str s);
 /* `s` where it is valid UTF-8; else a copy with U+FFFD for every byte that is not, as Go writes it.
  */
