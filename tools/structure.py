@@ -6,7 +6,7 @@ compares the tree with the table under "Folders" in docs/ARCHITECTURE.md, whose 
 allowed dependencies, and fails, one line a finding, on
 
   folders   an #include, or a symbol that an object file needs, of a folder that the table does not allow
-  cycles    a cycle of more than CYCLE_FILES_MAX files of one folder, by symbols (CYCLES_LEFT: those still there)
+  cycles    a cycle of more than CYCLE_FILES_MAX files of one folder, by symbols
   exports   a function or table that is not static and that no other file uses, not even a test; and a header that only
             unit tests include, and whose own file only they call
   files     a tracked file that no other tracked file names
@@ -26,8 +26,6 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = "docs/ARCHITECTURE.md"
 CYCLE_FILES_MAX = 5
-# Folder: files of its largest cycle. A number here only ever gets smaller.
-CYCLES_LEFT = {}
 UNIT_TESTS = re.compile(r"(_test\.[ch]|_fuzz\.c)$")
 TEST_PARTS = re.compile(r"(_test\.[ch]|_fuzz\.c|^src/(store/harness|store/faulty|control/core/scene)\.[ch]|^tests/.*|^bench/.*)$")
 # Named by a pattern (tests/e2e/run.py, meson.build, make) or by the tools that read them by convention.
@@ -187,10 +185,8 @@ def check_folders(table, files, symbols):
 def check_cycles(table, symbols):
     for folder, groups in folder_cycles(table, symbols).items():
         largest = len(groups[0]) if groups else 0
-        if largest > CYCLES_LEFT.get(folder, CYCLE_FILES_MAX):
+        if largest > CYCLE_FILES_MAX:
             yield f"{folder}: {largest} files use each other in a cycle: {' '.join(os.path.basename(f) for f in groups[0])}"
-        if folder in CYCLES_LEFT and largest < CYCLES_LEFT[folder]:
-            yield f"{folder}: its cycle has {largest} files now; say so in CYCLES_LEFT of tools/structure.py"
 
 
 def check_exports(files, symbols):
