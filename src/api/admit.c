@@ -65,3 +65,15 @@ void admit_duplicate(struct admit *admit, struct str field, const struct json *v
     add(admit, field, "FieldValueDuplicate",
         str_printf(admit->arena, "Duplicate value: " STR_FMT, STR_ARG(text)));
 }
+
+void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_c(admit->arena, object, key, text);
+}
+
+void admit_fill_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
+{
+    if (json_is_null(json_get(object, key)))
+        json_add_i64(admit->arena, object, key, number);
+}

@@ -60,6 +60,10 @@ void admit_unsupported(struct admit *admit,
                        const char *allowed);
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
 
+/* A default: where nothing is said. */
+void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text);
+void admit_fill_i64(struct admit *admit, struct json *object, const char *key, int64_t number);
+
 /* admit_meta.c */
 void admit_metadata(struct admit *admit);
 /* admit_names.c: the texts that the items of a list have as `key`, compared in n log n: a list may

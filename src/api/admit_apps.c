@@ -16,18 +16,6 @@
 
 /* ---- defaults ---- */
 
-static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_c(admit->arena, object, key, text);
-}
-
-static void set_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_i64(admit->arena, object, key, number);
-}
-
 /* The spec, with its pods and their number filled in; NULL: there is none to fill. */
 static struct json *default_template(struct admit *admit)
 {
@@ -47,16 +35,16 @@ void admit_deployment_default(struct admit *admit)
 
     if (!spec)
         return;
-    set_i64(admit, spec, "replicas", 1);
-    set_i64(admit, spec, "revisionHistoryLimit", 10);
-    set_i64(admit, spec, "progressDeadlineSeconds", 600);
+    admit_fill_i64(admit, spec, "replicas", 1);
+    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
+    admit_fill_i64(admit, spec, "progressDeadlineSeconds", 600);
     struct json *strategy = json_make_path(admit->arena, spec, "strategy");
-    set_c(admit, strategy, "type", "RollingUpdate");
+    admit_fill_c(admit, strategy, "type", "RollingUpdate");
     if (!str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
         return;
     struct json *rolling = json_make_path(admit->arena, strategy, "rollingUpdate");
-    set_c(admit, rolling, "maxUnavailable", "25%");
-    set_c(admit, rolling, "maxSurge", "25%");
+    admit_fill_c(admit, rolling, "maxUnavailable", "25%");
+    admit_fill_c(admit, rolling, "maxSurge", "25%");
 }
 
 void admit_replicaset_default(struct admit *admit)
@@ -64,7 +52,7 @@ void admit_replicaset_default(struct admit *admit)
     struct json *spec = default_template(admit);
 
     if (spec)
-        set_i64(admit, spec, "replicas", 1);
+        admit_fill_i64(admit, spec, "replicas", 1);
 }
 
 /* Older than selectors: who is chosen follows from the template. */
@@ -75,7 +63,7 @@ void admit_replicationcontroller_default(struct admit *admit)
 
     if (!spec)
         return;
-    set_i64(admit, spec, "replicas", 1);
+    admit_fill_i64(admit, spec, "replicas", 1);
     if (!json_count(json_get(spec, "selector")) && json_count(labels))
         json_set(spec, STR("selector"), json_clone(admit->arena, labels));
     if (!json_count(json_at(admit->object, "metadata.labels")) && json_count(labels))
@@ -89,22 +77,24 @@ void admit_statefulset_default(struct admit *admit)
 
     if (!spec)
         return;
-    set_i64(admit, spec, "replicas", 1);
-    set_i64(admit, spec, "revisionHistoryLimit", 10);
-    set_c(admit, spec, "podManagementPolicy", "OrderedReady");
+    admit_fill_i64(admit, spec, "replicas", 1);
+    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
+    admit_fill_c(admit, spec, "podManagementPolicy", "OrderedReady");
     struct json *strategy = json_make_path(admit->arena, spec, "updateStrategy");
-    set_c(admit, strategy, "type", "RollingUpdate");
+    admit_fill_c(admit, strategy, "type", "RollingUpdate");
     if (str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
-        set_i64(admit, json_make_path(admit->arena, strategy, "rollingUpdate"), "partition", 0);
+        admit_fill_i64(admit, json_make_path(admit->arena, strategy, "rollingUpdate"), "partition",
+                       0);
     struct json *policy =
         json_make_path(admit->arena, spec, "persistentVolumeClaimRetentionPolicy");
-    set_c(admit, policy, "whenDeleted", "Retain");
-    set_c(admit, policy, "whenScaled", "Retain");
+    admit_fill_c(admit, policy, "whenDeleted", "Retain");
+    admit_fill_c(admit, policy, "whenScaled", "Retain");
     JSON_FOREACH(json_get(spec, "volumeClaimTemplates"), template) {
-        set_c(admit, template, "apiVersion", "v1");
-        set_c(admit, template, "kind", "PersistentVolumeClaim");
-        set_c(admit, json_make_path(admit->arena, template, "spec"), "volumeMode", "Filesystem");
-        set_c(admit, json_make_path(admit->arena, template, "status"), "phase", "Pending");
+        admit_fill_c(admit, template, "apiVersion", "v1");
+        admit_fill_c(admit, template, "kind", "PersistentVolumeClaim");
+        admit_fill_c(admit, json_make_path(admit->arena, template, "spec"), "volumeMode",
+                     "Filesystem");
+        admit_fill_c(admit, json_make_path(admit->arena, template, "status"), "phase", "Pending");
     }
 }
 
@@ -114,14 +104,14 @@ void admit_daemonset_default(struct admit *admit)
 
     if (!spec)
         return;
-    set_i64(admit, spec, "revisionHistoryLimit", 10);
+    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
     struct json *strategy = json_make_path(admit->arena, spec, "updateStrategy");
-    set_c(admit, strategy, "type", "RollingUpdate");
+    admit_fill_c(admit, strategy, "type", "RollingUpdate");
     if (!str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
         return;
     struct json *rolling = json_make_path(admit->arena, strategy, "rollingUpdate");
-    set_i64(admit, rolling, "maxUnavailable", 1);
-    set_i64(admit, rolling, "maxSurge", 0);
+    admit_fill_i64(admit, rolling, "maxUnavailable", 1);
+    admit_fill_i64(admit, rolling, "maxSurge", 0);
 }
 
 /* ---- checks ---- */

@@ -18,18 +18,6 @@
 
 /* ---- defaults ---- */
 
-static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_c(admit->arena, object, key, text);
-}
-
-static void set_i64(struct admit *admit, struct json *object, const char *key, int64_t number)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_i64(admit->arena, object, key, number);
-}
-
 /* The labels by which the job, and `kubectl logs job/x`, finds its pods. */
 static void select_pods(struct admit *admit, struct json *spec)
 {
@@ -54,11 +42,13 @@ void admit_job_default(struct admit *admit)
         return;
     if (json_is_null(json_get(spec, "completions")) && json_is_null(json_get(spec, "parallelism")))
         json_add_i64(admit->arena, spec, "completions", 1);
-    set_i64(admit, spec, "parallelism", 1);
-    set_i64(admit, spec, "backoffLimit",
-            json_is_null(json_get(spec, "backoffLimitPerIndex")) ? BACKOFF_DEFAULT : BACKOFF_NONE);
-    set_c(admit, spec, "podReplacementPolicy",
-          json_is_null(json_get(spec, "podFailurePolicy")) ? "TerminatingOrFailed" : "Failed");
+    admit_fill_i64(admit, spec, "parallelism", 1);
+    admit_fill_i64(admit, spec, "backoffLimit",
+                   json_is_null(json_get(spec, "backoffLimitPerIndex")) ? BACKOFF_DEFAULT
+                                                                        : BACKOFF_NONE);
+    admit_fill_c(admit, spec, "podReplacementPolicy",
+                 json_is_null(json_get(spec, "podFailurePolicy")) ? "TerminatingOrFailed"
+                                                                  : "Failed");
     admit_template_default(admit, json_at(spec, "template.spec"));
 }
 

@@ -22,12 +22,6 @@
 
 /* ---- defaults: those that depend on something; the types say the others ---- */
 
-static void set_c(struct admit *admit, struct json *object, const char *key, const char *text)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_c(admit->arena, object, key, text);
-}
-
 /* "repo/image:1.2" has a tag, "host:5000/image" has none; an untagged or latest image is pulled
  * always. */
 static const char *pull_policy(struct str image)
@@ -61,7 +55,8 @@ static void default_container(struct admit *admit, struct json *container)
 {
     if (!json_is(container, JSON_OBJECT))
         return;
-    set_c(admit, container, "imagePullPolicy", pull_policy(json_str(json_get(container, "image"))));
+    admit_fill_c(admit, container, "imagePullPolicy",
+                 pull_policy(json_str(json_get(container, "image"))));
 }
 
 /* A pod is not thrown off a node that is gone for a moment. */
@@ -139,11 +134,11 @@ void admit_pod_add(struct admit *admit)
 
     if (admit->old)
         return;
-    set_c(admit, spec, "serviceAccountName", "default");
+    admit_fill_c(admit, spec, "serviceAccountName", "default");
     json_add_str(admit->arena, spec, "serviceAccount",
                  json_str(json_get(spec, "serviceAccountName")));
     default_tolerations(admit, spec);
-    set_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
+    admit_fill_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
 }
 
 /* ---- rules ---- */
