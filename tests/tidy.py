@@ -2,7 +2,7 @@
 """tidy.py [FILE...]: the house rules that can be checked without compiling.
 
 Format (clang-format 14, where it is installed), size of files and functions, number of parameters, depth of
-nesting, calls that have a better replacement here, leftovers, files that nothing uses. One check a
+nesting, calls that have a better replacement here, templates of JSON, leftovers, files that nothing uses. One check a
 rule; ends with `N passed, N failed, N skipped`. With files, only these are looked at.
 """
 
@@ -164,6 +164,42 @@ def check_dead_files(files):
             yield f"{file}: no meson.build names it"
         if file.endswith(".h") and not any(file.endswith(i) for i in included):
             yield f"{file}: nothing includes it"
+
+
+def template_arguments(source, start):
+    """The $ in a template's text and the arguments behind it, for a call whose arguments begin at `start`."""
+    parts, depth, part, literal = [], 0, "", False
+    for at in range(start, len(source)):
+        char = source[at]
+        if char == '"' and source[at - 1] != "\\":
+            literal = not literal
+        if not literal:
+            if char in "([{":
+                depth += 1
+            elif char in ")]}":
+                depth -= 1
+            if depth < 0 or (char == "," and depth == 0):
+                parts.append(part)
+                part = ""
+                if depth < 0:
+                    break
+                continue
+        part += char
+    template = next((i for i, p in enumerate(parts) if p.strip()[:1] == '"'), None)
+    return None if template is None else (re.sub(r"'[^']*'", "", parts[template]).count("$"), len(parts) - template - 1)
+
+
+def check_templates(files):
+    """json_make() and json_fill() abort where the arguments are too many or too few."""
+    bad = []
+    for file in (f for f in files["c"] if f.endswith(".c")):
+        source = read(file)
+        for call in re.finditer(r"\bjson_(?:make|fill)\(", source):
+            found = template_arguments(source, call.end())
+            if found and found[0] != found[1]:
+                line = source.count("\n", 0, call.start()) + 1
+                bad.append(f"{file}:{line}: the template has {found[0]} $, and {found[1]} arguments follow it")
+    return bad
 
 
 def check_pragma(files):
