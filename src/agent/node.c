@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "tool/log.h"
@@ -39,16 +40,16 @@ static void add_labels(struct agent *agent,
                        struct json *labels,
                        const char *name)
 {
-    json_add_c(arena, labels, "kubernetes.io/hostname", name);
-    json_add_c(arena, labels, "kubernetes.io/arch", architecture());
-    json_add_c(arena, labels, "kubernetes.io/os", "linux");
-    json_add_c(arena, labels, "topology.kubernetes.io/zone", "local");
+    json_fill(arena, labels,
+              "{kubernetes.io/hostname: $, kubernetes.io/arch: $, "
+              "kubernetes.io/os: 'linux', topology.kubernetes.io/zone: 'local'}",
+              name, architecture());
     if (agent->gpus_per_node) {
         uint32_t slices = agent->options.gpu_time_slices;
-        json_add_c(arena, labels, "nvidia.com/gpu.present", "true");
-        json_add_str(arena, labels, "nvidia.com/gpu.count",
-                     str_printf(arena, "%u", agent->gpus_per_node));
-        json_add_str(arena, labels, "nvidia.com/gpu.replicas", str_printf(arena, "%u", slices));
+        json_fill(arena, labels,
+                  "{nvidia.com/gpu.present: 'true', nvidia.com/gpu.count: $, "
+                  "nvidia.com/gpu.replicas: $}",
+                  str_printf(arena, "%u", agent->gpus_per_node), str_printf(arena, "%u", slices));
         /* As NVIDIA's device plugin marks GPUs that are advertised several times. */
         json_add_str(arena, labels, "nvidia.com/gpu.product",
                      str_printf(arena, "%s%s", agent->gpu_product,
@@ -67,14 +68,12 @@ static void add_labels(struct agent *agent,
 
 static void add_resources(struct agent *agent, struct arena *arena, struct json *resources)
 {
-    json_add_str(arena, resources, "cpu",
-                 str_printf(arena, "%lld", (long long)agent->cpus_per_node));
-    json_add_str(arena, resources, "memory",
-                 str_printf(arena, "%lldKi", (long long)(agent->memory_per_node_bytes / 1024)));
-    json_add_str(arena, resources, "ephemeral-storage",
-                 str_printf(arena, "%lldKi", (long long)(agent->machine.disk_bytes / 1024)));
-    json_add_c(arena, resources, "hugepages-2Mi", "0");
-    json_add_str(arena, resources, "pods", str_printf(arena, "%d", AGENT_PODS_PER_NODE));
+    json_fill(arena, resources,
+              "{cpu: $, memory: $, ephemeral-storage: $, hugepages-2Mi: '0', pods: $}",
+              str_printf(arena, "%lld", (long long)agent->cpus_per_node),
+              str_printf(arena, "%lldKi", (long long)(agent->memory_per_node_bytes / 1024)),
+              str_printf(arena, "%lldKi", (long long)(agent->machine.disk_bytes / 1024)),
+              str_printf(arena, "%d", AGENT_PODS_PER_NODE));
     if (agent->gpus_per_node)
         json_add_str(
             arena, resources, "nvidia.com/gpu",
@@ -88,11 +87,9 @@ static void add_condition(struct arena *arena,
                           const char *reason,
                           const char *message)
 {
-    struct json *condition = json_push(conditions, json_new_object(arena));
-    json_add_c(arena, condition, "type", type);
-    json_add_c(arena, condition, "status", status ? "True" : "False");
-    json_add_c(arena, condition, "reason", reason);
-    json_add_c(arena, condition, "message", message);
+    struct json *condition =
+        json_push(conditions, json_make(arena, "{type: $, status: $, reason: $, message: $}", type,
+                                        status ? "True" : "False", reason, message));
     struct str now = time_text(arena, agent_now_ms());
     json_add_str(arena, condition, "lastHeartbeatTime", now);
     json_add_str(arena, condition, "lastTransitionTime", now);
@@ -134,17 +131,13 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     if (agent->port)
         json_add_i64(arena, json_make_path(arena, status, "daemonEndpoints.kubeletEndpoint"),
                      "Port", agent->port);
-    struct json *info = json_add_object(arena, status, "nodeInfo");
-    json_add_c(arena, info, "architecture", architecture());
-    json_add_c(arena, info, "bootID", machine->boot_id);
-    json_add_c(arena, info, "machineID", machine->machine_id);
-    json_add_c(arena, info, "systemUUID", machine->machine_id);
-    json_add_c(arena, info, "kernelVersion", machine->kernel);
-    json_add_c(arena, info, "osImage", machine->os_image);
-    json_add_c(arena, info, "operatingSystem", "linux");
-    json_add_c(arena, info, "containerRuntimeVersion", "muster-shim://" MUSTER_VERSION);
-    json_add_c(arena, info, "kubeletVersion", "v1.32.0-muster-" MUSTER_VERSION);
-    json_add_c(arena, info, "kubeProxyVersion", "");
+    json_fill(arena, status,
+              "{nodeInfo: {architecture: $, bootID: $, machineID: $, systemUUID: $, "
+              "kernelVersion: $, osImage: $, operatingSystem: 'linux', "
+              "containerRuntimeVersion: $, kubeletVersion: $, kubeProxyVersion: ''}}",
+              architecture(), machine->boot_id, machine->machine_id, machine->machine_id,
+              machine->kernel, machine->os_image, "muster-shim://" MUSTER_VERSION,
+              "v1.32.0-muster-" MUSTER_VERSION);
     return status;
 }
 
@@ -206,12 +199,9 @@ static void done_create(void *user, const struct api_result *result)
 static void node_send(struct agent *agent, struct node *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *object = json_new_object(&arena);
-    json_add_c(&arena, object, "apiVersion", "v1");
-    json_add_c(&arena, object, "kind", "Node");
-    (void)json_set(object, STR("metadata"), node_metadata(agent, &arena, node->name));
-    (void)json_add_object(&arena, object, "spec");
-    (void)json_set(object, STR("status"), node_status(agent, &arena, node));
+    struct json *object =
+        json_make(&arena, "{apiVersion: 'v1', kind: 'Node', metadata: $, spec: {}, status: $}",
+                  node_metadata(agent, &arena, node->name), node_status(agent, &arena, node));
     struct api_request request = {
         .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, object)};
     agent_call(agent, &request, done_create, node);
@@ -224,16 +214,13 @@ static struct str lease_body(struct arena *arena, const struct node *node, bool 
     char now[TIME_TEXT_BYTES];
     struct json *object = json_new_object(arena);
     if (create) {
-        json_add_c(arena, object, "apiVersion", "coordination.k8s.io/v1");
-        json_add_c(arena, object, "kind", "Lease");
-        struct json *metadata = json_add_object(arena, object, "metadata");
-        json_add_c(arena, metadata, "name", node->name);
-        json_add_c(arena, metadata, "namespace", "kube-node-lease");
+        json_fill(arena, object,
+                  "{apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', "
+                  "metadata: {name: $, namespace: 'kube-node-lease'}}",
+                  node->name);
     }
-    struct json *spec = json_add_object(arena, object, "spec");
-    json_add_c(arena, spec, "holderIdentity", node->name);
-    json_add_i64(arena, spec, "leaseDurationSeconds", LEASE_SECONDS);
-    json_add_str(arena, spec, "renewTime", str_dup(arena, time_format_micro(agent_now_ms(), now)));
+    json_fill(arena, object, "{spec: {holderIdentity: $, leaseDurationSeconds: $, renewTime: $}}",
+              node->name, LEASE_SECONDS, str_dup(arena, time_format_micro(agent_now_ms(), now)));
     return json_text(arena, object);
 }
 

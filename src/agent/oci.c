@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "image/image.h"
 #include "shim/denied_calls.h"
@@ -85,9 +86,8 @@ static void add_capabilities(struct arena *arena, struct json *process, uint64_t
 
 static struct json *add_rule(struct arena *arena, struct json *list, int error)
 {
-    struct json *rule = json_push(list, json_new_object(arena));
-    json_add_c(arena, rule, "action", "SCMP_ACT_ERRNO");
-    json_add_i64(arena, rule, "errnoRet", error);
+    struct json *rule =
+        json_push(list, json_make(arena, "{action: 'SCMP_ACT_ERRNO', errnoRet: $}", error));
     return json_add_array(arena, rule, "names");
 }
 
@@ -109,15 +109,11 @@ static void add_seccomp(struct arena *arena, struct json *linux_part)
         (void)json_push(denied, json_new_str(arena, str_from(names[i])));
     (void)json_push(add_rule(arena, list, ENOSYS), json_new_str(arena, STR("clone3")));
     for (size_t i = 0; i < COUNT_OF(flags); i++) {
-        struct json *rule = json_push(list, json_new_object(arena));
-        json_add_c(arena, rule, "action", "SCMP_ACT_ERRNO");
-        json_add_i64(arena, rule, "errnoRet", EPERM);
-        (void)json_push(json_add_array(arena, rule, "names"), json_new_str(arena, STR("clone")));
-        struct json *arg = json_push(json_add_array(arena, rule, "args"), json_new_object(arena));
-        json_add_i64(arena, arg, "index", 0);
-        json_add_i64(arena, arg, "value", flags[i]);
-        json_add_i64(arena, arg, "valueTwo", flags[i]);
-        json_add_c(arena, arg, "op", "SCMP_CMP_MASKED_EQ");
+        json_push(list,
+                  json_make(arena,
+                            "{action: 'SCMP_ACT_ERRNO', errnoRet: $, names: ['clone'], "
+                            "args: [{index: 0, value: $, valueTwo: $, op: 'SCMP_CMP_MASKED_EQ'}]}",
+                            EPERM, flags[i], flags[i]));
     }
 }
 
@@ -212,9 +208,7 @@ static struct json *make_config(struct arena *arena,
     add_capabilities(arena, p.process, p.all_caps ? UINT64_MAX : p.caps);
     json_add_c(arena, json_add_object(arena, config, "root"), "path", root);
     struct json *proc = json_push(json_add_array(arena, config, "mounts"), json_new_object(arena));
-    json_add_c(arena, proc, "destination", "/proc");
-    json_add_c(arena, proc, "type", "proc");
-    json_add_c(arena, proc, "source", "proc");
+    json_fill(arena, proc, "{destination: '/proc', type: 'proc', source: 'proc'}");
     struct json *linux_part = json_add_object(arena, config, "linux");
     add_namespaces(arena, linux_part, !p.all_caps);
     if (p.seccomp)

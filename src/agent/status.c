@@ -5,6 +5,7 @@
 #include "agent/pod.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -98,10 +99,8 @@ static struct json *container_status(struct arena *arena, const struct pod *pod,
                 str_printf(arena, "muster://" STR_FMT "/" STR_FMT "/%u", STR_ARG(pod->uid),
                            STR_ARG(c->name), c->instance ? c->instance - 1 : 0));
     bool completed = c->init && !c->sidecar && c->state == RUN_ENDED && c->end.code == 0;
-    json_add_bool(arena, status, "ready", completed || lifecycle_is_ready(c));
-    json_add_i64(arena, status, "restartCount", c->instance);
-    json_add_str(arena, status, "image", image);
-    json_add_str(arena, status, "imageID", STR(""));
+    json_fill(arena, status, "{ready: $, restartCount: $, image: $, imageID: ''}",
+              (bool)(completed || lifecycle_is_ready(c)), c->instance, image);
     if (c->state == RUN_RUNNING || c->state == RUN_ENDED)
         json_add_str(arena, status, "containerID", id);
     json_add_bool(arena, status, "started", started);
@@ -127,9 +126,8 @@ static void add_condition(struct arena *arena,
                           int64_t since_ms,
                           const char *reason)
 {
-    struct json *condition = json_push(conditions, json_new_object(arena));
-    json_add_c(arena, condition, "type", type);
-    json_add_c(arena, condition, "status", status ? "True" : "False");
+    struct json *condition = json_push(
+        conditions, json_make(arena, "{type: $, status: $}", type, status ? "True" : "False"));
     if (reason)
         json_add_c(arena, condition, "reason", reason);
     (void)json_set(condition, STR("lastProbeTime"), json_new_null(arena));

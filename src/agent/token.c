@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -113,18 +114,14 @@ static bool token_ask(struct pod *pod,
     if (pod->token_under_way)
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *body = json_new_object(&arena);
-    json_add_c(&arena, body, "apiVersion", "authentication.k8s.io/v1");
-    json_add_c(&arena, body, "kind", "TokenRequest");
+    struct json *body =
+        json_make(&arena, "{apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest'}");
     struct json *spec = json_add_object(&arena, body, "spec");
     json_add_i64(&arena, spec, "expirationSeconds", TOKEN_ASKED_S);
     if (audience.len)
         json_push(json_add_array(&arena, spec, "audiences"), json_new_str(&arena, audience));
-    struct json *pod_ref = json_add_object(&arena, spec, "boundObjectRef");
-    json_add_c(&arena, pod_ref, "apiVersion", "v1");
-    json_add_c(&arena, pod_ref, "kind", "Pod");
-    json_add_str(&arena, pod_ref, "name", pod->name);
-    json_add_str(&arena, pod_ref, "uid", pod->uid);
+    json_fill(&arena, spec, "{boundObjectRef: {apiVersion: 'v1', kind: 'Pod', name: $, uid: $}}",
+              pod->name, pod->uid);
     struct api_request request = {.verb = API_CREATE,
                                   .kind = &kind_tokenrequest,
                                   .ns = pod->ns,

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -28,10 +29,10 @@ static void select_pods(struct admit *admit, struct json *spec)
     struct json *labels = json_make_path(arena, spec, "template.metadata.labels");
 
     json_add_str(arena, match, "batch.kubernetes.io/controller-uid", uid);
-    json_add_str(arena, labels, "batch.kubernetes.io/controller-uid", uid);
-    json_add_str(arena, labels, "batch.kubernetes.io/job-name", name);
-    json_add_str(arena, labels, "controller-uid", uid);
-    json_add_str(arena, labels, "job-name", name);
+    json_fill(arena, labels,
+              "{batch.kubernetes.io/controller-uid: $, "
+              "batch.kubernetes.io/job-name: $, controller-uid: $, job-name: $}",
+              uid, name, uid, name);
 }
 
 void admit_job_default(struct admit *admit)

@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -80,11 +81,10 @@ static void default_tolerations(struct admit *admit, struct json *spec)
         }
         if (there)
             continue;
-        struct json *item = json_push(list, json_new_object(admit->arena));
-        json_add_c(admit->arena, item, "key", keys[i]);
-        json_add_c(admit->arena, item, "operator", "Exists");
-        json_add_c(admit->arena, item, "effect", "NoExecute");
-        json_add_i64(admit->arena, item, "tolerationSeconds", 300);
+        json_push(list, json_make(admit->arena,
+                                  "{key: $, operator: 'Exists', effect: 'NoExecute', "
+                                  "tolerationSeconds: 300}",
+                                  keys[i]));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -213,10 +214,8 @@ static struct json *whole_job(struct admit *admit, const struct json *spec, cons
                 there |= str_eq(json_str(json_get(volume, "name")), name);
             if (there)
                 continue;
-            struct json *volume = json_push(volumes, json_new_object(arena));
-            json_add_str(arena, volume, "name", name);
-            json_add_str(arena, json_add_object(arena, volume, "persistentVolumeClaim"),
-                         "claimName", name);
+            json_push(volumes, json_make(arena, "{name: $, persistentVolumeClaim: {claimName: $}}",
+                                         name, name));
         }
     return job;
 }

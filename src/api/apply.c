@@ -5,6 +5,7 @@
 #include "api/types.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -38,13 +39,11 @@ static struct json *new_entry(const struct apply *apply,
     struct json *entry = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, entry, "manager", manager);
-    json_add_c(arena, entry, "operation", operation);
-    json_add_str(arena, entry, "apiVersion",
-                 str_dup(arena, kind_api_version(apply->kind, version)));
-    json_add_str(arena, entry, "time", time_text(arena, apply->now_ms));
-    json_add_c(arena, entry, "fieldsType", "FieldsV1");
-    json_set(entry, STR("fieldsV1"), set ? set : json_new_object(arena));
+    json_fill(arena, entry,
+              "{manager: $, operation: $, apiVersion: $, time: $, "
+              "fieldsType: 'FieldsV1', fieldsV1: $}",
+              manager, operation, str_dup(arena, kind_api_version(apply->kind, version)),
+              time_text(arena, apply->now_ms), set ? set : json_new_object(arena));
     if (apply->subresource.len)
         json_add_str(arena, entry, "subresource", apply->subresource);
     return entry;

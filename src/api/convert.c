@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -82,14 +83,11 @@ static void hpa_to_v1(struct arena *arena, struct json *root)
 
 static void add_cpu(struct arena *arena, struct json *metrics, const struct json *target)
 {
-    struct json *metric = json_push(metrics, json_new_object(arena));
-    struct json *resource = json_add_object(arena, metric, "resource");
-    struct json *wanted = json_add_object(arena, resource, "target");
-
-    json_add_c(arena, metric, "type", "Resource");
-    json_add_c(arena, resource, "name", "cpu");
-    json_add_c(arena, wanted, "type", "Utilization");
-    json_set(wanted, STR("averageUtilization"), json_clone(arena, target));
+    json_push(metrics,
+              json_make(arena,
+                        "{resource: {target: {type: 'Utilization', averageUtilization: $}, "
+                        "name: 'cpu'}, type: 'Resource'}",
+                        json_clone(arena, target)));
 }
 
 static void hpa_to_v2(struct arena *arena, struct json *root)

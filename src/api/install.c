@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -78,11 +79,9 @@ static struct json *init_container(struct arena *arena,
 {
     const char *const command[] = {PROGRAM, "install", install->to, install->from};
     struct str policy = json_str_at(spec, "containers.0.imagePullPolicy");
-    struct json *container = json_new_object(arena);
     struct json *list;
+    struct json *container = json_make(arena, "{name: $, image: $}", install->name, install->image);
 
-    json_add_c(arena, container, "name", install->name);
-    json_add_str(arena, container, "image", install->image);
     if (policy.len)
         json_add_str(arena, container, "imagePullPolicy", policy);
     list = json_add_array(arena, container, "command");

@@ -4,6 +4,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -61,10 +62,7 @@ static void add_region(struct arena *arena, struct json *pod, struct json *conta
     struct json *volume = install_volume(arena, pod, REGION_VOLUME);
 
     if (volume) {
-        struct json *source = json_add_object(arena, volume, "emptyDir");
-
-        json_add_c(arena, source, "medium", "Memory");
-        json_add_c(arena, source, "sizeLimit", REGION_SIZE);
+        json_fill(arena, volume, "{emptyDir: {medium: 'Memory', sizeLimit: $}}", REGION_SIZE);
     }
     install_mount(arena, container, REGION_VOLUME, LIMIT_REGION_DIR, false);
 }

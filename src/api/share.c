@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -238,10 +239,8 @@ static void add_variables(struct arena *arena, struct json *container, struct st
             if (!item && str_is(json_str(json_get(same, "name")), keys[i]))
                 item = same;
         json_remove(item, STR("value"));
-        struct json *from = json_add_object(arena, item, "valueFrom");
-        struct json *reference = json_add_object(arena, from, "configMapKeyRef");
-        json_add_str(arena, reference, "name", config);
-        json_add_c(arena, reference, "key", keys[i]);
+        json_fill(arena, item, "{valueFrom: {configMapKeyRef: {name: $, key: $}}}", config,
+                  keys[i]);
     }
 }
 
@@ -252,10 +251,7 @@ static void add_source(struct arena *arena, struct json *container, struct str e
     JSON_FOREACH(list, item)
         if (str_eq(json_str_at(item, "configMapRef.name"), evar))
             return;
-    struct json *item = json_push(list, json_new_object(arena));
-    struct json *reference = json_add_object(arena, item, "configMapRef");
-    json_add_str(arena, reference, "name", evar);
-    json_add_bool(arena, reference, "optional", false);
+    json_push(list, json_make(arena, "{configMapRef: {name: $, optional: false}}", evar));
 }
 
 void share_mutate(struct arena *arena, struct json *pod, uint64_t salt)

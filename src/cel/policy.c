@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cel/cel.h"
@@ -186,18 +187,14 @@ static struct json *request_json(const struct policy_request *request)
     struct json *kind = json_add_object(arena, root, "kind");
     struct json *resource = json_add_object(arena, root, "resource");
 
-    json_add_c(arena, kind, "group", request->kind->group);
-    json_add_c(arena, kind, "version", request->kind->version);
-    json_add_c(arena, kind, "kind", request->kind->name);
-    json_add_c(arena, resource, "group", request->kind->group);
-    json_add_c(arena, resource, "version", request->kind->version);
-    json_add_c(arena, resource, "resource", request->kind->plural);
-    json_add_str(arena, root, "subResource",
-                 request->subresource.p ? request->subresource : STR(""));
-    json_add_str(arena, root, "name", request->name.p ? request->name : STR(""));
-    json_add_str(arena, root, "namespace", request->ns.p ? request->ns : STR(""));
-    json_add_c(arena, root, "operation", request->operation);
-    json_add_bool(arena, root, "dryRun", request->dry_run);
+    json_fill(arena, kind, "{group: $, version: $, kind: $}", request->kind->group,
+              request->kind->version, request->kind->name);
+    json_fill(arena, resource, "{group: $, version: $, resource: $}", request->kind->group,
+              request->kind->version, request->kind->plural);
+    json_fill(arena, root, "{subResource: $, name: $, namespace: $, operation: $, dryRun: $}",
+              request->subresource.p ? request->subresource : STR(""),
+              request->name.p ? request->name : STR(""), request->ns.p ? request->ns : STR(""),
+              request->operation, request->dry_run);
     return root;
 }
 

@@ -3,6 +3,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
@@ -260,14 +261,13 @@ static struct json *record_of(struct subject *subject)
                               : subject->pod ? subject->pod
                                              : subject->group;
 
-    json_add_str(arena, out, "kind",
-                 json_str(json_get(subject->owner ? subject->owner : what, "kind")));
-    json_add_str(arena, out, "namespace", subject->ns);
-    json_add_str(arena, out, "name", subject->name);
-    json_add_str(arena, out, "phase", json_str_at(what, "status.phase"));
-    json_add_str(arena, out, "message", json_str_at(what, "status.message"));
-    json_add_str(arena, out, "group", json_str_at(subject->group, "metadata.name"));
-    json_add_str(arena, out, "queue", json_str_at(subject->group, "spec.queue"));
+    json_fill(arena, out,
+              "{kind: $, namespace: $, name: $, phase: $, message: $, group: $, "
+              "queue: $}",
+              json_str(json_get(subject->owner ? subject->owner : what, "kind")), subject->ns,
+              subject->name, json_str_at(what, "status.phase"), json_str_at(what, "status.message"),
+              json_str_at(subject->group, "metadata.name"),
+              json_str_at(subject->group, "spec.queue"));
     if (json_at(subject->group, "status.explanation"))
         json_set(out, STR("explanation"),
                  json_clone(arena, json_at(subject->group, "status.explanation")));

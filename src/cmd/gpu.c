@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
@@ -196,9 +197,8 @@ static void print_slot(struct view *view, int64_t device)
     json_add_i64(view->arena, row, "device", device);
     if (slot->uuid.len)
         json_add_str(view->arena, row, "uuid", slot->uuid);
-    json_add_i64(view->arena, row, "usedPercent", used);
-    json_add_i64(view->arena, row, "freePercent", left);
-    json_set(row, STR("pods"), slot->pods);
+    json_fill(view->arena, row, "{usedPercent: $, freePercent: $, pods: $}", used, left,
+              slot->pods);
 }
 
 static void add_node(struct view *view, const struct json *node)

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -40,11 +41,9 @@ static void snapshot_free(struct snapshot *snapshot)
 static void write_head(struct http_exchange *x, const struct operator* op)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *head = json_new_object(&arena);
+    struct json *head = json_make(&arena, "{apiVersion: 'v1', kind: 'List', time: $}",
+                                  time_text(&arena, clock_now_ms()));
 
-    json_add_c(&arena, head, "apiVersion", "v1");
-    json_add_c(&arena, head, "kind", "List");
-    json_add_str(&arena, head, "time", time_text(&arena, clock_now_ms()));
     if (op->scheduler)
         json_set(head, STR("config"), policy_tell(&arena, scheduler_core(op->scheduler)));
     struct str text = json_text(&arena, head);

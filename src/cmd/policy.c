@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "sched/sched.h"
@@ -113,10 +114,9 @@ struct json *policy_tell(struct arena *arena, const struct sched *sched)
     double used[SCHED_RESOURCES];
     struct str name;
 
-    json_add_str(arena, to, "schedulerName", config->scheduler_name);
-    json_add_str(arena, to, "queueLabel", config->queue_label);
-    json_add_str(arena, to, "poolLabel", config->pool_label);
-    json_add_c(arena, to, "devices", device_words[config->devices]);
+    json_fill(arena, to, "{schedulerName: $, queueLabel: $, poolLabel: $, devices: $}",
+              config->scheduler_name, config->queue_label, config->pool_label,
+              device_words[config->devices]);
     for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
         if (config->quirks & UINT64_C(1) << i)
             json_push(quirks, json_new_str(arena, str_from(sched_quirk_texts[i].word)));

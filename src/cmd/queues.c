@@ -3,6 +3,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
@@ -81,11 +82,11 @@ static void add_json(struct view *view, const struct json *queue)
 {
     static const char *const told[] = {"fairShare", "allocated", "allocatedNonPreemptible",
                                        "requested", "usage",     "pendingGroups"};
-    struct json *row = json_push(view->list, json_new_object(view->arena));
+    struct json *row =
+        json_push(view->list, json_make(view->arena, "{name: $, parent: $}", name_of(queue),
+                                        json_str_at(queue, "spec.parentQueue")));
     struct json *waits = json_new_array(view->arena);
 
-    json_add_str(view->arena, row, "name", name_of(queue));
-    json_add_str(view->arena, row, "parent", json_str_at(queue, "spec.parentQueue"));
     if (json_at(queue, "spec.resources"))
         json_set(row, STR("resources"), json_clone(view->arena, json_at(queue, "spec.resources")));
     for (size_t i = 0; i < COUNT_OF(told); i++) {

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/yaml.h"
@@ -246,12 +247,13 @@ static void write_json(struct sim *sim, struct buf *out)
         const struct sim_pod *pod = &sim->pods.items[i];
         const struct sched_waiting *why = sim_waiting(sim, pod);
         bool waits = pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED;
-        struct json *item = json_push(pods, json_new_object(sim->arena));
+        struct json *item =
+            json_push(pods, json_make(sim->arena, "{namespace: $, name: $, group: $, state: $}",
+                                      pod->spec.ns, pod->spec.name, pod->spec.group,
+                                      waits       ? "Waiting"
+                                      : pod->ends ? "Ending"
+                                                  : "Running"));
 
-        json_add_str(sim->arena, item, "namespace", pod->spec.ns);
-        json_add_str(sim->arena, item, "name", pod->spec.name);
-        json_add_str(sim->arena, item, "group", pod->spec.group);
-        json_add_c(sim->arena, item, "state", waits ? "Waiting" : pod->ends ? "Ending" : "Running");
         if (pod->spec.node.len)
             json_add_str(sim->arena, item, "node", pod->spec.node);
         if (waits && why) {
@@ -262,13 +264,11 @@ static void write_json(struct sim *sim, struct buf *out)
     write_waiting(sim, json_add_array(sim->arena, top, "waiting"));
     for (size_t i = 0; i < sim->evictions.count; i++) {
         const struct sim_eviction *eviction = &sim->evictions.items[i];
-        struct json *item = json_push(evictions, json_new_object(sim->arena));
 
-        json_add_i64(sim->arena, item, "cycle", eviction->cycle);
-        json_add_str(sim->arena, item, "pod", eviction->pod);
-        json_add_c(sim->arena, item, "action", eviction->action);
-        json_add_bool(sim->arena, item, "moved", eviction->moved);
-        json_add_str(sim->arena, item, "message", eviction->message);
+        json_push(evictions,
+                  json_make(sim->arena, "{cycle: $, pod: $, action: $, moved: $, message: $}",
+                            eviction->cycle, eviction->pod, eviction->action, eviction->moved,
+                            eviction->message));
     }
     json_write_pretty(out, top);
     buf_addc(out, '\n');

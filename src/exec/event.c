@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -46,10 +47,10 @@ static void on_read(void *user, const struct api_result *result)
 
     if (!result->code && result->object) {
         const struct json *old = object_json(result->object, &arena);
-        struct json *patch = json_new_object(&arena);
+        struct json *patch = json_make(&arena, "{count: $, lastTimestamp: $}",
+                                       json_i64_or(json_get(old, "count"), 1) + 1,
+                                       time_text(&arena, repeat->now_ms));
 
-        json_add_i64(&arena, patch, "count", json_i64_or(json_get(old, "count"), 1) + 1);
-        json_add_str(&arena, patch, "lastTimestamp", time_text(&arena, repeat->now_ms));
         api_call(repeat->api,
                  &(struct api_request){.verb = API_PATCH,
                                        .kind = &kind_event,
@@ -109,18 +110,13 @@ void event_send(struct api *api, const struct event *event)
     struct str name =
         str_printf(&arena, STR_FMT ".%016llx", STR_ARG(str_sub(event->name, 0, NAME_LENGTH)),
                    (unsigned long long)hash);
-    json_add_c(&arena, body, "apiVersion", "v1");
-    json_add_c(&arena, body, "kind", "Event");
-    json_add_str(&arena, meta, "namespace", ns);
-    json_add_str(&arena, meta, "name", name);
-    json_set(body, STR("involvedObject"), subject(&arena, event));
-    json_add_str(&arena, body, "reason", event->reason);
-    json_add_str(&arena, body, "message", message);
-    json_add_c(&arena, body, "type", event->warning ? "Warning" : "Normal");
-    json_add_i64(&arena, body, "count", 1);
-    json_add_str(&arena, body, "firstTimestamp", now);
-    json_add_str(&arena, body, "lastTimestamp", now);
-    json_add_c(&arena, json_add_object(&arena, body, "source"), "component", event->component);
+    json_fill(&arena, body,
+              "{apiVersion: 'v1', kind: 'Event', involvedObject: $, reason: $, "
+              "message: $, type: $, count: 1, firstTimestamp: $, lastTimestamp: $, "
+              "source: {component: $}}",
+              subject(&arena, event), event->reason, message, event->warning ? "Warning" : "Normal",
+              now, now, event->component);
+    json_fill(&arena, meta, "{namespace: $, name: $}", ns, name);
 
     struct repeat *repeat = mem_alloc(sizeof(*repeat) + ns.len + name.len);
     *repeat = (struct repeat){

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -489,11 +490,10 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
         call->group = str_dup(&call->arena, evict->for_group.len ? evict->for_group : evict->group);
         applier->evictions++;
         call_add(call, &evict->pod, STR_NONE);
-        json_add_c(&arena, body, "apiVersion", "policy/v1");
-        json_add_c(&arena, body, "kind", "Eviction");
-        struct json *meta = json_add_object(&arena, body, "metadata");
-        json_add_str(&arena, meta, "namespace", evict->pod.ns);
-        json_add_str(&arena, meta, "name", evict->pod.name);
+        json_fill(&arena, body,
+                  "{apiVersion: 'policy/v1', kind: 'Eviction', metadata: {namespace: $, "
+                  "name: $}}",
+                  evict->pod.ns, evict->pod.name);
         struct str words = evict_words(applier, evict, &arena);
         tell_pod(applier->options.api, &evict->pod, "Evict", words, true, now_ms);
         mark_evicted(applier, evict, words, now_ms);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -405,14 +406,12 @@ static void mark_group(struct gang *gang,
         json_push(json_add_array(&arena, status, "schedulingConditions"), json_new_object(&arena));
 
     json_add_str(&arena, status, "message", waiting->message);
-    json_add_c(&arena, condition, "type", "UnschedulableOnNodePool");
-    json_add_c(&arena, condition, "status", "True");
-    json_add_str(&arena, condition, "nodePool", pool.len ? pool : STR("default"));
-    json_add_c(&arena, condition, "reason", "Unschedulable");
-    json_add_str(&arena, condition, "message", waiting->message);
-    json_add_str(&arena, condition, "lastTransitionTime", time_text(&arena, now_ms));
-    json_add_str(&arena, condition, "transitionID",
-                 str_printf(&arena, "%lld", (long long)next_transition(before)));
+    json_fill(&arena, condition,
+              "{type: 'UnschedulableOnNodePool', status: 'True', nodePool: $, "
+              "reason: 'Unschedulable', message: $, lastTransitionTime: $, "
+              "transitionID: $}",
+              pool.len ? pool : STR("default"), waiting->message, time_text(&arena, now_ms),
+              str_printf(&arena, "%lld", (long long)next_transition(before)));
     struct json *reason =
         json_push(json_add_array(&arena, condition, "reasons"), json_new_object(&arena));
     json_add_c(&arena, reason, "reason", sched_reason_word(waiting->reason));

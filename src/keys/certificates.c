@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/cluster/certificates.h"
@@ -205,11 +206,9 @@ static void secret_write(struct certificates *certificates, struct arena *arena,
         json_add_str(arena, meta, "resourceVersion",
                      str_printf(arena, "%llu", (unsigned long long)old->revision));
     } else {
-        json_add_c(arena, body, "apiVersion", "v1");
-        json_add_c(arena, body, "kind", "Secret");
-        json_add_c(arena, body, "type", "Opaque");
-        json_add_c(arena, meta, "name", certificates->options.secret);
-        json_add_c(arena, meta, "namespace", certificates->options.ns);
+        json_fill(arena, body, "{apiVersion: 'v1', kind: 'Secret', type: 'Opaque'}");
+        json_fill(arena, meta, "{name: $, namespace: $}", certificates->options.secret,
+                  certificates->options.ns);
     }
     json_set(body, STR("data"), data);
     certificates->calling = true;
@@ -294,11 +293,8 @@ static void certificates_tell(struct certificates *certificates, struct arena *a
     json_add_str(arena, json_add_object(arena, body, "metadata"), "resourceVersion",
                  str_printf(arena, "%llu", (unsigned long long)one->object->revision));
     JSON_FOREACH(json_get(object_json(one->object, arena), "webhooks"), webhook) {
-        struct json *item = json_push(list, json_new_object(arena));
-
-        json_add_str(arena, item, "name", json_str(json_get(webhook, "name")));
-        json_add_str(arena, json_add_object(arena, item, "clientConfig"), "caBundle",
-                     base64_encode(arena, ca));
+        json_push(list, json_make(arena, "{name: $, clientConfig: {caBundle: $}}",
+                                  json_str(json_get(webhook, "name")), base64_encode(arena, ca)));
     }
     certificates->calling = true;
     api_call(certificates->options.api,

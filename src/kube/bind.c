@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
@@ -189,7 +190,6 @@ static struct str binding_body(struct arena *arena, const struct api_binding *bi
 {
     struct json *root = json_new_object(arena);
     struct json *meta;
-    struct json *target;
     struct json *annotations = NULL;
 
     json_add_c(arena, root, "apiVersion", "v1");
@@ -202,20 +202,14 @@ static struct str binding_body(struct arena *arena, const struct api_binding *bi
     if (binding->annotations.len > 0 &&
         json_parse(arena, binding->annotations, &annotations, NULL) == 0)
         json_set(meta, STR("annotations"), annotations);
-    target = json_add_object(arena, root, "target");
-    json_add_c(arena, target, "apiVersion", "v1");
-    json_add_c(arena, target, "kind", "Node");
-    json_add_str(arena, target, "name", binding->node);
+    json_fill(arena, root, "{target: {apiVersion: 'v1', kind: 'Node', name: $}}", binding->node);
     return json_text(arena, root);
 }
 
 static struct str undo_body(struct arena *arena, const struct api_binding *binding)
 {
-    struct json *root = json_new_object(arena);
-
-    json_add_c(arena, root, "apiVersion", "v1");
-    json_add_c(arena, root, "kind", "DeleteOptions");
-    json_add_str(arena, json_add_object(arena, root, "preconditions"), "uid", binding->uid);
+    struct json *root = json_make(
+        arena, "{apiVersion: 'v1', kind: 'DeleteOptions', preconditions: {uid: $}}", binding->uid);
     return json_text(arena, root);
 }
 

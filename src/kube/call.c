@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
@@ -170,9 +171,7 @@ static int guard(struct arena *arena,
     } else if (json_is(body, JSON_ARRAY)) {
         struct json *test = json_new_object(arena);
 
-        json_add_c(arena, test, "op", "test");
-        json_add_c(arena, test, "path", "/metadata/uid");
-        json_add_str(arena, test, "value", request->uid);
+        json_fill(arena, test, "{op: 'test', path: '/metadata/uid', value: $}", request->uid);
         json_insert(body, 0, test);
     } else if (json_is(body, JSON_OBJECT)) {
         json_add_str(arena, json_make_path(arena, body, "metadata"), "uid", request->uid);

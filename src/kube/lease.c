@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "base/time.h"
 #include "tool/clock.h"
@@ -153,13 +154,13 @@ static struct str lease_body(struct arena *arena, const struct lease *lease, boo
     if (old)
         json_add_str(arena, meta, "resourceVersion", json_str_at(old, "metadata.resourceVersion"));
     spec = json_add_object(arena, root, "spec");
-    json_add_c(arena, spec, "holderIdentity", release ? "" : lease->options.identity);
-    json_add_i64(arena, spec, "leaseDurationSeconds",
-                 release ? LEASE_RELEASED_S : LEASE_DURATION_MS / 1000);
-    json_add_str(arena, spec, "renewTime", str_dup(arena, str_from(now)));
-    json_add_str(arena, spec, "acquireTime",
-                 mine && acquired.len > 0 ? acquired : str_dup(arena, str_from(now)));
-    json_add_i64(arena, spec, "leaseTransitions", old && !mine ? transitions + 1 : transitions);
+    json_fill(arena, spec,
+              "{holderIdentity: $, leaseDurationSeconds: $, renewTime: $, "
+              "acquireTime: $, leaseTransitions: $}",
+              release ? "" : lease->options.identity,
+              release ? LEASE_RELEASED_S : LEASE_DURATION_MS / 1000, str_dup(arena, str_from(now)),
+              mine && acquired.len > 0 ? acquired : str_dup(arena, str_from(now)),
+              old && !mine ? transitions + 1 : transitions);
     return json_text(arena, root);
 }
 

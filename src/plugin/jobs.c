@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/yaml.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
@@ -36,11 +37,9 @@ void print_objects(struct session *session, int output, const struct object **ob
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct arena *arena = &session->arena;
-    struct json *list = json_new_object(arena);
     struct json *items;
+    struct json *list = json_make(arena, "{apiVersion: 'v1', kind: 'List'}");
 
-    json_add_c(arena, list, "apiVersion", "v1");
-    json_add_c(arena, list, "kind", "List");
     items = json_add_array(arena, list, "items");
     for (size_t i = 0; i < count; i++) {
         if (count > 1)

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -247,10 +248,8 @@ static void add_result(const struct replay_report *report,
     struct arena *arena = report->arena;
     struct replay_waits waits;
 
-    json_add_c(arena, to, "policy", result->policy->name);
-    json_add_i64(arena, to, "seed", (int64_t)result->seed);
-    json_add_bool(arena, to, "cut", result->cut);
-    json_add_i64(arena, to, "decisions", (int64_t)result->decisions);
+    json_fill(arena, to, "{policy: $, seed: $, cut: $, decisions: $}", result->policy->name,
+              (int64_t)result->seed, result->cut, (int64_t)result->decisions);
     add_number(arena, to, "cpuSeconds", result->cpu_s);
     add_number(arena, to, "decisionsPerSecond",
                result->cpu_s > 0 ? (double)result->decisions / result->cpu_s : 0);
@@ -284,12 +283,9 @@ static void add_result(const struct replay_report *report,
 
 void report_json(struct buf *out, const struct replay_report *report)
 {
-    struct json *top = json_new_object(report->arena);
-
-    json_add_c(report->arena, top, "trace", report->trace_name);
-    json_add_i64(report->arena, top, "jobs", (int64_t)report->trace->jobs.count);
-    json_add_i64(report->arena, top, "gpus", report->gpus);
-    json_add_i64(report->arena, top, "nodes", (int64_t)report->node_count);
+    struct json *top =
+        json_make(report->arena, "{trace: $, jobs: $, gpus: $, nodes: $}", report->trace_name,
+                  (int64_t)report->trace->jobs.count, report->gpus, (int64_t)report->node_count);
     struct json *results = json_add_array(report->arena, top, "results");
     for (size_t i = 0; i < report->results->count; i++)
         add_result(report, &report->results->items[i],

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -215,10 +216,9 @@ static void add_amounts(struct arena *arena,
 
 static struct json *sched_why_json(struct arena *arena, const struct sched_why *why)
 {
-    struct json *json = json_new_object(arena);
+    struct json *json =
+        json_make(arena, "{reason: $, pods: $}", sched_reason_word(why->reason), why->pods);
 
-    json_add_c(arena, json, "reason", sched_reason_word(why->reason));
-    json_add_i64(arena, json, "pods", why->pods);
     add_amounts(arena, json, "request", why->request);
     add_amounts(arena, json, "free", why->free);
     add_amounts(arena, json, "total", why->total);
@@ -231,11 +231,8 @@ static struct json *sched_why_json(struct arena *arena, const struct sched_why *
         json_add_i64(arena, json, "missingPods", why->missing);
     }
     if (why->other.len) {
-        struct json *other = json_add_object(arena, json, "other");
-
-        json_add_str(arena, other, "name", why->other);
-        json_add_i64(arena, other, "asked", why->other_asked);
-        json_add_i64(arena, other, "most", why->other_most);
+        json_fill(arena, json, "{other: {name: $, asked: $, most: $}}", why->other,
+                  why->other_asked, why->other_most);
     }
     struct json *nodes = json_add_object(arena, json, "nodes");
     for (unsigned f = 0; f < SCHED_FILTER_COUNT; f++)
@@ -267,13 +264,11 @@ struct json *sched_explanation_json(struct arena *arena, const struct sched_expl
     struct json *json = sched_why_json(arena, &from->why);
     struct json *queue = NULL;
 
-    json_add_str(arena, json, "namespace", from->ns);
-    json_add_str(arena, json, "group", from->group);
-    json_add_str(arena, json, "message", from->message);
-    json_add_str(arena, json, "change", from->change);
-    json_add_str(arena, json, "since", time_text(arena, from->since_ms));
-    json_add_i64(arena, json, "place", from->place);
-    json_add_i64(arena, json, "line", from->line);
+    json_fill(arena, json,
+              "{namespace: $, group: $, message: $, change: $, since: $, place: $, "
+              "line: $}",
+              from->ns, from->group, from->message, from->change, time_text(arena, from->since_ms),
+              from->place, from->line);
     if (from->kept_since_ms)
         json_add_str(arena, json, "roomKeptSince", time_text(arena, from->kept_since_ms));
     if (from->kept_since_ms && from->kept_start_ms)

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "http/server.h"
 #include "http1/parse.h"
@@ -100,17 +101,15 @@ static void add_operation(struct arena *arena,
         struct json *parameters = json_add_array(arena, operation, "parameters");
 
         for (size_t i = 0; names[i]; i++) {
-            struct json *parameter = json_push(parameters, json_new_object(arena));
-            json_add_c(arena, parameter, "name", names[i]);
-            json_add_c(arena, parameter, "in", "query");
-            json_add_c(arena, json_add_object(arena, parameter, "schema"), "type", "string");
+            json_push(
+                parameters,
+                json_make(arena, "{name: $, in: 'query', schema: {type: 'string'}}", names[i]));
         }
     }
-    (void)json_add_object(arena, operation, "responses");
-    struct json *gvk = json_add_object(arena, operation, "x-kubernetes-group-version-kind");
-    json_add_c(arena, gvk, "group", kind->group);
-    json_add_c(arena, gvk, "version", kind->version);
-    json_add_c(arena, gvk, "kind", kind->name);
+    json_fill(arena, operation,
+              "{responses: {}, x-kubernetes-group-version-kind: {group: $, "
+              "version: $, kind: $}}",
+              kind->group, kind->version, kind->name);
 }
 
 static void add_paths(struct arena *arena, struct json *paths, const struct kind *kind)
@@ -140,10 +139,8 @@ void openapi_document(struct request *request)
 
     if (unchanged(request, version_tag(request)))
         return;
-    json_add_c(arena, root, "openapi", "3.0.0");
-    struct json *info = json_add_object(arena, root, "info");
-    json_add_c(arena, info, "title", "Muster");
-    json_add_c(arena, info, "version", MUSTER_VERSION);
+    json_fill(arena, root, "{openapi: '3.0.0', info: {title: 'Muster', version: $}}",
+              MUSTER_VERSION);
     struct json *paths = json_add_object(arena, root, "paths");
     for (size_t i = 0; i < kinds_count(kinds); i++) {
         const struct kind *kind = kinds_at(kinds, i);

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "server/openapi.h"
 
@@ -48,27 +49,18 @@ static void add_path(struct arena *arena, struct json *paths, const struct kind 
     struct json *list = json_add_array(arena, operation, "parameters");
 
     for (size_t i = 0; i < COUNT_OF(parameters); i++) {
-        struct json *parameter = json_push(list, json_new_object(arena));
-
-        json_add_c(arena, parameter, "name", parameters[i]);
-        json_add_c(arena, parameter, "in", "query");
-        json_add_c(arena, parameter, "type", "string");
+        json_push(list, json_make(arena, "{name: $, in: 'query', type: 'string'}", parameters[i]));
     }
-    (void)json_add_object(arena, operation, "responses");
-    struct json *gvk = json_add_object(arena, operation, "x-kubernetes-group-version-kind");
-    json_add_c(arena, gvk, "group", kind->group);
-    json_add_c(arena, gvk, "kind", kind->name);
-    json_add_c(arena, gvk, "version", kind->version);
+    json_fill(arena, operation,
+              "{responses: {}, x-kubernetes-group-version-kind: {group: $, kind: $, "
+              "version: $}}",
+              kind->group, kind->name, kind->version);
 }
 
 struct json *openapi_json_v2(struct arena *arena, const struct api *api, struct json *schemas)
 {
-    struct json *root = json_new_object(arena);
-
-    json_add_c(arena, root, "swagger", "2.0");
-    struct json *info = json_add_object(arena, root, "info");
-    json_add_c(arena, info, "title", "Muster");
-    json_add_c(arena, info, "version", MUSTER_VERSION);
+    struct json *root =
+        json_make(arena, "{swagger: '2.0', info: {title: 'Muster', version: $}}", MUSTER_VERSION);
     struct json *paths = json_add_object(arena, root, "paths");
     for (size_t i = 0; i < kinds_count(api->kinds); i++)
         add_path(arena, paths, kinds_at(api->kinds, i));

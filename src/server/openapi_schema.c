@@ -3,6 +3,7 @@
 #include "api/types.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "server/openapi.h"
 
@@ -54,12 +55,8 @@ static struct str openapi_type_name(struct arena *arena, const struct type *type
 /* ---- types ---- */
 static struct json *reference(struct arena *arena, struct str name)
 {
-    struct json *schema = json_new_object(arena);
-    struct json *all = json_add_array(arena, schema, "allOf");
-    struct json *item = json_push(all, json_new_object(arena));
-
-    json_add_str(arena, item, "$ref", str_printf(arena, REF_PREFIX STR_FMT, STR_ARG(name)));
-    return schema;
+    return json_make(arena, "{allOf: [{'$ref': $}]}",
+                     str_printf(arena, REF_PREFIX STR_FMT, STR_ARG(name)));
 }
 
 static struct json *primitive(struct arena *arena, enum type_form form)
@@ -237,12 +234,8 @@ static void add_identity(struct arena *arena, struct json *schemas, struct json 
 
 static void add_gvk(struct arena *arena, struct json *schema, const struct kind *kind)
 {
-    struct json *list = json_add_array(arena, schema, "x-kubernetes-group-version-kind");
-    struct json *gvk = json_push(list, json_new_object(arena));
-
-    json_add_c(arena, gvk, "group", kind->group);
-    json_add_c(arena, gvk, "kind", kind->name);
-    json_add_c(arena, gvk, "version", kind->version);
+    json_fill(arena, schema, "{x-kubernetes-group-version-kind: [{group: $, kind: $, version: $}]}",
+              kind->group, kind->name, kind->version);
 }
 
 static void add_kind(const struct api *api,

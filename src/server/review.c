@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "http/jwt.h"
@@ -108,13 +109,11 @@ static void access_review(struct request *request, struct json *root)
         .path = of_resource ? STR_NONE : asked,
     };
     bool allowed = authz_allows(request->server->authz, arena, &user, &wanted);
-    struct json *status = json_new_object(arena);
+    struct json *status = json_make(arena, "{allowed: $, reason: $}", allowed,
+                                    user.owner ? "the owner of the data folder may do everything"
+                                    : allowed  ? "RBAC: allowed by a binding"
+                                               : "RBAC: no binding allows it");
 
-    json_add_bool(arena, status, "allowed", allowed);
-    json_add_c(arena, status, "reason",
-               user.owner ? "the owner of the data folder may do everything"
-               : allowed  ? "RBAC: allowed by a binding"
-                          : "RBAC: no binding allows it");
     json_set(root, STR("status"), status);
     reply(request, root);
 }
@@ -247,9 +246,9 @@ static void on_account(void *user, const struct api_result *result)
         return;
     }
     jwt_sign(&token, buf_str(&request->server->token_key), &jwt);
-    struct json *status = json_new_object(arena);
-    json_add_str(arena, status, "token", str_dup(arena, buf_str(&token)));
-    json_add_str(arena, status, "expirationTimestamp", time_text(arena, jwt.expires_ms));
+    struct json *status =
+        json_make(arena, "{token: $, expirationTimestamp: $}", str_dup(arena, buf_str(&token)),
+                  time_text(arena, jwt.expires_ms));
     json_set(root, STR("status"), status);
     reply(request, root);
     http_unref(request->x);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "server/rbac.h"
 
@@ -168,14 +169,10 @@ static struct json *rules_of_role(struct arena *arena, const char *role)
 
 static struct json *object_start(struct arena *arena, const char *name)
 {
-    struct json *root = json_new_object(arena);
-    struct json *meta = json_add_object(arena, root, "metadata");
-
-    json_add_c(arena, meta, "name", name);
-    json_add_c(arena, json_add_object(arena, meta, "annotations"), AUTOUPDATE, "true");
-    json_add_c(arena, json_add_object(arena, meta, "labels"), "kubernetes.io/bootstrapping",
-               "rbac-defaults");
-    return root;
+    return json_make(arena,
+                     "{metadata: {name: $, annotations: {" AUTOUPDATE
+                     ": 'true'}, labels: {kubernetes.io/bootstrapping: 'rbac-defaults'}}}",
+                     name);
 }
 
 static struct json *role_object(struct arena *arena, size_t index)
@@ -207,15 +204,11 @@ static struct json *binding_object(struct arena *arena, size_t index)
     struct str group;
 
     while (str_cut(&rest, ',', &group)) {
-        struct json *subject = json_push(subjects, json_new_object(arena));
-
-        json_add_c(arena, subject, "kind", "Group");
-        json_add_c(arena, subject, "apiGroup", RBAC_GROUP);
-        json_add_str(arena, subject, "name", group);
+        json_push(subjects,
+                  json_make(arena, "{kind: 'Group', apiGroup: $, name: $}", RBAC_GROUP, group));
     }
-    json_add_c(arena, ref, "apiGroup", RBAC_GROUP);
-    json_add_c(arena, ref, "kind", "ClusterRole");
-    json_add_c(arena, ref, "name", bindings[index].role);
+    json_fill(arena, ref, "{apiGroup: $, kind: 'ClusterRole', name: $}", RBAC_GROUP,
+              bindings[index].role);
     return root;
 }
 

@@ -9,6 +9,7 @@
 #include "base/base64.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/group_name.h"
 
@@ -46,23 +47,18 @@ static void refuse(struct review *review, const struct admit *admit)
                           STR_ARG(admit->causes.items[i].field),
                           STR_ARG(admit->causes.items[i].message));
     json_add_bool(arena, review->answer, "allowed", false);
-    json_add_i64(arena, status, "code", 422);
-    json_add_c(arena, status, "reason", "Invalid");
-    json_add_str(arena, status, "message",
-                 str_printf(arena, "%s \"" STR_FMT "\" is invalid: " STR_FMT, admit->kind->name,
-                            STR_ARG(name), STR_ARG(text)));
+    json_fill(arena, status, "{code: 422, reason: 'Invalid', message: $}",
+              str_printf(arena, "%s \"" STR_FMT "\" is invalid: " STR_FMT, admit->kind->name,
+                         STR_ARG(name), STR_ARG(text)));
     struct json *details = json_add_object(arena, status, "details");
-    json_add_str(arena, details, "name", name);
-    json_add_c(arena, details, "group", admit->kind->group);
-    json_add_c(arena, details, "kind", admit->kind->name);
+    json_fill(arena, details, "{name: $, group: $, kind: $}", name, admit->kind->group,
+              admit->kind->name);
     struct json *causes = json_add_array(arena, details, "causes");
     for (size_t i = 0; i < admit->causes.count; i++) {
         const struct api_cause *cause = &admit->causes.items[i];
-        struct json *item = json_push(causes, json_new_object(arena));
 
-        json_add_str(arena, item, "reason", cause->reason);
-        json_add_str(arena, item, "message", cause->message);
-        json_add_str(arena, item, "field", cause->field);
+        json_push(causes, json_make(arena, "{reason: $, message: $, field: $}", cause->reason,
+                                    cause->message, cause->field));
     }
 }
 

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/time.h"
 #include "sim/hollow.h"
 
@@ -20,11 +21,8 @@ static void add_condition(struct arena *arena,
                           const char *status,
                           int64_t now_ms)
 {
-    struct json *condition = json_push(conditions, json_new_object(arena));
-
-    json_add_c(arena, condition, "type", type);
-    json_add_c(arena, condition, "status", status);
-    json_add_str(arena, condition, "lastTransitionTime", time_text(arena, now_ms));
+    json_push(conditions, json_make(arena, "{type: $, status: $, lastTransitionTime: $}", type,
+                                    status, time_text(arena, now_ms)));
 }
 
 static void add_resources(struct arena *arena,
@@ -34,11 +32,10 @@ static void add_resources(struct arena *arena,
 {
     struct json *list = json_add_object(arena, status, key);
 
-    json_add_str(arena, list, "cpu", str_printf(arena, "%lld", (long long)options->cpus));
-    json_add_str(arena, list, "memory",
-                 str_printf(arena, "%lldGi", (long long)options->memory_gib));
-    json_add_str(arena, list, "pods", str_printf(arena, "%lld", (long long)options->pods));
-    json_add_c(arena, list, "ephemeral-storage", "1Ti");
+    json_fill(arena, list, "{cpu: $, memory: $, pods: $, ephemeral-storage: '1Ti'}",
+              str_printf(arena, "%lld", (long long)options->cpus),
+              str_printf(arena, "%lldGi", (long long)options->memory_gib),
+              str_printf(arena, "%lld", (long long)options->pods));
     if (options->gpus > 0)
         json_add_str(arena, list, "nvidia.com/gpu",
                      str_printf(arena, "%lld", (long long)options->gpus));
@@ -59,8 +56,6 @@ struct json *hollow_node_status(struct arena *arena,
     static const char *const fine[] = {"MemoryPressure", "DiskPressure", "PIDPressure"};
     struct json *status = json_new_object(arena);
     struct json *conditions;
-    struct json *entry;
-    struct json *info;
 
     add_resources(arena, status, "capacity", options);
     add_resources(arena, status, "allocatable", options);
@@ -70,20 +65,13 @@ struct json *hollow_node_status(struct arena *arena,
     add_condition(arena, conditions, "Ready", "True", now_ms);
     for (struct json *at = json_first(conditions); at; at = json_next(at))
         json_add_str(arena, at, "lastHeartbeatTime", time_text(arena, now_ms));
-    entry = json_push(json_add_array(arena, status, "addresses"), json_new_object(arena));
-    json_add_c(arena, entry, "type", "InternalIP");
-    json_add_str(arena, entry, "address", pod_address(arena, index));
-    info = json_add_object(arena, status, "nodeInfo");
-    json_add_c(arena, info, "kubeletVersion", KUBELET_VERSION);
-    json_add_c(arena, info, "operatingSystem", "linux");
-    json_add_c(arena, info, "architecture", "amd64");
-    json_add_c(arena, info, "osImage", "hollow");
-    json_add_c(arena, info, "kernelVersion", "hollow");
-    json_add_c(arena, info, "containerRuntimeVersion", "hollow://1");
-    json_add_c(arena, info, "machineID", "");
-    json_add_c(arena, info, "systemUUID", "");
-    json_add_c(arena, info, "bootID", "");
-    json_add_c(arena, info, "kubeProxyVersion", "");
+    json_fill(arena, status,
+              "{addresses: [{type: 'InternalIP', address: $}], "
+              "nodeInfo: {kubeletVersion: $, operatingSystem: 'linux', "
+              "architecture: 'amd64', osImage: 'hollow', kernelVersion: 'hollow', "
+              "containerRuntimeVersion: 'hollow://1', machineID: '', systemUUID: '', "
+              "bootID: '', kubeProxyVersion: ''}}",
+              pod_address(arena, index), KUBELET_VERSION);
     return status;
 }
 
@@ -93,10 +81,10 @@ static void add_labels(struct arena *arena,
                        struct str name,
                        size_t index)
 {
-    json_add_str(arena, labels, "kubernetes.io/hostname", name);
-    json_add_c(arena, labels, "kubernetes.io/os", "linux");
-    json_add_c(arena, labels, "kubernetes.io/arch", "amd64");
-    json_add_c(arena, labels, "muster.dev/hollow", "true");
+    json_fill(arena, labels,
+              "{kubernetes.io/hostname: $, kubernetes.io/os: 'linux', "
+              "kubernetes.io/arch: 'amd64', muster.dev/hollow: 'true'}",
+              name);
     if (options->gpus > 0) {
         json_add_str(arena, labels, "nvidia.com/gpu.count",
                      str_printf(arena, "%lld", (long long)options->gpus));
@@ -123,11 +111,9 @@ struct json *hollow_node(struct arena *arena,
                          size_t index,
                          int64_t now_ms)
 {
-    struct json *node = json_new_object(arena);
     struct json *meta;
+    struct json *node = json_make(arena, "{apiVersion: 'v1', kind: 'Node'}");
 
-    json_add_c(arena, node, "apiVersion", "v1");
-    json_add_c(arena, node, "kind", "Node");
     meta = json_add_object(arena, node, "metadata");
     json_add_str(arena, meta, "name", name);
     add_labels(arena, json_add_object(arena, meta, "labels"), options, name, index);
@@ -138,19 +124,13 @@ struct json *hollow_node(struct arena *arena,
 struct json *hollow_lease(struct arena *arena, struct str node, int64_t now_ms)
 {
     struct json *lease = json_new_object(arena);
-    struct json *meta;
-    struct json *spec;
     char now[TIME_TEXT_BYTES];
 
-    json_add_c(arena, lease, "apiVersion", "coordination.k8s.io/v1");
-    json_add_c(arena, lease, "kind", "Lease");
-    meta = json_add_object(arena, lease, "metadata");
-    json_add_str(arena, meta, "name", node);
-    json_add_c(arena, meta, "namespace", "kube-node-lease");
-    spec = json_add_object(arena, lease, "spec");
-    json_add_str(arena, spec, "holderIdentity", node);
-    json_add_i64(arena, spec, "leaseDurationSeconds", 40);
-    json_add_str(arena, spec, "renewTime", str_dup(arena, time_format_micro(now_ms, now)));
+    json_fill(arena, lease,
+              "{apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', "
+              "metadata: {name: $, namespace: 'kube-node-lease'}, "
+              "spec: {holderIdentity: $, leaseDurationSeconds: 40, renewTime: $}}",
+              node, node, str_dup(arena, time_format_micro(now_ms, now)));
     return lease;
 }
 
@@ -165,20 +145,17 @@ static void add_container(struct arena *arena,
     struct json *inner;
     bool running = moment->code < 0;
 
-    json_add_str(arena, status, "name", json_str(json_get(container, "name")));
-    json_add_str(arena, status, "image", json_str(json_get(container, "image")));
-    json_add_c(arena, status, "imageID", "");
-    json_add_bool(arena, status, "ready", running);
-    json_add_bool(arena, status, "started", running);
-    json_add_i64(arena, status, "restartCount", 0);
+    json_fill(arena, status,
+              "{name: $, image: $, imageID: '', ready: $, started: $, restartCount: 0}",
+              json_str(json_get(container, "name")), json_str(json_get(container, "image")),
+              running, running);
     state = json_add_object(arena, status, "state");
     inner = json_add_object(arena, state, running ? "running" : "terminated");
     json_add_str(arena, inner, "startedAt", time_text(arena, started_ms));
     if (running)
         return;
-    json_add_i64(arena, inner, "exitCode", moment->code);
-    json_add_c(arena, inner, "reason", moment->code == 0 ? "Completed" : "Error");
-    json_add_str(arena, inner, "finishedAt", time_text(arena, moment->now_ms));
+    json_fill(arena, inner, "{exitCode: $, reason: $, finishedAt: $}", moment->code,
+              moment->code == 0 ? "Completed" : "Error", time_text(arena, moment->now_ms));
 }
 
 static void add_containers(struct arena *arena,
@@ -240,7 +217,6 @@ struct json *hollow_pod_status(struct arena *arena,
     struct json *root = object_json(pod, arena);
     struct json *status = json_new_object(arena);
     struct json *conditions;
-    struct json *entry;
     struct str started = json_str_at(root, "status.startTime");
     int64_t started_ms = moment->now_ms;
     bool running = moment->code < 0;
@@ -255,11 +231,8 @@ struct json *hollow_pod_status(struct arena *arena,
     add_condition(arena, conditions, "Initialized", "True", started_ms);
     add_condition(arena, conditions, "ContainersReady", ready, moment->now_ms);
     add_condition(arena, conditions, "Ready", ready, moment->now_ms);
-    json_add_str(arena, status, "startTime", time_text(arena, started_ms));
-    json_add_c(arena, status, "hostIP", "10.0.0.1");
-    json_add_str(arena, status, "podIP", ip);
-    entry = json_push(json_add_array(arena, status, "podIPs"), json_new_object(arena));
-    json_add_str(arena, entry, "ip", ip);
+    json_fill(arena, status, "{startTime: $, hostIP: '10.0.0.1', podIP: $, podIPs: [{ip: $}]}",
+              time_text(arena, started_ms), ip, ip);
     add_containers(arena, status, json_get(root, "spec"), moment, started_ms);
     return status;
 }

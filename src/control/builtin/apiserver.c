@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -23,22 +24,14 @@ static struct json *head(struct arena *arena, const struct kind *kind)
     struct json *body = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
-    json_add_c(arena, body, "kind", kind->name);
-    struct json *meta = json_add_object(arena, body, "metadata");
-    json_add_c(arena, meta, "name", NAME);
-    json_add_c(arena, meta, "namespace", NAMESPACE);
+    json_fill(arena, body, "{apiVersion: $, kind: $, metadata: {name: $, namespace: $}}",
+              str_dup(arena, kind_api_version(kind, version)), kind->name, NAME, NAMESPACE);
     return body;
 }
 
 static struct json *port(struct arena *arena, int64_t number)
 {
-    struct json *item = json_new_object(arena);
-
-    json_add_c(arena, item, "name", "https");
-    json_add_i64(arena, item, "port", number);
-    json_add_c(arena, item, "protocol", "TCP");
-    return item;
+    return json_make(arena, "{name: 'https', port: $, protocol: 'TCP'}", number);
 }
 
 static struct json *make_service(struct arena *arena, const struct control_config *config)
@@ -59,12 +52,9 @@ static struct json *make_service(struct arena *arena, const struct control_confi
 static struct json *make_endpoints(struct arena *arena, const struct control_config *config)
 {
     struct json *body = head(arena, &kind_endpoints);
-    struct json *subset = json_push(json_add_array(arena, body, "subsets"), json_new_object(arena));
-    struct json *address =
-        json_push(json_add_array(arena, subset, "addresses"), json_new_object(arena));
 
-    json_add_str(arena, address, "ip", config->api_address);
-    json_push(json_add_array(arena, subset, "ports"), port(arena, config->api_port));
+    json_fill(arena, body, "{subsets: [{addresses: [{ip: $}], ports: [$]}]}", config->api_address,
+              port(arena, config->api_port));
     return body;
 }
 
@@ -74,13 +64,10 @@ static struct json *make_slice(struct arena *arena, const struct control_config 
     struct json *labels = json_make_path(arena, body, "metadata.labels");
 
     json_add_c(arena, labels, "kubernetes.io/service-name", NAME);
-    json_add_c(arena, body, "addressType", "IPv4");
-    struct json *endpoint =
-        json_push(json_add_array(arena, body, "endpoints"), json_new_object(arena));
-    json_push(json_add_array(arena, endpoint, "addresses"),
-              json_new_str(arena, config->api_address));
-    json_add_bool(arena, json_add_object(arena, endpoint, "conditions"), "ready", true);
-    json_push(json_add_array(arena, body, "ports"), port(arena, config->api_port));
+    json_fill(arena, body,
+              "{addressType: 'IPv4', endpoints: [{addresses: [$], "
+              "conditions: {ready: true}}], ports: [$]}",
+              config->api_address, port(arena, config->api_port));
     return body;
 }
 

@@ -5,6 +5,7 @@
 #include "api/pod.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -495,11 +496,8 @@ static void write_counts(struct batch *b)
 
     for (size_t i = 0; i < b->pods.count; i++)
         ready += b->pods.items[i].state == BATCH_ACTIVE && b->pods.items[i].ready;
-    json_add_i64(b->arena, b->status, "active", b->active);
-    json_add_i64(b->arena, b->status, "ready", ready);
-    json_add_i64(b->arena, b->status, "succeeded", b->succeeded);
-    json_add_i64(b->arena, b->status, "failed", b->failed);
-    json_add_i64(b->arena, b->status, "terminating", b->terminating);
+    json_fill(b->arena, b->status, "{active: $, ready: $, succeeded: $, failed: $, terminating: $}",
+              b->active, ready, b->succeeded, b->failed, b->terminating);
     if (!b->indexed)
         return;
     json_add_str(b->arena, b->status, "completedIndexes",

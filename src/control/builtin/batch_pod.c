@@ -1,6 +1,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/builtin/batch_job.h"
 #include "control/core/owner.h"
@@ -34,11 +35,9 @@ struct json *batch_make_pod(struct arena *arena,
     struct json *meta = json_make_path(arena, pod, "metadata");
     struct json *pod_spec = json_make_path(arena, pod, "spec");
 
-    json_add_c(arena, pod, "apiVersion", "v1");
-    json_add_c(arena, pod, "kind", "Pod");
-    json_add_str(arena, meta, "name", slot->name);
-    json_add_str(arena, meta, "namespace", str_dup(arena, job->ns));
-    json_push(json_add_array(arena, meta, "finalizers"), json_new_str(arena, STR(BATCH_FINALIZER)));
+    json_fill(arena, pod, "{apiVersion: 'v1', kind: 'Pod'}");
+    json_fill(arena, meta, "{name: $, namespace: $, finalizers: [$]}", slot->name,
+              str_dup(arena, job->ns), STR(BATCH_FINALIZER));
     owner_set(arena, meta, job);
     if (slot->index >= 0) {
         struct str text = str_printf(arena, "%lld", (long long)slot->index);

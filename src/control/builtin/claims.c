@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -32,9 +33,8 @@ static struct json *head(struct arena *arena, const struct kind *kind, struct st
     struct json *body = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
-    json_add_c(arena, body, "kind", kind->name);
-    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
+    json_fill(arena, body, "{apiVersion: $, kind: $, metadata: {name: $}}",
+              str_dup(arena, kind_api_version(kind, version)), kind->name, name);
     return body;
 }
 
@@ -46,9 +46,10 @@ static void make_default_class(const struct control_input *input, struct actions
         return;
     struct json *body = head(arena, &kind_storageclass, STR(DEFAULT_CLASS));
     json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), IS_DEFAULT, "true");
-    json_add_c(arena, body, "provisioner", PROVISIONER);
-    json_add_c(arena, body, "reclaimPolicy", "Delete");
-    json_add_c(arena, body, "volumeBindingMode", "Immediate");
+    json_fill(arena, body,
+              "{provisioner: $, reclaimPolicy: 'Delete', "
+              "volumeBindingMode: 'Immediate'}",
+              PROVISIONER);
     action_create(actions, &kind_storageclass, body);
 }
 
@@ -135,14 +136,10 @@ static const struct object *find_volume(const struct run *run, const struct json
 
 static struct json *claim_ref(const struct run *run)
 {
-    struct json *ref = json_new_object(run->arena);
-
-    json_add_c(run->arena, ref, "apiVersion", "v1");
-    json_add_c(run->arena, ref, "kind", "PersistentVolumeClaim");
-    json_add_str(run->arena, ref, "namespace", run->claim->ns);
-    json_add_str(run->arena, ref, "name", run->claim->name);
-    json_add_str(run->arena, ref, "uid", run->claim->uid);
-    return ref;
+    return json_make(run->arena,
+                     "{apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace: $, "
+                     "name: $, uid: $}",
+                     run->claim->ns, run->claim->name, run->claim->uid);
 }
 
 static struct json *status_patch(const struct run *run, const char *phase)
@@ -195,16 +192,14 @@ static void provision(const struct run *run, const struct object *class)
                PROVISIONER);
     json_set(json_add_object(arena, spec, "capacity"), STR("storage"),
              json_clone(arena, json_at(run->root, "spec.resources.requests.storage")));
-    json_set(spec, STR("accessModes"), json_clone(arena, json_at(run->root, "spec.accessModes")));
-    json_set(spec, STR("claimRef"), claim_ref(run));
-    json_add_str(arena, spec, "persistentVolumeReclaimPolicy", policy.len ? policy : STR("Delete"));
-    json_add_str(arena, spec, "storageClassName", class->name);
-    json_add_c(arena, spec, "volumeMode", "Filesystem");
-    struct json *source = json_add_object(arena, spec, "csi");
-    json_add_c(arena, source, "driver", DRIVER);
-    json_add_str(arena, source, "volumeHandle",
-                 str_printf(arena, STR_FMT "_" STR_FMT "_" STR_FMT, STR_ARG(run->claim->ns),
-                            STR_ARG(run->claim->name), STR_ARG(run->claim->uid)));
+    json_fill(arena, spec,
+              "{accessModes: $, claimRef: $, persistentVolumeReclaimPolicy: $, "
+              "storageClassName: $, volumeMode: 'Filesystem', csi: {driver: $, "
+              "volumeHandle: $}}",
+              json_clone(arena, json_at(run->root, "spec.accessModes")), claim_ref(run),
+              policy.len ? policy : STR("Delete"), class->name, DRIVER,
+              str_printf(arena, STR_FMT "_" STR_FMT "_" STR_FMT, STR_ARG(run->claim->ns),
+                         STR_ARG(run->claim->name), STR_ARG(run->claim->uid)));
     action_create(run->actions, &kind_pv, body);
 }
 

@@ -4,6 +4,7 @@
 #include "api/zone.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -223,11 +224,9 @@ static void write_active(struct cron_run *c)
 
         if (!list)
             list = json_add_array(c->arena, c->status, "active");
-        json_add_c(c->arena, entry, "kind", "Job");
-        json_add_c(c->arena, entry, "apiVersion", "batch/v1");
-        json_add_str(c->arena, entry, "namespace", job->ns);
-        json_add_str(c->arena, entry, "name", job->name);
-        json_add_str(c->arena, entry, "uid", job->uid);
+        json_fill(c->arena, entry,
+                  "{kind: 'Job', apiVersion: 'batch/v1', namespace: $, name: $, uid: $}", job->ns,
+                  job->name, job->uid);
         json_push(list, entry);
     }
 }

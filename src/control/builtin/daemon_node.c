@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/builtin/daemonset.h"
 
@@ -32,11 +33,8 @@ void daemon_tolerate(struct arena *arena, struct json *spec)
     if (!json_is(list, JSON_ARRAY))
         list = json_add_array(arena, spec, "tolerations");
     for (size_t i = 0; i < COUNT_OF(tolerated); i++) {
-        struct json *item = json_push(list, json_new_object(arena));
-
-        json_add_c(arena, item, "key", tolerated[i].key);
-        json_add_c(arena, item, "operator", "Exists");
-        json_add_c(arena, item, "effect", tolerated[i].effect);
+        json_push(list, json_make(arena, "{key: $, operator: 'Exists', effect: $}",
+                                  tolerated[i].key, tolerated[i].effect));
     }
 }
 

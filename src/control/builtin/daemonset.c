@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/builtin/revision.h"
@@ -75,14 +76,10 @@ static void make_pod(struct daemon *d, const struct object *node)
     /* What the template demands of a node was looked at: this is the node. */
     struct json *needed = json_make_path(
         arena, spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
-    struct json *term =
-        json_push(json_add_array(arena, needed, "nodeSelectorTerms"), json_new_object(arena));
-    struct json *field =
-        json_push(json_add_array(arena, term, "matchFields"), json_new_object(arena));
-    json_add_c(arena, field, "key", "metadata.name");
-    json_add_c(arena, field, "operator", "In");
-    json_push(json_add_array(arena, field, "values"),
-              json_new_str(arena, str_dup(arena, node->name)));
+    json_fill(arena, needed,
+              "{nodeSelectorTerms: [{matchFields: [{key: 'metadata.name', "
+              "operator: 'In', values: [$]}]}]}",
+              str_dup(arena, node->name));
     action_create(d->w.actions, &kind_pod, pod);
     action_event(d->w.actions, d->w.owner, "SuccessfulCreate",
                  str_printf(arena, "Created pod: " STR_FMT, STR_ARG(name)));

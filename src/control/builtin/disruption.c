@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -108,11 +109,10 @@ static void reconcile(const struct control_input *input,
         json_set(status, STR("disruptedPods"), still);
     else
         json_remove(status, STR("disruptedPods"));
-    json_add_i64(arena, status, "expectedPods", expected);
-    json_add_i64(arena, status, "currentHealthy", healthy);
-    json_add_i64(arena, status, "desiredHealthy", desired);
-    json_add_i64(arena, status, "disruptionsAllowed", allowed);
-    json_add_i64(arena, status, "observedGeneration", budget->generation);
+    json_fill(arena, status,
+              "{expectedPods: $, currentHealthy: $, desiredHealthy: $, "
+              "disruptionsAllowed: $, observedGeneration: $}",
+              expected, healthy, desired, allowed, budget->generation);
     condition_set(arena, status,
                   &(struct condition){
                       .type = "DisruptionAllowed",

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -34,13 +35,8 @@ struct run {
 
 static struct json *reference(struct arena *arena, const struct object *pod)
 {
-    struct json *target = json_new_object(arena);
-
-    json_add_c(arena, target, "kind", "Pod");
-    json_add_str(arena, target, "namespace", pod->ns);
-    json_add_str(arena, target, "name", pod->name);
-    json_add_str(arena, target, "uid", pod->uid);
-    return target;
+    return json_make(arena, "{kind: 'Pod', namespace: $, name: $, uid: $}", pod->ns, pod->name,
+                     pod->uid);
 }
 
 /* The number a Service's targetPort means for a pod: a number, or the name of a container's port.
@@ -108,12 +104,11 @@ static void add_pod(const struct run *run, const struct object *pod, struct foun
     json_set(address, STR("targetRef"), reference(arena, pod));
     json_push(ready || run->not_ready_too ? found->ready : found->not_ready, address);
 
-    struct json *endpoint = json_push(found->endpoints, json_new_object(arena));
-    json_push(json_add_array(arena, endpoint, "addresses"), json_new_str(arena, ip));
-    struct json *conditions = json_add_object(arena, endpoint, "conditions");
-    json_add_bool(arena, conditions, "ready", ready || run->not_ready_too);
-    json_add_bool(arena, conditions, "serving", condition_is_true(status, "Ready"));
-    json_add_bool(arena, conditions, "terminating", pod->deleted_ms != 0);
+    struct json *endpoint = json_push(
+        found->endpoints,
+        json_make(arena, "{addresses: [$], conditions: {ready: $, serving: $, terminating: $}}", ip,
+                  (bool)(ready || run->not_ready_too), condition_is_true(status, "Ready"),
+                  (bool)(pod->deleted_ms != 0)));
     if (json_str_at(root, "spec.hostname").len)
         json_add_str(arena, endpoint, "hostname", json_str_at(root, "spec.hostname"));
     json_add_str(arena, endpoint, "nodeName", json_str_at(root, "spec.nodeName"));
@@ -147,16 +142,11 @@ static struct json *head(const struct run *run, const struct kind *kind, struct 
     json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
     json_add_c(arena, body, "kind", kind->name);
     meta = json_add_object(arena, body, "metadata");
-    json_add_str(arena, meta, "name", name);
-    json_add_str(arena, meta, "namespace", run->service->ns);
-    struct json *owner =
-        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
-    json_add_c(arena, owner, "apiVersion", "v1");
-    json_add_c(arena, owner, "kind", "Service");
-    json_add_str(arena, owner, "name", run->service->name);
-    json_add_str(arena, owner, "uid", run->service->uid);
-    json_add_bool(arena, owner, "controller", true);
-    json_add_bool(arena, owner, "blockOwnerDeletion", true);
+    json_fill(arena, meta,
+              "{name: $, namespace: $, ownerReferences: [{apiVersion: 'v1', "
+              "kind: 'Service', name: $, uid: $, controller: true, "
+              "blockOwnerDeletion: true}]}",
+              name, run->service->ns, run->service->name, run->service->uid);
     return body;
 }
 
@@ -221,11 +211,10 @@ static void reconcile(const struct control_input *input,
     struct str slice_name = str_printf(arena, STR_FMT SLICE_SUFFIX, STR_ARG(key->name));
     struct json *slice = head(&run, &kind_endpointslice, slice_name);
     struct json *labels = json_make_path(arena, slice, "metadata.labels");
-    json_add_str(arena, labels, "kubernetes.io/service-name", key->name);
-    json_add_c(arena, labels, MANAGED_BY, MANAGED_BY_NAME);
-    json_add_c(arena, slice, "addressType", "IPv4");
-    json_set(slice, STR("endpoints"), found.endpoints);
-    json_set(slice, STR("ports"), found.ports ? found.ports : json_new_array(arena));
+    json_fill(arena, labels, "{kubernetes.io/service-name: $, " MANAGED_BY ": $}", key->name,
+              MANAGED_BY_NAME);
+    json_fill(arena, slice, "{addressType: 'IPv4', endpoints: $, ports: $}", found.endpoints,
+              found.ports ? found.ports : json_new_array(arena));
     apply(&run, cache_get(input->cache, &kind_endpointslice, key->ns, slice_name),
           &kind_endpointslice, slice, actions);
 }

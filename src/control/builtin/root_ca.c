@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -18,17 +19,12 @@
 
 static struct json *new_map(struct arena *arena, struct str ns, struct str ca)
 {
-    struct json *body = json_new_object(arena);
-    struct json *meta = json_add_object(arena, body, "metadata");
-
-    json_add_c(arena, body, "apiVersion", "v1");
-    json_add_c(arena, body, "kind", "ConfigMap");
-    json_add_c(arena, meta, "name", NAME);
-    json_add_str(arena, meta, "namespace", ns);
-    json_add_c(arena, json_add_object(arena, meta, "annotations"), "kubernetes.io/description",
-               "The certificate of the authority that signed the API server's. Edits are undone.");
-    json_add_str(arena, json_add_object(arena, body, "data"), FILE_NAME, ca);
-    return body;
+    return json_make(
+        arena,
+        "{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: $, namespace: $, annotations: "
+        "{kubernetes.io/description: $}}, data: {" FILE_NAME ": $}}",
+        NAME, ns,
+        "The certificate of the authority that signed the API server's. Edits are undone.", ca);
 }
 
 static void reconcile(const struct control_input *input,

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -21,12 +22,11 @@ static void reconcile(const struct control_input *input,
     if (!ns || ns->deleted_ms ||
         cache_get(input->cache, &kind_serviceaccount, key->name, STR("default")))
         return;
-    struct json *body = json_new_object(actions->arena);
-    struct json *meta = json_add_object(actions->arena, body, "metadata");
-    json_add_c(actions->arena, body, "apiVersion", "v1");
-    json_add_c(actions->arena, body, "kind", "ServiceAccount");
-    json_add_c(actions->arena, meta, "name", "default");
-    json_add_str(actions->arena, meta, "namespace", key->name);
+    struct json *body =
+        json_make(actions->arena,
+                  "{apiVersion: 'v1', kind: 'ServiceAccount', metadata: {name: 'default', "
+                  "namespace: $}}",
+                  key->name);
     action_create(actions, &kind_serviceaccount, body);
 }
 

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/builtin/statefulset.h"
@@ -52,10 +53,11 @@ struct json *stateful_pod(struct stateful *s, int64_t ordinal, struct str revisi
     struct str service = json_str(json_get(s->w.spec, "serviceName"));
 
     json_add_str(arena, meta, "name", name);
-    json_add_str(arena, labels, "statefulset.kubernetes.io/pod-name", name);
-    json_add_str(arena, labels, "apps.kubernetes.io/pod-index",
-                 str_printf(arena, "%lld", (long long)ordinal));
-    json_add_str(arena, labels, REVISION_LABEL, str_dup(arena, revision));
+    json_fill(
+        arena, labels,
+        "{statefulset.kubernetes.io/pod-name: $, apps.kubernetes.io/pod-index: $, " REVISION_LABEL
+        ": $}",
+        name, str_printf(arena, "%lld", (long long)ordinal), str_dup(arena, revision));
     json_add_str(arena, spec, "hostname", name);
     if (service.len)
         json_add_str(arena, spec, "subdomain", str_dup(arena, service));
@@ -81,9 +83,7 @@ void stateful_claims(struct stateful *s, int64_t ordinal)
 
         if (cache_get(s->w.input->cache, &kind_pvc, s->w.owner->ns, name))
             continue;
-        struct json *body = json_new_object(arena);
-        json_add_c(arena, body, "apiVersion", "v1");
-        json_add_c(arena, body, "kind", "PersistentVolumeClaim");
+        struct json *body = json_make(arena, "{apiVersion: 'v1', kind: 'PersistentVolumeClaim'}");
         struct json *meta = json_add_object(arena, body, "metadata");
         struct json *labels = json_add_object(arena, meta, "labels");
         owner_merge_map(arena, labels, json_at(template, "metadata.labels"));

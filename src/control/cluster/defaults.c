@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -38,9 +39,7 @@ static struct json *without_limit(struct arena *arena, int64_t quota)
     for (size_t i = 0; i < 3; i++) {
         struct json *share = json_add_object(arena, resources, names[i]);
 
-        json_add_i64(arena, share, "quota", quota);
-        json_add_i64(arena, share, "limit", -1);
-        json_add_i64(arena, share, "overQuotaWeight", 1);
+        json_fill(arena, share, "{quota: $, limit: -1, overQuotaWeight: 1}", quota);
     }
     return resources;
 }
@@ -50,9 +49,8 @@ static struct json *head(struct arena *arena, const struct kind *kind, struct st
     struct json *body = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
-    json_add_c(arena, body, "kind", kind->name);
-    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
+    json_fill(arena, body, "{apiVersion: $, kind: $, metadata: {name: $}}",
+              str_dup(arena, kind_api_version(kind, version)), kind->name, name);
     return body;
 }
 

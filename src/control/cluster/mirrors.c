@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -56,12 +57,7 @@ static bool is_on(const struct control_input *input, const char *controller)
 
 static struct json *head(struct arena *arena, const char *kind, const char *name)
 {
-    struct json *body = json_new_object(arena);
-
-    json_add_c(arena, body, "apiVersion", "v1");
-    json_add_c(arena, body, "kind", kind);
-    json_add_c(arena, json_add_object(arena, body, "metadata"), "name", name);
-    return body;
+    return json_make(arena, "{apiVersion: 'v1', kind: $, metadata: {name: $}}", kind, name);
 }
 
 static struct json *make_pod(struct arena *arena, size_t index)
@@ -75,11 +71,10 @@ static struct json *make_pod(struct arena *arena, size_t index)
 
     json_add_c(arena, meta, "namespace", mirrors[index].ns);
     json_add_c(arena, labels, mirrors[index].label, mirrors[index].value);
-    json_add_c(arena, labels, "app.kubernetes.io/managed-by", "muster");
-    json_add_c(arena, labels, GROUP_STAND_IN, "true");
-    json_add_c(arena, json_add_object(arena, meta, "annotations"), GROUP_MIRROR, "muster");
-    json_add_c(arena, container, "name", "manager");
-    json_add_c(arena, container, "image", "muster");
+    json_fill(arena, labels,
+              "{app.kubernetes.io/managed-by: 'muster', " GROUP_STAND_IN ": 'true'}");
+    json_fill(arena, meta, "{annotations: {" GROUP_MIRROR ": 'muster'}}");
+    json_fill(arena, container, "{name: 'manager', image: 'muster'}");
     /* No process has to end: it goes at once, so that kubectl, which looks for it again after a
      * delete, finds nothing or one with another uid, and never one that is about to be replaced. */
     json_add_i64(arena, spec, "terminationGracePeriodSeconds", 0);
@@ -102,20 +97,14 @@ static void be_ready(const struct control_input *input,
     json_add_c(arena, status, "phase", "Running");
     json_add_str(arena, status, "startTime", now);
     for (size_t i = 0; i < COUNT_OF(types); i++) {
-        struct json *condition = json_push(conditions, json_new_object(arena));
-
-        json_add_c(arena, condition, "type", types[i]);
-        json_add_c(arena, condition, "status", "True");
-        json_add_str(arena, condition, "lastTransitionTime", now);
+        json_push(conditions, json_make(arena, "{type: $, status: 'True', lastTransitionTime: $}",
+                                        types[i], now));
     }
     struct json *container =
         json_push(json_add_array(arena, status, "containerStatuses"), json_new_object(arena));
-    json_add_c(arena, container, "name", "manager");
-    json_add_c(arena, container, "image", "muster");
-    json_add_c(arena, container, "imageID", "");
-    json_add_bool(arena, container, "ready", true);
-    json_add_bool(arena, container, "started", true);
-    json_add_i64(arena, container, "restartCount", 0);
+    json_fill(arena, container,
+              "{name: 'manager', image: 'muster', imageID: '', ready: true, "
+              "started: true, restartCount: 0}");
     json_add_str(arena, json_make_path(arena, container, "state.running"), "startedAt", now);
     action_patch_status(actions, pod, patch);
 }
@@ -137,9 +126,7 @@ static void tell_version(const struct control_input *input, struct actions *acti
         return;
     struct json *body = head(arena, "ConfigMap", VERSION_NAME);
     json_add_c(arena, json_get(body, "metadata"), "namespace", VERSION_SPACE);
-    struct json *data = json_add_object(arena, body, "data");
-    json_add_c(arena, data, "kubeflow_trainer_version", VERSION);
-    json_add_c(arena, data, "served_by", "muster");
+    json_fill(arena, body, "{data: {kubeflow_trainer_version: $, served_by: 'muster'}}", VERSION);
     action_create(actions, &kind_configmap, body);
 }
 

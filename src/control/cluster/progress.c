@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -48,16 +49,12 @@ int progress_patch(struct arena *arena,
 
 struct str progress_review(struct arena *arena, struct str token, struct str audience)
 {
-    struct json *review = json_new_object(arena);
-    struct json *spec;
+    struct json *review =
+        json_make(arena, "{apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview'}");
 
-    json_add_c(arena, review, "apiVersion", "authentication.k8s.io/v1");
-    json_add_c(arena, review, "kind", "TokenReview");
     /* Nobody stores it, but the answer is read as an object, and those have names. */
-    json_add_c(arena, json_add_object(arena, review, "metadata"), "name", "progress");
-    spec = json_add_object(arena, review, "spec");
-    json_add_str(arena, spec, "token", token);
-    json_push(json_add_array(arena, spec, "audiences"), json_new_str(arena, audience));
+    json_fill(arena, review, "{metadata: {name: 'progress'}, spec: {token: $, audiences: [$]}}",
+              token, audience);
     return json_text(arena, review);
 }
 

@@ -5,6 +5,7 @@
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -30,9 +31,8 @@ static void add_container(struct arena *arena, struct json *spec, struct str ima
     struct json *resources;
     struct json *security;
 
-    json_add_c(arena, container, "name", "reservation");
-    json_add_str(arena, container, "image", image);
-    json_push(json_add_array(arena, container, "args"), json_new_str(arena, STR(SHARING_COMMAND)));
+    json_fill(arena, container, "{name: 'reservation', image: $, args: [$]}", image,
+              STR(SHARING_COMMAND));
     struct json *env = json_add_array(arena, container, "env");
     add_field(arena, env, "POD_NAME", "metadata.name");
     add_field(arena, env, "POD_NAMESPACE", "metadata.namespace");
@@ -59,20 +59,13 @@ struct json *sharing_reservation(struct arena *arena,
                                  struct str node,
                                  struct str group)
 {
-    struct json *pod = json_new_object(arena);
-    struct json *meta = json_add_object(arena, pod, "metadata");
-    struct json *labels;
     struct json *spec;
+    struct json *pod = json_make(
+        arena,
+        "{apiVersion: 'v1', kind: 'Pod', metadata: {name: $, namespace: $, labels: {app: "
+        "$, " GPU_LABEL_GROUP ": $}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}}",
+        sharing_reservation_name(arena, node, group), settings->ns, SHARING_APP, group);
 
-    json_add_c(arena, pod, "apiVersion", "v1");
-    json_add_c(arena, pod, "kind", "Pod");
-    json_add_str(arena, meta, "name", sharing_reservation_name(arena, node, group));
-    json_add_str(arena, meta, "namespace", settings->ns);
-    labels = json_add_object(arena, meta, "labels");
-    json_add_c(arena, labels, "app", SHARING_APP);
-    json_add_str(arena, labels, GPU_LABEL_GROUP, group);
-    json_add_c(arena, json_add_object(arena, meta, "annotations"), "karpenter.sh/do-not-disrupt",
-               "true");
     spec = json_add_object(arena, pod, "spec");
     /* Past every scheduler: the device was chosen with the node. */
     json_add_str(arena, spec, "nodeName", node);
@@ -95,21 +88,11 @@ bool sharing_is_reservation(const struct sharing_settings *settings, const struc
 
 static struct json *config(struct arena *arena, const struct object *pod, struct str name)
 {
-    struct json *map = json_new_object(arena);
-    struct json *meta = json_add_object(arena, map, "metadata");
-    struct json *owner;
-
-    json_add_c(arena, map, "apiVersion", "v1");
-    json_add_c(arena, map, "kind", "ConfigMap");
-    json_add_str(arena, meta, "name", name);
-    json_add_str(arena, meta, "namespace", pod->ns);
-    owner = json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
-    json_add_c(arena, owner, "apiVersion", "v1");
-    json_add_c(arena, owner, "kind", "Pod");
-    json_add_str(arena, owner, "name", pod->name);
-    json_add_str(arena, owner, "uid", pod->uid);
-    json_add_object(arena, map, "data");
-    return map;
+    return json_make(arena,
+                     "{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: $, "
+                     "namespace: $, ownerReferences: [{apiVersion: 'v1', kind: 'Pod', "
+                     "name: $, uid: $}]}, data: {}}",
+                     name, pod->ns, pod->name, pod->uid);
 }
 
 /* Limits that NVIDIA's MPS keeps itself; they mean something to its clients only. */
@@ -138,9 +121,8 @@ bool sharing_configs(struct arena *arena,
     ret[0] = config(arena, pod, share_config_name(arena, prefix, target));
     ret[1] = config(arena, pod, share_evar_name(arena, prefix, target));
     struct json *data = json_get(ret[0], "data");
-    json_add_str(arena, data, SHARE_VISIBLE, portion->devices);
-    json_add_str(arena, data, SHARE_PORTION, text);
-    json_add_str(arena, data, SHARE_GPUS, text);
+    json_fill(arena, data, "{" SHARE_VISIBLE ": $, " SHARE_PORTION ": $, " SHARE_GPUS ": $}",
+              portion->devices, text, text);
     data = json_get(ret[1], "data");
     if (portion->memory_mib)
         json_add_str(arena, data, SHARE_MEMORY,

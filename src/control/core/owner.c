@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 void owner_set(struct arena *arena, struct json *meta, const struct object *owner)
@@ -11,13 +12,11 @@ void owner_set(struct arena *arena, struct json *meta, const struct object *owne
         json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, entry, "apiVersion",
-                 str_dup(arena, kind_api_version(owner->kind, version)));
-    json_add_c(arena, entry, "kind", owner->kind->name);
-    json_add_str(arena, entry, "name", str_dup(arena, owner->name));
-    json_add_str(arena, entry, "uid", str_dup(arena, owner->uid));
-    json_add_bool(arena, entry, "controller", true);
-    json_add_bool(arena, entry, "blockOwnerDeletion", true);
+    json_fill(arena, entry,
+              "{apiVersion: $, kind: $, name: $, uid: $, controller: true, "
+              "blockOwnerDeletion: true}",
+              str_dup(arena, kind_api_version(owner->kind, version)), owner->kind->name,
+              str_dup(arena, owner->name), str_dup(arena, owner->uid));
 }
 
 struct json *owner_make(struct arena *arena,

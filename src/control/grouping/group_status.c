@@ -3,6 +3,7 @@
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -288,11 +289,9 @@ static void reconcile(const struct control_input *input,
     const struct json *before = json_get(root, "status");
     tally_group(input, group, json_at(root, "spec.subGroups"), &tally, arena);
     struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
-    json_add_c(arena, after, "phase", phase_of(&tally, group_minimum(json_get(root, "spec"))));
-    json_add_i64(arena, after, "pending", tally.pending);
-    json_add_i64(arena, after, "running", tally.running);
-    json_add_i64(arena, after, "succeeded", tally.succeeded);
-    json_add_i64(arena, after, "failed", tally.failed);
+    json_fill(arena, after, "{phase: $, pending: $, running: $, succeeded: $, failed: $}",
+              phase_of(&tally, group_minimum(json_get(root, "spec"))), tally.pending, tally.running,
+              tally.succeeded, tally.failed);
     struct json *resources = json_add_object(arena, after, "resourcesStatus");
     write_amounts(arena, resources, "requested", &tally.requested);
     write_amounts(arena, resources, "allocated", &tally.allocated);

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/core/control.h"
@@ -268,26 +269,18 @@ static void add_topology(struct arena *arena,
 
 struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena)
 {
-    struct json *body = json_new_object(arena);
-
-    json_add_c(arena, body, "apiVersion", "scheduling.run.ai/v2alpha2");
-    json_add_c(arena, body, "kind", "PodGroup");
-    struct json *meta = json_add_object(arena, body, "metadata");
-    json_add_str(arena, meta, "namespace", grouping->ns);
-    json_add_str(arena, meta, "name", grouping->name);
-    json_set(meta, STR("labels"), json_clone(arena, grouping->labels));
-    json_set(meta, STR("annotations"), json_clone(arena, grouping->annotations));
-    struct json *owner =
-        json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
-    json_add_str(arena, owner, "apiVersion", grouping->owner.api_version);
-    json_add_str(arena, owner, "kind", grouping->owner.kind);
-    json_add_str(arena, owner, "name", grouping->owner.name);
-    json_add_str(arena, owner, "uid", grouping->owner.uid);
-    json_add_bool(arena, owner, "controller", true);
+    struct json *body =
+        json_make(arena,
+                  "{apiVersion: 'scheduling.run.ai/v2alpha2', kind: 'PodGroup', "
+                  "metadata: {namespace: $, name: $, labels: $, annotations: $, "
+                  "ownerReferences: [{apiVersion: $, kind: $, name: $, uid: $, "
+                  "controller: true}]}}",
+                  grouping->ns, grouping->name, json_clone(arena, grouping->labels),
+                  json_clone(arena, grouping->annotations), grouping->owner.api_version,
+                  grouping->owner.kind, grouping->owner.name, grouping->owner.uid);
     struct json *spec = json_add_object(arena, body, "spec");
-    json_add_i64(arena, spec, "minMember", grouping->min_member);
-    json_add_str(arena, spec, "queue", grouping->queue);
-    json_add_str(arena, spec, "priorityClassName", grouping->priority);
+    json_fill(arena, spec, "{minMember: $, queue: $, priorityClassName: $}", grouping->min_member,
+              grouping->queue, grouping->priority);
     if (grouping->preemptibility.len)
         json_add_str(arena, spec, "preemptibility", grouping->preemptibility);
     add_topology(arena, spec, &grouping->topology);

@@ -2,6 +2,7 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/group_name.h"
 #include "control/job/job.h"
@@ -54,13 +55,11 @@ static void own(const struct job_model *model, struct json *meta, struct arena *
         json_push(json_add_array(arena, meta, "ownerReferences"), json_new_object(arena));
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, owner, "apiVersion",
-                 str_dup(arena, kind_api_version(model->object->kind, version)));
-    json_add_c(arena, owner, "kind", model->object->kind->name);
-    json_add_str(arena, owner, "name", model->object->name);
-    json_add_str(arena, owner, "uid", model->object->uid);
-    json_add_bool(arena, owner, "controller", true);
-    json_add_bool(arena, owner, "blockOwnerDeletion", true);
+    json_fill(arena, owner,
+              "{apiVersion: $, kind: $, name: $, uid: $, controller: true, "
+              "blockOwnerDeletion: true}",
+              str_dup(arena, kind_api_version(model->object->kind, version)),
+              model->object->kind->name, model->object->name, model->object->uid);
 }
 
 static struct json *object_of(const struct job_model *model,
@@ -71,13 +70,9 @@ static struct json *object_of(const struct job_model *model,
     struct json *body = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(arena, body, "apiVersion", str_dup(arena, kind_api_version(kind, version)));
-    json_add_c(arena, body, "kind", kind->name);
-    struct json *meta = json_add_object(arena, body, "metadata");
-    json_add_str(arena, meta, "namespace", model->object->ns);
-    json_add_str(arena, meta, "name", name);
-    json_set(meta, STR("labels"),
-             model->labels ? json_clone(arena, model->labels) : json_new_object(arena));
+    json_fill(arena, body, "{apiVersion: $, kind: $, metadata: {namespace: $, name: $, labels: $}}",
+              str_dup(arena, kind_api_version(kind, version)), kind->name, model->object->ns, name,
+              model->labels ? json_clone(arena, model->labels) : json_new_object(arena));
     return body;
 }
 
@@ -107,10 +102,10 @@ struct json *job_make_pod(const struct job_model *model,
     struct json *spec = json_clone(arena, role->pod_spec);
 
     merge(arena, labels, role->labels);
-    json_add_str(arena, labels, JOB_LABEL_ROLE, role->name);
-    json_add_str(arena, labels, JOB_LABEL_INDEX, str_printf(arena, "%zu", pod->index));
-    json_add_str(arena, labels, JOB_LABEL_GENERATION,
-                 str_printf(arena, "%lld", (long long)pod->generation));
+    json_fill(arena, labels,
+              "{" JOB_LABEL_ROLE ": $, " JOB_LABEL_INDEX ": $, " JOB_LABEL_GENERATION ": $}",
+              role->name, str_printf(arena, "%zu", pod->index),
+              str_printf(arena, "%lld", (long long)pod->generation));
     struct json *annotations = json_add_object(arena, meta, "annotations");
     merge(arena, annotations, role->annotations);
     json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
@@ -154,9 +149,8 @@ void job_add_peer_uid(const struct json *pod_spec,
         said = json_at(pod_spec, "securityContext.runAsUser");
     if (!said || !json_i64(said, &uid))
         return;
-    struct json *entry = json_push(env, json_new_object(arena));
-    json_add_c(arena, entry, "name", LAUNCH_ENV_PEER_UID);
-    json_add_str(arena, entry, "value", str_printf(arena, "%lld", (long long)uid));
+    json_push(env, json_make(arena, "{name: $, value: $}", LAUNCH_ENV_PEER_UID,
+                             str_printf(arena, "%lld", (long long)uid)));
 }
 
 /* But for its value, which only the executor can draw. It never changes, and goes with the job. */

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -41,10 +42,8 @@ static void write_abnormal(const struct job_state *state, struct json *status, s
         return;
     struct json *list = json_add_array(arena, status, "abnormalPods");
     for (size_t i = 0; i < state->abnormal_count; i++) {
-        struct json *entry = json_push(list, json_new_object(arena));
-
-        json_add_str(arena, entry, "pod", state->abnormal[i].pod);
-        json_add_str(arena, entry, "reason", state->abnormal[i].reason);
+        json_push(list, json_make(arena, "{pod: $, reason: $}", state->abnormal[i].pod,
+                                  state->abnormal[i].reason));
     }
 }
 
@@ -85,21 +84,18 @@ static void write_failure(const struct job_state *state, struct json *status, st
     if (!state->failure.time_ms)
         return;
     struct json *failure = json_add_object(arena, status, "failure");
-    json_add_str(arena, failure, "pod", state->failure.pod);
-    json_add_i64(arena, failure, "exitCode", state->failure.exit_code);
-    json_add_str(arena, failure, "reason", state->failure.reason);
-    json_add_str(arena, failure, "message", state->failure.message);
+    json_fill(arena, failure, "{pod: $, exitCode: $, reason: $, message: $}", state->failure.pod,
+              state->failure.exit_code, state->failure.reason, state->failure.message);
     write_moment(arena, failure, "time", state->failure.time_ms);
 }
 
 void job_state_write(const struct job_state *state, struct json *status, struct arena *arena)
 {
-    json_add_c(arena, status, "phase", job_phase_word(state->phase));
-    json_add_str(arena, status, "message", state->message);
-    json_add_i64(arena, status, "generation", state->generation);
-    json_add_i64(arena, status, "restarts", state->restarts);
-    json_add_i64(arena, status, "preemptions", state->disruptions);
-    json_add_i64(arena, status, "runSeconds", state->run_ms / 1000);
+    json_fill(arena, status,
+              "{phase: $, message: $, generation: $, restarts: $, preemptions: $, "
+              "runSeconds: $}",
+              job_phase_word(state->phase), state->message, state->generation, state->restarts,
+              state->disruptions, state->run_ms / 1000);
     if (state->exit_code >= 0)
         json_add_i64(arena, status, "exitCode", state->exit_code);
     write_moment(arena, status, "startTime", state->start_ms);

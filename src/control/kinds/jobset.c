@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -220,14 +221,12 @@ static void write_parts(struct jobset *set)
 
     for (size_t i = 0; i < set->parts.count; i++) {
         const struct jobset_part *part = &set->parts.items[i];
-        struct json *entry = json_push(list, json_new_object(arena));
 
-        json_add_str(arena, entry, "name", part->name);
-        json_add_i64(arena, entry, "ready", part->ready);
-        json_add_i64(arena, entry, "succeeded", part->succeeded);
-        json_add_i64(arena, entry, "failed", part->failed);
-        json_add_i64(arena, entry, "active", part->active);
-        json_add_i64(arena, entry, "suspended", part->suspended);
+        json_push(list,
+                  json_make(arena,
+                            "{name: $, ready: $, succeeded: $, failed: $, active: $, suspended: $}",
+                            part->name, part->ready, part->succeeded, part->failed, part->active,
+                            part->suspended));
     }
     json_add_i64(arena, set->status, "restarts", jobset_restarts(set));
     json_add_i64(arena, set->status, "restartsCountTowardsMax",

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/sha1.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -39,10 +40,10 @@ struct json *jobset_make_service(const struct jobset *set)
     if (!has_names(set))
         return NULL;
     struct json *body = owner_make(arena, set->object, &kind_service, jobset_subdomain(set));
-    struct json *spec = json_add_object(arena, body, "spec");
-    json_add_c(arena, spec, "clusterIP", "None");
-    json_add_bool(arena, spec, "publishNotReadyAddresses", set->spec.publish);
-    json_add_str(arena, json_add_object(arena, spec, "selector"), JOBSET_NAME, set->object->name);
+    json_fill(arena, body,
+              "{spec: {clusterIP: 'None', publishNotReadyAddresses: $, selector: {" JOBSET_NAME
+              ": $}}}",
+              set->spec.publish, set->object->name);
     return body;
 }
 
@@ -65,11 +66,11 @@ static struct json *identity(const struct jobset *set,
                              int64_t index)
 {
     struct arena *arena = set->arena;
-    struct json *map = json_new_object(arena);
+    struct json *map = json_make(arena,
+                                 "{" JOBSET_NAME ": $, " JOBSET_DOMAIN "jobset-uid"
+                                 ": $, " JOBSET_REPLICATED_NAME ": $}",
+                                 set->object->name, set->object->uid, part->name);
 
-    json_add_str(arena, map, JOBSET_NAME, set->object->name);
-    json_add_str(arena, map, JOBSET_DOMAIN "jobset-uid", set->object->uid);
-    json_add_str(arena, map, JOBSET_REPLICATED_NAME, part->name);
     add_number(arena, map, JOBSET_DOMAIN "replicatedjob-replicas", part->replicas);
     add_number(arena, map, JOBSET_DOMAIN "global-replicas", set->total);
     add_number(arena, map, JOBSET_JOB_INDEX, index);
@@ -118,11 +119,9 @@ static void add_exclusive(const struct jobset *set,
             json_add_c(arena, rule, "operator", "Exists");
             rule = json_push(rules, json_new_object(arena));
         }
-        json_add_c(arena, rule, "key", JOBSET_DOMAIN "job-key");
-        json_add_c(arena, rule, "operator", i == 0 ? "In" : "NotIn");
-        json_push(json_add_array(arena, rule, "values"), json_new_str(arena, key));
-        json_add_str(arena, term, "topologyKey", str_dup(arena, topology));
-        json_add_object(arena, term, "namespaceSelector");
+        json_fill(arena, rule, "{key: $, operator: $, values: [$]}", JOBSET_DOMAIN "job-key",
+                  i == 0 ? "In" : "NotIn", key);
+        json_fill(arena, term, "{topologyKey: $, namespaceSelector: {}}", str_dup(arena, topology));
     }
 }
 
@@ -137,10 +136,9 @@ static void add_node_selector(const struct jobset *set, struct json *pod_spec, s
                  str_printf(arena, STR_FMT "_" STR_FMT, STR_ARG(set->object->ns), STR_ARG(job)));
     if (!json_is(tolerations, JSON_ARRAY))
         tolerations = json_add_array(arena, pod_spec, "tolerations");
-    struct json *entry = json_push(tolerations, json_new_object(arena));
-    json_add_c(arena, entry, "key", "alpha.jobset.sigs.k8s.io/no-schedule");
-    json_add_c(arena, entry, "operator", "Exists");
-    json_add_c(arena, entry, "effect", "NoSchedule");
+    json_push(tolerations,
+              json_make(arena, "{key: 'alpha.jobset.sigs.k8s.io/no-schedule', operator: 'Exists', "
+                               "effect: 'NoSchedule'}"));
 }
 
 static void place(const struct jobset *set,
@@ -226,10 +224,8 @@ static void add_volumes(const struct jobset *set, struct json *pod_spec)
                 continue;
             if (!json_is(volumes, JSON_ARRAY))
                 volumes = json_add_array(arena, pod_spec, "volumes");
-            struct json *volume = json_push(volumes, json_new_object(arena));
-            json_add_str(arena, volume, "name", str_dup(arena, name));
-            json_add_str(arena, json_add_object(arena, volume, "persistentVolumeClaim"),
-                         "claimName", claim_name(set, template));
+            json_push(volumes, json_make(arena, "{name: $, persistentVolumeClaim: {claimName: $}}",
+                                         str_dup(arena, name), claim_name(set, template)));
         }
 }
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/core/control.h"
@@ -59,10 +60,7 @@ void kubeflow_problem(struct job_model *model, const char *reason, struct str me
 
 void kubeflow_env(struct arena *arena, struct json *env, const char *name, struct str value)
 {
-    struct json *entry = json_push(env, json_new_object(arena));
-
-    json_add_c(arena, entry, "name", name);
-    json_add_str(arena, entry, "value", value);
+    json_push(env, json_make(arena, "{name: $, value: $}", name, value));
 }
 
 void kubeflow_env_i64(struct arena *arena, struct json *env, const char *name, int64_t value)
@@ -146,19 +144,15 @@ static struct json *ports_of(const struct kubeflow *k, struct json *pod_spec)
         declared = json_add_array(arena, container, "ports");
     JSON_FOREACH(declared, port)
         there = there || str_is(json_str(json_get(port, "name")), k->kind->training->port_name);
-    if (!there) {
-        struct json *port = json_push(declared, json_new_object(arena));
-
-        json_add_c(arena, port, "name", k->kind->training->port_name);
-        json_add_i64(arena, port, "containerPort", k->kind->training->port);
-    }
+    if (!there)
+        json_push(declared, json_make(arena, "{name: $, containerPort: $}",
+                                      k->kind->training->port_name, k->kind->training->port));
     JSON_FOREACH(declared, port) {
         struct json *entry = json_push(ports, json_new_object(arena));
         int64_t number = json_i64_or(json_get(port, "containerPort"), 0);
 
-        json_add_str(arena, entry, "name", json_str(json_get(port, "name")));
-        json_add_i64(arena, entry, "port", number);
-        json_add_i64(arena, entry, "targetPort", number);
+        json_fill(arena, entry, "{name: $, port: $, targetPort: $}",
+                  json_str(json_get(port, "name")), number, number);
     }
     return ports;
 }
@@ -325,9 +319,9 @@ static void make_labels(const struct kubeflow *k, struct job_model *model)
     struct json *labels = json_new_object(k->arena);
     struct str key = k->input->config->queue_label_key;
 
-    json_add_str(k->arena, labels, KUBEFLOW_LABEL_OPERATOR, kubeflow_operator(k, k->arena));
-    json_add_str(k->arena, labels, KUBEFLOW_LABEL_JOB, k->job->name);
-    json_add_str(k->arena, labels, JOB_LABEL_NAME, k->job->name);
+    json_fill(k->arena, labels,
+              "{" KUBEFLOW_LABEL_OPERATOR ": $, " KUBEFLOW_LABEL_JOB ": $, " JOB_LABEL_NAME ": $}",
+              kubeflow_operator(k, k->arena), k->job->name, k->job->name);
     /* The label of the job is the pod grouper's to see; this says it in the older words. */
     if (k->policy.queue.len && !object_label(k->job, str_c(k->arena, key)).len)
         json_set(labels, key, json_new_str(k->arena, k->policy.queue));
@@ -380,13 +374,11 @@ void kubeflow_autoscale(struct kubeflow *k,
 
     if (!json_count(metrics))
         return;
-    json_add_str(k->arena, target, "apiVersion",
-                 str_dup(k->arena, kind_api_version(k->kind->training->kind, version)));
-    json_add_c(k->arena, target, "kind", k->kind->training->kind->name);
-    json_add_str(k->arena, target, "name", k->job->name);
-    json_add_i64(k->arena, spec, "minReplicas", (int64_t)role->min);
-    json_add_i64(k->arena, spec, "maxReplicas", (int64_t)role->max);
-    json_set(spec, STR("metrics"), json_clone(k->arena, metrics));
+    json_fill(k->arena, target, "{apiVersion: $, kind: $, name: $}",
+              str_dup(k->arena, kind_api_version(k->kind->training->kind, version)),
+              k->kind->training->kind->name, k->job->name);
+    json_fill(k->arena, spec, "{minReplicas: $, maxReplicas: $, metrics: $}", (int64_t)role->min,
+              (int64_t)role->max, json_clone(k->arena, metrics));
     VEC_PUSH(k->arena, &model->extras,
              (struct job_extra){
                  .kind = &kind_hpa, .name = k->job->name, .body = body, .while_active = true});

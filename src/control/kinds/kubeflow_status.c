@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "control/core/status.h"
@@ -72,11 +73,8 @@ static void set(const struct run *run,
     if (same && str_eq(json_str(json_get(is, "reason")), reason))
         return;
     struct json *entry = take(run, type);
-    json_add_c(run->arena, entry, "type", type);
-    json_add_c(run->arena, entry, "status", word);
-    json_add_str(run->arena, entry, "reason", reason);
-    json_add_str(run->arena, entry, "message", message);
-    json_add_str(run->arena, entry, "lastUpdateTime", now);
+    json_fill(run->arena, entry, "{type: $, status: $, reason: $, message: $, lastUpdateTime: $}",
+              type, word, reason, message, now);
     if (!same)
         json_add_str(run->arena, entry, "lastTransitionTime", now);
     struct json *list = json_get(run->status, "conditions");
@@ -151,16 +149,14 @@ static void write_counters(const struct run *run, const struct job_state *state)
         struct json *entry = json_new_object(run->arena);
 
         json_set(all, str_from(role->type), entry);
-        json_add_i64(run->arena, entry, "active", over ? 0 : count->running);
-        json_add_i64(run->arena, entry, "succeeded",
-                     count->succeeded + (state->phase == JOB_SUCCEEDED ? count->running : 0));
-        json_add_i64(run->arena, entry, "failed", count->failed);
-        json_add_str(run->arena, entry, "selector",
-                     str_printf(run->arena,
-                                KUBEFLOW_LABEL_JOB "=" STR_FMT "," KUBEFLOW_LABEL_OPERATOR
-                                                   "=" STR_FMT "," KUBEFLOW_LABEL_TYPE "=" STR_FMT,
-                                STR_ARG(k->job->name), STR_ARG(operator_name),
-                                STR_ARG(role->name)));
+        json_fill(run->arena, entry, "{active: $, succeeded: $, failed: $, selector: $}",
+                  over ? 0 : count->running,
+                  count->succeeded + (state->phase == JOB_SUCCEEDED ? count->running : 0),
+                  count->failed,
+                  str_printf(run->arena,
+                             KUBEFLOW_LABEL_JOB "=" STR_FMT "," KUBEFLOW_LABEL_OPERATOR "=" STR_FMT
+                                                "," KUBEFLOW_LABEL_TYPE "=" STR_FMT,
+                             STR_ARG(k->job->name), STR_ARG(operator_name), STR_ARG(role->name)));
     }
 }
 

@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
@@ -128,12 +129,10 @@ static void add_extra(struct kubeflow *k,
 
 static void make_config(struct kubeflow *k, struct job_model *model, const struct mpi_spec *spec)
 {
-    struct json *body = json_new_object(k->arena);
-    struct json *data = json_add_object(k->arena, body, "data");
+    struct json *body =
+        json_make(k->arena, "{data: {hostfile: $, kubexec.sh: $, discover_hosts.sh: $}}",
+                  hostfile(model, spec, k->arena), kubexec, discover_hosts(k, spec));
 
-    json_add_str(k->arena, data, "hostfile", hostfile(model, spec, k->arena));
-    json_add_c(k->arena, data, "kubexec.sh", kubexec);
-    json_add_str(k->arena, data, "discover_hosts.sh", discover_hosts(k, spec));
     add_extra(k, model, &kind_configmap,
               str_printf(k->arena, STR_FMT "-config", STR_ARG(k->job->name)), body);
 }
@@ -172,15 +171,10 @@ static void make_rights(struct kubeflow *k, struct job_model *model)
     for (size_t i = 0; worker && i < worker->count; i++)
         json_push(names, json_new_str(arena, job_pod_name(model, worker, i, arena)));
     json_push(names, json_new_str(arena, name));
-    struct json *ref = json_add_object(arena, binding, "roleRef");
-    json_add_c(arena, ref, "apiGroup", kind_role.group);
-    json_add_c(arena, ref, "kind", kind_role.name);
-    json_add_str(arena, ref, "name", name);
-    struct json *subject =
-        json_push(json_add_array(arena, binding, "subjects"), json_new_object(arena));
-    json_add_c(arena, subject, "kind", kind_serviceaccount.name);
-    json_add_str(arena, subject, "name", name);
-    json_add_str(arena, subject, "namespace", k->job->ns);
+    json_fill(arena, binding,
+              "{roleRef: {apiGroup: $, kind: $, name: $}, subjects: [{kind: $, "
+              "name: $, namespace: $}]}",
+              kind_role.group, kind_role.name, name, kind_serviceaccount.name, name, k->job->ns);
     add_extra(k, model, &kind_serviceaccount, name, json_new_object(arena));
     add_extra(k, model, &kind_role, name, role);
     add_extra(k, model, &kind_rolebinding, name, binding);
@@ -197,11 +191,8 @@ static struct json *list_of(struct arena *arena, struct json *object, const char
 
 static void mount(struct arena *arena, struct json *container, const char *name, const char *path)
 {
-    struct json *entry =
-        json_push(list_of(arena, container, "volumeMounts"), json_new_object(arena));
-
-    json_add_c(arena, entry, "name", name);
-    json_add_c(arena, entry, "mountPath", path);
+    json_push(list_of(arena, container, "volumeMounts"),
+              json_make(arena, "{name: $, mountPath: $}", name, path));
 }
 
 static void add_config_volume(struct kubeflow *k, struct json *pod_spec)
@@ -218,11 +209,8 @@ static void add_config_volume(struct kubeflow *k, struct json *pod_spec)
     json_add_str(arena, map, "name", str_printf(arena, STR_FMT "-config", STR_ARG(k->job->name)));
     struct json *list = json_add_array(arena, map, "items");
     for (size_t i = 0; i < COUNT_OF(items); i++) {
-        struct json *item = json_push(list, json_new_object(arena));
-
-        json_add_c(arena, item, "key", items[i].key);
-        json_add_c(arena, item, "path", items[i].key);
-        json_add_i64(arena, item, "mode", items[i].mode);
+        json_push(list, json_make(arena, "{key: $, path: $, mode: $}", items[i].key, items[i].key,
+                                  items[i].mode));
     }
 }
 
@@ -230,13 +218,10 @@ static void add_config_volume(struct kubeflow *k, struct json *pod_spec)
 static void deliver_kubectl(struct kubeflow *k, struct json *pod_spec, struct json *training)
 {
     struct arena *arena = k->arena;
-    struct json *volume = json_push(list_of(arena, pod_spec, "volumes"), json_new_object(arena));
-    struct json *init = json_new_object(arena);
 
-    json_add_c(arena, volume, "name", "mpi-job-kubectl");
-    (void)json_add_object(arena, volume, "emptyDir");
-    json_add_c(arena, init, "name", "kubectl-delivery");
-    json_add_c(arena, init, "image", KUBECTL_IMAGE);
+    json_push(list_of(arena, pod_spec, "volumes"),
+              json_make(arena, "{name: 'mpi-job-kubectl', emptyDir: {}}"));
+    struct json *init = json_make(arena, "{name: 'kubectl-delivery', image: $}", KUBECTL_IMAGE);
     struct json *env = json_add_array(arena, init, "env");
     kubeflow_env(arena, env, "TARGET_DIR", STR(KUBECTL_DIR));
     kubeflow_env(arena, env, "NAMESPACE", k->job->ns);

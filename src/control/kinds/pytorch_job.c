@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
@@ -74,14 +75,9 @@ static void host_store(struct kubeflow *k, struct job_model *model, const struct
         str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(k->job->ns), STR_ARG(k->job->name)));
     kubeflow_env(arena, env, LAUNCH_ENV_WORKSPACE_DIR, STR(WORKSPACE));
     job_add_peer_uid(worker->pod_spec, json_at(worker->pod_spec, "containers.0"), env, arena);
-    struct json *mount =
-        json_push(json_add_array(arena, container, "volumeMounts"), json_new_object(arena));
-    json_add_c(arena, mount, "name", "workspace");
-    json_add_c(arena, mount, "mountPath", WORKSPACE);
-    struct json *volume = json_push(json_add_array(arena, spec, "volumes"), json_new_object(arena));
-    json_add_c(arena, volume, "name", "workspace");
-    (void)json_add_object(arena, volume, "emptyDir");
-    json_add_c(arena, spec, "restartPolicy", "Always");
+    json_fill(arena, container, "{volumeMounts: [{name: 'workspace', mountPath: $}]}", WORKSPACE);
+    json_fill(arena, spec,
+              "{volumes: [{name: 'workspace', emptyDir: {}}], restartPolicy: 'Always'}");
     if (scheduler.len)
         json_add_str(arena, spec, "schedulerName", scheduler);
     model->sync_spec = spec;

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -55,14 +56,9 @@ static struct str mount_claim(struct run *run, struct str claim)
         if (str_eq(json_str(json_get(mount, "mountPath")), path))
             return path;
     struct str name = str_printf(arena, "logs-%zu", json_count(run->volumes));
-    struct json *volume = json_push(run->volumes, json_new_object(arena));
-    json_add_str(arena, volume, "name", name);
-    struct json *source = json_add_object(arena, volume, "persistentVolumeClaim");
-    json_add_str(arena, source, "claimName", str_dup(arena, claim));
-    struct json *mount = json_push(run->mounts, json_new_object(arena));
-    json_add_str(arena, mount, "name", name);
-    json_add_str(arena, mount, "mountPath", path);
-    json_add_bool(arena, mount, "readOnly", true);
+    json_push(run->volumes, json_make(arena, "{name: $, persistentVolumeClaim: {claimName: $}}",
+                                      name, str_dup(arena, claim)));
+    json_push(run->mounts, json_make(arena, "{name: $, mountPath: $, readOnly: true}", name, path));
     return path;
 }
 
@@ -180,11 +176,10 @@ static struct json *make_pod(struct run *run)
     struct json *probe = json_add_object(arena, container, "readinessProbe");
     json_add_c(arena, json_make_path(arena, probe, "httpGet"), "path", "/");
     json_add_i64(arena, json_get(probe, "httpGet"), "port", PORT);
-    json_add_i64(arena, probe, "periodSeconds", 1);
-    json_add_i64(arena, probe, "failureThreshold", 3);
-    json_set(spec, STR("volumes"), run->volumes);
-    json_add_c(arena, spec, "restartPolicy", "Always");
-    json_add_i64(arena, spec, "terminationGracePeriodSeconds", 5);
+    json_fill(arena, probe, "{periodSeconds: 1, failureThreshold: 3}");
+    json_fill(arena, spec,
+              "{volumes: $, restartPolicy: 'Always', terminationGracePeriodSeconds: 5}",
+              run->volumes);
     return body;
 }
 
@@ -195,10 +190,8 @@ static struct json *make_service(struct run *run)
     struct json *spec = json_add_object(arena, body, "spec");
     struct json *port = json_push(json_add_array(arena, spec, "ports"), json_new_object(arena));
 
-    json_add_c(arena, port, "name", "http");
-    json_add_i64(arena, port, "port", 80);
-    json_add_i64(arena, port, "targetPort", PORT);
-    json_add_str(arena, json_add_object(arena, spec, "selector"), OWNER_LABEL, run->object->name);
+    json_fill(arena, port, "{name: 'http', port: 80, targetPort: $}", PORT);
+    json_fill(arena, spec, "{selector: {" OWNER_LABEL ": $}}", run->object->name);
     return body;
 }
 
@@ -244,11 +237,9 @@ static void write_status(struct run *run, const struct object *pod, bool suspend
                           STR_ARG(run->object->ns));
     }
     bool wrong = run->note.len || str_is(str_from(reason), "TensorBoardNotInstalled");
-    json_add_bool(arena, status, "ready", ready && !suspended);
-    json_add_c(arena, status, "reason", reason);
-    json_add_str(arena, status, "note", str_dup(arena, note));
-    json_add_c(arena, status, "type", wrong ? "Warning" : "Normal");
-    json_add_i64(arena, status, "port", 80);
+    json_fill(arena, status, "{ready: $, reason: $, note: $, type: $, port: 80}",
+              (bool)(ready && !suspended), reason, str_dup(arena, note),
+              wrong ? "Warning" : "Normal");
     struct json *patch = merge_diff(arena, before, status);
     if (!patch)
         return;

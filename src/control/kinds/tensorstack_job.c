@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
@@ -340,9 +341,8 @@ static struct json *port_list(struct arena *arena)
     struct json *ports = json_new_array(arena);
     struct json *port = json_push(ports, json_new_object(arena));
 
-    json_add_c(arena, port, "name", "master");
-    json_add_i64(arena, port, "port", TENSORSTACK_PORT);
-    json_add_i64(arena, port, "targetPort", TENSORSTACK_PORT);
+    json_fill(arena, port, "{name: 'master', port: $, targetPort: $}", TENSORSTACK_PORT,
+              TENSORSTACK_PORT);
     return ports;
 }
 
@@ -480,13 +480,12 @@ static void keep_class(const struct control_input *input,
     struct str name = str_printf(arena, TENSORSTACK_CLASS_PREFIX "%lld", (long long)spec.priority);
     if (!spec.queue.len || cache_get(input->cache, &kind_priorityclass, STR(""), name))
         return;
-    struct json *body = json_new_object(arena);
-    json_add_c(arena, body, "apiVersion", "scheduling.k8s.io/v1");
-    json_add_c(arena, body, "kind", kind_priorityclass.name);
-    json_add_str(arena, json_add_object(arena, body, "metadata"), "name", name);
-    json_add_i64(arena, body, "value", spec.priority);
-    json_add_str(arena, body, "description",
-                 STR("Priority of PyTorchTrainingJobs, from 0 to 100; always preemptible"));
+    struct json *body = json_make(
+        arena,
+        "{apiVersion: 'scheduling.k8s.io/v1', kind: $, metadata: {name: $}, "
+        "value: $, "
+        "description: 'Priority of PyTorchTrainingJobs, from 0 to 100; always preemptible'}",
+        kind_priorityclass.name, name, spec.priority);
     action_create(actions, &kind_priorityclass, body);
 }
 

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -264,26 +265,20 @@ static void write_tensorboard(const struct run *run)
     bool ready = json_bool_or(json_get(state, "ready"), false);
     struct str reason = json_str(json_get(state, "reason"));
     struct json *entry = json_add_object(arena, run->status, "tensorboard");
-    json_add_str(arena, entry, "name", name);
-    json_add_bool(arena, entry, "ready", ready);
-    json_add_str(arena, entry, "reason",
-                 ready        ? STR("DependentReady")
-                 : reason.len ? str_dup(arena, reason)
-                              : STR("DependentNotReady"));
-    json_add_c(arena, entry, "action", board ? "NOP" : "CreateDependent");
-    json_add_str(arena, entry, "note", str_dup(arena, json_str(json_get(state, "note"))));
-    json_add_str(arena, entry, "type",
-                 json_str(json_get(state, "type")).len
-                     ? str_dup(arena, json_str(json_get(state, "type")))
-                     : STR("Normal"));
+    json_fill(
+        arena, entry, "{name: $, ready: $, reason: $, action: $, note: $, type: $}", name, ready,
+        ready        ? STR("DependentReady")
+        : reason.len ? str_dup(arena, reason)
+                     : STR("DependentNotReady"),
+        board ? "NOP" : "CreateDependent", str_dup(arena, json_str(json_get(state, "note"))),
+        json_str(json_get(state, "type")).len ? str_dup(arena, json_str(json_get(state, "type")))
+                                              : STR("Normal"));
     if (!board)
         return;
-    struct json *dependent = json_add_object(arena, entry, "dependent");
-    json_add_c(arena, dependent, "apiVersion", "tensorstack.dev/v1beta1");
-    json_add_c(arena, dependent, "kind", kind_tensorboard.name);
-    json_add_str(arena, dependent, "name", name);
-    json_add_str(arena, dependent, "namespace", run->model->object->ns);
-    json_add_str(arena, dependent, "uid", str_dup(arena, board->uid));
+    json_fill(arena, entry,
+              "{dependent: {apiVersion: 'tensorstack.dev/v1beta1', kind: $, name: $, "
+              "namespace: $, uid: $}}",
+              kind_tensorboard.name, name, run->model->object->ns, str_dup(arena, board->uid));
 }
 
 /* ---- together ---- */

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
@@ -124,9 +125,7 @@ static void env(const struct kubeflow *k,
         json_set(config, STR("sparseCluster"), sparse_cluster(k, model, pod, arena));
     else
         json_set(config, STR("cluster"), whole_cluster(k, model, arena));
-    struct json *task = json_add_object(arena, config, "task");
-    json_add_str(arena, task, "type", pod->role->name);
-    json_add_i64(arena, task, "index", (int64_t)pod->index);
+    json_fill(arena, config, "{task: {type: $, index: $}}", pod->role->name, (int64_t)pod->index);
     if (!spec->dynamic)
         json_add_c(arena, config, "environment", "cloud");
     kubeflow_env(arena, list, "TF_CONFIG", json_text(arena, config));

@@ -5,6 +5,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -320,11 +321,8 @@ static void write_workers(const struct torchrun *t,
     struct json *workers = json_add_object(arena, status, "workers");
     bool done = job_phase_is_final(state->phase);
 
-    json_add_i64(arena, workers, "pending", count->pending);
-    json_add_i64(arena, workers, "ready", count->ready);
-    json_add_i64(arena, workers, "running", count->running);
-    json_add_i64(arena, workers, "failed", count->failed);
-    json_add_i64(arena, workers, "succeeded", count->succeeded);
+    json_fill(arena, workers, "{pending: $, ready: $, running: $, failed: $, succeeded: $}",
+              count->pending, count->ready, count->running, count->failed, count->succeeded);
     json_add_str(
         arena, status, "workersStatus",
         done ? str_printf(arena, "%lld/%zu done", (long long)count->succeeded, t->worker->count)
@@ -385,9 +383,8 @@ static void write_status(const struct job_model *model,
     json_add_str(arena, status, "queue", t->queue_name);
     json_add_str(arena, status, "jobID", t->job_id);
     if (t->worker->pod_spec) {
-        json_add_i64(arena, status, "numGPUs", t->gpus_total);
-        json_add_i64(arena, status, "numNodes", (int64_t)t->worker->count);
-        json_add_str(arena, status, "distribution", distribution(t, arena));
+        json_fill(arena, status, "{numGPUs: $, numNodes: $, distribution: $}", t->gpus_total,
+                  (int64_t)t->worker->count, distribution(t, arena));
         write_workers(t, state, status, arena);
     }
     json_add_i64(arena, status, "observedGeneration", model->object->generation);

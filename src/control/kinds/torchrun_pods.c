@@ -4,6 +4,7 @@
 #include "api/quantity.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/control.h"
@@ -28,10 +29,7 @@
 
 static void env_add(struct arena *arena, struct json *env, const char *name, struct str value)
 {
-    struct json *entry = json_push(env, json_new_object(arena));
-
-    json_add_c(arena, entry, "name", name);
-    json_add_str(arena, entry, "value", value);
+    json_push(env, json_make(arena, "{name: $, value: $}", name, value));
 }
 
 /* `optional`: a pod starts without it, too. */
@@ -120,12 +118,9 @@ static void require_product(struct arena *arena, struct json *spec, const struct
         json_push(terms, json_new_object(arena));
     /* Terms are alternatives: each of them gets the requirement. */
     JSON_FOREACH(terms, term) {
-        struct json *rule =
-            json_push(list_of(arena, term, "matchExpressions"), json_new_object(arena));
-
-        json_add_c(arena, rule, "key", "nvidia.com/gpu.product");
-        json_add_c(arena, rule, "operator", "In");
-        json_set(rule, STR("values"), json_clone(arena, products));
+        json_push(list_of(arena, term, "matchExpressions"),
+                  json_make(arena, "{key: 'nvidia.com/gpu.product', operator: 'In', values: $}",
+                            json_clone(arena, products)));
     }
 }
 
@@ -261,11 +256,7 @@ static void copy_str(struct torchrun *t, struct json *to, const char *key, struc
 
 static struct json *command_of(struct arena *arena, const char *word)
 {
-    struct json *command = json_new_array(arena);
-
-    json_push(command, json_new_str(arena, STR(LAUNCH_PATH)));
-    json_push(command, json_new_str(arena, str_from(word)));
-    return command;
+    return json_make(arena, "[$, $]", STR(LAUNCH_PATH), word);
 }
 
 /* A claim of spec.resources may be named by its template's own name: say the real one. */
@@ -337,16 +328,11 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     if (t->host_workspace)
         env_add_secret(arena, env, LAUNCH_SECRET_NAME(arena, t->job->name, t->job->uid), false);
     job_add_peer_uid(worker, container_named(worker, TORCHRUN_TRAINER), env, arena);
-    struct json *port = json_push(json_add_array(arena, sync, "ports"), json_new_object(arena));
-    json_add_c(arena, port, "name", JOB_ROLE_SYNC);
-    json_add_i64(arena, port, "containerPort", LAUNCH_SYNC_PORT);
+    json_fill(arena, sync, "{ports: [{name: $, containerPort: $}]}", JOB_ROLE_SYNC,
+              LAUNCH_SYNC_PORT);
     /* It asks for nothing: a worker may be promised a whole node. */
-    struct json *mount =
-        json_push(json_add_array(arena, sync, "volumeMounts"), json_new_object(arena));
-    json_add_c(arena, mount, "name", "workspace");
-    json_add_c(arena, mount, "mountPath", WORKSPACE_DIR);
-    json_add_array(arena, spec, "volumes");
-    json_add_c(arena, spec, "restartPolicy", "Always");
+    json_fill(arena, sync, "{volumeMounts: [{name: 'workspace', mountPath: $}]}", WORKSPACE_DIR);
+    json_fill(arena, spec, "{volumes: [], restartPolicy: 'Always'}");
     const char *const same[] = {"schedulerName", "tolerations", "imagePullSecrets",
                                 "serviceAccountName", "hostNetwork"};
     for (size_t i = 0; i < COUNT_OF(same); i++)
@@ -454,17 +440,13 @@ static void fill_shm(const struct torchrun *t,
 
     if (!bytes)
         return;
-    struct json *volume = json_push(list_of(arena, spec, "volumes"), json_new_object(arena));
-    json_add_c(arena, volume, "name", "dshm");
-    struct json *memory = json_add_object(arena, volume, "emptyDir");
-    json_add_c(arena, memory, "medium", "Memory");
-    json_add_str(arena, memory, "sizeLimit",
-                 quantity_text(arena, (struct quantity){(__int128)bytes * 1000000000 *
-                                                            (pod->gpus ? pod->gpus : 1),
-                                                        QUANTITY_BINARY}));
-    struct json *mount = json_push(list_of(arena, trainer, "volumeMounts"), json_new_object(arena));
-    json_add_c(arena, mount, "name", "dshm");
-    json_add_c(arena, mount, "mountPath", "/dev/shm");
+    json_push(list_of(arena, spec, "volumes"),
+              json_make(arena, "{name: 'dshm', emptyDir: {medium: 'Memory', sizeLimit: $}}",
+                        quantity_text(arena, (struct quantity){(__int128)bytes * 1000000000 *
+                                                                   (pod->gpus ? pod->gpus : 1),
+                                                               QUANTITY_BINARY})));
+    json_push(list_of(arena, trainer, "volumeMounts"),
+              json_make(arena, "{name: 'dshm', mountPath: '/dev/shm'}"));
 }
 
 /* job_model.fill of this kind. */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -150,16 +151,11 @@ static void create_kai(const struct run *run)
     struct json *body = json_new_object(run->arena);
     char version[KIND_API_VERSION_BYTES];
 
-    json_add_str(run->arena, body, "apiVersion",
-                 str_dup(run->arena, kind_api_version(&kind_queue, version)));
-    json_add_c(run->arena, body, "kind", kind_queue.name);
-    struct json *meta = json_add_object(run->arena, body, "metadata");
-    json_add_str(run->arena, meta, "name", run->names.queue);
-    struct json *labels = json_add_object(run->arena, meta, "labels");
-    json_add_c(run->arena, labels, LABEL_MANAGED, MANAGED_BY);
-    json_add_str(run->arena, labels, LABEL_QUEUE, run->object->name);
-    json_add_str(run->arena, labels, LABEL_SPACE, run->object->ns);
-    json_set(body, STR("spec"), kai_spec(run));
+    json_fill(run->arena, body,
+              "{apiVersion: $, kind: $, metadata: {name: $, labels: {" LABEL_MANAGED
+              ": $, " LABEL_QUEUE ": $, " LABEL_SPACE ": $}}, spec: $}",
+              str_dup(run->arena, kind_api_version(&kind_queue, version)), kind_queue.name,
+              run->names.queue, MANAGED_BY, run->object->name, run->object->ns, kai_spec(run));
     action_create(run->actions, &kind_queue, body);
 }
 
@@ -232,16 +228,16 @@ static void write_status(const struct run *run, struct json *status)
     bool resources = torchrun_resources(run->input, run->object, &run->spec, run->actions, status);
     bool ready = !queue.len && !run->problem.len && resources;
 
-    json_add_c(arena, status, "phase", ready ? "Active" : "Updating");
-    json_add_str(arena, status, "message",
-                 run->problem.len ? run->problem
-                 : queue.len      ? queue
-                 : !resources     ? STR("not all objects of spec.resources exist yet")
-                                  : charge_words(run));
-    json_add_str(arena, status, "kaiQueue", run->names.queue);
-    json_add_i64(arena, status, "activeJobs",
-                 active_jobs(run->input, run->object->ns, run->object->name));
-    json_add_i64(arena, status, "observedGeneration", run->object->generation);
+    json_fill(arena, status,
+              "{phase: $, message: $, kaiQueue: $, activeJobs: $, "
+              "observedGeneration: $}",
+              ready ? "Active" : "Updating",
+              run->problem.len ? run->problem
+              : queue.len      ? queue
+              : !resources     ? STR("not all objects of spec.resources exist yet")
+                               : charge_words(run),
+              run->names.queue, active_jobs(run->input, run->object->ns, run->object->name),
+              run->object->generation);
     condition_set(arena, status,
                   &(struct condition){"Valid", run->problem.len ? "False" : "True",
                                       run->problem.len ? "ValidationError" : "ValidationPassed",

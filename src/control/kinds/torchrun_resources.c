@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -47,15 +48,11 @@ static struct json *make(struct run *run,
     json_add_str(run->arena, labels, "torchrun.ai/queue", run->queue->name);
     if (!kind->namespaced) /* a namespaced owner cannot own it */
         return body;
-    struct json *owner =
-        json_push(json_add_array(run->arena, meta, "ownerReferences"), json_new_object(run->arena));
-    json_add_str(run->arena, owner, "apiVersion",
-                 str_dup(run->arena, kind_api_version(run->queue->kind, version)));
-    json_add_c(run->arena, owner, "kind", run->queue->kind->name);
-    json_add_str(run->arena, owner, "name", run->queue->name);
-    json_add_str(run->arena, owner, "uid", run->queue->uid);
-    json_add_bool(run->arena, owner, "controller", true);
-    json_add_bool(run->arena, owner, "blockOwnerDeletion", true);
+    json_fill(run->arena, meta,
+              "{ownerReferences: [{apiVersion: $, kind: $, name: $, uid: $, "
+              "controller: true, blockOwnerDeletion: true}]}",
+              str_dup(run->arena, kind_api_version(run->queue->kind, version)),
+              run->queue->kind->name, run->queue->name, run->queue->uid);
     return body;
 }
 
@@ -129,11 +126,11 @@ bool torchrun_resources(const struct control_input *input,
     for (size_t i = 0; i < spec->resource_count; i++) {
         const struct torchrun_resource *resource = &spec->resources[i];
         struct str problem = ensure(&run, resource);
-        struct json *entry = json_push(list, json_new_object(run.arena));
+        struct json *entry = json_push(
+            list, json_make(run.arena, "{name: $, kind: $, ready: $}",
+                            torchrun_resource_name(queue, resource, run.arena),
+                            json_str(json_get(resource->template, "kind")), (bool)(!problem.len)));
 
-        json_add_str(run.arena, entry, "name", torchrun_resource_name(queue, resource, run.arena));
-        json_add_str(run.arena, entry, "kind", json_str(json_get(resource->template, "kind")));
-        json_add_bool(run.arena, entry, "ready", !problem.len);
         if (problem.len)
             json_add_str(run.arena, entry, "message", problem);
         ready = ready && !problem.len;

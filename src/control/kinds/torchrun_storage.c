@@ -1,6 +1,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/job/job.h"
@@ -80,16 +81,15 @@ static void add_mount(struct arena *arena,
     JSON_FOREACH(json_get(spec, "containers"), container) {
         if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
             continue;
-        struct json *mount = json_push(json_get(container, "volumeMounts"), json_new_object(arena));
-        json_add_c(arena, mount, "name", name);
-        json_add_str(arena, mount, "mountPath", path);
+        struct json *mount = json_push(json_get(container, "volumeMounts"),
+                                       json_make(arena, "{name: $, mountPath: $}", name, path));
         if (read_only)
             json_add_bool(arena, mount, "readOnly", true);
-        struct json *env = json_push(json_get(container, "env"), json_new_object(arena));
-        json_add_str(arena, env, "name",
-                     str_is(str_from(name), "datasets") ? STR("DATASET_DIR")
-                                                        : STR("CHECKPOINT_DIR"));
-        json_add_str(arena, env, "value", path);
+        json_push(json_get(container, "env"),
+                  json_make(arena, "{name: $, value: $}",
+                            str_is(str_from(name), "datasets") ? STR("DATASET_DIR")
+                                                               : STR("CHECKPOINT_DIR"),
+                            path));
     }
 }
 
@@ -132,10 +132,8 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
     JSON_FOREACH(json_get(t->worker->pod_spec, "containers"), container) {
         if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
             continue;
-        struct json *mount =
-            json_push(json_get(container, "volumeMounts"), json_new_object(t->arena));
-        json_add_c(t->arena, mount, "name", "workspace");
-        json_add_str(t->arena, mount, "mountPath", t->mount_path);
+        json_push(json_get(container, "volumeMounts"),
+                  json_make(t->arena, "{name: 'workspace', mountPath: $}", t->mount_path));
     }
     if (!enabled && !t->host_workspace && !existing.len) {
         if (model->sync_spec)

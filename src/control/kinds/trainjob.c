@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/yaml.h"
@@ -63,9 +64,7 @@ static void become(struct train *t, const char *type, const char *reason, struct
 {
     struct json *list = NULL;
 
-    json_add_c(t->arena, t->status, "phase", type);
-    json_add_c(t->arena, t->status, "reason", reason);
-    json_add_str(t->arena, t->status, "message", message);
+    json_fill(t->arena, t->status, "{phase: $, reason: $, message: $}", type, reason, message);
     if (!is_condition(type))
         return;
     condition_set(t->arena, t->status, &(struct condition){type, "True", reason, message},

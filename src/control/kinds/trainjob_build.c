@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/owner.h"
 #include "control/kinds/trainjob.h"
@@ -401,10 +402,8 @@ static bool mount_shared(struct trainjob_build *build, const char *step, const c
     if (has_named(json_at(part, "template.spec.template.spec.volumes"), TRAINJOB_SHARED) ||
         has_named(json_get(main, "volumeMounts"), TRAINJOB_SHARED))
         return true;
-    struct json *mount =
-        json_push(list_of(build->arena, main, "volumeMounts"), json_new_object(build->arena));
-    json_add_c(build->arena, mount, "name", TRAINJOB_SHARED);
-    json_add_c(build->arena, mount, "mountPath", "/workspace");
+    json_push(list_of(build->arena, main, "volumeMounts"),
+              json_make(build->arena, "{name: $, mountPath: '/workspace'}", TRAINJOB_SHARED));
     return false;
 }
 

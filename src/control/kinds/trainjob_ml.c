@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/group_name.h"
 #include "control/core/owner.h"
@@ -268,9 +269,7 @@ static void add_mount(struct arena *arena,
 
     if (!json_is(mounts, JSON_ARRAY))
         mounts = json_add_array(arena, container, "volumeMounts");
-    struct json *mount = json_push(mounts, json_new_object(arena));
-    json_add_c(arena, mount, "name", name);
-    json_add_str(arena, mount, "mountPath", path);
+    json_push(mounts, json_make(arena, "{name: $, mountPath: $}", name, path));
 }
 
 /* Files of a Secret are root's: somebody else must be able to read them, and ssh minds that only
@@ -300,10 +299,7 @@ static void mpi_keys(struct trainjob_build *build, struct json *part, struct jso
     json_add_i64(arena, secret, "defaultMode", key_mode(part, container));
     struct json *items = json_add_array(arena, secret, "items");
     for (size_t i = 0; i < COUNT_OF(files); i++) {
-        struct json *item = json_push(items, json_new_object(arena));
-
-        json_add_c(arena, item, "key", files[i].key);
-        json_add_c(arena, item, "path", files[i].path);
+        json_push(items, json_make(arena, "{key: $, path: $}", files[i].key, files[i].path));
     }
     add_mount(arena, container, "mpi-ssh-auth", build->policy.ssh_path);
 }

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/cluster/progress.h"
 #include "control/core/control.h"
@@ -44,15 +45,12 @@ static void add_volume(struct trainjob_build *build, struct json *pod_spec)
         json_add_array(arena, json_add_object(arena, volume, "projected"), "sources");
     struct json *token =
         json_add_object(arena, json_push(sources, json_new_object(arena)), "serviceAccountToken");
-    json_add_str(arena, token, "audience", path_of(build));
-    json_add_i64(arena, token, "expirationSeconds", TOKEN_S);
-    json_add_c(arena, token, "path", "token");
+    json_fill(arena, token, "{audience: $, expirationSeconds: $, path: 'token'}", path_of(build),
+              TOKEN_S);
     struct json *map =
         json_add_object(arena, json_push(sources, json_new_object(arena)), "configMap");
-    json_add_str(arena, map, "name", config_name(build));
-    struct json *item = json_push(json_add_array(arena, map, "items"), json_new_object(arena));
-    json_add_c(arena, item, "key", "ca.crt");
-    json_add_c(arena, item, "path", "ca.crt");
+    json_fill(arena, map, "{name: $, items: [{key: 'ca.crt', path: 'ca.crt'}]}",
+              config_name(build));
 }
 
 void trainjob_progress(struct trainjob_build *build, struct json *part)
@@ -64,12 +62,8 @@ void trainjob_progress(struct trainjob_build *build, struct json *part)
     if (!server.len || !pod_spec)
         return;
     JSON_FOREACH(json_get(pod_spec, "containers"), container) {
-        struct json *mount =
-            json_push(list_of(arena, container, "volumeMounts"), json_new_object(arena));
-
-        json_add_c(arena, mount, "name", VOLUME);
-        json_add_c(arena, mount, "mountPath", FOLDER);
-        json_add_bool(arena, mount, "readOnly", true);
+        json_push(list_of(arena, container, "volumeMounts"),
+                  json_make(arena, "{name: $, mountPath: $, readOnly: true}", VOLUME, FOLDER));
         trainjob_env(
             arena, container, "KUBEFLOW_TRAINER_SERVER_URL",
             str_printf(arena, STR_FMT "/apis/" STR_FMT, STR_ARG(server), STR_ARG(path_of(build))));
