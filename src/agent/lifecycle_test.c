@@ -170,6 +170,22 @@ TEST(stopping_asks_then_waits_then_kills)
     EXPECT(lifecycle_is_over(&play.run));
 }
 
+/* kubectl delete, and then kubectl delete --grace-period=2 or --now. */
+TEST(a_second_stop_with_a_shorter_grace_hurries)
+{
+    struct play play;
+    setup(&play, RUN_ALWAYS, "m");
+    (void)step(&play, 0);
+    started(&play, 0, 0);
+    play.run.stop_ms = 100;
+    EXPECT(strcmp(step(&play, 100), "T0") == 0);
+    EXPECT(play.plan.wake_ms == 30100);
+    play.run.grace_ms = 2000;
+    EXPECT(strcmp(step(&play, 1000), "") == 0);
+    EXPECT(play.plan.wake_ms == 2100);
+    EXPECT(strcmp(step(&play, 2100), "K0") == 0);
+}
+
 TEST(sidecars_start_first_restart_always_and_end_last)
 {
     struct play play;

@@ -1,8 +1,10 @@
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "sched/sched.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -121,6 +123,89 @@ TEST(an_event_that_says_nothing_new_needs_no_cycle)
     queue.quota[SCHED_GPU].limit = 2;
     sched_put_queue(sched, &queue);
     EXPECT(sched_needs_cycle(sched));
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(required_node_affinity_holds_for_every_operator)
+{
+    static const struct str one[] = {{"6", 1}};
+    static const struct str same[] = {{"7", 1}};
+    static const struct {
+        const char *why;
+        enum sched_operator op;
+        const struct str *values;
+        size_t value_count;
+        size_t with;    /* binds to a node with gen=7 */
+        size_t without; /* and to one without the label */
+    } rows[] = {
+        {"In", SCHED_IN, same, 1, 1, 0},         {"In another", SCHED_IN, one, 1, 0, 0},
+        {"NotIn", SCHED_NOT_IN, same, 1, 0, 1},  {"NotIn another", SCHED_NOT_IN, one, 1, 1, 1},
+        {"Exists", SCHED_EXISTS, NULL, 0, 1, 0}, {"DoesNotExist", SCHED_NOT_EXISTS, NULL, 0, 0, 1},
+        {"Gt", SCHED_GT, one, 1, 1, 0},          {"Gt the same", SCHED_GT, same, 1, 0, 0},
+        {"Lt", SCHED_LT, one, 1, 0, 0},          {"Lt the same", SCHED_LT, same, 1, 0, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows) * 2; i++) {
+        size_t row = i / 2;
+        bool labelled = i % 2;
+        struct arena arena = {0};
+        struct sched *sched = cluster(0, 0);
+        struct sched_label label = {STR("gen"), STR("7")};
+        struct sched_expression expression = {STR("gen"), rows[row].op, rows[row].values,
+                                              rows[row].value_count};
+        struct sched_node_term term = {.labels = &expression, .label_count = 1};
+        struct sched_plan plan;
+
+        test_case(rows[row].why);
+        sched_put_node(sched, &(struct sched_node){.name = STR("node-a"),
+                                                   .labels = &label,
+                                                   .label_count = labelled,
+                                                   .cpu_milli = 64000,
+                                                   .memory_bytes = INT64_C(1) << 38,
+                                                   .pods = 110});
+        sched_put_group(sched,
+                        &(struct sched_group){
+                            .ns = STR("ns"), .name = STR("g"), .queue = STR("q"), .min_member = 1});
+        sched_put_pod(sched, &(struct sched_pod){.ns = STR("ns"),
+                                                 .name = STR("g-0"),
+                                                 .uid = STR("g-0"),
+                                                 .group = STR("g"),
+                                                 .cpu_milli = 1000,
+                                                 .node_terms = &term,
+                                                 .node_term_count = 1,
+                                                 .node_affinity = true});
+        sched_cycle(sched, 1000, &arena, &plan);
+        EXPECT(plan.bind_count == (labelled ? rows[row].with : rows[row].without));
+        sched_free(sched);
+        arena_done(&arena);
+    }
+}
+
+/* A pod was deleted and made again while its bind was under way: the new one is not bound yet. */
+TEST(a_pod_of_the_same_name_is_another_pod)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct sched_pod pod = {.ns = STR("ns"),
+                            .name = STR("g-0"),
+                            .uid = STR("g-0"),
+                            .group = STR("g"),
+                            .cpu_milli = 1000,
+                            .memory_bytes = 1 << 30,
+                            .gpus = 4};
+    struct sched_plan plan;
+
+    gang(sched, "g", 1, 4);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    sched_put_pod(sched, &pod);
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 0);
+    pod.uid = STR("another");
+    sched_put_pod(sched, &pod);
+    sched_cycle(sched, 3000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
     sched_free(sched);
     arena_done(&arena);
 }

@@ -54,6 +54,8 @@ TEST(rbac_allows_what_a_binding_says_and_nothing_else)
         {"group of the resource counts", "bot", "get", "batch", "pods", "a", "x", "", false},
         {"that name", "bot", "patch", "torchrun.ai", "torchrunjobs", "a", "mine", "", true},
         {"another name", "bot", "patch", "torchrun.ai", "torchrunjobs", "a", "yours", "", false},
+        {"no name where the rule has names", "bot", "patch", "torchrun.ai", "torchrunjobs", "a", "",
+         "", false},
         {"by group, in the binding's namespace", "bot", "delete", "", "secrets", "b", "s", "",
          true},
         {"that binding holds nowhere else", "bot", "delete", "", "secrets", "c", "s", "", false},

@@ -11,10 +11,13 @@
 
 /* What happens to the pods of a Job -> its conditions and counters. */
 
-#define JOB(spec)                                               \
-    "{'metadata':{'name':'j'},'spec':{" spec                    \
-    "'template':{'spec':{'restartPolicy':'Never','containers':" \
+#define JOB_THAT(policy, spec)                                                              \
+    "{'metadata':{'name':'j'},'spec':{" spec "'template':{'spec':{'restartPolicy':'" policy \
+    "','containers':"                                                                       \
     "[{'name':'c','image':'i'}]}}}}"
+#define JOB(spec) JOB_THAT("Never", spec)
+#define RESTARTED(times) \
+    "{'status':{'phase':'Running','containerStatuses':[{'name':'c','restartCount':" times "}]}}"
 #define INDEXED "'completionMode':'Indexed','completions':3,'parallelism':3,"
 
 /* The pods are numbered in the order in which they were made. */
@@ -102,6 +105,27 @@ static const struct {
      "FailureTarget=True Failed=True",
      "'reason':'BackoffLimitExceeded'",
      1,
+     0},
+    {"OnFailure: restarts in place below backoffLimit",
+     JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':2,"),
+     {POD(0, RESTARTED("1"))},
+     "",
+     "'active':1",
+     1,
+     0},
+    {"OnFailure: restarts in place use up backoffLimit",
+     JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':2,"),
+     {POD(0, RESTARTED("2"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'BackoffLimitExceeded'",
+     0,
+     0},
+    {"OnFailure: with backoffLimit 0 the first restart is one too many",
+     JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':0,"),
+     {POD(0, RESTARTED("1"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'BackoffLimitExceeded'",
+     0,
      0},
     {"no number of completions: one success, and the rest may end",
      JOB("'parallelism':2,"),
