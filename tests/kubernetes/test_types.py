@@ -33,6 +33,9 @@ POD = {
 }
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+SELECTOR = {"matchLabels": {"a": "b"}}
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 OBJECTS = [
     ("v1", "Pod", {"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}, "finalizers": ["a.b/c"]}, "spec": POD}),
@@ -65,6 +68,38 @@ OBJECTS = [
     ("autoscaling/v2", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}),
     ("autoscaling/v1", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}),
     ("batch/v1", "Job", {"spec": {"template": {"spec": POD}}}),
+    ("apps/v1", "Deployment", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
+    ("apps/v1", "ReplicaSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
+    ("apps/v1", "DaemonSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
+    ("apps/v1", "StatefulSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE, "serviceName": "s",
+                                         "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": CLAIM}]}}),
+    ("apps/v1", "ControllerRevision", {"revision": 1, "data": {"a": "b"}}),
+    ("v1", "ReplicationController", {"spec": {"selector": {"a": "b"}, "template": TEMPLATE}}),
+    ("v1", "PodTemplate", {"template": TEMPLATE}),
+    ("v1", "ResourceQuota", {"spec": {"hard": {"pods": "1"}, "scopes": ["NotTerminating"]}}),
+    ("v1", "LimitRange", {"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}}]}}),
+    ("batch/v1", "CronJob", {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": POD}}}}}),
+    ("networking.k8s.io/v1", "Ingress", {"spec": {"rules": [{"host": "a.b", "http": {"paths": [
+        {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}]}}]}}),
+    ("networking.k8s.io/v1", "IngressClass", {"spec": {"controller": "a.b/c", "parameters": {"kind": "K", "name": "n"}}}),
+    ("networking.k8s.io/v1", "NetworkPolicy", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}, "ingress": [
+        {"ports": [{"port": 80}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}}),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", {"spec": {
+        "priorityLevelConfiguration": {"name": "global-default"},
+        "rules": [{"subjects": [{"kind": "User", "user": {"name": "u"}}],
+                   "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["*"]}]}]}}),
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration", {"spec": {
+        "type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}),
+    ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}),
+    ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": [{"name": "a.b", "nodeID": "n"}]}}),
+    ("storage.k8s.io/v1", "VolumeAttachment", {"spec": {"attacher": "a.b", "nodeName": "n",
+                                                        "source": {"persistentVolumeName": "v"}}}),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {"spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                                                "resources": ["pods"]}]},
+        "validations": [{"expression": "true"}], "variables": [{"name": "v", "expression": "1"}]}}),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", {"spec": {
+        "policyName": "p", "validationActions": ["Deny"]}}),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", {
         "metadata": {"name": "things.a.b"},
         "spec": {"group": "a.b", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
