@@ -23,6 +23,7 @@ struct field {
     struct str flags; /* as C */
     struct str keys;
     struct str initial;
+    struct str when;
     struct str about;
     uint64_t number;
     const char *file;
@@ -80,7 +81,10 @@ static const struct {
     {"key=", " | TYPE_MERGE | TYPE_APPLY"},
     {"merge-key=", " | TYPE_MERGE"},
     {"apply-key=", " | TYPE_APPLY"},
+    {"own", " | TYPE_OWN"},
     {"default=", ""},
+    {"when=", ""},
+    {"unless=", ""},
 };
 
 static _Noreturn void die(const char *file, size_t line, const char *why, struct str what)
@@ -170,6 +174,11 @@ static void read_words(struct reader *reader, struct field *field, struct str li
             str_printf(reader->arena, STR_FMT "%s", STR_ARG(field->flags), words[i].flag);
         if (str_is(name, "default="))
             field->initial = str_sub(word, end + 1, word.len);
+        else if (str_is(name, "when="))
+            field->when = str_sub(word, end + 1, word.len);
+        else if (str_is(name, "unless="))
+            field->when =
+                str_printf(reader->arena, "!" STR_FMT, STR_ARG(str_sub(word, end + 1, word.len)));
         else if (end < word.len)
             field->keys = str_sub(word, end + 1, word.len);
     }
@@ -193,6 +202,8 @@ static void read_field(struct reader *reader, struct str line)
     if (message->fields.count == FIELDS_MAX)
         die(reader->file, reader->line, "a message has too many fields", message->name);
     read_words(reader, &field, line);
+    if ((field.when.p || str_contains(field.flags, STR("TYPE_OWN"))) && !field.initial.p)
+        die(reader->file, reader->line, "own, when and unless are about a default", field.name);
     VEC_PUSH(reader->arena, &message->fields, field);
 }
 
@@ -275,6 +286,8 @@ static void put_field(const struct reader *reader,
     put_text(out, field->keys);
     buf_add(out, STR(", "));
     put_text(out, field->initial);
+    buf_add(out, STR(", "));
+    put_text(out, field->when);
     buf_add(out, STR(", "));
     put_text(out, field->about);
     buf_add(out, STR("},\n"));

@@ -97,15 +97,13 @@ void admit_job_validate(struct admit *admit);
 /* The spec of a Job inside another kind, at `path`; restartPolicy may be left out. */
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path);
 /* admit_apps.c */
-void admit_deployment_default(struct admit *admit);
+void admit_apps_default(struct admit *admit); /* of a kind with nothing but a template */
 void admit_deployment_validate(struct admit *admit);
-void admit_replicaset_default(struct admit *admit);
 void admit_replicaset_validate(struct admit *admit);
 void admit_replicationcontroller_default(struct admit *admit);
 void admit_replicationcontroller_validate(struct admit *admit);
 void admit_statefulset_default(struct admit *admit);
 void admit_statefulset_validate(struct admit *admit);
-void admit_daemonset_default(struct admit *admit);
 void admit_daemonset_validate(struct admit *admit);
 /* admit_quota.c */
 void admit_resourcequota_validate(struct admit *admit);

@@ -16,102 +16,45 @@
 
 /* ---- defaults ---- */
 
-/* The spec, with its pods and their number filled in; NULL: there is none to fill. */
-static struct json *default_template(struct admit *admit)
+/* What depends on something else: the types say the rest. */
+static void default_template(struct admit *admit)
 {
-    struct json *spec = json_get(admit->object, "spec");
-    struct json *pods = json_at(spec, "template.spec");
+    struct json *pods = json_at(admit->object, "spec.template.spec");
 
-    if (!json_is(spec, JSON_OBJECT))
-        return NULL;
     if (json_is(pods, JSON_OBJECT))
         admit_template_default(admit, pods);
-    return spec;
 }
 
-void admit_deployment_default(struct admit *admit)
+void admit_apps_default(struct admit *admit)
 {
-    struct json *spec = default_template(admit);
-
-    if (!spec)
-        return;
-    admit_fill_i64(admit, spec, "replicas", 1);
-    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
-    admit_fill_i64(admit, spec, "progressDeadlineSeconds", 600);
-    struct json *strategy = json_make_path(admit->arena, spec, "strategy");
-    admit_fill_c(admit, strategy, "type", "RollingUpdate");
-    if (!str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
-        return;
-    struct json *rolling = json_make_path(admit->arena, strategy, "rollingUpdate");
-    admit_fill_c(admit, rolling, "maxUnavailable", "25%");
-    admit_fill_c(admit, rolling, "maxSurge", "25%");
-}
-
-void admit_replicaset_default(struct admit *admit)
-{
-    struct json *spec = default_template(admit);
-
-    if (spec)
-        admit_fill_i64(admit, spec, "replicas", 1);
+    default_template(admit);
 }
 
 /* Older than selectors: who is chosen follows from the template. */
 void admit_replicationcontroller_default(struct admit *admit)
 {
-    struct json *spec = default_template(admit);
+    struct json *spec = json_get(admit->object, "spec");
     const struct json *labels = json_at(spec, "template.metadata.labels");
 
-    if (!spec)
+    default_template(admit);
+    if (!json_is(spec, JSON_OBJECT) || !json_count(labels))
         return;
-    admit_fill_i64(admit, spec, "replicas", 1);
-    if (!json_count(json_get(spec, "selector")) && json_count(labels))
+    if (!json_count(json_get(spec, "selector")))
         json_set(spec, STR("selector"), json_clone(admit->arena, labels));
-    if (!json_count(json_at(admit->object, "metadata.labels")) && json_count(labels))
+    if (!json_count(json_at(admit->object, "metadata.labels")))
         json_set(json_get(admit->object, "metadata"), STR("labels"),
                  json_clone(admit->arena, labels));
 }
 
+/* A claim within another object says what it is. */
 void admit_statefulset_default(struct admit *admit)
 {
-    struct json *spec = default_template(admit);
-
-    if (!spec)
-        return;
-    admit_fill_i64(admit, spec, "replicas", 1);
-    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
-    admit_fill_c(admit, spec, "podManagementPolicy", "OrderedReady");
-    struct json *strategy = json_make_path(admit->arena, spec, "updateStrategy");
-    admit_fill_c(admit, strategy, "type", "RollingUpdate");
-    if (str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
-        admit_fill_i64(admit, json_make_path(admit->arena, strategy, "rollingUpdate"), "partition",
-                       0);
-    struct json *policy =
-        json_make_path(admit->arena, spec, "persistentVolumeClaimRetentionPolicy");
-    admit_fill_c(admit, policy, "whenDeleted", "Retain");
-    admit_fill_c(admit, policy, "whenScaled", "Retain");
-    JSON_FOREACH(json_get(spec, "volumeClaimTemplates"), template) {
+    default_template(admit);
+    JSON_FOREACH(json_at(admit->object, "spec.volumeClaimTemplates"), template) {
         admit_fill_c(admit, template, "apiVersion", "v1");
         admit_fill_c(admit, template, "kind", "PersistentVolumeClaim");
-        admit_fill_c(admit, json_make_path(admit->arena, template, "spec"), "volumeMode",
-                     "Filesystem");
         admit_fill_c(admit, json_make_path(admit->arena, template, "status"), "phase", "Pending");
     }
-}
-
-void admit_daemonset_default(struct admit *admit)
-{
-    struct json *spec = default_template(admit);
-
-    if (!spec)
-        return;
-    admit_fill_i64(admit, spec, "revisionHistoryLimit", 10);
-    struct json *strategy = json_make_path(admit->arena, spec, "updateStrategy");
-    admit_fill_c(admit, strategy, "type", "RollingUpdate");
-    if (!str_is(json_str(json_get(strategy, "type")), "RollingUpdate"))
-        return;
-    struct json *rolling = json_make_path(admit->arena, strategy, "rollingUpdate");
-    admit_fill_i64(admit, rolling, "maxUnavailable", 1);
-    admit_fill_i64(admit, rolling, "maxSurge", 0);
 }
 
 /* ---- checks ---- */

@@ -16,19 +16,8 @@
 
 void admit_cronjob_default(struct admit *admit)
 {
-    struct json *spec = json_get(admit->object, "spec");
-    struct json *pods = json_at(spec, "jobTemplate.spec.template.spec");
+    struct json *pods = json_at(admit->object, "spec.jobTemplate.spec.template.spec");
 
-    if (!json_is(spec, JSON_OBJECT))
-        return;
-    if (json_is_null(json_get(spec, "concurrencyPolicy")))
-        json_add_c(admit->arena, spec, "concurrencyPolicy", "Allow");
-    if (json_is_null(json_get(spec, "suspend")))
-        json_add_bool(admit->arena, spec, "suspend", false);
-    if (json_is_null(json_get(spec, "successfulJobsHistoryLimit")))
-        json_add_i64(admit->arena, spec, "successfulJobsHistoryLimit", 3);
-    if (json_is_null(json_get(spec, "failedJobsHistoryLimit")))
-        json_add_i64(admit->arena, spec, "failedJobsHistoryLimit", 1);
     /* Where nothing is said about restarts, that is the first thing to say. */
     if (json_is(pods, JSON_OBJECT) && !json_is_null(json_get(pods, "restartPolicy")))
         admit_template_default(admit, pods);

@@ -114,8 +114,6 @@ void admit_template_default(struct admit *admit, struct json *spec)
 
 static void pod_default(struct admit *admit, struct json *spec)
 {
-    if (json_is_null(json_get(spec, "enableServiceLinks")))
-        json_add_bool(admit->arena, spec, "enableServiceLinks", true);
     JSON_FOREACH(json_get(spec, "containers"), container)
         default_requests(admit, container);
     JSON_FOREACH(json_get(spec, "initContainers"), container)

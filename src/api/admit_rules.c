@@ -20,24 +20,23 @@
 /* Which rules there are for which kind: the table at the end. Rules of a few lines are here; the
  * others have files of their own. */
 
-static void set_default(struct admit *admit, struct json *object, const char *key, const char *text)
+static void default_namespace(struct admit *admit)
 {
-    if (json_is_null(json_get(object, key)))
-        json_add_c(admit->arena, object, key, text);
+    struct json *labels = json_make_path(admit->arena, admit->object, "metadata.labels");
+
+    json_add_str(admit->arena, labels, "kubernetes.io/metadata.name",
+                 json_str_at(admit->object, "metadata.name"));
 }
 
-static void default_namespace(struct admit *admit)
+static void add_namespace(struct admit *admit)
 {
     struct json *spec = json_make_path(admit->arena, admit->object, "spec");
     struct json *status = json_make_path(admit->arena, admit->object, "status");
-    struct json *labels = json_make_path(admit->arena, admit->object, "metadata.labels");
 
     if (!admit->old && !json_get(spec, "finalizers"))
         json_push(json_add_array(admit->arena, spec, "finalizers"),
                   json_new_str(admit->arena, STR("kubernetes")));
-    set_default(admit, status, "phase", "Active");
-    json_add_str(admit->arena, labels, "kubernetes.io/metadata.name",
-                 json_str_at(admit->object, "metadata.name"));
+    admit_fill_c(admit, status, "phase", "Active");
 }
 
 /* A level that is misspelled would protect nothing. */
@@ -67,9 +66,9 @@ static void check_namespace(struct admit *admit)
     }
 }
 
-static void default_pvc(struct admit *admit)
+static void add_pvc(struct admit *admit)
 {
-    set_default(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
+    admit_fill_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
 }
 
 /* stringData is written only: it ends up in data. */
@@ -81,17 +80,6 @@ static void default_secret(struct admit *admit)
         json_set(json_make_path(admit->arena, admit->object, "data"), json_key(item),
                  json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
     json_remove(admit->object, STR("stringData"));
-}
-
-/* Users and groups are of RBAC's own group, accounts of the core. */
-static void default_subjects(struct admit *admit)
-{
-    JSON_FOREACH(json_get(admit->object, "subjects"), subject) {
-        struct str kind = json_str(json_get(subject, "kind"));
-
-        if (str_is(kind, "User") || str_is(kind, "Group"))
-            set_default(admit, subject, "apiGroup", "rbac.authorization.k8s.io");
-    }
 }
 
 static void check_pvc(struct admit *admit)
@@ -233,19 +221,17 @@ static const struct {
     void (*check)(struct admit *admit);
 } rules[] = {
     {&kind_pod, admit_pod_default, admit_pod_add, check_pod},
-    {&kind_crd, NULL, crd_default, crd_validate},
+    {&kind_crd, crd_default, crd_add, crd_validate},
     {&kind_service, admit_service_default, admit_service_add, admit_service_validate},
-    {&kind_namespace, NULL, default_namespace, check_namespace},
-    {&kind_pvc, NULL, default_pvc, check_pvc},
-    {&kind_rolebinding, default_subjects, NULL, NULL},
-    {&kind_clusterrolebinding, default_subjects, NULL, NULL},
+    {&kind_namespace, default_namespace, add_namespace, check_namespace},
+    {&kind_pvc, NULL, add_pvc, check_pvc},
     {&kind_configmap, NULL, NULL, check_configmap},
     {&kind_secret, default_secret, NULL, check_secret},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
-    {&kind_deployment, admit_deployment_default, NULL, admit_deployment_validate},
-    {&kind_replicaset, admit_replicaset_default, NULL, admit_replicaset_validate},
+    {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},
+    {&kind_replicaset, admit_apps_default, NULL, admit_replicaset_validate},
     {&kind_statefulset, admit_statefulset_default, NULL, admit_statefulset_validate},
-    {&kind_daemonset, admit_daemonset_default, NULL, admit_daemonset_validate},
+    {&kind_daemonset, admit_apps_default, NULL, admit_daemonset_validate},
     {&kind_replicationcontroller, admit_replicationcontroller_default, NULL,
      admit_replicationcontroller_validate},
     {&kind_cronjob, admit_cronjob_default, NULL, admit_cronjob_validate},

@@ -44,12 +44,6 @@ bool service_network_has(const struct service_network *network, struct str addre
     return service_address_parse(address, &number) && number - network->first < network->count;
 }
 
-static void set_default(struct admit *admit, struct json *object, const char *key, const char *text)
-{
-    if (json_is_null(json_get(object, key)))
-        json_add_c(admit->arena, object, key, text);
-}
-
 /* clusterIP and clusterIPs say the same, and an update that leaves them out keeps them. */
 static void keep_address(struct admit *admit, struct json *spec)
 {
@@ -70,11 +64,7 @@ static void keep_address(struct admit *admit, struct json *spec)
 
 void admit_service_default(struct admit *admit)
 {
-    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
-
-    if (!str_is(json_str(json_get(spec, "type")), "ExternalName"))
-        set_default(admit, spec, "internalTrafficPolicy", "Cluster");
-    JSON_FOREACH(json_get(spec, "ports"), port) {
+    JSON_FOREACH(json_at(admit->object, "spec.ports"), port) {
         const struct json *number = json_get(port, "port");
 
         if (json_is(port, JSON_OBJECT) && json_is_null(json_get(port, "targetPort")) &&
@@ -91,7 +81,7 @@ void admit_service_add(struct admit *admit)
         json_remove(spec, STR("clusterIP"));
         json_remove(spec, STR("clusterIPs"));
     } else {
-        set_default(admit, spec, "ipFamilyPolicy", "SingleStack");
+        admit_fill_c(admit, spec, "ipFamilyPolicy", "SingleStack");
         if (!json_count(json_get(spec, "ipFamilies")))
             json_push(json_add_array(admit->arena, spec, "ipFamilies"),
                       json_new_str(admit->arena, STR("IPv4")));

@@ -25,16 +25,8 @@ void admit_podtemplate_validate(struct admit *admit)
 void admit_networkpolicy_default(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
-    static const char *const lists[] = {"ingress", "egress"};
 
-    if (!json_is(spec, JSON_OBJECT))
-        return;
-    for (size_t i = 0; i < 2; i++)
-        JSON_FOREACH(json_get(spec, lists[i]), rule)
-            JSON_FOREACH(json_get(rule, "ports"), port)
-                if (json_is_null(json_get(port, "protocol")))
-                    json_add_c(admit->arena, port, "protocol", "TCP");
-    if (json_count(json_get(spec, "policyTypes")))
+    if (!json_is(spec, JSON_OBJECT) || json_count(json_get(spec, "policyTypes")))
         return;
     struct json *types = json_add_array(admit->arena, spec, "policyTypes");
     json_push(types, json_new_str(admit->arena, STR("Ingress")));

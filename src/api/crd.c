@@ -31,19 +31,22 @@ void crd_default(struct admit *admit)
 {
     struct arena *arena = admit->arena;
     struct json *names = json_make_path(arena, admit->object, "spec.names");
-    struct json *conversion = json_make_path(arena, admit->object, "spec.conversion");
     struct str kind = json_str(json_get(names, "kind"));
 
     if (!json_str(json_get(names, "singular")).len && kind.len)
         json_add_str(arena, names, "singular", lower(arena, kind));
     if (!json_str(json_get(names, "listKind")).len && kind.len)
         json_add_str(arena, names, "listKind", str_printf(arena, STR_FMT "List", STR_ARG(kind)));
-    if (!json_get(conversion, "strategy"))
-        json_add_c(arena, conversion, "strategy", "None");
+}
+
+/* Its objects go before it does. */
+void crd_add(struct admit *admit)
+{
+    struct arena *arena = admit->arena;
+    struct json *meta = json_make_path(arena, admit->object, "metadata");
+
     if (admit->old)
         return;
-    /* Its objects go before it does. */
-    struct json *meta = json_make_path(arena, admit->object, "metadata");
     if (!json_is(json_get(meta, "finalizers"), JSON_ARRAY))
         json_add_array(arena, meta, "finalizers");
     json_push(json_get(meta, "finalizers"), json_new_str(arena, STR(CRD_FINALIZER)));

@@ -30,6 +30,7 @@ struct crd {
 
 /* Names, plural and the like, where the client left them out. */
 void crd_default(struct admit *admit);
+void crd_add(struct admit *admit);
 /* Causes are added to `admit`; schemas are compiled to see that they can be. */
 void crd_validate(struct admit *admit);
 /* The conditions that clients wait for (Established, NamesAccepted). `root` is changed. */

@@ -379,6 +379,24 @@ struct filling {
     size_t bytes_end; /* of the arena */
 };
 
+/* Whether the default of a field holds, by what another field of the object says. */
+static bool default_holds(const char *when, const struct json *object)
+{
+    bool unless = when && when[0] == '!';
+    struct str words = when ? str_from(when + unless) : STR("");
+    struct str name;
+    struct str word;
+
+    if (!when)
+        return true;
+    (void)str_cut(&words, ':', &name);
+    struct str text = json_str(json_get_str(object, name));
+    while (str_cut(&words, '|', &word))
+        if (str_eq(word, text))
+            return !unless;
+    return unless;
+}
+
 /* False when it has taken more than it may. */
 // NOLINTNEXTLINE(misc-no-recursion)
 static bool fill(const struct filling *filling, const struct schema *schema, struct json *object)
@@ -398,7 +416,8 @@ static bool fill(const struct filling *filling, const struct schema *schema, str
 
         /* A null where none may be is as if it were not there. */
         if (json_is_null(member) && property->schema->initial &&
-            !(member && property->schema->nullable)) {
+            !(member && property->schema->nullable) &&
+            default_holds(property->schema->initial_when, object)) {
             if (filling->arena->bytes_used > filling->bytes_end)
                 return false;
             member = json_set(object, property->name,

@@ -66,6 +66,7 @@ struct schema {
     const struct schema *additional; /* additionalProperties: {...}; NULL: none */
     const struct schema *items;
     const struct json *initial;  /* default */
+    const char *initial_when;    /* of a built-in type: type_field's when; NULL: always */
     const struct json *allowed;  /* enum */
     const struct json *required; /* list of names, or NULL */
     const struct json *minimum;

@@ -14,6 +14,7 @@
 
 struct made {
     const struct type *type;
+    bool own; /* of the object itself: TYPE_OWN */
     struct schema *schema;
 };
 
@@ -24,7 +25,7 @@ struct making {
 
 struct properties VEC_FIELDS(struct schema_property);
 
-static const struct schema *make_type(struct making *making, const struct type *type);
+static const struct schema *make_type(struct making *making, const struct type *type, bool own);
 
 static struct schema *plain(struct making *making, enum schema_type type)
 {
@@ -75,13 +76,23 @@ static struct schema *make_scalar(struct making *making, enum type_form form)
     return anything(making);
 }
 
+/* What a message is whose fields are being made. */
+struct inside {
+    bool whole;  /* with its metadata */
+    bool root;   /* the object */
+    bool object; /* or what stands in it directly */
+};
+
 /* A schema of its own where the field says more than the type does. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static const struct schema *make_field(struct making *making, const struct type_field *field)
+static const struct schema *make_field(struct making *making,
+                                       const struct type_field *field,
+                                       struct inside inside)
 {
     const struct schema *value = field->form == TYPE_MESSAGE
-                                     ? make_type(making, field->type)
+                                     ? make_type(making, field->type, inside.root)
                                      : make_scalar(making, (enum type_form)field->form);
+    bool filled = field->initial && (inside.object || !(field->flags & TYPE_OWN));
     struct schema *own = NULL;
     struct json *initial = NULL;
 
@@ -89,14 +100,15 @@ static const struct schema *make_field(struct making *making, const struct type_
         own = plain(making, field->flags & TYPE_LIST ? SCHEMA_ARRAY : SCHEMA_OBJECT);
         own->items = field->flags & TYPE_LIST ? value : NULL;
         own->additional = field->flags & TYPE_MAP ? value : NULL;
-    } else if (field->initial) {
+    } else if (filled) {
         own = ARENA_NEW(making->arena, struct schema);
         *own = *value;
     }
-    if (field->initial) {
+    if (filled) {
         int r = json_parse(making->arena, str_from(field->initial), &initial, NULL);
         assert(r == 0);
         own->initial = initial;
+        own->initial_when = field->when;
     }
     return own ? own : value;
 }
@@ -104,17 +116,17 @@ static const struct schema *make_field(struct making *making, const struct type_
 // NOLINTNEXTLINE(misc-no-recursion)
 static void add_fields(struct making *making,
                        const struct type *type,
-                       bool whole,
+                       struct inside inside,
                        struct properties *properties)
 {
     for (size_t i = 0; i < type->field_count; i++) {
         const struct type_field *field = &type->fields[i];
 
         if (field->flags & TYPE_INLINE) {
-            add_fields(making, field->type, true, properties);
-        } else if (whole || !str_is(str_from(field->name), "metadata")) {
+            add_fields(making, field->type, (struct inside){.whole = true}, properties);
+        } else if (inside.whole || !str_is(str_from(field->name), "metadata")) {
             struct schema_property property = {.name = str_from(field->name),
-                                               .schema = make_field(making, field)};
+                                               .schema = make_field(making, field, inside)};
 
             VEC_PUSH(making->arena, properties, property);
         }
@@ -135,20 +147,20 @@ static void add_identity(struct making *making, struct properties *properties)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static const struct schema *make_type(struct making *making, const struct type *type)
+static const struct schema *make_type(struct making *making, const struct type *type, bool own)
 {
     struct properties properties = {0};
 
     for (size_t i = 0; i < making->types.count; i++)
-        if (making->types.items[i].type == type)
+        if (making->types.items[i].type == type && making->types.items[i].own == own)
             return making->types.items[i].schema;
     struct schema *schema = type->bare ? anything(making) : plain(making, SCHEMA_OBJECT);
-    VEC_PUSH(making->arena, &making->types, (struct made){type, schema});
+    VEC_PUSH(making->arena, &making->types, (struct made){type, own, schema});
     if (type->bare)
         return schema;
     if (type->kind)
         add_identity(making, &properties);
-    add_fields(making, type, true, &properties);
+    add_fields(making, type, (struct inside){.whole = true, .object = own}, &properties);
     schema->properties = properties.items;
     schema->property_count = properties.count;
     return schema;
@@ -160,7 +172,9 @@ const struct schema *type_schema(struct arena *arena, const struct type *type)
     struct properties properties = {0};
     struct schema *schema = plain(&making, SCHEMA_OBJECT);
 
-    add_fields(&making, type, !type->kind, &properties);
+    add_fields(&making, type,
+               (struct inside){.whole = !type->kind, .root = type->kind, .object = true},
+               &properties);
     schema->properties = properties.items;
     schema->property_count = properties.count;
     return schema;

@@ -32,6 +32,14 @@ TEST(types_have_keys_that_their_items_have_and_defaults_that_fit)
 
             EXPECT(!merged || (field->flags & TYPE_LIST));
             EXPECT(!field->keys || (merged && field->form == TYPE_MESSAGE));
+            if (field->when) {
+                struct str rest = str_from(field->when + (field->when[0] == '!'));
+                struct str name;
+
+                EXPECT(str_cut(&rest, ':', &name) && rest.len);
+                const struct type_field *other = type_field_named(type, name);
+                EXPECT(other && other->form == TYPE_STRING && other->number < field->number);
+            }
             for (size_t k = 0; type_field_key(field, k).len; k++)
                 EXPECT(type_field_named(field->type, type_field_key(field, k)) != NULL);
         }
@@ -51,7 +59,7 @@ TEST(types_prune_fill_in_and_refuse_as_they_say)
          "{\"status\":{\"phase\":\"Running\"},\"spec\":{\"restartPolicy\":\"Always\","
          "\"terminationGracePeriodSeconds\":30,\"dnsPolicy\":\"ClusterFirst\",\"securityContext\":{"
          "},"
-         "\"schedulerName\":\"default-scheduler\"}}",
+         "\"schedulerName\":\"default-scheduler\",\"enableServiceLinks\":true}}",
          "a field that a status does not have"},
         {&kind_pod, "{\"spec\":{\"priority\":4294967296}}", NULL, "a number beyond 32 bits"},
         {&kind_role, "{\"rules\":[{\"verbs\":[\"get\"],\"verb\":\"get\"}]}",
@@ -64,8 +72,35 @@ TEST(types_prune_fill_in_and_refuse_as_they_say)
          "{\"spec\":{\"versions\":[{\"schema\":{\"openAPIV3Schema\":{\"properties\":{\"a\":{"
          "\"items\":{\"x\":1},\"default\":{\"y\":null},\"enum\":[null,1],\"no\":1}}}}}]}}",
          "{\"spec\":{\"versions\":[{\"schema\":{\"openAPIV3Schema\":{\"properties\":{\"a\":{"
-         "\"items\":{\"x\":1},\"default\":{\"y\":null},\"enum\":[null,1]}}}}}]}}",
+         "\"items\":{\"x\":1},\"default\":{\"y\":null},\"enum\":[null,1]}}}}}],"
+         "\"conversion\":{\"strategy\":\"None\"}}}",
          "a type that holds itself, and values that are anything"},
+        {&kind_daemonset, "{\"spec\":{\"updateStrategy\":{\"type\":\"RollingUpdate\"}}}",
+         "{\"spec\":{\"updateStrategy\":{\"type\":\"RollingUpdate\",\"rollingUpdate\":{"
+         "\"maxUnavailable\":1,\"maxSurge\":0}},\"revisionHistoryLimit\":10}}",
+         "a default that holds for one word of another field"},
+        {&kind_daemonset, "{\"spec\":{\"updateStrategy\":{\"type\":\"OnDelete\"}}}",
+         "{\"spec\":{\"updateStrategy\":{\"type\":\"OnDelete\"},\"revisionHistoryLimit\":10}}",
+         "and not for the others"},
+        {&kind_rolebinding,
+         "{\"subjects\":[{\"kind\":\"User\"},{\"kind\":\"Group\"},{\"kind\":\"ServiceAccount\"}]}",
+         "{\"subjects\":[{\"kind\":\"User\",\"apiGroup\":\"rbac.authorization.k8s.io\"},"
+         "{\"kind\":\"Group\",\"apiGroup\":\"rbac.authorization.k8s.io\"},"
+         "{\"kind\":\"ServiceAccount\"}]}",
+         "for one of two words"},
+        {&kind_service, "{\"spec\":{\"type\":\"ExternalName\"}}",
+         "{\"spec\":{\"type\":\"ExternalName\",\"sessionAffinity\":\"None\"}}",
+         "unless it is this word"},
+        {&kind_job, "{\"spec\":{\"suspend\":true}}",
+         "{\"spec\":{\"suspend\":true,\"manualSelector\":false,"
+         "\"completionMode\":\"NonIndexed\"}}",
+         "defaults of the object itself"},
+        {&kind_cronjob,
+         "{\"spec\":{\"suspend\":true,\"jobTemplate\":{\"spec\":{\"template\":{}}}}}",
+         "{\"spec\":{\"suspend\":true,\"jobTemplate\":{\"spec\":{\"template\":{}}},"
+         "\"concurrencyPolicy\":\"Allow\",\"successfulJobsHistoryLimit\":3,"
+         "\"failedJobsHistoryLimit\":1}}",
+         "which a template of it does not have"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -158,7 +158,8 @@ static struct json *field_schema(struct arena *arena,
     }
     if (field->about[0])
         json_add_c(arena, outer, "description", field->about);
-    if (field->initial && json_parse(arena, str_from(field->initial), &initial, NULL) == 0)
+    if (field->initial && !field->when && !(field->flags & TYPE_OWN) &&
+        json_parse(arena, str_from(field->initial), &initial, NULL) == 0)
         json_set(outer, STR("default"), initial);
     add_extensions(arena, outer, field);
     return outer;

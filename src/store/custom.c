@@ -6,6 +6,7 @@
 #include "api/crd_builtin.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -167,8 +168,10 @@ static void apply_one(struct store *store, const struct crd_builtin *builtin)
 
     int r = json_parse(&arena, body, &root, NULL);
     assert(r == 0);
-    (void)r;
     /* Defaults are part of what is stored. */
+    r = schema_default(&arena, store_shape(store, &kind_crd), root, NULL);
+    assert(r == 0);
+    (void)r;
     crd_default(&(struct admit){.arena = &arena, .kind = &kind_crd, .object = root});
     if (!entry_latest(entry))
         api_call(&store->api,

@@ -221,7 +221,9 @@ static bool counts_generations(const struct kind *kind)
            kind == &kind_deployment || kind == &kind_replicaset || kind == &kind_statefulset ||
            kind == &kind_daemonset || kind == &kind_replicationcontroller ||
            kind == &kind_cronjob || kind == &kind_ingress || kind == &kind_ingressclass ||
-           kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel;
+           kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel ||
+           kind == &kind_podtemplate || kind == &kind_admissionpolicy ||
+           kind == &kind_admissionbinding;
 }
 
 static int give_identity(struct write *write, struct json *meta)
