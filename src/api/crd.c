@@ -70,6 +70,10 @@ static void check_names(struct admit *admit)
     if (scope.len && !str_is(scope, "Namespaced") && !str_is(scope, "Cluster"))
         admit_unsupported(admit, STR("spec.scope"), json_at(admit->object, "spec.scope"),
                           "\"Cluster\", \"Namespaced\"");
+    if (json_bool_or(json_at(admit->object, "spec.preserveUnknownFields"), false))
+        admit_invalid(admit, STR("spec.preserveUnknownFields"),
+                      json_at(admit->object, "spec.preserveUnknownFields"),
+                      "must be false: use x-kubernetes-preserve-unknown-fields in the schema");
     if (str_is(json_str_at(admit->object, "spec.conversion.strategy"), "Webhook"))
         admit_invalid(admit, STR("spec.conversion.strategy"),
                       json_at(admit->object, "spec.conversion.strategy"),

@@ -78,6 +78,11 @@ TEST(a_crd_is_told_what_it_lacks)
          "\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[{\"name\":\"v1\","
          "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}]}}",
          "spec.versions"},
+        {"{\"metadata\":{\"name\":\"as.b.c\"},\"spec\":{\"group\":\"b.c\",\"scope\":\"Cluster\","
+         "\"preserveUnknownFields\":true,\"names\":{\"plural\":\"as\",\"kind\":\"A\"},"
+         "\"versions\":[{\"name\":\"v1\",\"storage\":true,"
+         "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}]}}",
+         "spec.preserveUnknownFields"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

@@ -200,6 +200,21 @@ static int compile_members(struct compile *c,
     return r;
 }
 
+/* What OpenAPI has and Kubernetes takes out of it; to store it would be to promise a check. */
+static int refuse_foreign(const struct compile *c, const struct json *source, struct str path)
+{
+    static const char *const names[] = {"$ref", "definitions", "dependencies", "patternProperties",
+                                        "additionalItems"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!json_is_null(json_get(source, names[i])))
+            return err_set(c->err, -EINVAL,
+                           "openAPIV3Schema" STR_FMT
+                           ".%s: is not supported in the schema of a CustomResourceDefinition",
+                           STR_ARG(path), names[i]);
+    return 0;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int compile(struct compile *c,
                    const struct json *source,
@@ -211,6 +226,8 @@ static int compile(struct compile *c,
 
     if (!json_is(source, JSON_OBJECT))
         return wrong(c, path, "must be an object");
+    if (refuse_foreign(c, source, path) < 0)
+        return -EINVAL;
     if (++c->depth > SCHEMA_DEPTH_MAX)
         return wrong(c, path, "is nested too deep");
     schema->nullable = flag(source, "nullable");

@@ -182,6 +182,9 @@ TEST(schemas_that_are_not_structural_are_refused)
         "{\"type\":\"object\",\"properties\":{\"a\":7}}",
         ("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
          "\"string\"},\"x-kubernetes-list-type\":\"map\"}}}"),
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"$ref\":\"#/b\"}}}",
+        "{\"type\":\"object\",\"definitions\":{\"a\":{\"type\":\"string\"}}}",
+        "{\"type\":\"object\",\"patternProperties\":{\"a\":{\"type\":\"string\"}}}",
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

@@ -46,6 +46,22 @@ TEST(types_have_keys_that_their_items_have_and_defaults_that_fit)
     }
 }
 
+TEST(types_say_what_each_kind_and_each_field_is)
+{
+    for (size_t i = 0; i < type_count; i++) {
+        const struct type *type = &types[i];
+        bool list = str_ends(str_from(type->name), STR("List"));
+
+        test_case(type->name);
+        EXPECT(!type->kind || list || type->about[0]);
+        for (size_t j = 0; j < type->field_count; j++) {
+            test_case(type->fields[j].name);
+            /* JSON has the fields of an inline message, not the message. */
+            EXPECT(type->fields[j].about[0] || (type->fields[j].flags & TYPE_INLINE));
+        }
+    }
+}
+
 TEST(types_prune_fill_in_and_refuse_as_they_say)
 {
     static const struct {

@@ -56,7 +56,8 @@ enum type_form {
 #define TYPE_ALWAYS   512u /* always: a message that Kubernetes' own types have, said or not */
 /* elsewhere: of a later Kubernetes; no node of ours acts on it, so a pod that says it is refused */
 #define TYPE_ELSEWHERE 1024u
-#define TYPE_OWN 2048u /* own: the default holds in an object itself, not in a template of one */
+/* own: the default holds in an object itself, not in a template of one */
+#define TYPE_OWN 2048u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number
@@ -73,7 +74,7 @@ struct type_field {
     const char *keys;    /* "containerPort,protocol"; NULL: none */
     const char *initial; /* its default as JSON; NULL: none */
     const char *when;    /* "type:A|B", for unless "!type:A|B"; NULL: always */
-    const char *about;   /* "": nobody has written it yet */
+    const char *about;   /* "": inline, where it is shown nowhere */
 };
 
 #define TYPE_FIELDS_MAX 64 /* of a message: a bit each in a word; the longest has some 45 */

@@ -227,6 +227,28 @@ def test_answers_in_protobuf_when_asked_for():
         check(status == 201 and fields(opened(text)[2][3][0])[1] == [1], f"review: {status} {media} {text!r}")
 
 
+def test_scale_in_protobuf_is_read_and_written():
+    with Muster() as m:
+        c = Client(m)
+        typed, deployments = f"{MEDIA},application/json", "/apis/apps/v1/namespaces/default/deployments"
+        labels = msg((1, "a"), (2, "b"))
+        template = msg((1, msg((11, labels))), (2, msg((2, msg((1, "c"), (2, "busybox"))), NOWHERE)))
+        status, text, warnings, _ = c.ask("POST", deployments, body(
+            "apps/v1", "Deployment", (1, msg((1, "d"))), (2, msg((1, 0), (2, msg((1, labels))), (3, template)))), typed)
+        check(status == 201 and not warnings and opened(text)[:2] == ("apps/v1", "Deployment"), f"{status} {text[:300]!r}")
+        status, text, _, media = c.ask("GET", f"{deployments}/d/scale", accept=typed)
+        version, kind, scale = opened(text)
+        check((status, media, version, kind) == (200, MEDIA, "autoscaling/v1", "Scale"), f"{status} {media} {text[:300]!r}")
+        check(fields(scale[2][0])[1] == [0] and fields(scale[3][0])[2] == [b"a=b"], f"scale: {scale}")
+        wanted = body("autoscaling/v1", "Scale", (1, scale[1][0]), (2, msg((1, 2))), (3, msg()))
+        status, text, _, _ = c.ask("PUT", f"{deployments}/d/scale", wanted, typed)
+        check(status == 200 and fields(opened(text)[2][2][0])[1] == [2], f"{status} {text[:300]!r}")
+        check(c.get(f"{deployments}/d")["spec"]["replicas"] == 2, "it is not scaled")
+        newer = body("autoscaling/v1", "Scale", (1, msg((1, "d"))), (2, msg((1, 3), (900, "later"))), (3, msg()))
+        status, text, _, _ = c.ask("PUT", f"{deployments}/d/scale?fieldValidation=Strict", newer)
+        check(status == 400 and b"unknown field number 900" in text, f"strict: {status} {text!r}")
+
+
 def test_what_protobuf_has_no_form_of_is_json_or_not_acceptable():
     with Muster() as m:
         c = Client(m)
