@@ -82,6 +82,7 @@ static const struct {
     {"merge-key=", " | TYPE_MERGE"},
     {"apply-key=", " | TYPE_APPLY"},
     {"own", " | TYPE_OWN"},
+    {"granular", " | TYPE_GRANULAR"},
     {"default=", ""},
     {"when=", ""},
     {"unless=", ""},

@@ -63,8 +63,8 @@ static bool is_atomic(const struct fields_at *at)
 {
     const struct type_field *field = at->place.field;
 
-    if (field && (field->flags & TYPE_ATOMIC))
-        return true;
+    if (field && (field->flags & (TYPE_ATOMIC | TYPE_GRANULAR)))
+        return field->flags & TYPE_ATOMIC;
     if (at->place.type && at->place.type->atomic)
         return !field || !(field->flags & (TYPE_LIST | TYPE_MAP));
     return at->schema && at->schema->atomic_map;

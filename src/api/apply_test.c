@@ -3,6 +3,7 @@
 #include "api/large_test.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "test.h"
@@ -222,4 +223,41 @@ TEST(apply_refuses_a_list_with_more_items_than_can_be_owned)
 
     (void)apply_first(&apply, tree(&arena, text.p));
     EXPECT(apply.too_large);
+}
+
+TEST(owners_of_a_new_object_follow_from_its_types)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *object;
+        const char *fields;
+        const char *why;
+    } rows[] = {
+        {&kind_deployment, "{\"spec\":{\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}}}}}",
+         "{\"f:spec\":{\"f:template\":{\"f:metadata\":{\"f:labels\":{\".\":{},\"f:a\":{}}}}}}",
+         "a template has metadata, whatever is said"},
+        {&kind_controllerrevision, "{\"data\":{\"a\":\"b\"}}", "{\"f:data\":{}}",
+         "what is in it is nobody's business"},
+        {&kind_ipaddress, "{\"spec\":{\"parentRef\":{\"name\":\"s\"}}}",
+         "{\"f:spec\":{\"f:parentRef\":{\".\":{},\"f:name\":{}}}}",
+         "a message that must be there and is not, before"},
+        {&kind_pv, "{\"spec\":{\"claimRef\":{\"name\":\"c\"}}}",
+         "{\"f:spec\":{\"f:claimRef\":{\".\":{},\"f:name\":{}}}}", "a reference with owners"},
+        {&kind_endpoints, "{\"subsets\":[{\"addresses\":[{\"ip\":\"10.0.0.1\"}]}]}",
+         "{\"f:subsets\":{}}", "a list as a whole"},
+        {&kind_admissionpolicy,
+         "{\"spec\":{\"variables\":[{\"name\":\"v\",\"expression\":\"1\"}]}}",
+         "{\"f:spec\":{\"f:variables\":{\".\":{},\"k:{\\\"name\\\":\\\"v\\\"}\":{}}}}",
+         "items as a whole in a list by keys"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct apply apply = {.arena = &arena, .kind = rows[i].kind, .manager = STR("me")};
+        struct json *managed = apply_created(&apply, tree(&arena, rows[i].object));
+
+        test_case(rows[i].why);
+        EXPECT(
+            json_equal(json_get(json_index(managed, 0), "fieldsV1"), tree(&arena, rows[i].fields)));
+    }
 }

@@ -115,7 +115,7 @@ static struct json *empty_field(struct arena *arena, const struct type_field *fi
     case TYPE_JSON:
     case TYPE_MESSAGE: break;
     }
-    return json_new_null(arena);
+    return many || (field->flags & TYPE_KEEP) ? json_new_null(arena) : NULL;
 }
 
 static void add_empty(struct arena *arena, const struct type *type, struct json *object)

@@ -58,6 +58,8 @@ enum type_form {
 #define TYPE_ELSEWHERE 1024u
 /* own: the default holds in an object itself, not in a template of one */
 #define TYPE_OWN 2048u
+/* granular: a message that is atomic elsewhere has owners of its fields here */
+#define TYPE_GRANULAR 4096u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number

@@ -97,6 +97,8 @@ static void add_extensions(struct arena *arena, struct json *schema, const struc
 
     if (field->flags & TYPE_ATOMIC)
         json_add_c(arena, schema, "x-kubernetes-map-type", "atomic");
+    if (field->flags & TYPE_GRANULAR)
+        json_add_c(arena, schema, "x-kubernetes-map-type", "granular");
     if (field->flags & TYPE_LIST)
         json_add_c(arena, schema, "x-kubernetes-list-type",
                    !applies  ? "atomic"
@@ -202,14 +204,27 @@ static struct json *new_schema(struct arena *arena, const struct type *type)
     return schema;
 }
 
-/* A type and what it refers to, once. */
+/* apiVersion and kind, which objects have and types do not name. */
+static void add_names(struct arena *arena, struct json *properties)
+{
+    struct json *version = json_set(properties, STR("apiVersion"), primitive(arena, TYPE_STRING));
+    struct json *kind = json_set(properties, STR("kind"), primitive(arena, TYPE_STRING));
+
+    json_add_c(arena, version, "description", "group and version of this form of the object");
+    json_add_c(arena, kind, "description", "what kind of object this is");
+}
+
+/* A type and what it refers to, once. A kind within another object says what it is, as any does. */
 static void add_type(struct arena *arena, struct json *schemas, const struct type *type)
 {
     struct str name = openapi_type_name(arena, type);
 
     if (json_get_str(schemas, name))
         return;
-    add_fields(arena, schemas, json_set(schemas, name, new_schema(arena, type)), type);
+    struct json *schema = json_set(schemas, name, new_schema(arena, type));
+    if (type->kind)
+        add_names(arena, json_get(schema, "properties"));
+    add_fields(arena, schemas, schema, type);
 }
 
 /* ---- kinds ---- */
@@ -220,15 +235,10 @@ static void add_identity(struct arena *arena, struct json *schemas, struct json 
 
     if (!json_is(properties, JSON_OBJECT))
         properties = json_add_object(arena, schema, "properties");
-    struct json *version = primitive(arena, TYPE_STRING);
-    struct json *kind = primitive(arena, TYPE_STRING);
+    add_names(arena, properties);
     struct json *meta = reference(arena, openapi_type_name(arena, meta_type));
 
-    json_add_c(arena, version, "description", "group and version of this form of the object");
-    json_add_c(arena, kind, "description", "what kind of object this is");
     json_add_c(arena, meta, "description", "name, labels and the like");
-    json_set(properties, STR("apiVersion"), version);
-    json_set(properties, STR("kind"), kind);
     json_set(properties, STR("metadata"), meta);
     add_type(arena, schemas, meta_type);
 }
