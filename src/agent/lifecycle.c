@@ -22,6 +22,8 @@ static bool container_is_live(const struct run_container *c)
 
 static bool container_restarts(const struct run *run, const struct run_container *c)
 {
+    if (c->ephemeral)
+        return false;
     if (c->sidecar)
         return true;
     /* An init container that has succeeded has done its work, whatever the policy. */
@@ -53,6 +55,11 @@ static void container_schedule_restart(struct run_container *c)
     c->post_start = c->pre_stop = HOOK_NONE;
     c->stop_ms = 0;
     c->term_sent = c->kill_sent = false;
+}
+
+static bool container_is_main(const struct run_container *c)
+{
+    return !c->init && !c->ephemeral;
 }
 
 static void container_start(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
@@ -161,7 +168,7 @@ static bool run_step_init(struct run *run, int64_t now_ms, struct run_plan *plan
 static bool run_mains_over(const struct run *run)
 {
     for (size_t i = 0; i < run->count; i++)
-        if (!run->containers[i].init && run->containers[i].state != RUN_ENDED)
+        if (container_is_main(&run->containers[i]) && run->containers[i].state != RUN_ENDED)
             return false;
     return true;
 }
@@ -185,6 +192,10 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
         if (c->stop_ms)
             container_stop(run, i, now_ms, plan);
     }
+    /* Somebody may want to see why an init container does not end. */
+    for (size_t i = 0; i < run->count && !run_mains_over(run); i++)
+        if (run->containers[i].ephemeral && run->containers[i].state == RUN_WAITING)
+            container_start(run, i, now_ms, plan);
     if (run_mains_over(run) || container_init_failed(run)) {
         run_stop_all(run, now_ms, plan);
         return;
@@ -192,7 +203,7 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
     if (!run_step_init(run, now_ms, plan))
         return;
     for (size_t i = 0; i < run->count; i++)
-        if (!run->containers[i].init && run->containers[i].state == RUN_WAITING)
+        if (container_is_main(&run->containers[i]) && run->containers[i].state == RUN_WAITING)
             container_start(run, i, now_ms, plan);
 }
 
@@ -209,7 +220,7 @@ bool lifecycle_is_over(const struct run *run)
         return true;
     for (size_t i = 0; i < run->count; i++) {
         const struct run_container *c = &run->containers[i];
-        if (!c->init && (c->state != RUN_ENDED || container_restarts(run, c)))
+        if (container_is_main(c) && (c->state != RUN_ENDED || container_restarts(run, c)))
             return container_init_failed(run) && run->policy == RUN_NEVER;
     }
     return true;
@@ -238,7 +249,7 @@ const char *lifecycle_phase(const struct run *run)
     size_t waiting = 0, live = 0, failed = 0, mains = 0;
     for (size_t i = 0; i < run->count; i++) {
         const struct run_container *c = &run->containers[i];
-        if (c->init)
+        if (!container_is_main(c))
             continue;
         mains++;
         live += c->state == RUN_RUNNING;

@@ -13,6 +13,7 @@
  * to start and what to signal, and when to look again. The rules are the kubelet's: init containers
  * in turn, sidecars (init containers that always restart) beside everything after them, restarts by
  * policy with a back-off, preStop then SIGTERM then SIGKILL when the grace is over, sidecars last.
+ * Ephemeral containers are started as they come, once, and stopped with the rest.
  */
 #define RUN_BACKOFF_MIN_MS   10000 /* before the second restart; doubles */
 #define RUN_BACKOFF_MAX_MS   300000
@@ -53,6 +54,7 @@ struct run_container {
     struct str name;
     bool init;
     bool sidecar;
+    bool ephemeral; /* added for debugging: started once, and the pod's fate is not its own */
     bool has_pre_stop;
     bool has_post_start;
     bool has_startup_probe;
@@ -79,7 +81,7 @@ struct run_container {
 
 struct run {
     enum run_policy policy;
-    struct run_container *containers; /* init containers first, as in the spec */
+    struct run_container *containers; /* init containers, the main ones, ephemeral ones */
     size_t count;
     int64_t stop_ms; /* the whole pod is to stop since then; 0: not */
     int64_t grace_ms;

@@ -16,10 +16,11 @@ static void setup(struct play *play, enum run_policy policy, const char *shape)
 {
     *play = (struct play){.run = {.policy = policy, .grace_ms = 30000}};
     play->run.containers = play->containers;
-    /* i: init container, s: sidecar, m: main */
+    /* i: init container, s: sidecar, m: main, e: ephemeral */
     for (; shape[play->run.count]; play->run.count++) {
         struct run_container *c = &play->containers[play->run.count];
-        c->init = shape[play->run.count] != 'm';
+        c->ephemeral = shape[play->run.count] == 'e';
+        c->init = shape[play->run.count] != 'm' && !c->ephemeral;
         c->sidecar = shape[play->run.count] == 's';
         c->startup_passed = true;
     }
@@ -59,6 +60,34 @@ static const char *step(struct play *play, int64_t now_ms)
     }
     *at = '\0';
     return text;
+}
+
+TEST(an_ephemeral_container_starts_once_and_decides_nothing)
+{
+    struct play play;
+    setup(&play, RUN_ALWAYS, "ime");
+    EXPECT(strcmp(step(&play, 0), "S2 S0") == 0);
+    started(&play, 2, 0);
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Pending") == 0);
+    ended(&play, 2, 3, 1);
+    started(&play, 0, 1);
+    ended(&play, 0, 0, 2);
+    EXPECT(strcmp(step(&play, 2), "S1") == 0);
+    started(&play, 1, 2);
+    EXPECT(strcmp(step(&play, 3), "") == 0);
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Running") == 0);
+    play.run.policy = RUN_NEVER;
+    ended(&play, 1, 0, 4);
+    EXPECT(lifecycle_is_over(&play.run));
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Succeeded") == 0);
+    /* One that runs is stopped with the pod that has done its work. */
+    setup(&play, RUN_NEVER, "me");
+    (void)step(&play, 0);
+    started(&play, 0, 0);
+    started(&play, 1, 0);
+    ended(&play, 0, 0, 1);
+    EXPECT(!lifecycle_is_over(&play.run));
+    EXPECT(strcmp(step(&play, 2), "T1") == 0);
 }
 
 TEST(init_containers_start_in_turn)

@@ -5,6 +5,7 @@
 #include "agent/lifecycle.h"
 #include "agent/node.h"
 #include "api/kind.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -71,9 +72,15 @@ void pod_mark(struct pod *pod)
 
 const struct json *pod_container_spec(const struct pod *pod, size_t index)
 {
-    size_t inits = json_count(json_at(pod->root, "spec.initContainers"));
-    return index < inits ? json_index(json_at(pod->root, "spec.initContainers"), index)
-                         : json_index(json_at(pod->root, "spec.containers"), index - inits);
+    static const char *const lists[] = {"spec.initContainers", "spec.containers",
+                                        "spec.ephemeralContainers"};
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        const struct json *list = json_at(pod->root, lists[i]);
+        if (index < json_count(list))
+            return json_index(list, index);
+        index -= json_count(list);
+    }
+    return NULL;
 }
 
 void pod_env_context(const struct pod *pod, struct env_context *ret)

@@ -71,22 +71,25 @@ static enum run_policy policy_of(struct str text)
                                        : RUN_ALWAYS;
 }
 
+/* Those that are new: all of them at first, later the ephemeral ones that were added. */
 static void pod_decode_containers(struct pod *pod)
 {
-    const struct json *inits = json_at(pod->root, "spec.initContainers");
-    const struct json *mains = json_at(pod->root, "spec.containers");
-    size_t count = json_count(inits) + json_count(mains);
+    size_t inits = json_count(json_at(pod->root, "spec.initContainers"));
+    size_t own = inits + json_count(json_at(pod->root, "spec.containers"));
+    size_t count = own + json_count(json_at(pod->root, "spec.ephemeralContainers"));
     count = count < SHIM_CONTAINERS_MAX ? count : SHIM_CONTAINERS_MAX;
+    const struct run_container *before = pod->run.containers;
+    size_t known = pod->run.count;
     pod->run.containers = ARENA_ARRAY(&pod->arena, struct run_container, count);
     pod->run.count = count;
-    pod->run.policy = policy_of(json_str_at(pod->root, "spec.restartPolicy"));
-    pod->run.grace_ms = 1000 * json_i64_or(json_at(pod->root, "spec.terminationGracePeriodSeconds"),
-                                           GRACE_DEFAULT_S);
-    for (size_t i = 0; i < count; i++) {
+    if (known)
+        memcpy(pod->run.containers, before, known * sizeof(*before));
+    for (size_t i = known; i < count; i++) {
         const struct json *spec = pod_container_spec(pod, i);
         struct run_container *c = &pod->run.containers[i];
         c->name = json_str(json_get(spec, "name"));
-        c->init = i < json_count(inits);
+        c->init = i < inits;
+        c->ephemeral = i >= own;
         c->sidecar = c->init && str_is(json_str(json_get(spec, "restartPolicy")), "Always");
         c->has_startup_probe = json_get(spec, "startupProbe") != NULL;
         c->has_readiness_probe = json_get(spec, "readinessProbe") != NULL;
@@ -94,6 +97,25 @@ static void pod_decode_containers(struct pod *pod)
         c->has_pre_stop = json_at(spec, "lifecycle.preStop") != NULL;
         c->startup_passed = !c->has_startup_probe;
     }
+}
+
+/* Ephemeral containers that were added since the pod began; nothing else of a pod is added. */
+static void pod_take_ephemerals(struct pod *pod, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *known = json_at(pod->root, "spec.ephemeralContainers");
+    size_t count = json_count(known), index = 0;
+    if (!str_contains(object->raw, STR("\"ephemeralContainers\"")))
+        return;
+    const struct json *list = json_at(object_json(object, &arena), "spec.ephemeralContainers");
+    if (json_count(list) <= count)
+        return;
+    if (!known)
+        known = json_add_array(&pod->arena, json_get(pod->root, "spec"), "ephemeralContainers");
+    JSON_FOREACH(list, container)
+        if (index++ >= count)
+            (void)json_push(known, json_clone(&pod->arena, container));
+    pod_decode_containers(pod);
 }
 
 static struct pod *pod_new(struct agent *agent, const struct object *object, int node)
@@ -114,6 +136,9 @@ static struct pod *pod_new(struct agent *agent, const struct object *object, int
                    STR_ARG(pod->uid));
     pod->link = (struct link){
         .fd = -1, .message = shim_message, .lost = shim_lost, .closed = link_closed, .user = pod};
+    pod->run.policy = policy_of(json_str_at(pod->root, "spec.restartPolicy"));
+    pod->run.grace_ms = 1000 * json_i64_or(json_at(pod->root, "spec.terminationGracePeriodSeconds"),
+                                           GRACE_DEFAULT_S);
     pod_decode_containers(pod);
     pod->timer = timer_new(agent->loop, pod);
     pod->handles_open = 1;
@@ -265,7 +290,9 @@ static void container_start(struct pod *pod, size_t index)
     struct run_container *c = &pod->run.containers[index];
     struct err err = {0};
     const char *reason = image_trouble(pod, index, &err);
-    int r = reason ? -EAGAIN : prepare_container(pod, index, &err);
+    int r = reason ? -EAGAIN : c->ephemeral ? prepare_ephemeral(pod, index, &err) : 0;
+    if (r == 0)
+        r = prepare_container(pod, index, &err);
     if (r == -EAGAIN) {
         pod_set_waiting(pod, reason ? reason : "CreateContainerConfigError", &err);
         c->state = RUN_WAITING;
@@ -605,6 +632,7 @@ void pod_observe(struct agent *agent, const struct object *object)
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
+        pod_take_ephemerals(pod, object);
     }
     if (object->deleted_ms)
         pod_begin_stop(pod, object);

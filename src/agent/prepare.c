@@ -59,11 +59,11 @@ static int write_resolv_conf(struct pod *pod, struct err *err)
 }
 
 /* A pod that would look for its data where nothing is mounted had better not begin. */
-static int check_mounts(const struct pod *pod, struct err *err)
+static int check_mounts(const struct pod *pod, size_t first, struct err *err)
 {
     if (pod->agent->machine.mount_ns)
         return 0;
-    for (size_t i = 0; i < pod->run.count; i++) {
+    for (size_t i = first; i < pod->run.count; i++) {
         struct json *mounts = json_get(pod_container_spec(pod, i), "volumeMounts");
         struct str path = json_str(json_get(json_index(mounts, 0), "mountPath"));
         if (json_count(mounts))
@@ -76,6 +76,22 @@ static int check_mounts(const struct pod *pod, struct err *err)
     return 0;
 }
 
+static int make_container_folder(const struct pod *pod, size_t index, struct err *err)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder,
+                   STR_ARG(pod->run.containers[index].name));
+    return files_make_folder(path, 0711, err);
+}
+
+int prepare_ephemeral(struct pod *pod, size_t index, struct err *err)
+{
+    int r = security_check_container(pod, index, err);
+    if (r == 0)
+        r = check_mounts(pod, index, err);
+    return r ? r : make_container_folder(pod, index, err);
+}
+
 int prepare_pod(struct pod *pod, struct err *err)
 {
     const struct machine *machine = &pod->agent->machine;
@@ -83,14 +99,11 @@ int prepare_pod(struct pod *pod, struct err *err)
     char path[PATH_MAX];
     int r = security_check(pod, err);
     if (r == 0)
-        r = check_mounts(pod, err);
+        r = check_mounts(pod, 0, err);
     if (r == 0)
         r = files_make_folder(pod->folder, 0711, err);
-    for (size_t i = 0; r == 0 && i < pod->run.count; i++) {
-        (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT, pod->folder,
-                       STR_ARG(pod->run.containers[i].name));
-        r = files_make_folder(path, 0711, err);
-    }
+    for (size_t i = 0; r == 0 && i < pod->run.count; i++)
+        r = make_container_folder(pod, i, err);
     if (r == 0)
         r = volume_make_all(pod, err);
     if (r == 0)
@@ -231,12 +244,16 @@ static void add_bind(struct buf *records,
 }
 
 /* Those a container has of its own. */
-static void add_namespaces(const struct pod *pod, struct buf *records)
+static void add_namespaces(const struct pod *pod, struct str pids_of, struct buf *records)
 {
     if (!pod->agent->machine.mount_ns)
         return;
     record_add(records, "ns", STR("mount"));
-    if (!json_bool_or(json_at(pod->root, "spec.hostPID"), false))
+    if (json_bool_or(json_at(pod->root, "spec.hostPID"), false))
+        return;
+    if (pids_of.len)
+        record_add(records, "pid.of", pids_of);
+    else
         record_add(records, "ns", STR("pid"));
 }
 
@@ -251,7 +268,7 @@ static int add_file_system(struct pod *pod,
     char path[PATH_MAX];
     if (!agent->machine.mount_ns)
         return 0;
-    add_namespaces(pod, records);
+    add_namespaces(pod, json_str(json_get(container, "targetContainerName")), records);
     record_add(records, "root", agent->machine.overlay ? STR("overlay") : STR("bind"));
     (void)snprintf(path, sizeof(path), "%s/root", agent->options.data_dir);
     record_add(records, "root.at", str_from(path));
@@ -381,7 +398,7 @@ int prepare_exec(struct pod *pod,
     add_env(&arena, &env, &records);
     struct str cwd = json_str(json_get(container, "workingDir"));
     record_add(&records, "cwd", cwd.len ? cwd : image ? image_folder(image) : STR("/"));
-    add_namespaces(pod, &records);
+    add_namespaces(pod, STR(""), &records);
     cgroup_add_join(pod, container, &records);
     r = security_add(pod, image, container, &records, err);
     return r ? r : files_write(file, buf_str(&records), 0600, err);

@@ -159,14 +159,22 @@ static int container_check(const struct json *container, struct err *err)
     return 0;
 }
 
+int security_check_container(const struct pod *pod, size_t index, struct err *err)
+{
+    if (pod->agent->options.allow_privileged)
+        return 0;
+    return container_check(pod_container_spec(pod, index), err);
+}
+
 int security_check(const struct pod *pod, struct err *err)
 {
     if (pod->agent->options.allow_privileged)
         return 0;
     if (json_bool_or(json_at(pod->root, "spec.hostPID"), false))
         return err_set(err, -ENOTSUP, "spec.hostPID: " ONLY_ALLOWED);
-    for (size_t i = 0; i < pod->run.count; i++) {
-        int r = container_check(pod_container_spec(pod, i), err);
+    /* An ephemeral container comes later, and is refused alone. */
+    for (size_t i = 0; i < pod->run.count && !pod->run.containers[i].ephemeral; i++) {
+        int r = security_check_container(pod, i, err);
         if (r)
             return r;
     }

@@ -18,5 +18,7 @@ int security_add(struct pod *pod,
 /* -ENOTSUP: the pod asks for what would let it see through everything else: privileged, hostPID, or
  * a capability of that kind, and the node does not allow it. */
 int security_check(const struct pod *pod, struct err *err);
+/* The same of one container alone. */
+int security_check_container(const struct pod *pod, size_t index, struct err *err);
 /* "CAP_CHOWN". */
 struct str security_cap_name(struct arena *arena, unsigned cap);

@@ -100,7 +100,7 @@ static struct json *container_status(struct arena *arena, const struct pod *pod,
                            STR_ARG(c->name), c->instance ? c->instance - 1 : 0));
     bool completed = c->init && !c->sidecar && c->state == RUN_ENDED && c->end.code == 0;
     json_fill(arena, status, "{ready: $, restartCount: $, image: $, imageID: ''}",
-              (bool)(completed || lifecycle_is_ready(c)), c->instance, image);
+              (bool)(!c->ephemeral && (completed || lifecycle_is_ready(c))), c->instance, image);
     if (c->state == RUN_RUNNING || c->state == RUN_ENDED)
         json_add_str(arena, status, "containerID", id);
     json_add_bool(arena, status, "started", started);
@@ -113,7 +113,7 @@ static bool pod_is_ready(const struct pod *pod)
         return false;
     for (size_t i = 0; i < pod->run.count; i++) {
         const struct run_container *c = &pod->run.containers[i];
-        if ((!c->init || c->sidecar) && !lifecycle_is_ready(c))
+        if ((!c->init || c->sidecar) && !c->ephemeral && !lifecycle_is_ready(c))
             return false;
     }
     return true;
@@ -200,16 +200,19 @@ struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
     if (pod->started_ms)
         json_add_str(arena, status, "startTime", time_text(arena, pod->started_ms));
     json_add_c(arena, status, "qosClass", qos_class(pod));
-    struct json *inits = NULL, *mains = json_new_array(arena);
+    struct json *inits = json_new_array(arena), *mains = json_new_array(arena);
+    struct json *ephemerals = json_new_array(arena);
     for (size_t i = 0; i < pod->run.count; i++) {
-        struct json *entry = container_status(arena, pod, i);
-        if (!pod->run.containers[i].init)
-            (void)json_push(mains, entry);
-        else
-            (void)json_push(inits ? inits : (inits = json_new_array(arena)), entry);
+        const struct run_container *c = &pod->run.containers[i];
+        (void)json_push(c->init        ? inits
+                        : c->ephemeral ? ephemerals
+                                       : mains,
+                        container_status(arena, pod, i));
     }
-    if (inits)
+    if (json_count(inits))
         (void)json_set(status, STR("initContainerStatuses"), inits);
     (void)json_set(status, STR("containerStatuses"), mains);
+    if (json_count(ephemerals))
+        (void)json_set(status, STR("ephemeralContainerStatuses"), ephemerals);
     return json_text(arena, patch);
 }

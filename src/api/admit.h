@@ -26,7 +26,7 @@ struct admit {
     const struct kind *kind;
     struct json *object;
     const struct json *old;      /* NULL: creation */
-    struct str subresource;      /* "status": only status changes */
+    struct str subresource;      /* "status", "ephemeralcontainers": only those change */
     const struct schema *schema; /* of a custom kind, or NULL */
     const struct schema *shape;  /* of a built-in kind, or NULL */
     int64_t now_ms;              /* for moments that are filled in; 0: none are */
@@ -90,6 +90,10 @@ void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
  * asks for. */
 void admit_pod_elsewhere(struct admit *admit);
+/* admit_ephemeral.c */
+void admit_ephemeral_validate(struct admit *admit);
+/* The same when they come through pods/ephemeralcontainers: old ones stay as they are. */
+void admit_ephemeral_update(struct admit *admit);
 /* admit_job.c */
 void admit_job_default(struct admit *admit);
 void admit_job_add(struct admit *admit);

@@ -356,6 +356,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
         admit_required(admit, at(admit, path, "containers"), "");
     check_containers(admit, spec, &volumes, "containers", path);
     check_containers(admit, spec, &volumes, "initContainers", path);
+    check_containers(admit, spec, &volumes, "ephemeralContainers", path);
     check_volumes(admit, spec, &volumes, path);
     admit_pod_names(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),

@@ -205,7 +205,10 @@ static void check_pod(struct admit *admit)
 {
     admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
     admit_pod_elsewhere(admit);
-    if (admit->old)
+    admit_ephemeral_validate(admit);
+    if (str_is(admit->subresource, "ephemeralcontainers"))
+        admit_ephemeral_update(admit);
+    else if (admit->old)
         admit_pod_update(admit);
     share_check(admit);
 }

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,12 @@ const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_coun
         return crd_builtin_columns(kind, ret_count);
     *ret_count = kind->column_count;
     return kind->columns;
+}
+
+bool kind_has_part(const struct kind *kind, struct str subresource)
+{
+    return (kind->status && str_is(subresource, "status")) ||
+           (kind == &kind_pod && str_is(subresource, "ephemeralcontainers"));
 }
 
 struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES])

@@ -195,6 +195,10 @@ KINDS_EMBEDDED(KIND_DECLARE)
 #define KIND_API_VERSION_BYTES 320
 struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VERSION_BYTES]);
 
+/* It has a part of that name that is read and changed as the object is: "status" and the like.
+ * "scale" is an object of its own. */
+bool kind_has_part(const struct kind *kind, struct str subresource);
+
 /* Columns of the server-side table, NULL when there are none: name and age, or special code. */
 const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_count);
 

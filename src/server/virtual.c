@@ -11,6 +11,7 @@
 const struct virtual_subresource virtual_subresources[] = {
     {"pods", "log", NULL, NULL, NULL, "\"get\""},
     {"pods", "attach", NULL, NULL, "PodAttachOptions", "\"create\",\"get\""},
+    {"pods", "ephemeralcontainers", NULL, NULL, NULL, "\"get\",\"patch\",\"update\""},
     {"pods", "exec", NULL, NULL, "PodExecOptions", "\"create\",\"get\""},
     {"pods", "portforward", NULL, NULL, "PodPortForwardOptions", "\"create\",\"get\""},
     {"pods", "binding", NULL, NULL, "Binding", "\"create\""},

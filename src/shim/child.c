@@ -250,9 +250,11 @@ static pid_t clone_child(const struct child_request *request)
 {
     int own = -1;
     /* Children are born in the pid namespace set here. */
-    if (request->join_fd >= 0 && records_has(request->spec, "ns", "pid")) {
+    int into = request->join_fd >= 0 && records_has(request->spec, "ns", "pid") ? request->join_fd
+                                                                                : request->pid_fd;
+    if (into >= 0) {
         own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-        if (own < 0 || setns(request->join_fd, CLONE_NEWPID) < 0) {
+        if (own < 0 || setns(into, CLONE_NEWPID) < 0) {
             int r = -errno;
             if (own >= 0)
                 close(own);

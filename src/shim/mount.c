@@ -612,7 +612,7 @@ static bool is_for_runtime(const struct records *spec)
 static int make_proc(struct root *root, const struct records *spec)
 {
     unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    bool own_pids = records_has(spec, "ns", "pid");
+    bool own_pids = records_has(spec, "ns", "pid") || records_get(spec, "pid.of");
     /* Where the machine hides parts of its own /proc, a new one is refused to ordinary users. */
     int r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
     if (r)

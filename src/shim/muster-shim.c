@@ -341,6 +341,18 @@ static void pipes_close(int fds[3])
             close(fds[i]);
 }
 
+/* Whose processes it sees beside its own: *ret is a pidfd, -1 where they are its own alone. */
+static int container_open_pids(const struct records *spec, int *ret, char words[static 256])
+{
+    const char *name = records_get(spec, "pid.of");
+    const struct container *other = name ? container_running(name) : NULL;
+    *ret = other ? (int)syscall(SYS_pidfd_open, container_target(other), 0) : -1;
+    if (!name || *ret >= 0)
+        return 0;
+    (void)snprintf(words, 256, "the target container %.100s does not run", name);
+    return -ESRCH;
+}
+
 static pid_t container_spawn(struct container *c,
                              const struct records *spec,
                              char words[static 256])
@@ -365,10 +377,15 @@ static pid_t container_spawn(struct container *c,
                                     .folder = folder,
                                     .instance = c->instance,
                                     .join_fd = -1,
+                                    .pid_fd = -1,
                                     .terminal = pipes.terminal};
     memcpy(request.stdio, pipes.child, sizeof(request.stdio));
-    int master;
-    pid_t pid = child_start(&request, &master, words);
+    int master = -1;
+    pid_t pid = container_open_pids(spec, &request.pid_fd, words);
+    if (pid == 0)
+        pid = child_start(&request, &master, words);
+    if (request.pid_fd >= 0)
+        close(request.pid_fd);
     pipes_close(pipes.child);
     if (pipes.terminal && pid > 0) {
         pipes.ours[1] = master;
@@ -462,7 +479,8 @@ static void exec_start(unsigned long id,
     int master = -1;
     int join_fd = c ? (int)syscall(SYS_pidfd_open, container_target(c), 0) : -1;
     if (join_fd >= 0 && session && records_open(&spec, shim.folder_fd, file) == 0) {
-        struct child_request request = {.spec = &spec, .join_fd = join_fd, .terminal = count == 0};
+        struct child_request request = {
+            .spec = &spec, .join_fd = join_fd, .pid_fd = -1, .terminal = count == 0};
         for (int i = 0; i < 3; i++)
             request.stdio[i] = i < count ? fds[i] : -1;
         pid = child_start(&request, &master, words);

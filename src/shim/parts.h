@@ -68,6 +68,7 @@ struct child_request {
     int stdio[3];  /* -1: /dev/null */
     bool terminal; /* in one of its own; stdio is not used */
     int join_fd;   /* exec: pidfd of the container to join, else -1 */
+    int pid_fd;    /* pidfd of who shares its pid namespace with it, else -1 */
 };
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
  * in `words`. With a terminal, *ret_master is its master side. */

@@ -62,6 +62,7 @@
  *     uid=N gid=N group=N the last any number of times
  *     stdin=1 tty=1       stdin=2: closed when the first one who attached to it leaves
  *     ns=pid|mount        namespaces of the container alone; of an exec: those to enter
+ *     pid.of=C            it is born in the pid namespace of container C, which runs
  *     root=overlay|bind|P overlay: a writable view of /; bind: a new root with the directories of /
  *                         in it; else a folder that is the root
  *     root.points=P       with overlay: a folder of empty files and folders to mount things on,

@@ -267,6 +267,8 @@ int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service)
         admit_address(write, admit);
+    if (write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
+        return admit_security(write, admit->object, true);
     if (admit->old)
         return 0;
     if (write->kind == &kind_pvc)

@@ -71,8 +71,7 @@ static int write_call(struct store *store, struct reply *reply, const struct api
     /* Namespaces are finalized through an address of their own, by people in need. */
     if (request->kind == &kind_namespace && str_is(request->subresource, "finalize"))
         write.subresource = STR("");
-    else if (request->subresource.len &&
-             !(str_is(request->subresource, "status") && write.kind->status))
+    else if (request->subresource.len && !kind_has_part(write.kind, request->subresource))
         return reply_fail(reply, 404, "NotFound", "%s has no subresource " STR_FMT,
                           request->kind->plural, STR_ARG(request->subresource));
     /* A part of an object is changed, never made or deleted: that would be a way around the checks

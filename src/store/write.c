@@ -601,6 +601,13 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
         }
         return merged;
     }
+    if (str_is(write->subresource, "ephemeralcontainers")) {
+        struct json *merged = json_clone(write->arena, old);
+
+        key_carry(write->arena, json_get(merged, "spec"), json_get(root, "spec"),
+                  "ephemeralContainers");
+        return merged;
+    }
     for (size_t i = 0; i < COUNT_OF(kept); i++)
         key_carry(write->arena, meta, old_meta, kept[i]);
     if (write->kind->status)
