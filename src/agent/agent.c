@@ -15,6 +15,7 @@
 #include "agent/storage.h"
 #include "agent/token.h"
 #include "agent/trash.h"
+#include "agent/usage.h"
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
@@ -77,6 +78,7 @@ static void on_heartbeat(void *user)
     struct agent *agent = user;
     nodes_beat(agent);
     storage_look(agent);
+    usage_sample(agent);
     if (agent->orphans_left)
         recover_orphans(agent);
 }
@@ -321,6 +323,7 @@ int agent_start(uv_loop_t *loop,
     timer_every(agent->heartbeat, HEARTBEAT_MS, HEARTBEAT_MS, on_heartbeat);
     start_network(agent);
     nodes_start(agent);
+    usage_start(agent);
     agent_empty_trash(agent);                         /* of an earlier muster */
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
     start_watches(agent);

@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/machine.h"
 #include "agent/trash.h"
+#include "agent/usage.h"
 #include "api/api.h"
 #include "api/podio.h"
 #include "base/arena.h"
@@ -65,7 +66,10 @@ struct agent {
     int64_t gpu_memory_mib;
     unsigned long next_exec;
     unsigned long burials;
-    bool orphans_left; /* some could not be reached yet */
+    bool orphans_left;          /* some could not be reached yet */
+    struct usage_samples usage; /* of the machine */
+    struct usage_counter usage_begin;
+    int64_t usage_asked_ms;
     bool stopping;
     bool images_told;
     bool measuring;

@@ -18,6 +18,7 @@ struct object;
 struct podio_stream;
 struct probe;
 struct timer;
+struct usage_samples;
 
 /* pod: one pod, questions about it, and what every part of the agent may do to it: report an event,
  * and have it looked at. Its life is in agent/pod_run.h. */
@@ -77,6 +78,8 @@ struct pod {
     struct pod *next_dirty;
     struct podio_stream *streams; /* logs that follow, execs */
     struct probe *probes;
+    struct usage_samples *usage; /* one a container; NULL: nobody has asked */
+    size_t usage_count;
 };
 
 void pod_mark(struct pod *pod); /* look at it in the next turn */

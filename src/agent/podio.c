@@ -6,6 +6,7 @@
 #include "agent/pod.h"
 #include "agent/results.h"
 #include "agent/stream.h"
+#include "agent/usage.h"
 #include "api/podio.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -89,4 +90,5 @@ const struct podio_ops streams_ops = {
     .pause = stream_pause,
     .close = stream_close,
     .dial = pod_dial,
+    .usage = usage_tell,
 };

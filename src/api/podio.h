@@ -63,6 +63,19 @@ struct podio_reader {
     void *user;
 };
 
+/* What a container uses, or a node: then `pod` is empty. */
+struct podio_usage {
+    struct str node;
+    struct str ns;
+    struct str pod;
+    struct str container;
+    int64_t at_ms;
+    int64_t window_ms; /* cpu_nano is the mean of so long */
+    int64_t cpu_nano;  /* billionths of a cpu */
+    int64_t memory_bytes;
+};
+typedef void podio_usage_fn(void *user, const struct podio_usage *usage);
+
 struct podio_ops {
     struct podio_stream *(*logs)(struct podio *podio,
                                  const struct podio_log_request *request,
@@ -80,6 +93,8 @@ struct podio_ops {
     void (*close)(struct podio_stream *stream);
     /* A connected, non-blocking socket to a port inside the pod, or -errno with words. */
     int (*dial)(struct podio *podio, struct str ns, struct str pod, uint16_t port, struct err *err);
+    /* Every node and every container that runs, from inside this call. */
+    void (*usage)(struct podio *podio, podio_usage_fn *fn, void *user);
 };
 
 /* A provider embeds this as its first member. */

@@ -69,9 +69,9 @@ static void each_group(struct request *request, group_version_fn *fn, void *user
         bool seen = false;
 
         for (size_t j = 0; j < kinds_count(kinds) && !seen; j++)
-            seen = strcmp(kinds_at(kinds, j)->group, virtual_groups[i]) == 0;
+            seen = strcmp(kinds_at(kinds, j)->group, virtual_groups[i].name) == 0;
         if (!seen)
-            fn(user, str_from(virtual_groups[i]), STR_NONE);
+            fn(user, str_from(virtual_groups[i].name), STR_NONE);
     }
 }
 
@@ -94,8 +94,9 @@ static void each_version(struct request *request,
         any = true;
         fn(user, group, str_from(kind->version));
     }
-    if (!any && virtual_has_group(group))
-        fn(user, group, STR("v1"));
+    const struct virtual_group *virtual = virtual_group(group);
+    if (!any && virtual)
+        fn(user, group, str_from(virtual->version));
 }
 
 /* ---- plain ---- */
@@ -167,14 +168,14 @@ void discovery_group_version(struct request *request)
     for (size_t i = 0; i < virtual_kind_count; i++) {
         const struct virtual_kind *virtual = &virtual_kinds[i];
 
-        if (!str_is(group, virtual->group) || !str_is(version, "v1"))
+        if (!str_is(group, virtual->group) || !str_is(version, virtual->version))
             continue;
         found = true;
         buf_addf(&buf,
                  "%s{\"name\":\"%s\",\"singularName\":\"%s\",\"namespaced\":%s,\"kind\":\"%s\","
-                 "\"verbs\":[\"create\"]}",
+                 "\"verbs\":[%s]}",
                  separator, virtual->plural, virtual->singular,
-                 virtual->namespaced ? "true" : "false", virtual->kind);
+                 virtual->namespaced ? "true" : "false", virtual->kind, virtual->verbs);
         separator = ",";
     }
     if (!found) {
@@ -327,12 +328,12 @@ static void aggregated_version(void *user, struct str group, struct str version)
     for (size_t i = 0; i < virtual_kind_count; i++) {
         const struct virtual_kind *virtual = &virtual_kinds[i];
 
-        if (!str_is(group, virtual->group) || !str_is(version, "v1"))
+        if (!str_is(group, virtual->group) || !str_is(version, virtual->version))
             continue;
         buf_addf(buf, "%s{\"resource\":\"%s\",", separator, virtual->plural);
-        add_response_kind(buf, virtual->group, "v1", virtual->kind);
-        buf_addf(buf, ",\"scope\":\"%s\",\"singularResource\":\"%s\",\"verbs\":[\"create\"]}",
-                 virtual->namespaced ? "Namespaced" : "Cluster", virtual->singular);
+        add_response_kind(buf, virtual->group, virtual->version, virtual->kind);
+        buf_addf(buf, ",\"scope\":\"%s\",\"singularResource\":\"%s\",\"verbs\":[%s]}",
+                 virtual->namespaced ? "Namespaced" : "Cluster", virtual->singular, virtual->verbs);
         separator = ",";
     }
     buf_add(buf, STR("]}"));

@@ -142,6 +142,10 @@ void resource_handle(struct request *request);
 bool request_take_body(struct request *request);
 /* False when the request is no review. */
 bool review_handle(struct request *request);
+/* False when it is not about metrics.k8s.io. */
+bool usage_handle(struct request *request);
+/* Its APIService, where it is not there yet. */
+void usage_register(struct api *api);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
 void pod_results(struct request *request);

@@ -426,7 +426,7 @@ void resource_handle(struct request *request)
     const struct kind *kind = request->kind;
     struct str sub = request->route.subresource;
 
-    if (review_handle(request))
+    if (review_handle(request) || usage_handle(request))
         return;
     if (!kind || (request->route.ns.len && !kind->namespaced)) {
         request_not_found(request);

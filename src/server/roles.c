@@ -94,6 +94,7 @@ static const struct {
     {"system:aggregate-to-view", READ, "networking.k8s.io",
      "ingresses,ingresses/status,networkpolicies", NULL},
     {"system:aggregate-to-view", READ, "batch", "cronjobs,cronjobs/status,jobs,jobs/status", NULL},
+    {"system:aggregate-to-view", READ, "metrics.k8s.io", "nodes,pods", NULL},
     {"system:aggregate-to-view", READ, "discovery.k8s.io", "endpointslices", NULL},
     {"system:aggregate-to-view", READ, "policy", "poddisruptionbudgets,poddisruptionbudgets/status",
      NULL},

@@ -96,7 +96,7 @@ static void audit_if_write(struct request *request)
     bool stream = goes_into_pods(request);
 
     if (!server->audit || request->route.type != ROUTE_RESOURCE || (reads && !stream) ||
-        virtual_has_group(request->route.group))
+        virtual_group(request->route.group))
         return;
     request->audited = true;
     request->number = ++server->audited;
@@ -317,6 +317,8 @@ uint16_t server_port(const struct server *server)
 void server_set_podio(struct server *server, struct podio *podio)
 {
     server->podio = podio;
+    if (podio && !server->kubelet)
+        usage_register(server->api);
 }
 
 void server_stop(struct server *server)

@@ -508,6 +508,23 @@ static void crd_row(struct row *row)
     cell(row, time_format(row->object->created_ms, text));
 }
 
+/* "Local", or NAMESPACE/NAME of who serves it; and whether that one answers. */
+static void apiservice_row(struct row *row)
+{
+    const struct json *service = json_at(row->root, "spec.service");
+    struct str available = STR("Unknown");
+
+    JSON_FOREACH(json_at(row->root, "status.conditions"), condition)
+        if (str_is(json_str(json_get(condition, "type")), "Available"))
+            available = json_str(json_get(condition, "status"));
+    cell(row, json_is_null(service) ? STR("Local")
+                                    : str_printf(row->arena, STR_FMT "/" STR_FMT,
+                                                 STR_ARG(json_str(json_get(service, "namespace"))),
+                                                 STR_ARG(json_str(json_get(service, "name")))));
+    cell(row, available);
+    cell_age(row);
+}
+
 static void pdb_row(struct row *row)
 {
     static const char *const paths[] = {"spec.minAvailable", "spec.maxUnavailable"};
@@ -585,6 +602,7 @@ static const struct builtin builtins[] = {
      "Provisioner:string:0,ReclaimPolicy:string:0,VolumeBindingMode:string:0,"
      "AllowVolumeExpansion:string:0,Age:string:0"},
     {&kind_crd, crd_row, "Created At:date:0"},
+    {&kind_apiservice, apiservice_row, "Service:string:0,Available:string:0,Age:string:0"},
     {&kind_pdb, pdb_row,
      "Min Available:string:0,Max Unavailable:string:0,Allowed Disruptions:integer:0,"
      "Age:string:0"},

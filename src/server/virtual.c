@@ -24,22 +24,27 @@ const struct virtual_subresource virtual_subresources[] = {
 };
 const size_t virtual_subresource_count = COUNT_OF(virtual_subresources);
 
+#define AUTHN   "authentication.k8s.io", "v1"
+#define AUTHZ   "authorization.k8s.io", "v1"
+#define METRICS "metrics.k8s.io", "v1beta1"
+
 const struct virtual_kind virtual_kinds[] = {
-    {"authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
-     "selfsubjectaccessreview", false},
-    {"authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews",
-     "selfsubjectrulesreview", false},
-    {"authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview",
-     false},
-    {"authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews",
-     "localsubjectaccessreview", true},
-    {"authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview",
-     false},
-    {"authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview", false},
+    {AUTHZ, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview", false,
+     "\"create\""},
+    {AUTHZ, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview", false,
+     "\"create\""},
+    {AUTHZ, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview", false,
+     "\"create\""},
+    {AUTHZ, "LocalSubjectAccessReview", "localsubjectaccessreviews", "localsubjectaccessreview",
+     true, "\"create\""},
+    {AUTHN, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview", false, "\"create\""},
+    {AUTHN, "TokenReview", "tokenreviews", "tokenreview", false, "\"create\""},
+    {METRICS, "NodeMetrics", "nodes", "", false, "\"get\",\"list\""},
+    {METRICS, "PodMetrics", "pods", "", true, "\"get\",\"list\""},
 };
 const size_t virtual_kind_count = COUNT_OF(virtual_kinds);
 
-const char *const virtual_groups[] = {"authentication.k8s.io", "authorization.k8s.io"};
+const struct virtual_group virtual_groups[] = {{AUTHN}, {AUTHZ}, {METRICS}};
 const size_t virtual_group_count = COUNT_OF(virtual_groups);
 
 bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind)
@@ -47,10 +52,10 @@ bool virtual_applies(const struct virtual_subresource *sub, const struct kind *k
     return !kind->group[0] && strcmp(sub->plural, kind->plural) == 0;
 }
 
-bool virtual_has_group(struct str group)
+const struct virtual_group *virtual_group(struct str name)
 {
     for (size_t i = 0; i < virtual_group_count; i++)
-        if (str_is(group, virtual_groups[i]))
-            return true;
-    return false;
+        if (str_is(name, virtual_groups[i].name))
+            return &virtual_groups[i];
+    return NULL;
 }

@@ -8,7 +8,7 @@
 struct kind;
 
 /* virtual: what is served but not stored: subresources with their own behaviour, and kinds that are
- * only questions (access reviews). Discovery lists them; their files answer them. */
+ * only questions (access reviews, what pods use). Discovery lists them; their files answer them. */
 struct virtual_subresource {
     const char *plural; /* of the core resource it belongs to */
     const char *name;
@@ -19,19 +19,27 @@ struct virtual_subresource {
 };
 
 struct virtual_kind {
-    const char *group; /* always version v1 */
+    const char *group;
+    const char *version;
     const char *kind;
     const char *plural;
     const char *singular;
     bool namespaced;
+    const char *verbs; /* JSON strings */
+};
+
+struct virtual_group {
+    const char *name;
+    const char *version; /* the only one */
 };
 
 extern const struct virtual_subresource virtual_subresources[];
 extern const size_t virtual_subresource_count;
 extern const struct virtual_kind virtual_kinds[];
 extern const size_t virtual_kind_count;
-extern const char *const virtual_groups[];
+extern const struct virtual_group virtual_groups[];
 extern const size_t virtual_group_count;
 
 bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind);
-bool virtual_has_group(struct str group);
+/* NULL: there is none of that name. */
+const struct virtual_group *virtual_group(struct str name);

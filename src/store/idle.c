@@ -26,8 +26,8 @@ static const struct {
     {&kind_csidriver, "no volumes are mounted through drivers here"},
     {&kind_csinode, "no volumes are mounted through drivers here"},
     {&kind_volumeattachment, "no volumes are mounted through drivers here"},
-    {&kind_hpa, "nothing measures pods here, so nothing is scaled"},
-    {&kind_hpa_v1, "nothing measures pods here, so nothing is scaled"},
+    {&kind_hpa, "no autoscaler runs here, so nothing is scaled"},
+    {&kind_hpa_v1, "no autoscaler runs here, so nothing is scaled"},
 };
 
 void idle_warn(struct write *write)
