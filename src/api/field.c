@@ -73,6 +73,30 @@ static struct str path_of(const struct kind *kind, const struct kind_crd *crd, s
     return STR_NONE;
 }
 
+/* What the fields that are no texts count as where they are not there. They are compared as an empty
+ * text then: so whoever asks for that value asks for the empty text as well. */
+static void absent_add(struct arena *arena, struct selector_term *term)
+{
+    static const struct {
+        const char *path;
+        const char *value;
+    } absent[] = {
+        {"spec.hostNetwork", "false"},
+        {"spec.unschedulable", "false"},
+        {"status.succeeded", "0"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(absent); i++) {
+        if (!str_is(term->key, absent[i].path) || !str_is(term->values[0], absent[i].value))
+            continue;
+        struct str *values = ARENA_ARRAY(arena, struct str, 2);
+        values[0] = term->values[0];
+        values[1] = STR("");
+        term->values = values;
+        term->value_count = 2;
+    }
+}
+
 int field_selector_parse(struct arena *arena,
                          const struct kind *kind,
                          const struct kind_crd *crd,
@@ -92,6 +116,8 @@ int field_selector_parse(struct arena *arena,
         if (!terms[i].key.p)
             return err_set(err, -EINVAL, "field label not supported: " STR_FMT,
                            STR_ARG(str_sub(given.terms[i].key, 0, 80)));
+        if (!crd)
+            absent_add(arena, &terms[i]);
     }
     *ret = (struct selector){.terms = terms, .term_count = given.term_count};
     return 0;

@@ -1,5 +1,6 @@
 #include "api/field.h"
 #include "api/kind.h"
+#include "api/object.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -10,6 +11,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -63,4 +65,36 @@ TEST(a_crd_names_the_fields_to_select_by)
                                 NULL) == 0);
     EXPECT(field_selector_parse(&arena, &kind_torchrunjob, &crd, STR("spec.colour=red"), &selector,
                                 NULL) == -EINVAL);
+}
+
+TEST(a_field_that_is_not_there_is_selected_by_what_it_counts_as)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *text;
+        const char *object;
+        bool matches;
+        const char *why;
+    } rows[] = {
+        {&kind_node, "spec.unschedulable=false", "{\"spec\":{}}", true, "as e2e tests ask"},
+        {&kind_node, "spec.unschedulable!=true", "{\"spec\":{}}", true, "the same, turned round"},
+        {&kind_node, "spec.unschedulable!=false", "{\"spec\":{}}", false, "not cordoned"},
+        {&kind_node, "spec.unschedulable=false", "{\"spec\":{\"unschedulable\":true}}", false,
+         "cordoned"},
+        {&kind_pod, "spec.hostNetwork=false", "{}", true, "a pod with its own network"},
+        {&kind_job, "status.successful=0", "{\"status\":{}}", true, "no pod has succeeded"},
+        {&kind_job, "status.successful=1", "{\"status\":{}}", false, "no pod has succeeded"},
+        {&kind_pod, "spec.nodeName=", "{\"spec\":{}}", true, "bound to nothing"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct selector selector = {0};
+        struct object object = {.raw = str_from(rows[i].object)};
+
+        test_case(rows[i].why);
+        EXPECT(field_selector_parse(&arena, rows[i].kind, NULL, str_from(rows[i].text), &selector,
+                                    NULL) == 0);
+        EXPECT(selector_matches_fields(&selector, &object) == rows[i].matches);
+    }
 }
