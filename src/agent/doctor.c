@@ -73,6 +73,11 @@ static void add_namespaces(struct findings *findings, const struct machine *mach
         f->fix,
         "run as root, or use a kernel from 5.11 on; the data folder must not itself be on an "
         "overlay");
+    f = finding_add(findings, "abstract sockets", NULL, machine->scopes);
+    finding_say(f->words, "%s",
+                machine->scopes ? "those of a pod are its own, on any network"
+                                : "pods that share this machine's network share them");
+    finding_say(f->fix, "use Linux 6.12 or newer with Landlock, or --pod-network=bridge");
 }
 
 static void add_limits(struct findings *findings, const struct machine *machine)

@@ -1,6 +1,8 @@
 #include "agent/host_path.h"
 
 #include "agent/core.h"
+#include "agent/homes.h"
+#include "agent/machine.h"
 #include "agent/pod.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -21,9 +23,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LIST_BYTES (HIDDEN_MAX * PATH_MAX)
+#define KUBECONFIGS_MAX 32
+#define LIST_BYTES      (KUBECONFIGS_MAX * PATH_MAX)
+#define PASSWD_BYTES    (1 << 20)
 
-void host_path_masks(const struct agent *agent, struct buf *records)
+/* Muster's own files. */
+static void own_masks(const struct agent *agent, struct buf *records)
 {
     char path[PATH_MAX];
     _cleanup_(buf_done) struct buf list = {0};
@@ -35,11 +40,19 @@ void host_path_masks(const struct agent *agent, struct buf *records)
     if (!files_read(path, LIST_BYTES, &list))
         return;
     struct str rest = buf_str(&list), line;
-    while (count < HIDDEN_MAX && str_cut(&rest, '\n', &line))
+    while (count < KUBECONFIGS_MAX && str_cut(&rest, '\n', &line))
         if (line.len && !str_is(line, agent->options.kubeconfig ? agent->options.kubeconfig : "")) {
             record_add(records, "mask", line);
             count++;
         }
+}
+
+void host_path_masks(const struct agent *agent, struct buf *records)
+{
+    _cleanup_(buf_done) struct buf passwd = {0};
+    own_masks(agent, records);
+    if (files_read("/etc/passwd", PASSWD_BYTES, &passwd))
+        homes_masks(buf_str(&passwd), agent->machine.uid, records);
 }
 
 static int hidden_know(const struct agent *agent, struct hidden *hidden, struct err *err)
@@ -105,8 +118,8 @@ static int path_check(const struct agent *agent, const char *path, struct err *e
     if (r == 0 && thing)
         r = err_set(
             err, -ENOTSUP,
-            "hostPath %s is %s or lies in it: those are muster's own files, which no pod may "
-            "see; use another folder, or a persistentVolumeClaim",
+            "hostPath %s is %s or lies in it: those are muster's own or somebody's private files, "
+            "which no pod may see; use another folder, or a persistentVolumeClaim",
             path, thing->path);
     if (r == 0 && !agent->options.allow_privileged)
         r = path_check_kind(path, fd, err);

@@ -86,6 +86,8 @@ static void read_user(struct machine *machine)
 
 /* ---- what the kernel permits: tried out in a child, which is gone afterwards ---- */
 
+#define LANDLOCK_ASK    1 /* for the version */
+#define LANDLOCK_SCOPES 6 /* the version that has scopes */
 #define PERMITS_USER    1
 #define PERMITS_MOUNT   2
 #define PERMITS_OVERLAY 4
@@ -175,5 +177,7 @@ void machine_look(struct machine *machine, const char *data_dir)
     cgroup_look(&machine->cgroups);
     gpu_look(&machine->gpus);
     look_at_namespaces(machine, data_dir);
+    machine->scopes =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK) >= LANDLOCK_SCOPES;
     machine->old_torch = host_torch_is_broken("/usr/bin/python3", "/usr/lib/python3/dist-packages");
 }

@@ -117,6 +117,8 @@ int prepare_pod(struct pod *pod, struct err *err)
         record_add(&records, "ns", STR("uts"));
     if (machine->mount_ns && !json_bool_or(json_at(pod->root, "spec.hostIPC"), false))
         record_add(&records, "ns", STR("ipc"));
+    if (security_is_scoped(pod))
+        record_add(&records, "scope", STR("abstract"));
     if (machine->mount_ns)
         volume_add_memory(pod, &records);
     if (network_has_bridge(pod))

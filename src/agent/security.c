@@ -3,6 +3,7 @@
 #include "agent/core.h"
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
+#include "agent/network.h"
 #include "agent/pod.h"
 #include "base/buf.h"
 #include "base/count.h"
@@ -19,11 +20,12 @@
 #include <stdint.h>
 
 #define BIT(cap) (1ULL << (cap))
-/* What container runtimes leave, less the making of device nodes. */
+/* What container runtimes leave, less the making of device nodes and of packets in another's name.
+ */
 #define CAPS_DEFAULT                                                                              \
     (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) | BIT(CAP_KILL) | \
      BIT(CAP_SETGID) | BIT(CAP_SETUID) | BIT(CAP_SETPCAP) | BIT(CAP_NET_BIND_SERVICE) |           \
-     BIT(CAP_NET_RAW) | BIT(CAP_SYS_CHROOT) | BIT(CAP_AUDIT_WRITE) | BIT(CAP_SETFCAP))
+     BIT(CAP_SYS_CHROOT) | BIT(CAP_AUDIT_WRITE) | BIT(CAP_SETFCAP))
 
 /* With any of these nothing is hidden: they undo mounts, open files by handle, read other
  * processes, the kernel or the disks, or make what does. */
@@ -31,6 +33,9 @@
     (BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_SYS_MODULE) | \
      BIT(CAP_SYS_RAWIO) | BIT(CAP_SYS_BOOT) | BIT(CAP_MKNOD) | BIT(CAP_BPF) | BIT(CAP_PERFMON) | \
      BIT(CAP_CHECKPOINT_RESTORE))
+
+/* On the machine's own network these read and change what belongs to everybody on it. */
+#define CAPS_OF_NETWORK (BIT(CAP_NET_RAW) | BIT(CAP_NET_ADMIN))
 
 static const char *const cap_names[] = {
     [CAP_CHOWN] = "CHOWN",
@@ -141,6 +146,20 @@ static int add_user(struct pod *pod,
     "such a pod can see what muster hides; this node runs it only when muster was " \
     "started with --allow-privileged"
 
+static int container_check_network(const struct json *container, struct err *err)
+{
+    uint64_t caps = caps_named(json_at(container, "securityContext.capabilities.add"));
+    for (size_t i = 0; i < CAP_COUNT; i++)
+        if (caps & CAPS_OF_NETWORK & BIT(i))
+            return err_set(err, -ENOTSUP,
+                           "container " STR_FMT
+                           ": securityContext.capabilities.add: %s: this pod shares the machine's "
+                           "network, and would have it for everybody's connections; start muster "
+                           "with --pod-network=bridge, or with --allow-privileged",
+                           STR_ARG(json_str(json_get(container, "name"))), cap_names[i]);
+    return 0;
+}
+
 static int container_check(const struct json *container, struct err *err)
 {
     struct str name = json_str(json_get(container, "name"));
@@ -163,7 +182,10 @@ int security_check_container(const struct pod *pod, size_t index, struct err *er
 {
     if (pod->agent->options.allow_privileged)
         return 0;
-    return container_check(pod_container_spec(pod, index), err);
+    int r = container_check(pod_container_spec(pod, index), err);
+    if (r == 0 && !network_has_bridge(pod))
+        r = container_check_network(pod_container_spec(pod, index), err);
+    return r;
 }
 
 int security_check(const struct pod *pod, struct err *err)
@@ -179,6 +201,14 @@ int security_check(const struct pod *pod, struct err *err)
             return r;
     }
     return 0;
+}
+
+bool security_is_scoped(const struct pod *pod)
+{
+    for (size_t i = 0; i < pod->run.count; i++)
+        if (json_bool_or(json_at(pod_container_spec(pod, i), "securityContext.privileged"), false))
+            return false;
+    return true;
 }
 
 int security_add(struct pod *pod,

@@ -1,8 +1,9 @@
 #pragma once
 
-/* denied_calls: system calls that change the machine rather than the container. Everything else is
- * allowed: training code and its profilers use much of the rest. The shim's own filter and the one
- * that crun is told are made from this list. */
+/* denied_calls: system calls that change the machine rather than the container, and io_uring: what
+ * is asked through a ring is asked past this filter. Everything else is allowed: training code and
+ * its profilers use much of the rest. The shim's own filter and the one that crun is told are made
+ * from this list. */
 #define DENIED_CALLS(X)  \
     X(acct)              \
     X(add_key)           \
@@ -17,6 +18,9 @@
     X(fsopen)            \
     X(fspick)            \
     X(init_module)       \
+    X(io_uring_enter)    \
+    X(io_uring_register) \
+    X(io_uring_setup)    \
     X(kexec_load)        \
     X(keyctl)            \
     X(lookup_dcookie)    \

@@ -11,7 +11,8 @@
  * /proc/self/mountinfo has them, and by its inode: whatever leads to the same place of the same
  * file system is the same thing. Libc only: the agent refuses with it, early and with a reason;
  * muster-shim decides with it on the very descriptors that it mounts. */
-#define HIDDEN_MAX 32 /* the data folder and the kubeconfigs ever written */
+/* The data folder, the kubeconfigs ever written, and what is private in 64 homes, four each. */
+#define HIDDEN_MAX 320
 
 struct hidden_thing {
     char *path;  /* as it was given */

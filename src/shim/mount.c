@@ -505,7 +505,7 @@ static int check_source(struct root *root, int fd, const struct mount_words *wor
     if (!thing && !(device && has_option(words->options, "nodev")))
         return 0;
     (void)snprintf(root->words, 256, "hostPath %.120s: it shows %s, which no pod may see",
-                   words->source, thing ? "muster's own files" : "a device of the machine");
+                   words->source, thing ? "private files" : "a device of the machine");
     return -EPERM;
 }
 

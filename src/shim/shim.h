@@ -52,6 +52,8 @@
  *     net.bridge=INDEX    with ns=net: connect it to this interface of the host, by a pair whose
  *                         other end is net.name=N there and eth0 in the pod, which gets
  *                         net.address=A net.prefix=N and a default route by net.gateway=A
+ *     scope=abstract      abstract sockets of others are out of reach, where the kernel has Landlock
+ *                         6 (Linux 6.12): a network is shared, they need not be
  *     tmpfs.options=O     of the memory that follows
  *     tmpfs=P             memory at P inside the folder, for all containers, gone with the shim
  *
@@ -134,7 +136,7 @@
  */
 /* clang-format on */
 
-#define SHIM_PROTOCOL      4
+#define SHIM_PROTOCOL      5
 #define SHIM_FD            3
 #define SHIM_MESSAGE_BYTES 4096
 #define SHIM_FDS_MAX       3

@@ -1,8 +1,9 @@
 """What a pod can see, use and do to others."""
 
+import ctypes
 import os
 
-from harness import Muster, check, wait_for
+from harness import Muster, Skip, check, wait_for
 from pods import apply, container, ended, logs, phase, pod, run_pod, status, wait_phase
 
 
@@ -89,6 +90,44 @@ def test_privileges_are_dropped():
         check(caps & (1 << 21) == 0 and caps & (1 << 27) == 0, f"no CAP_SYS_ADMIN, no CAP_MKNOD: {caps:x}")
         check("NoNewPrivs:\t1" in out and "Seccomp:\t2" in out, out)
         check("Read-only" in out and "drop_caches" in out, f"/proc/sys cannot be written:\n{out}")
+
+
+RAW = "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); print('raw')"
+RING = ("import ctypes, os\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "for call in 425, 426, 427:\n"
+        "    libc.syscall(call, 0, 0, 0, 0, 0, 0)\n"
+        "    print(os.strerror(ctypes.get_errno()))")
+
+
+def test_a_pod_on_the_hosts_network_has_no_raw_sockets():
+    with Muster(flags=["--pod-network=host"]) as m:
+        run_pod(m, "plain", ["python3", "-c", RAW], expect="Failed")
+        check("PermissionError" in logs(m, "plain"), logs(m, "plain"))
+        for cap in "NET_RAW", "NET_ADMIN":
+            name = "asks-" + cap.lower().replace("_", "-")
+            apply(m, pod(name, container(["python3", "-c", RAW], securityContext={"capabilities": {"add": [cap]}})))
+            wait_phase(m, name, "Failed")
+            said = m.get("pod", name)["status"]
+            check(said.get("reason") == "NotPermitted" and cap in said["message"], f"{said}")
+        check(run_pod(m, "ring", ["python3", "-c", RING]).split("\n")[:3] == ["Operation not permitted"] * 3,
+              "no call of io_uring gets through")
+
+
+def test_abstract_sockets_of_a_pod_are_its_own():
+    if ctypes.CDLL(None).syscall(444, None, 0, 1) < 6:
+        raise Skip("this kernel's Landlock cannot scope abstract sockets (Linux 6.12 can)")
+    name = f"muster-{os.getpid()}"
+    serve = f"import socket, time\ns = socket.socket(socket.AF_UNIX)\ns.bind(chr(0) + {name!r})\ns.listen()\n"
+    call = f"import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect(chr(0) + {name!r})\nprint('connected')"
+    with Muster(flags=["--pod-network=host"]) as m:
+        apply(m, pod("server", container(["python3", "-uc", serve + "print('up')\ntime.sleep(300)"]),
+                     container(["sleep", "300"], name="beside"), terminationGracePeriodSeconds=0))
+        wait_for(lambda: "up" in logs(m, "server", "-c", "main"), "the server to listen")
+        beside = m.kubectl("exec", "server", "-c", "beside", "--", "python3", "-c", call)
+        check("connected" in beside.stdout, f"containers of one pod share them: {beside.stderr}")
+        run_pod(m, "stranger", ["python3", "-c", call], expect="Failed")
+        check("PermissionError" in logs(m, "stranger"), logs(m, "stranger"))
 
 
 def test_users_and_groups_are_those_asked_for():
