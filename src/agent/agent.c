@@ -129,8 +129,9 @@ static void on_other(void *user, const struct api_change *change)
 
 static void start_watches(struct agent *agent)
 {
-    static const struct kind *const kinds[] = {&kind_service, &kind_configmap,      &kind_secret,
-                                               &kind_pvc,     &kind_serviceaccount, &kind_pv};
+    static const struct kind *const kinds[] = {&kind_service,  &kind_configmap,      &kind_secret,
+                                               &kind_pvc,      &kind_serviceaccount, &kind_pv,
+                                               &kind_namespace};
     agent->watch_count = COUNT_OF(kinds);
     for (size_t i = 0; i < agent->watch_count; i++)
         agent->watches[i] =

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#define PERSON_UID_MIN 1000 /* below it are the system's own accounts */
+
 /* The first is hidden from its own user's pods, too: it leads to clusters, not to data. */
 static const char *const private_names[] = {".kube",
                                             ".ssh",
@@ -55,4 +57,13 @@ void homes_masks(struct str passwd, int64_t uid, struct buf *records)
                 record_add(records, "mask", str_from(path));
         }
     }
+}
+
+void homes_shut(struct str passwd, int64_t uid, struct buf *records)
+{
+    struct str line, home;
+    int64_t whose;
+    while (str_cut(&passwd, '\n', &line))
+        if (passwd_read(line, &whose, &home) && whose >= PERSON_UID_MIN && whose != uid)
+            record_add(records, "shut", home);
 }

@@ -12,3 +12,5 @@ struct buf;
 /* Records "mask=" for every home that the text of /etc/passwd names. Of the home of `uid`, whose pod
  * it is, only kubeconfigs: whatever else is there is hers to use. What is not there is left out. */
 void homes_masks(struct str passwd, int64_t uid, struct buf *records);
+/* Records "shut=" for every home of a person (from uid 1000 on) that is not `uid`'s. */
+void homes_shut(struct str passwd, int64_t uid, struct buf *records);

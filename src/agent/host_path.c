@@ -3,6 +3,7 @@
 #include "agent/core.h"
 #include "agent/homes.h"
 #include "agent/machine.h"
+#include "agent/people.h"
 #include "agent/pod.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "shim/hidden.h"
+#include "shim/openin.h"
 #include "shim/record.h"
 #include "tool/files.h"
 
@@ -18,6 +20,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,19 +50,22 @@ static void own_masks(const struct agent *agent, struct buf *records)
         }
 }
 
-void host_path_masks(const struct agent *agent, struct buf *records)
+void host_path_masks(const struct pod *pod, struct buf *records)
 {
+    const struct agent *agent = pod->agent;
     _cleanup_(buf_done) struct buf passwd = {0};
+    struct person person;
+    int64_t uid = people_find(pod, &person) ? person.uid : (int64_t)agent->machine.uid;
     own_masks(agent, records);
     if (files_read("/etc/passwd", PASSWD_BYTES, &passwd))
-        homes_masks(buf_str(&passwd), agent->machine.uid, records);
+        homes_masks(buf_str(&passwd), uid, records);
 }
 
-static int hidden_know(const struct agent *agent, struct hidden *hidden, struct err *err)
+static int hidden_know(const struct pod *pod, struct hidden *hidden, struct err *err)
 {
     _cleanup_(buf_done) struct buf records = {0};
     int r = 0;
-    host_path_masks(agent, &records);
+    host_path_masks(pod, &records);
     struct str rest = buf_str(&records), record;
     while (r == 0 && str_cut(&rest, '\0', &record) && record.len > strlen("mask="))
         r = hidden_add(hidden, record.p + strlen("mask="));
@@ -102,14 +108,14 @@ static int path_check_kind(const char *path, int fd, struct err *err)
                    path, device ? "devices" : "processes");
 }
 
-static int path_check(const struct agent *agent, const char *path, struct err *err)
+static int path_check(const struct pod *pod, const char *path, struct err *err)
 {
     struct hidden hidden = {0};
     const struct hidden_thing *thing = NULL;
     int fd = path_open_nearest(path);
     if (fd < 0)
         return err_set(err, -EAGAIN, "hostPath %s: %s", path, strerrordesc_np(-fd));
-    int r = hidden_know(agent, &hidden, err);
+    int r = hidden_know(pod, &hidden, err);
     if (r == 0) {
         r = hidden_find(&hidden, fd, &thing);
         if (r)
@@ -121,11 +127,57 @@ static int path_check(const struct agent *agent, const char *path, struct err *e
             "hostPath %s is %s or lies in it: those are muster's own or somebody's private files, "
             "which no pod may see; use another folder, or a persistentVolumeClaim",
             path, thing->path);
-    if (r == 0 && !agent->options.allow_privileged)
+    if (r == 0 && !pod->agent->options.allow_privileged)
         r = path_check_kind(path, fd, err);
     hidden_done(&hidden);
     close(fd);
     return r;
+}
+
+/* Of a person's pod: nothing is made for her, which root would own, and no link leads out of what is
+ * hers. Whether she may go there is seen by the shim, which goes there as her. */
+static int host_path_find(const struct person *person,
+                          struct arena *arena,
+                          struct str path,
+                          struct err *err)
+{
+    const struct str *top = person_path(person, path);
+    if (!top)
+        return err_set(err, -ENOTSUP, "hostPath " STR_FMT ": not " STR_FMT "'s to mount",
+                       STR_ARG(path), STR_ARG(person->name));
+    int top_fd = open(str_c(arena, *top), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (top_fd < 0)
+        return err_set(err, -EAGAIN, "hostPath " STR_FMT ": %s", STR_ARG(*top),
+                       strerrordesc_np(errno));
+    const char *rest = str_c(arena, str_sub(path, top->len, path.len));
+    int fd = open_in(top_fd, *rest ? rest : "/", O_PATH, 0);
+    close(top_fd);
+    if (fd < 0)
+        return err_set(err, -EAGAIN, "hostPath " STR_FMT ": %s; create it first", STR_ARG(path),
+                       strerrordesc_np(-fd));
+    close(fd);
+    return 0;
+}
+
+void host_path_mount(const struct pod *pod,
+                     const struct json *source,
+                     struct arena *arena,
+                     struct record_mount *mount)
+{
+    struct str path = json_str(json_get(source, "path"));
+    struct person person;
+    const struct str *top = people_find(pod, &person) ? person_path(&person, path) : NULL;
+    mount->source = path;
+    if (top) {
+        mount->source = str_dup(arena, *top);
+        mount->sub = str_printf(arena, STR_FMT "/" STR_FMT,
+                                STR_ARG(str_sub(path, top->len, path.len)), STR_ARG(mount->sub));
+        mount->options =
+            str_printf(arena, STR_FMT ",host,nodev,nosuid,as", STR_ARG(mount->options));
+    } else {
+        mount->options = str_printf(arena, STR_FMT ",host%s", STR_ARG(mount->options),
+                                    pod->agent->options.allow_privileged ? "" : ",nodev");
+    }
 }
 
 int host_path_make(const struct pod *pod,
@@ -136,7 +188,10 @@ int host_path_make(const struct pod *pod,
     const char *path = str_c(arena, json_str(json_get(source, "path")));
     struct str type = json_str(json_get(source, "type"));
     struct stat st;
-    int r = path_check(pod->agent, path, err);
+    struct person person;
+    if (people_find(pod, &person))
+        return host_path_find(&person, arena, str_from(path), err);
+    int r = path_check(pod, path, err);
     if (r)
         return r;
     bool there = stat(path, &st) == 0;

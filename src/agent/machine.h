@@ -18,7 +18,7 @@ struct machine {
     bool mount_ns; /* mount, pid, uts and ipc namespaces can be made */
     bool overlay;
     bool scopes; /* abstract sockets can be a pod's own on a shared network */
-    uid_t uid; /* whom pods run as */
+    uid_t uid;   /* whom pods run as */
     gid_t gid;
     char home[256];
     char path[4096]; /* PATH of muster up */

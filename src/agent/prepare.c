@@ -11,6 +11,7 @@
 #include "agent/machine.h"
 #include "agent/network.h"
 #include "agent/oci.h"
+#include "agent/people.h"
 #include "agent/pod.h"
 #include "agent/security.h"
 #include "agent/spawner.h"
@@ -151,11 +152,14 @@ static void add_default_env(struct pod *pod,
                             struct env *env)
 {
     const struct agent *agent = pod->agent;
+    struct person person;
     if (image) {
         oci_env(arena, env, image);
     } else {
         env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
-        env_set(arena, env, STR("HOME"), str_from(agent->machine.home));
+        env_set(arena, env, STR("HOME"),
+                people_find(pod, &person) ? person.home.len ? person.home : STR("/")
+                                          : str_from(agent->machine.home));
         if (agent->machine.old_torch) {
             env_set(arena, env, STR("PET_REDIRECTS"), STR(HOST_TORCH_MAPPING));
             env_set(arena, env, STR("PET_TEE"), STR(HOST_TORCH_MAPPING));
@@ -276,7 +280,9 @@ static int add_file_system(struct pod *pod,
     record_add(records, "root.at", str_from(path));
     if (spawner_points(agent->spawner)[0])
         record_add(records, "root.points", str_from(spawner_points(agent->spawner)));
-    host_path_masks(agent, records);
+    host_path_masks(pod, records);
+    if (!agent->options.images_oci)
+        people_homes(pod, records);
     add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
     if (!json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
         (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);

@@ -4,6 +4,7 @@
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
 #include "agent/network.h"
+#include "agent/people.h"
 #include "agent/pod.h"
 #include "base/buf.h"
 #include "base/count.h"
@@ -107,6 +108,24 @@ static const struct json *context_setting(const struct json *pod,
     return json_is_null(own) ? json_get(pod, key) : own;
 }
 
+/* Her ids, whatever the image says; of her groups the one that is asked for. */
+static int add_person(const struct person *person,
+                      const struct json *shared,
+                      const struct json *own,
+                      struct buf *records,
+                      struct err *err)
+{
+    int64_t gid = person->gid;
+    (void)json_i64(context_setting(shared, own, "runAsGroup"), &gid);
+    if (person->uid <= 0 || gid <= 0)
+        return err_set(err, -EPERM, "the annotations of its namespace name no user");
+    record_number(records, "uid", person->uid);
+    record_number(records, "gid", gid);
+    for (size_t i = 0; i < person->group_count; i++)
+        record_number(records, "group", person->groups[i]);
+    return 0;
+}
+
 static int add_user(struct pod *pod,
                     const struct image *image,
                     const struct json *shared,
@@ -116,6 +135,9 @@ static int add_user(struct pod *pod,
 {
     const struct machine *machine = &pod->agent->machine;
     int64_t uid = machine->uid, gid = machine->gid, group;
+    struct person person;
+    if (people_find(pod, &person))
+        return add_person(&person, shared, own, records, err);
     if (image)
         image_user(image, &uid, &gid);
     bool asked = json_i64(context_setting(shared, own, "runAsUser"), &uid);
@@ -190,6 +212,9 @@ int security_check_container(const struct pod *pod, size_t index, struct err *er
 
 int security_check(const struct pod *pod, struct err *err)
 {
+    int refused = people_check(pod, err);
+    if (refused)
+        return refused;
     if (pod->agent->options.allow_privileged)
         return 0;
     if (json_bool_or(json_at(pod->root, "spec.hostPID"), false))

@@ -394,9 +394,7 @@ static int volume_mount(struct pod *pod,
     if (!volume)
         return err_set(err, -EINVAL, "no volume of that name in spec.volumes");
     if (json_get(volume, "hostPath")) {
-        mount.source = json_str_at(volume, "hostPath.path");
-        mount.options = str_printf(arena, STR_FMT ",host%s", STR_ARG(mount.options),
-                                   pod->agent->options.allow_privileged ? "" : ",nodev");
+        host_path_mount(pod, json_get(volume, "hostPath"), arena, &mount);
     } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
         const char *folder = claim_folder(arena, pod, volume);
         if (!folder)

@@ -96,7 +96,7 @@ static void on_answer(void *user, const struct api_result *result)
     if (result->code)
         return;
     if (!question->list) {
-        question->one = keep(question->look, result->object);
+        question->one = result->object ? keep(question->look, result->object) : NULL;
         return;
     }
     for (size_t i = 0; i < result->item_count; i++)
@@ -117,6 +117,19 @@ static int ask(struct look *look,
     if (question->code && err)
         *err = question->err;
     return question->code;
+}
+
+int look_call(struct look *look,
+              const struct api_request *request,
+              const struct json **ret,
+              struct err *err)
+{
+    struct question question = {0};
+    int r = ask(look, request, &question, err);
+
+    if (r == 0 && ret)
+        *ret = question.one;
+    return r;
 }
 
 int look_all(struct look *look,

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 struct api;
+struct api_request;
 struct arena;
 struct err;
 struct json;
@@ -79,6 +80,11 @@ int look_one(struct look *look,
              struct str name,
              const struct json **ret,
              struct err *err);
+/* One request of any kind; *ret is the object of the answer, unless NULL. */
+int look_call(struct look *look,
+              const struct api_request *request,
+              const struct json **ret,
+              struct err *err);
 /* GPUs of a queue's status in `field` (allocated, requested, fairShare) in hundredths; -1:
  * unlimited. */
 int64_t look_queue_hundredths(const struct json *queue, const char *field);

@@ -3,6 +3,7 @@
 struct command;
 
 /* The subcommands of muster, one file each; muster.c lists them. */
+extern const struct command command_user;
 extern const struct command command_up;
 extern const struct command command_doctor;
 extern const struct command command_kubeconfig;

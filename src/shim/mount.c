@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -21,6 +23,7 @@
  * symbolic link on the host nor one inside a volume can lead a mount elsewhere. */
 #define PATH_BYTES PATH_MAX
 #define MOUNTS_MAX 512 /* file systems of the host that are carried over */
+#define GROUPS_MAX 64  /* as privilege.c has it */
 
 struct root {
     int fd;                /* the new root */
@@ -29,39 +32,12 @@ struct root {
     const char *points; /* mount points that are there already; may be NULL */
     const char *lower;  /* what the overlay of the root is over */
     struct hidden hidden;
+    uid_t uid; /* whom the container runs as */
+    gid_t gid;
+    gid_t groups[GROUPS_MAX];
+    size_t group_count;
     char *words;
 };
-
-/* The folder `path` inside the root, made with its parents where missing; a descriptor. */
-static int make_folder(int root_fd, const char *path)
-{
-    int fd = open_in(root_fd, path, O_PATH | O_DIRECTORY, 0644);
-    if (fd >= 0 || fd == -ENOTDIR)
-        return fd;
-    char piece[PATH_BYTES];
-    size_t len = strlen(path);
-    if (len >= sizeof(piece))
-        return -ENAMETOOLONG;
-    int at = open_in(root_fd, "/", O_PATH | O_DIRECTORY, 0644);
-    for (size_t i = 0; i <= len && at >= 0; i++) {
-        if (i < len && path[i] != '/')
-            continue;
-        memcpy(piece, path, i);
-        piece[i] = '\0';
-        const char *name = strrchr(piece, '/');
-        name = name ? name + 1 : piece;
-        if (!*name)
-            continue;
-        if (mkdirat(at, name, 0755) < 0 && errno != EEXIST) {
-            int r = -errno;
-            close(at);
-            return r;
-        }
-        close(at);
-        at = open_in(root_fd, piece, O_PATH | O_DIRECTORY, 0644);
-    }
-    return at;
-}
 
 /* A file to bind another one over, its folder made where missing. */
 static int make_file(int root_fd, const char *path)
@@ -76,7 +52,7 @@ static int make_file(int root_fd, const char *path)
     char *slash = strrchr(folder, '/');
     if (slash) {
         *slash = '\0';
-        fd = make_folder(root_fd, slash == folder ? "/" : folder);
+        fd = folder_make_in(root_fd, slash == folder ? "/" : folder);
         if (fd < 0)
             return fd;
         close(fd);
@@ -146,7 +122,7 @@ static int bind_over(struct root *root, int source_fd, const char *target, const
     struct stat st;
     if (fstat(source_fd, &st) < 0)
         return shim_fail(root->words, "mount", target);
-    int fd = S_ISDIR(st.st_mode) ? make_folder(root->fd, target) : make_file(root->fd, target);
+    int fd = S_ISDIR(st.st_mode) ? folder_make_in(root->fd, target) : make_file(root->fd, target);
     if (fd < 0) {
         errno = -fd;
         return shim_fail(root->words, "make mount point", target);
@@ -166,7 +142,7 @@ static int mount_in(struct root *root,
                     unsigned long flags,
                     const char *data)
 {
-    int fd = make_folder(root->fd, target);
+    int fd = folder_make_in(root->fd, target);
     if (fd < 0) {
         errno = -fd;
         return shim_fail(root->words, "make mount point", target);
@@ -543,15 +519,30 @@ static int bind_source(struct root *root, int fd, const struct mount_words *word
     return r || !host ? r : cover_below(root, words);
 }
 
+/* With the rights of the container's user, so that a folder which he may not enter is no way to what
+ * lies in it. */
+static int open_sub_as(const struct root *root, int source_fd, const char *sub)
+{
+    if (setgroups(root->group_count, root->groups) < 0)
+        return -errno;
+    (void)setfsgid(root->gid);
+    (void)setfsuid(root->uid);
+    int fd = setfsuid((uid_t)-1) == (int)root->uid ? open_in(source_fd, sub, O_PATH, 0) : -EPERM;
+    (void)setfsuid(geteuid());
+    (void)setfsgid(getegid());
+    return fd;
+}
+
 /* A path inside a volume, which the pod may have filled with links: resolved inside it. */
 static int bind_sub(struct root *root, const struct mount_words *words)
 {
+    bool as = has_option(words->options, "as");
     int source = open(words->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (source < 0)
         return shim_fail(root->words, "open", words->source);
-    int fd = open_in(source, words->sub, O_PATH, 0644);
-    if (fd == -ENOENT)
-        fd = make_folder(source, words->sub);
+    int fd = as ? open_sub_as(root, source, words->sub) : open_in(source, words->sub, O_PATH, 0644);
+    if (fd == -ENOENT && !as)
+        fd = folder_make_in(source, words->sub);
     close(source);
     if (fd < 0) {
         errno = -fd;
@@ -665,6 +656,18 @@ static int make_records(struct root *root, const struct records *spec)
     return r;
 }
 
+static void root_know_user(struct root *root, const struct records *spec)
+{
+    struct record record;
+    uint64_t group;
+    root->uid = (uid_t)records_number(spec, "uid", (long)geteuid());
+    root->gid = (gid_t)records_number(spec, "gid", (long)getegid());
+    for (size_t offset = 0; records_next(spec, &offset, &record);)
+        if (record_is(&record, "group") && root->group_count < GROUPS_MAX &&
+            shim_number(record.value, 10, &group))
+            root->groups[root->group_count++] = (gid_t)group;
+}
+
 /* Where the new root is put together: nobody but this process sees it there. */
 static int choose_target(const struct root *root,
                          const struct records *spec,
@@ -753,9 +756,12 @@ int mounts_make(const struct child_request *request, char words[static 256])
                    request->instance);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return shim_fail(words, "make private", "/");
+    root_know_user(&root, spec);
     int r = know_hidden(&root, spec);
     if (r == 0)
         r = make_root(&root, spec, here, target);
+    if (r == 0)
+        r = homes_shut(root.fd, spec, words);
     if (r == 0)
         r = make_kernel_mounts(&root, spec);
     if (r == 0)

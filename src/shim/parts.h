@@ -78,6 +78,12 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
 /* Both return 0, or -errno with the step and path in `words`. */
 int mounts_make(const struct child_request *request, char words[static 256]);
 
+/* ---- home folders (homes.c), run inside the child ---- */
+/* The folder `path` inside the root, made with its parents where missing; a descriptor. */
+int folder_make_in(int root_fd, const char *path);
+/* What the records "shut" and "keep" say. */
+int homes_shut(int root_fd, const struct records *spec, char words[static 256]);
+
 /* ---- mount points made beforehand (points.c), run by the spawner ---- */
 /* From now on `folder` has the paths, those that end in a slash as folders. */
 int points_make(const char *folder, char *const paths[]);

@@ -80,8 +80,11 @@
  *                         inside the source, made where missing, that cannot lead out of it.
  *                         Options: ro, rec, nosuid, nodev; host: the pod chose the source, so what
  *                         is masked is refused or covered there (shim/hidden.h); with nodev also
- *                         devices and /proc
+ *                         devices and /proc; as: sub is found with the rights of uid, gid and the
+ *                         groups of this spec, and not made
  *     mask=P              hide a file or folder, wherever it is seen
+ *     shut=P keep=P       an empty folder in place of P, but what is to be kept is seen in it as
+ *                         before; of what the machine has, before any mount
  *     caps=HEX            capabilities it keeps; default all
  *     nonewprivs=1 seccomp=1
  *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,

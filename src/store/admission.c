@@ -3,6 +3,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/people.h"
 #include "api/pod_security.h"
 #include "api/service.h"
 #include "base/arena.h"
@@ -170,6 +171,37 @@ static int admit_security(struct write *write, const struct json *pod, bool enfo
     return 0;
 }
 
+/* ---- people ---- */
+
+/* In a person's namespace everything is hers, whoever writes it: her queue, and pods that her rules
+ * (api/people.h) allow. */
+static int admit_person(struct write *write, struct admit *admit)
+{
+    const struct object *ns = object_latest(write, &kind_namespace, write->ns);
+    struct person person;
+
+    if (!write->ns.len || !ns || !person_of(ns, &person))
+        return 0;
+    bool is_new_pod = write->kind == &kind_pod && !admit->old;
+    struct str why = person_refuses_queue(write->arena, &person, admit->object);
+    /* What was there before the namespace was hers may go on as it is. */
+    if (why.len && admit->old && person_refuses_queue(write->arena, &person, admit->old).len)
+        why = STR("");
+    bool debugs = write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers");
+    if (!why.len && (is_new_pod || debugs))
+        why = person_refuses_pod(write->arena, &person, json_get(admit->object, "spec"));
+    if (!why.len && is_new_pod && json_str_at(admit->object, "spec.nodeName").len)
+        why = STR("spec.nodeName: pods of people are placed by the scheduler; leave it out");
+    if (why.len)
+        return reply_fail(
+            write->reply, 403, "Forbidden", STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
+            STR_ARG(str_from(write->kind->plural)), STR_ARG(write->name), STR_ARG(why));
+    if (is_new_pod && person.queue.len)
+        json_add_str(write->arena, json_make_path(write->arena, admit->object, "metadata.labels"),
+                     PERSON_QUEUE_LABEL, str_dup(write->arena, person.queue));
+    return 0;
+}
+
 /* ---- services ---- */
 
 #define ADDRESS_TRIES_MAX 1000
@@ -267,10 +299,11 @@ int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service)
         admit_address(write, admit);
-    if (write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
+    int r = admit_person(write, admit);
+    if (r == 0 && write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
         return admit_security(write, admit->object, true);
-    if (admit->old)
-        return 0;
+    if (r || admit->old)
+        return r;
     if (write->kind == &kind_pvc)
         admit_claim(write, admit->object);
     if (write->kind == &kind_trainjob)
@@ -282,7 +315,7 @@ int admission_run(struct write *write, struct admit *admit)
     if (write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
     quota_fill(write, admit->object);
-    int r = admit_security(write, admit->object, true);
+    r = admit_security(write, admit->object, true);
     if (r == 0)
         r = admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return r;

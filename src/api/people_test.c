@@ -1,0 +1,118 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/people.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stddef.h>
+
+static struct object *person_space(const char *uid)
+{
+    struct arena arena = {0};
+    struct object *object = NULL;
+    struct str raw = str_printf(
+        &arena,
+        "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"a\",\"uid\":\"u\","
+        "\"annotations\":{\"torchrun.ai/person\":\"alice\",\"torchrun.ai/person-uid\":\"%s\","
+        "\"torchrun.ai/person-gid\":\"1001\",\"torchrun.ai/person-groups\":\"1001,27\","
+        "\"torchrun.ai/person-home\":\"/home/alice\",\"torchrun.ai/person-paths\":\"/data,/x\","
+        "\"torchrun.ai/person-queue\":\"vision\"}}}",
+        uid);
+    EXPECT(object_new(&kind_namespace, raw, &object, NULL) == 0);
+    arena_done(&arena);
+    return object;
+}
+
+TEST(people_get_what_is_theirs_and_nothing_else)
+{
+    static const struct {
+        const char *spec;
+        const char *why; /* NULL: fine */
+    } rows[] = {
+        {"{}", NULL},
+        {"{'securityContext':{'runAsUser':1001,'runAsGroup':27,'fsGroup':1001}}", NULL},
+        {"{'securityContext':{'runAsUser':1002}}", "runAsUser 1002"},
+        {"{'securityContext':{'runAsUser':0}}", "runAsUser 0"},
+        {"{'securityContext':{'runAsGroup':0}}", "runAsGroup 0"},
+        {"{'securityContext':{'fsGroup':1002}}", "fsGroup 1002"},
+        {"{'securityContext':{'supplementalGroups':[27,6]}}", "supplementalGroups 6"},
+        {"{'hostNetwork':true}", "spec.hostNetwork"},
+        {"{'hostPID':true}", "spec.hostPID"},
+        {"{'hostIPC':true}", "spec.hostIPC"},
+        {"{'containers':[{'name':'c','securityContext':{'runAsUser':0}}]}", "runAsUser 0"},
+        {"{'initContainers':[{'name':'c','securityContext':{'privileged':true}}]}", "privileged"},
+        {"{'containers':[{'name':'c','securityContext':{'capabilities':{'add':['CHOWN']}}}]}",
+         "capabilities.add"},
+        {"{'containers':[{'name':'c','securityContext':{'capabilities':{'drop':['ALL']}}}]}", NULL},
+        {"{'containers':[{'name':'c','securityContext':{'seccompProfile':{'type':'Unconfined'}}}]}",
+         "Unconfined"},
+        {"{'containers':[{'name':'c','securityContext':{'procMount':'Unmasked'}}]}", "procMount"},
+        {"{'volumes':[{'name':'v','emptyDir':{}}]}", NULL},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/home/alice'}}]}", NULL},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/data/sets/x'}}]}", NULL},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/home/bob'}}]}", "hostPath /home/bob"},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/home/alice2'}}]}", "/home/alice2"},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/home/alice/../bob'}}]}", "/home/alice/../"},
+        {"{'volumes':[{'name':'v','hostPath':{'path':'/'}}]}", "hostPath /"},
+    };
+    _cleanup_(object_unrefp) struct object *space = person_space("1001");
+    struct person person;
+    EXPECT(person_of(space, &person) && person.uid == 1001 && person.group_count == 2);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct json *spec = NULL;
+        test_case(rows[i].spec);
+        struct str text = str_dup(&arena, str_from(rows[i].spec));
+        for (size_t k = 0; k < text.len; k++)
+            if (text.p[k] == '\'')
+                *(char *)(uintptr_t)(text.p + k) = '"';
+        EXPECT(json_parse(&arena, text, &spec, NULL) == 0);
+        struct str why = person_refuses_pod(&arena, &person, spec);
+        EXPECT(rows[i].why ? str_contains(why, str_from(rows[i].why)) : !why.len);
+        arena_done(&arena);
+    }
+}
+
+TEST(people_use_their_own_queue)
+{
+    static const struct {
+        const char *object;
+        bool refused;
+    } rows[] = {
+        {"{}", false},
+        {"{\"metadata\":{\"labels\":{\"kai.scheduler/queue\":\"vision\"}}}", false},
+        {"{\"metadata\":{\"labels\":{\"kai.scheduler/queue\":\"speech\"}}}", true},
+        {"{\"metadata\":{\"labels\":{\"runai/queue\":\"speech\"}}}", true},
+        {"{\"spec\":{\"queue\":\"speech\"}}", true},
+        {"{\"spec\":{\"queue\":\"vision\"}}", false},
+    };
+    _cleanup_(object_unrefp) struct object *space = person_space("1001");
+    struct person person;
+    EXPECT(person_of(space, &person));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct json *object = NULL;
+        test_case(rows[i].object);
+        EXPECT(json_parse(&arena, str_from(rows[i].object), &object, NULL) == 0);
+        EXPECT((person_refuses_queue(&arena, &person, object).len > 0) == rows[i].refused);
+        arena_done(&arena);
+    }
+}
+
+TEST(people_without_a_number_may_do_nothing)
+{
+    static const char *const uids[] = {"0", "", "-1", "x", "4294967295"};
+    for (size_t i = 0; i < COUNT_OF(uids); i++) {
+        struct arena arena = {0};
+        _cleanup_(object_unrefp) struct object *space = person_space(uids[i]);
+        struct person person;
+        test_case(uids[i]);
+        EXPECT(person_of(space, &person));
+        EXPECT(person_refuses_pod(&arena, &person, json_new_object(&arena)).len > 0);
+        arena_done(&arena);
+    }
+}

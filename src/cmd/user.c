@@ -1,0 +1,496 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/names.h"
+#include "api/people.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cmd/connect.h"
+#include "cmd/look.h"
+#include "cmd/muster.h"
+#include "http/tls.h"
+#include "kube/kubeconfig.h"
+#include "tool/clock.h"
+#include "tool/option.h"
+#include "tool/term.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+/* muster user add | list | revoke | remove: several people on one machine. What a person is stands in
+ * the annotations of her namespace (api/people.h); her credentials are tokens of a ServiceAccount in
+ * a namespace where she has no rights, so she can neither renew nor keep them. */
+
+#define DAY_MS       ((int64_t)24 * 3600 * 1000)
+#define VALID_MIN_MS ((int64_t)600 * 1000) /* what the API server signs at least, and at most */
+#define VALID_MAX_MS (365 * DAY_MS)
+
+/* What serviceaccounts/token takes and answers. */
+static const struct kind kind_tokenrequest = {.group = "",
+                                              .version = "v1",
+                                              .name = "TokenRequest",
+                                              .plural = "serviceaccounts",
+                                              .namespaced = true};
+
+struct user_values {
+    struct look_values look; /* first */
+    const char *queue;
+    const char *ns;
+    int64_t uid;
+    int64_t gid;
+    const char *home;
+    const char *paths;
+    const char *valid;
+};
+
+static const struct option user_options[] = {
+    {"queue", 0, OPTION_STR, offsetof(struct user_values, queue), .value = "QUEUE",
+     .help = "add: the one queue of the person's jobs (default: any)"},
+    {"namespace", 'n', OPTION_STR, offsetof(struct user_values, ns), .value = "NS",
+     .help = "add: the person's namespace (default: the name)"},
+    {"uid", 0, OPTION_I64, offsetof(struct user_values, uid), .min = 0, .max = UINT32_MAX - 1,
+     .value = "N", .help = "add: user id of the person's pods (default: that of the account)"},
+    {"gid", 0, OPTION_I64, offsetof(struct user_values, gid), .min = 0, .max = UINT32_MAX - 1,
+     .value = "N", .help = "add: group id of them (default: that of the account, or the user id)"},
+    {"home", 0, OPTION_STR, offsetof(struct user_values, home), .value = "DIR",
+     .help = "add: home folder (default: that of the account)"},
+    {"paths", 0, OPTION_STR, offsetof(struct user_values, paths), .value = "DIR,...",
+     .help = "add: folders that pods may mount as hostPath, besides the home folder"},
+    {"valid", 0, OPTION_STR, offsetof(struct user_values, valid), .fallback = "30d",
+     .value = "TIME", .help = "add: how long the credentials are good, 10m to 365d"},
+    LOOK_OPTIONS,
+    LOOK_OUTPUT(look_tables, "table", "list: a table for people, or JSON"),
+    {0},
+};
+
+struct user {
+    struct arena *arena;
+    const struct user_values *values;
+    struct look look;
+    struct str name;
+    struct str ns;
+};
+
+/* ---- add: what is asked for ---- */
+
+/* Who she is on this machine. */
+struct user_account {
+    int64_t uid;
+    int64_t gid;
+    struct str groups; /* "1001,27" */
+    struct str home;
+};
+
+static bool user_parse_valid(struct str text, int64_t *ret_ms)
+{
+    int64_t days;
+    if (text.len > 1 && text.p[text.len - 1] == 'd' &&
+        str_to_i64(str_sub(text, 0, text.len - 1), &days) && days > 0 && days <= 365) {
+        *ret_ms = days * DAY_MS;
+        return true;
+    }
+    return time_parse_duration(text, ret_ms) && *ret_ms >= VALID_MIN_MS && *ret_ms <= VALID_MAX_MS;
+}
+
+static void user_read_account(struct user *user, struct user_account *account)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+    gid_t groups[PERSON_GROUPS_MAX];
+    int count = COUNT_OF(groups);
+    const char *name = str_c(user->arena, user->name);
+
+    if (getpwnam_r(name, &entry, text, sizeof(text), &found) != 0 || !found)
+        return;
+    account->uid = found->pw_uid;
+    account->gid = found->pw_gid;
+    account->home = str_dup(user->arena, str_from(found->pw_dir));
+    if (getgrouplist(name, found->pw_gid, groups, &count) < 0)
+        return;
+    for (int i = 0; i < count; i++)
+        if (groups[i])
+            account->groups = str_printf(user->arena, STR_FMT "%s%u", STR_ARG(account->groups),
+                                         account->groups.len ? "," : "", groups[i]);
+}
+
+static int user_find_account(struct user *user, struct user_account *ret, struct err *err)
+{
+    const struct user_values *values = user->values;
+    struct user_account account = {0};
+
+    user_read_account(user, &account);
+    if (values->uid && values->uid != account.uid)
+        account = (struct user_account){.uid = values->uid, .gid = values->uid};
+    if (values->gid)
+        account.gid = values->gid;
+    if (values->home)
+        account.home = str_from(values->home);
+    if (!account.uid)
+        return err_set(err, -EINVAL,
+                       "there is no account " STR_FMT
+                       " on this machine: say which user id the pods "
+                       "run as with --uid; 0 is not possible",
+                       STR_ARG(user->name));
+    if (!account.gid)
+        return err_set(err, -EINVAL, "--gid: pods of people cannot have the group 0");
+    if (account.home.len && (account.home.p[0] != '/' || account.home.len < 2))
+        return err_set(err, -EINVAL, "--home: must be an absolute path below /");
+    *ret = account;
+    return 0;
+}
+
+/* Two people with one user id would be one person; neither is a namespace two people's. */
+static int user_check_others(struct user *user, const struct user_account *account, struct err *err)
+{
+    struct look_list spaces = {0};
+    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
+
+    for (size_t i = 0; r == 0 && i < spaces.count; i++) {
+        const struct json *notes = json_at(spaces.items[i], "metadata.annotations");
+        struct str person = json_str(json_get(notes, PERSON_NAME));
+        struct str space = json_str_at(spaces.items[i], "metadata.name");
+        int64_t uid = -1;
+
+        (void)str_to_i64(json_str(json_get(notes, PERSON_UID)), &uid);
+        if (person.len && !str_eq(person, user->name) && uid == account->uid)
+            r = err_set(err, -EINVAL, "--uid: %lld is " STR_FMT "'s", (long long)uid,
+                        STR_ARG(person));
+        else if (person.len && !str_eq(person, user->name) && str_eq(space, user->ns))
+            r = err_set(err, -EINVAL, "--namespace: " STR_FMT " is " STR_FMT "'s", STR_ARG(space),
+                        STR_ARG(person));
+    }
+    return r;
+}
+
+/* ---- add: what is written ---- */
+
+static struct json *user_object(struct arena *arena, struct str ns, struct str name)
+{
+    struct json *object = json_new_object(arena);
+    struct json *meta = json_add_object(arena, object, "metadata");
+
+    json_add_str(arena, meta, "name", name);
+    if (ns.len)
+        json_add_str(arena, meta, "namespace", ns);
+    return object;
+}
+
+/* Made, or changed to be so. */
+static int user_put(struct user *user,
+                    const struct kind *kind,
+                    struct str ns,
+                    struct json *object,
+                    struct err *err)
+{
+    struct str name = json_str_at(object, "metadata.name");
+    struct str text = json_text(user->arena, object);
+    int r = look_call(
+        &user->look,
+        &(struct api_request){.verb = API_CREATE, .kind = kind, .ns = ns, .body = text}, NULL, err);
+
+    if (r == 0 || err->http_status != 409)
+        return r;
+    return look_call(&user->look,
+                     &(struct api_request){.verb = API_PATCH,
+                                           .kind = kind,
+                                           .ns = ns,
+                                           .name = name,
+                                           .patch = API_PATCH_MERGE,
+                                           .body = text},
+                     NULL, err);
+}
+
+static int user_put_space(struct user *user, const struct user_account *account, struct err *err)
+{
+    struct arena *arena = user->arena;
+    const struct user_values *values = user->values;
+    struct json *space = user_object(arena, STR(""), user->ns);
+    struct json *notes = json_add_object(arena, json_get(space, "metadata"), "annotations");
+
+    json_add_str(arena, notes, PERSON_NAME, user->name);
+    json_add_str(arena, notes, PERSON_UID, str_printf(arena, "%lld", (long long)account->uid));
+    json_add_str(arena, notes, PERSON_GID, str_printf(arena, "%lld", (long long)account->gid));
+    json_add_str(arena, notes, PERSON_GROUPS, account->groups);
+    json_add_str(arena, notes, PERSON_HOME, account->home);
+    json_add_str(arena, notes, PERSON_PATHS, str_from(values->paths ? values->paths : ""));
+    json_add_str(arena, notes, PERSON_QUEUE, str_from(values->queue ? values->queue : ""));
+    return user_put(user, &kind_namespace, STR(""), space, err);
+}
+
+static int user_put_rights(struct user *user, struct err *err)
+{
+    struct arena *arena = user->arena;
+    struct json *binding = user_object(arena, user->ns, STR("muster-person"));
+    struct json *ref = json_add_object(arena, binding, "roleRef");
+    struct json *subject =
+        json_push(json_add_array(arena, binding, "subjects"), json_new_object(arena));
+
+    json_add_c(arena, ref, "apiGroup", "rbac.authorization.k8s.io");
+    json_add_c(arena, ref, "kind", "ClusterRole");
+    json_add_c(arena, ref, "name", "edit");
+    json_add_c(arena, subject, "kind", "ServiceAccount");
+    json_add_c(arena, subject, "namespace", PEOPLE_NAMESPACE);
+    json_add_str(arena, subject, "name", user->name);
+    int r = user_put(user, &kind_namespace, STR(""),
+                     user_object(arena, STR(""), STR(PEOPLE_NAMESPACE)), err);
+    if (r == 0)
+        r = user_put(user, &kind_serviceaccount, STR(PEOPLE_NAMESPACE),
+                     user_object(arena, STR(PEOPLE_NAMESPACE), user->name), err);
+    if (r == 0)
+        r = user_put(user, &kind_rolebinding, user->ns, binding, err);
+    return r;
+}
+
+/* The newest credentials' end is written down, for `list`. */
+static int user_make_token(struct user *user, int64_t valid_ms, struct str *ret, struct err *err)
+{
+    struct arena *arena = user->arena;
+    struct json *body = user_object(arena, STR(PEOPLE_NAMESPACE), user->name);
+    struct json *space = user_object(arena, STR(""), user->ns);
+    const struct json *answer = NULL;
+
+    json_add_c(arena, body, "apiVersion", "authentication.k8s.io/v1");
+    json_add_c(arena, body, "kind", "TokenRequest");
+    json_add_i64(arena, json_add_object(arena, body, "spec"), "expirationSeconds", valid_ms / 1000);
+    int r = look_call(&user->look,
+                      &(struct api_request){.verb = API_CREATE,
+                                            .kind = &kind_tokenrequest,
+                                            .ns = STR(PEOPLE_NAMESPACE),
+                                            .name = user->name,
+                                            .subresource = STR("token"),
+                                            .body = json_text(arena, body)},
+                      &answer, err);
+    if (r < 0)
+        return r;
+    *ret = json_str_at(answer, "status.token");
+    if (!ret->len)
+        return err_set(err, -EPROTO, "the API server gave no token");
+    json_add_str(arena, json_add_object(arena, json_get(space, "metadata"), "annotations"),
+                 PERSON_UNTIL, json_str_at(answer, "status.expirationTimestamp"));
+    return user_put(user, &kind_namespace, STR(""), space, err);
+}
+
+static void user_print_config(struct user *user, const struct kube_config *config, struct str token)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_addf(&text,
+             "apiVersion: v1\nkind: Config\ncurrent-context: muster\nclusters:\n- name: muster\n"
+             "  cluster:\n    server: %s\n",
+             config->server);
+    if (config->ca_pem.len) {
+        buf_addf(&text, "    certificate-authority-data: ");
+        tls_base64(&text, config->ca_pem);
+        buf_addc(&text, '\n');
+    }
+    buf_addf(&text,
+             "users:\n- name: " STR_FMT "\n  user:\n    token: " STR_FMT
+             "\ncontexts:\n- name: muster\n  context:\n    cluster: muster\n    user: " STR_FMT
+             "\n    namespace: " STR_FMT "\n",
+             STR_ARG(user->name), STR_ARG(token), STR_ARG(user->name), STR_ARG(user->ns));
+    (void)fwrite(text.p, 1, text.len, stdout);
+}
+
+static int user_add(struct user *user, struct err *err)
+{
+    const struct user_values *values = user->values;
+    struct kube_config config = {0};
+    struct user_account account = {0};
+    struct str token = STR_NONE;
+    int64_t valid_ms = 0;
+
+    if (!user_parse_valid(str_from(values->valid), &valid_ms))
+        return err_set(err, -EINVAL, "--valid: \"%s\" is not a time from 10m to 365d",
+                       values->valid);
+    int r = connect_config(user->arena,
+                           &(struct connect_options){.kubeconfig = values->look.kubeconfig,
+                                                     .context = values->look.context},
+                           &config, err);
+    if (r == 0)
+        r = user_find_account(user, &account, err);
+    if (r == 0)
+        r = user_check_others(user, &account, err);
+    if (r == 0)
+        r = user_put_space(user, &account, err);
+    if (r == 0)
+        r = user_put_rights(user, err);
+    if (r == 0)
+        r = user_make_token(user, valid_ms, &token, err);
+    if (r == 0)
+        user_print_config(user, &config, token);
+    return r;
+}
+
+/* ---- list, revoke, remove ---- */
+
+static bool user_has_credentials(const struct look_list *accounts, struct str name)
+{
+    for (size_t i = 0; i < accounts->count; i++)
+        if (str_eq(json_str_at(accounts->items[i], "metadata.name"), name))
+            return true;
+    return false;
+}
+
+static int user_list(struct user *user, struct err *err)
+{
+    static const char *const headers[] = {"NAME",  "NAMESPACE",   "UID", "QUEUE",
+                                          "PATHS", "CREDENTIALS", NULL};
+    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS};
+    static const char *const names[] = {"uid", "queue", "home", "paths"};
+    struct look_list spaces = {0}, accounts = {0};
+    struct json *list = json_new_array(user->arena);
+    struct table table;
+    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
+
+    if (r == 0)
+        r = look_all(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), &accounts, err);
+    if (r < 0)
+        return r;
+    table_init(&table, user->arena, headers);
+    for (size_t i = 0; i < spaces.count; i++) {
+        const struct json *notes = json_at(spaces.items[i], "metadata.annotations");
+        struct str name = json_str(json_get(notes, PERSON_NAME));
+        struct str until = json_str(json_get(notes, PERSON_UNTIL));
+        int64_t until_ms = 0;
+        if (!name.len)
+            continue;
+        struct json *row = json_push(list, json_new_object(user->arena));
+        (void)time_parse(until, &until_ms);
+        struct str state = !user_has_credentials(&accounts, name) ? STR("revoked")
+                           : until_ms <= clock_now_ms()
+                               ? STR("expired")
+                               : str_printf(user->arena, "until " STR_FMT, STR_ARG(until));
+        json_add_str(user->arena, row, "name", name);
+        json_add_str(user->arena, row, "namespace", json_str_at(spaces.items[i], "metadata.name"));
+        for (size_t k = 0; k < COUNT_OF(keys); k++)
+            json_add_str(user->arena, row, names[k], json_str(json_get(notes, keys[k])));
+        json_add_str(user->arena, row, "credentials", state);
+        table_add(&table, name);
+        table_add(&table, json_str_at(spaces.items[i], "metadata.name"));
+        table_add(&table, json_str(json_get(notes, PERSON_UID)));
+        table_add(&table, json_str(json_get(notes, PERSON_QUEUE)));
+        table_add(&table, json_str(json_get(notes, PERSON_PATHS)));
+        table_add(&table, state);
+    }
+    look_print(&user->values->look, &table, list);
+    return 0;
+}
+
+static int user_delete(struct user *user,
+                       const struct kind *kind,
+                       struct str ns,
+                       struct str name,
+                       struct err *err)
+{
+    struct err own = {0};
+    int r =
+        look_call(&user->look,
+                  &(struct api_request){.verb = API_DELETE, .kind = kind, .ns = ns, .name = name},
+                  NULL, &own);
+
+    if (r < 0 && own.http_status != 404) {
+        *err = own;
+        return r;
+    }
+    return 0;
+}
+
+/* Her namespace, as its annotation has it. */
+static int user_find_space(struct user *user, struct str *ret, struct err *err)
+{
+    struct look_list spaces = {0};
+    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
+
+    for (size_t i = 0; r == 0 && i < spaces.count; i++)
+        if (str_eq(
+                json_str(json_get(json_at(spaces.items[i], "metadata.annotations"), PERSON_NAME)),
+                user->name)) {
+            *ret = json_str_at(spaces.items[i], "metadata.name");
+            return 0;
+        }
+    return r ? r
+             : err_set(err, -ENOENT, "there is no person " STR_FMT "; see `muster user list`",
+                       STR_ARG(user->name));
+}
+
+static int user_revoke(struct user *user, bool with_space, struct err *err)
+{
+    struct str space = STR_NONE;
+    int r = user_find_space(user, &space, err);
+
+    if (r == 0)
+        r = user_delete(user, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name, err);
+    if (r == 0 && with_space)
+        r = user_delete(user, &kind_namespace, STR(""), space, err);
+    if (r == 0)
+        (void)printf(with_space
+                         ? STR_FMT " is removed, and namespace " STR_FMT " with everything in it\n"
+                         : STR_FMT "'s credentials are revoked; what runs in namespace " STR_FMT
+                                   " goes on\n",
+                     STR_ARG(user->name), STR_ARG(space));
+    return r;
+}
+
+static int user_run(struct invocation *invocation)
+{
+    const struct user_values *values = invocation->values;
+    struct user user = {.arena = invocation->arena, .values = values};
+    struct str action = str_from(invocation->args[0]);
+    bool list = str_is(action, "list"), add = str_is(action, "add");
+    bool revoke = str_is(action, "revoke"), remove = str_is(action, "remove");
+    struct err err = {0};
+
+    if (!(list && invocation->arg_count == 1) &&
+        !((add || revoke || remove) && invocation->arg_count == 2)) {
+        (void)fprintf(stderr, "muster user: use `add NAME`, `list`, `revoke NAME` or `remove "
+                              "NAME`\n");
+        return EXIT_USAGE;
+    }
+    user.name = list ? STR("") : str_from(invocation->args[1]);
+    user.ns = values->ns ? str_from(values->ns) : user.name;
+    const char *wrong = list ? NULL : names_dns_label(user.name);
+    if (wrong) {
+        (void)fprintf(stderr, "muster user: %s: %s\n", invocation->args[1], wrong);
+        return EXIT_USAGE;
+    }
+    int r = look_open(&user.look, invocation->arena, &values->look, &err);
+    if (r == 0) {
+        r = list  ? user_list(&user, &err)
+            : add ? user_add(&user, &err)
+                  : user_revoke(&user, remove, &err);
+        look_close(&user.look);
+    }
+    if (r < 0)
+        (void)fprintf(stderr, "muster user: %s\n", err.text);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const struct command command_user = {
+    .name = "user",
+    .summary = "let other people use muster up on this machine",
+    .usage = "add NAME | list | revoke NAME | remove NAME",
+    .about =
+        "add prints a kubeconfig for the person: rights in one namespace, pods that run with the "
+        "person's user id and see\nno other home folder. Calling it again makes new credentials. "
+        "revoke makes all credentials of the person useless at\nonce; remove also deletes the "
+        "namespace with everything in it. It needs the kubeconfig of muster up's owner.",
+    .example = "muster user add alice --queue vision > alice.kubeconfig\nmuster user list\n"
+               "muster user revoke alice",
+    .options = user_options,
+    .values_size = sizeof(struct user_values),
+    .args_min = 1,
+    .args_max = 2,
+    .run = user_run,
+};

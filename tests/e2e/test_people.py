@@ -1,0 +1,160 @@
+"""Several people on one machine: what bob tries against alice."""
+
+import json
+import os
+import shutil
+import tempfile
+
+from harness import Muster, Skip, binary, check, run, wait_for
+from pods import container, pod
+
+ALICE, BOB = 70001, 70002
+
+
+class Person:
+    """A person with a home folder and the kubeconfig that `muster user add` printed."""
+
+    def __init__(self, m, top, name, uid, *flags):
+        self.m, self.name, self.uid = m, name, uid
+        self.home = os.path.join(top, name)
+        if not os.path.isdir(self.home):
+            os.mkdir(self.home, 0o755)
+            os.chown(self.home, uid, uid)
+        self.file = os.path.join(top, name + ".kubeconfig")
+        self.add(*flags)
+
+    def add(self, *flags):
+        made = run([binary("muster"), "user", "add", self.name, "--uid", str(self.uid), "--home", self.home,
+                    "--kubeconfig", self.m.kubeconfig, *flags])
+        with open(self.file, "w") as f:
+            f.write(made.stdout)
+
+    def kubectl(self, *argv, input=None, ok=True):
+        return run(["kubectl", "--kubeconfig", self.file, *argv], input=input, ok=ok)
+
+    def create(self, made, ok=True):
+        made["spec"].pop("nodeName", None)
+        return self.kubectl("create", "-f", "-", input=json.dumps(made), ok=ok)
+
+    def phase(self, name):
+        found = json.loads(self.kubectl("get", "pod", name, "-o", "json").stdout)["status"]
+        return found if found.get("phase") in ("Succeeded", "Failed") else None
+
+    def run(self, name, command, **spec):
+        more = spec.pop("container", {})
+        self.create(pod(name, container(command, **more), **spec))
+        found = wait_for(lambda: self.phase(name), f"{self.name}'s pod {name} to end", 60)
+        return found, self.kubectl("logs", name, ok=False).stdout
+
+
+def mount(path, at="/m", **more):
+    return {"container": {"volumeMounts": [{"name": "v", "mountPath": at}]},
+            "volumes": [{"name": "v", "hostPath": {"path": path, **more}}]}
+
+
+def write(path, text, uid, mode=0o644):
+    with open(path, "w") as f:
+        f.write(text)
+    os.chown(path, uid, uid)
+    os.chmod(path, mode)
+
+
+class Two:
+    """muster up on a bridge, alice and bob, and a folder for their homes."""
+
+    def __enter__(self):
+        if os.geteuid() != 0:
+            raise Skip("people need root")
+        self.top = tempfile.mkdtemp(prefix="muster-people-", dir="/tmp")
+        os.chmod(self.top, 0o755)
+        self.shared = os.path.join(self.top, "shared")
+        os.mkdir(self.shared)
+        self.m = Muster(flags=["--pod-network=bridge"])
+        self.m.__enter__()
+        self.alice = Person(self.m, self.top, "alice", ALICE)
+        self.bob = Person(self.m, self.top, "bob", BOB, "--queue", "default-queue", "--paths", self.shared)
+        return self
+
+    def __exit__(self, *how):
+        self.m.__exit__(*how)
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def test_people_run_as_themselves_and_see_their_own_home():
+    with Two() as t:
+        write(f"{t.alice.home}/data", "hers\n", ALICE, 0o600)
+        found, out = t.alice.run("who", "id -u; id -g; echo $HOME; cat $HOME/data; echo x > $HOME/scratch && echo wrote")
+        check(out.split() == [str(ALICE), str(ALICE), t.alice.home, "hers", "wrote"], f"{out} {found}")
+        check(not os.path.exists(f"{t.alice.home}/scratch"), "what is not a volume is written to a layer")
+        _, out = t.alice.run("keeps", "cp /m/data /m/copy; cat /m/copy", **mount(t.alice.home))
+        check(out == "hers\n" and os.stat(f"{t.alice.home}/copy").st_uid == ALICE, f"a mounted home is hers: {out}")
+        _, out = t.bob.run("looks", f"cat {t.alice.home}/*; ls -A {t.top}/alice {t.top}; ls -A /root /home; id -u")
+        check("hers" not in out and "data" not in out and str(BOB) in out, f"bob sees alice's home:\n{out}")
+        label = json.loads(t.bob.kubectl("get", "pod", "looks", "-o", "json").stdout)["metadata"]["labels"]
+        check(label.get("kai.scheduler/queue") == "default-queue", f"bob's queue is his: {label}")
+
+
+def test_people_do_not_get_what_is_not_theirs():
+    with Two() as t:
+        uid = {"securityContext": {"runAsUser": ALICE}}
+        tries = {
+            "foreign-uid": (container("id"), uid), "root": (container("id"), {"securityContext": {"runAsUser": 0}}),
+            "in-container": (container("id", **uid), {}), "group": (container("id"), {"securityContext": {"fsGroup": 6}}),
+            "network": (container("id"), {"hostNetwork": True}), "pids": (container("id"), {"hostPID": True}),
+            "etc": (container("id"), {"volumes": [{"name": "v", "hostPath": {"path": "/etc"}}]}),
+            "home": (container("id"), {"volumes": [{"name": "v", "hostPath": {"path": t.alice.home}}]}),
+            "dots": (container("id"), {"volumes": [{"name": "v", "hostPath": {"path": t.bob.home + "/../alice"}}]}),
+            "privileged": (container("id", securityContext={"privileged": True}), {}),
+            "caps": (container("id", securityContext={"capabilities": {"add": ["NET_RAW"]}}), {}),
+        }
+        for name, (box, spec) in tries.items():
+            said = t.bob.create(pod(name, box, **spec), ok=False)
+            check(said.returncode != 0 and "is forbidden" in said.stderr, f"{name}: {said.stdout} {said.stderr}")
+        said = t.bob.kubectl("create", "-f", "-", input=json.dumps(pod("node", container("id"))), ok=False)
+        check("placed by the scheduler" in said.stderr, f"a pod that chooses its node: {said.stderr}")
+        said = t.bob.create(pod("queue", container("id"), labels={"kai.scheduler/queue": "other"}), ok=False)
+        check("queue of bob is default-queue" in said.stderr, f"another queue: {said.stderr}")
+        for words in (["get", "pods", "-n", "alice"], ["get", "secrets", "-A"], ["get", "namespace", "alice"],
+                      ["annotate", "namespace", "bob", "torchrun.ai/person-uid=0", "--overwrite"],
+                      ["create", "token", "bob", "-n", "muster-people"],
+                      ["create", "token", "alice", "-n", "muster-people"]):
+            said = t.bob.kubectl(*words, ok=False)
+            check(said.returncode != 0 and "orbidden" in said.stderr, f"{words}: {said.stdout} {said.stderr}")
+
+
+def test_links_and_shut_folders_are_no_way_to_what_is_not_theirs():
+    with Two() as t:
+        write(f"{t.alice.home}/data", "hers\n", ALICE)
+        os.symlink(t.alice.home, f"{t.bob.home}/link")
+        private = os.path.join(t.shared, "alice")
+        os.makedirs(f"{private}/open")
+        write(f"{private}/open/data", "hers\n", ALICE)
+        os.chmod(private, 0o700)
+        os.chown(private, ALICE, ALICE)
+        for name, path in ("link", f"{t.bob.home}/link"), ("shut", f"{private}/open"):
+            t.bob.create(pod(name, container("cat /m/data", **mount(path)["container"]), volumes=mount(path)["volumes"]))
+        def refused():
+            seen = [json.loads(t.bob.kubectl("get", "pod", name, "-o", "json").stdout) for name in ("link", "shut")]
+            told = json.dumps(seen) + t.bob.kubectl("get", "events").stdout
+            return "create it first" in told and "Permission denied" in told
+        wait_for(refused, "both mounts to be refused", 60)
+        for name in "link", "shut":
+            check("hers" not in t.bob.kubectl("logs", name, ok=False).stdout, f"{name} shows alice's file")
+
+
+def test_credentials_end_when_they_are_revoked():
+    with Two() as t:
+        check(t.alice.kubectl("auth", "can-i", "create", "torchrunjobs.torchrun.ai").stdout == "yes\n", "she may work")
+        said = run([binary("muster"), "user", "revoke", "alice", "--kubeconfig", t.m.kubeconfig])
+        check("revoked" in said.stdout, said.stdout)
+        wait_for(lambda: "nauthorized" in t.alice.kubectl("get", "pods", ok=False).stderr, "her token to be worth nothing")
+        listed = json.loads(run([binary("muster"), "user", "list", "-o", "json", "--kubeconfig", t.m.kubeconfig]).stdout)
+        states = {row["name"]: row["credentials"] for row in listed}
+        check(states["alice"] == "revoked" and states["bob"].startswith("until "), f"{states}")
+        t.alice.add("--valid", "1h")
+        wait_for(lambda: t.alice.kubectl("get", "pods", ok=False).returncode == 0, "new credentials to be good")
+        for flags, words in (["--uid", str(BOB)], "is bob's"), (["--uid", "5", "--valid", "2y"], "--valid"), ([], "--uid"):
+            said = run([binary("muster"), "user", "add", "carol", "--kubeconfig", t.m.kubeconfig, *flags], ok=False)
+            check(said.returncode != 0 and words in said.stderr, f"{flags}: {said.stderr}")
+        run([binary("muster"), "user", "remove", "alice", "--kubeconfig", t.m.kubeconfig])
+        wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
