@@ -56,6 +56,12 @@ void admit_unsupported(struct admit *admit,
                    STR_ARG(text), allowed));
 }
 
+void admit_warn(struct admit *admit, struct str text)
+{
+    admit->warnings = str_printf(admit->arena, STR_FMT "%s" STR_FMT, STR_ARG(admit->warnings),
+                                 admit->warnings.len ? "\n" : "", STR_ARG(text));
+}
+
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value)
 {
     if (admit_is_full(admit))

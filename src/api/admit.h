@@ -31,6 +31,7 @@ struct admit {
     const struct schema *shape;  /* of a built-in kind, or NULL */
     int64_t now_ms;              /* for moments that are filled in; 0: none are */
     VEC(struct api_cause) causes;
+    struct str warnings; /* one a line: what is admitted, and hardly meant */
 };
 
 /* Further causes are not kept: nothing need be made for them. */
@@ -58,6 +59,8 @@ void admit_unsupported(struct admit *admit,
                        struct str field,
                        const struct json *value,
                        const char *allowed);
+/* Admitted with a word. */
+void admit_warn(struct admit *admit, struct str text);
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
 
 /* A default: where nothing is said. */

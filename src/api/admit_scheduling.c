@@ -93,9 +93,18 @@ static bool is_below_itself(const struct json *list, const struct json *from)
     return false;
 }
 
-void admit_podgroup_validate(struct admit *admit)
+static size_t children_of(const struct json *list, struct str name)
 {
-    const struct json *list = json_at(admit->object, "spec.subGroups");
+    size_t count = 0;
+
+    JSON_FOREACH(list, item)
+        count += str_eq(json_str(json_get(item, "parent")), name);
+    return count;
+}
+
+/* The tree: names once, parents that are there, no rings. */
+static void check_tree(struct admit *admit, const struct json *list)
+{
     size_t index = 0;
 
     JSON_FOREACH(list, item) {
@@ -110,34 +119,158 @@ void admit_podgroup_validate(struct admit *admit)
             admit_invalid(admit, parent_path, parent, "there is no subgroup of that name");
         else if (is_below_itself(list, item))
             admit_invalid(admit, parent_path, parent, "a subgroup cannot be its own ancestor");
+        else if (json_get(item, "minMember") && json_get(item, "minSubGroup"))
+            admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minSubGroup", STR_ARG(path)),
+                            "minMember counts pods, minSubGroup the subgroups below; set one");
         index++;
     }
 }
 
+/* Whether the stored group has the subgroup without that field, or with it, as the new one has:
+ * what KAI up to 0.13 made stays. */
+static bool was_so(const struct admit *admit, struct str name, const char *field, bool there)
+{
+    const struct json *list = json_at(admit->old, "spec.subGroups");
+    size_t index = index_of(list, name);
+
+    return index != SIZE_MAX && !json_is_null(json_get(json_index(list, index), field)) == there;
+}
+
+static void check_minimum(struct admit *admit,
+                          const struct json *list,
+                          const struct json *item,
+                          struct str path)
+{
+    struct str name = json_str(json_get(item, "name"));
+    const struct json *members = json_get(item, "minMember");
+    const struct json *below = json_get(item, "minSubGroup");
+    size_t children = children_of(list, name);
+
+    if (!children && !json_is_null(below))
+        admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minSubGroup", STR_ARG(path)),
+                        "no subgroup is below this one; set minMember");
+    if (!children && json_is_null(members) && !was_so(admit, name, "minMember", false))
+        admit_required(admit, str_printf(admit->arena, STR_FMT ".minMember", STR_ARG(path)),
+                       "how many pods of it must start; 0 when none has to");
+    if (children && !json_is_null(members)) {
+        if (!admit->old)
+            admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minMember", STR_ARG(path)),
+                            "other subgroups are below this one; set minSubGroup, or neither");
+        else
+            admit_warn(admit, str_printf(admit->arena,
+                                         STR_FMT ".minMember has no effect: other subgroups are "
+                                                 "below " STR_FMT,
+                                         STR_ARG(path), STR_ARG(name)));
+    }
+    if (children && json_i64_or(below, 0) > (int64_t)children)
+        admit_warn(admit,
+                   str_printf(admit->arena,
+                              STR_FMT ".minSubGroup is %lld, and %zu subgroups are below " STR_FMT,
+                              STR_ARG(path), (long long)json_i64_or(below, 0), children,
+                              STR_ARG(name)));
+}
+
+static void check_times(struct admit *admit, const struct json *spec)
+{
+    static const struct {
+        const char *field;
+        bool negative;
+    } rows[] = {{"preemptionDelay", false}, {"stalenessGracePeriod", true}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct json *value = json_get(spec, rows[i].field);
+        int64_t ms = 0;
+
+        if (!json_is_null(value) &&
+            (!time_parse_duration(json_str(value), &ms) || (ms < 0 && !rows[i].negative)))
+            admit_invalid(admit, str_printf(admit->arena, "spec.%s", rows[i].field), value,
+                          rows[i].negative ? "must be a duration such as \"5m\"; -1s means never"
+                                           : "must be a duration such as \"5m\", not negative");
+    }
+}
+
+void admit_podgroup_validate(struct admit *admit)
+{
+    const struct json *spec = json_get(admit->object, "spec");
+    const struct json *list = json_get(spec, "subGroups");
+    const struct json *least = json_get(spec, "minSubGroup");
+    size_t roots = 0;
+    size_t index = 0;
+
+    check_times(admit, spec);
+    if (!json_is_null(least) && !json_is_null(json_get(spec, "minMember")))
+        admit_forbidden(admit, STR("spec.minSubGroup"),
+                        "minMember counts pods, minSubGroup the subgroups; set one");
+    check_tree(admit, list);
+    if (admit->causes.count)
+        return;
+    JSON_FOREACH(list, item) {
+        roots += !json_str(json_get(item, "parent")).len;
+        check_minimum(admit, list, item, str_printf(admit->arena, "spec.subGroups[%zu]", index++));
+    }
+    if (!json_is_null(least) && json_i64_or(least, 0) < 1)
+        admit_invalid(admit, STR("spec.minSubGroup"), least, "must be at least 1");
+    else if (json_i64_or(least, 0) > (int64_t)roots)
+        admit_warn(admit, str_printf(admit->arena,
+                                     "spec.minSubGroup is %lld, and the group has %zu subgroups "
+                                     "at the top",
+                                     (long long)json_i64_or(least, 0), roots));
+}
+
 /* ---- topologies ---- */
+
+/* The labels, in their order: aliases may change. */
+static bool labels_same(const struct json *a, const struct json *b)
+{
+    size_t index = 0;
+
+    if (json_count(a) != json_count(b))
+        return false;
+    JSON_FOREACH(a, level)
+        if (!str_eq(json_str(json_get(level, "nodeLabel")),
+                    json_str(json_get(json_index(b, index++), "nodeLabel"))))
+            return false;
+    return true;
+}
+
+static bool is_label(const struct json *levels, struct str word)
+{
+    JSON_FOREACH(levels, level)
+        if (str_eq(json_str(json_get(level, "nodeLabel")), word))
+            return true;
+    return false;
+}
+
+static void check_level(struct admit *admit, const struct json *levels, size_t index)
+{
+    const struct json *level = json_index(levels, index);
+    const struct json *label = json_get(level, "nodeLabel");
+    const struct json *alias = json_get(level, "alias");
+    struct str path = str_printf(admit->arena, "spec.levels[%zu].nodeLabel", index);
+    struct str alias_path = str_printf(admit->arena, "spec.levels[%zu].alias", index);
+
+    for (size_t before = 0; before < index; before++) {
+        const struct json *other = json_index(levels, before);
+
+        if (str_eq(json_str(json_get(other, "nodeLabel")), json_str(label)))
+            admit_duplicate(admit, path, label);
+        if (json_str(alias).len && str_eq(json_str(json_get(other, "alias")), json_str(alias)))
+            admit_invalid(admit, alias_path, alias, "aliases must be unique within the topology");
+    }
+    if (json_str(alias).len && is_label(levels, json_str(alias)))
+        admit_invalid(admit, alias_path, alias, "an alias must not equal a nodeLabel");
+    if (str_is(json_str(label), "kubernetes.io/hostname") && index + 1 < json_count(levels))
+        admit_invalid(admit, path, label, "can only be the last level");
+}
 
 /* What the rules of the CRD say on a cluster. */
 void admit_topology_validate(struct admit *admit)
 {
     const struct json *levels = json_at(admit->object, "spec.levels");
-    size_t index = 0;
 
-    if (admit->old && !json_equal(json_at(admit->old, "spec.levels"), levels))
+    if (admit->old && !labels_same(json_at(admit->old, "spec.levels"), levels))
         admit_invalid(admit, STR("spec.levels"), levels,
                       "the levels of a Topology cannot be changed; create another Topology");
-    JSON_FOREACH(levels, level) {
-        const struct json *label = json_get(level, "nodeLabel");
-        struct str path = str_printf(admit->arena, "spec.levels[%zu].nodeLabel", index);
-        size_t before = 0;
-
-        JSON_FOREACH(levels, other) {
-            if (before++ == index)
-                break;
-            if (str_eq(json_str(json_get(other, "nodeLabel")), json_str(label)))
-                admit_duplicate(admit, path, label);
-        }
-        if (str_is(json_str(label), "kubernetes.io/hostname") && index + 1 < json_count(levels))
-            admit_invalid(admit, path, label, "can only be the last level");
-        index++;
-    }
+    for (size_t i = 0; i < json_count(levels); i++)
+        check_level(admit, levels, i);
 }

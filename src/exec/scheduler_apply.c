@@ -624,8 +624,11 @@ static void apply_notes(struct applier *applier, const struct sched_plan *plan, 
     for (size_t i = 0; i < plan->note_count; i++) {
         const struct sched_note *note = &plan->notes[i];
 
-        annotate_group(applier, note->ns, note->group, GROUP_STALE_ANNOTATION,
-                       note->note == SCHED_NOTE_STALE ? now_ms : 0);
+        if (note->note == SCHED_NOTE_EVICTED)
+            annotate_group(applier, note->ns, note->group, GROUP_EVICTION_ANNOTATION, now_ms);
+        else
+            annotate_group(applier, note->ns, note->group, GROUP_STALE_ANNOTATION,
+                           note->note == SCHED_NOTE_STALE ? now_ms : 0);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define SENTENCE_BYTES 300
+#define DAY_MS         INT64_C(86400000)
 
 struct reading {
     struct arena *arena;
@@ -144,8 +145,9 @@ static const char *const placement_takes[] = {"gpu", "cpu", NULL};
 static const char *const minruntime_takes[] = {
     "defaultPreemptMinRuntime", "defaultReclaimMinRuntime", "reclaimResolveMethod", NULL};
 static const char *const args_take[] = {
-    "default-staleness-grace-period", "max-consolidation-preemptees", "allow-consolidating-reclaim",
-    "restrict-node-scheduling", NULL};
+    "default-staleness-grace-period", "stuck-in-releasing-threshold",
+    "max-consolidation-preemptees",   "allow-consolidating-reclaim",
+    "restrict-node-scheduling",       NULL};
 
 static const char *const *arguments_of(struct str plugin)
 {
@@ -226,6 +228,7 @@ static void read_args(struct reading *reading, const struct json *args)
     int64_t number = 0;
 
     read_duration(reading, args, "default-staleness-grace-period", &policy->stale_grace_ms);
+    read_duration(reading, args, "stuck-in-releasing-threshold", &policy->stuck_after_ms);
     if (str_to_i64(json_str(json_get(args, "max-consolidation-preemptees")), &number))
         policy->consolidate_max = number;
     else if (json_get(args, "max-consolidation-preemptees"))
@@ -233,6 +236,37 @@ static void read_args(struct reading *reading, const struct json *args)
     read_bool(args, "allow-consolidating-reclaim", &policy->consolidating_reclaim);
     read_bool(args, "restrict-node-scheduling", &policy->restrict_nodes);
     name_unknown(reading, args, STR("args"), args_take);
+}
+
+/* As Prometheus writes them: days and weeks, too. */
+static void read_window(struct reading *reading, const struct json *value, int64_t *ret)
+{
+    struct str text = json_str(value);
+    int64_t number = 0;
+    int64_t unit = 0;
+
+    if (json_is_null(value))
+        return;
+    if (text.len > 1)
+        unit = text.p[text.len - 1] == 'd' ? DAY_MS : text.p[text.len - 1] == 'w' ? 7 * DAY_MS : 0;
+    if (unit && str_to_i64(str_sub(text, 0, text.len - 1), &number) && number >= 0 &&
+        number < INT64_MAX / unit)
+        *ret = number * unit;
+    else if (time_parse_duration(text, &number) && number >= 0)
+        *ret = number;
+    else
+        ignore(reading, "windowSize: \"" STR_FMT "\" is not a duration such as 7d, 168h or 1w",
+               STR_ARG(text));
+}
+
+/* Searches here are bounded by what they may look at, not by time. */
+static void read_later_fields(struct reading *reading, const struct json *spec)
+{
+    if (json_get(spec, "scenarioSearchBudgets"))
+        ignore(reading, "scenarioSearchBudgets: have no effect here; a search ends by itself");
+    if (json_get(spec, "goMemLimitRatio") || json_get(spec, "goMemLimit"))
+        ignore(reading, "goMemLimit and goMemLimitRatio: have no effect here; set the container's "
+                        "memory limit");
 }
 
 static void read_usage(struct reading *reading, const struct json *from)
@@ -254,7 +288,7 @@ static void read_usage(struct reading *reading, const struct json *from)
                "usageDBConfig.clientType: " STR_FMT " is not known; Muster's own records are used",
                STR_ARG(type));
     read_duration(reading, params, "halfLifePeriod", &usage->half_life_ms);
-    read_duration(reading, params, "windowSize", &usage->window_ms);
+    read_window(reading, json_get(params, "windowSize"), &usage->window_ms);
     read_duration(reading, params, "fetchInterval", &usage->every_ms);
     if (window.len && !str_is(window, "sliding"))
         ignore(reading, "usageDBConfig.usageParams.windowType: only sliding windows are kept");
@@ -294,6 +328,7 @@ void shard_read(const struct json *tree,
     read_args(&reading, json_get(spec, "args"));
     read_usage(&reading, json_get(spec, "usageDBConfig"));
     read_depths(&reading, json_get(spec, "queueDepthPerAction"));
+    read_later_fields(&reading, spec);
     if (json_get(spec, "pluginArguments"))
         ignore(&reading, "pluginArguments: set plugins.NAME.arguments instead");
 }

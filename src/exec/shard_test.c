@@ -65,6 +65,20 @@ TEST(a_shard_sets_strategies_times_actions_and_usage)
     EXPECT(!shard.ignored.len);
 }
 
+TEST(a_shard_of_kai_0_17_says_when_a_pod_is_stuck_and_counts_in_weeks)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct shard shard;
+
+    read_text(&arena,
+              "{\"spec\":{\"args\":{\"stuck-in-releasing-threshold\":\"5m\"},"
+              "\"usageDBConfig\":{\"usageParams\":{\"windowSize\":\"2w\"}}}}",
+              &shard);
+    EXPECT(shard.policy.stuck_after_ms == 300000);
+    EXPECT(shard.usage.window_ms == INT64_C(14) * 86400000);
+    EXPECT(!shard.ignored.len);
+}
+
 TEST(what_a_shard_cannot_have_is_named_with_its_field)
 {
     static const struct {
@@ -72,8 +86,11 @@ TEST(what_a_shard_cannot_have_is_named_with_its_field)
         const char *says;
         const char *why;
     } rows[] = {
-        {"{\"spec\":{\"usageDBConfig\":{\"usageParams\":{\"windowSize\":\"1w\"}}}}",
-         "windowSize: \"1w\" is not a duration", "documents of KAI write weeks"},
+        {"{\"spec\":{\"usageDBConfig\":{\"usageParams\":{\"windowSize\":\"1y\"}}}}",
+         "windowSize: \"1y\" is not a duration", "weeks are the longest unit"},
+        {"{\"spec\":{\"scenarioSearchBudgets\":{\"maxJobSearchDuration\":\"4m\"}}}",
+         "scenarioSearchBudgets", "KAI 0.16 has them"},
+        {"{\"spec\":{\"goMemLimitRatio\":0.9}}", "goMemLimit", "this is no Go program"},
         {"{\"spec\":{\"actions\":{\"mycustomaction\":{}}}}", "no action mycustomaction",
          "KAI would not even start"},
         {"{\"spec\":{\"args\":{\"log-level\":\"4\"}}}", "args.log-level",

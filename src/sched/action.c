@@ -218,6 +218,12 @@ static void each_pending(struct sched *sched,
 
     pending_order(sched, action, &order);
     while ((group = order_pop(&order))) {
+        int64_t until_ms = group_delayed_until(sched, group);
+
+        if (until_ms) {
+            sched_wake(sched, until_ms);
+            continue;
+        }
         keep_lift(sched, group);
         sched->tally[action].tried++;
         if (attempt(sched, group)) {
@@ -247,21 +253,11 @@ void action_preempt(struct sched *sched)
 /* ---- gangs below their minimum ---- */
 static bool fell_apart(const struct group *group)
 {
-    bool broken = false;
-    int64_t used = 0;
+    int64_t used = group->count[ST_RELEASING] + group->count[ST_STUCK];
 
-    if (group->count[ST_SUCCEEDED])
-        return false;
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        int64_t own = set_active(set) + set->count[ST_RELEASING];
-
-        if (!set->leaf)
-            continue;
-        used += own;
-        broken = broken || (own < set->min && set_required(group, i));
-    }
-    return broken && used > 0;
+    for (int s = 0; s < ST_COUNT; s++)
+        used += ST_IN(s, ST_ACTIVE) ? group->count[s] : 0;
+    return used > 0 && !group->count[ST_SUCCEEDED] && !group_whole(group);
 }
 
 static void stale_group(struct sched *sched, struct group *group)

@@ -7,6 +7,7 @@
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
+#include "sched/leaving.h"
 #include "sched/link.h"
 #include "sched/names.h"
 #include "sched/nodeindex.h"
@@ -122,6 +123,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     queues_linked(sched);
     nodes_ranked(sched);
     promises_forgotten(sched);
+    leaving_judge(sched);
     if (sched->cycle % SWEEP_CYCLES == 0)
         names_swept(sched);
     step_done(sched, SCHED_STEP_OPEN);

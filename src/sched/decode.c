@@ -218,7 +218,7 @@ static const struct decode_field subgroup_fields[] = {
     DECODE_FIELD(struct sched_subgroup, name, "name", STR),
     DECODE_FIELD(struct sched_subgroup, parent, "parent", STR),
     DECODE_FIELD(struct sched_subgroup, min_member, "minMember", I64, .absent = "1"),
-    DECODE_FIELD(struct sched_subgroup, min_subgroup, "minSubGroup", I64),
+    DECODE_FIELD(struct sched_subgroup, min_subgroup, "minSubGroup", I64, .absent = "-1"),
     DECODE_FIELD(struct sched_subgroup,
                  topology,
                  "topologyConstraint",
@@ -232,6 +232,8 @@ static const struct decode_field group_fields[] = {
     DECODE_FIELD(struct sched_group, queue, "queue", STR),
     DECODE_FIELD(struct sched_group, min_member, "minMember", I64),
     DECODE_FIELD(struct sched_group, min_subgroup, "minSubGroup", I64),
+    DECODE_FIELD(struct sched_group, preempt_delay_ms, "preemptionDelay", DURATION),
+    DECODE_FIELD(struct sched_group, stale_grace_ms, "stalenessGracePeriod", DURATION),
     DECODE_FIELD(struct sched_group, priority_class, "priorityClassName", STR),
     DECODE_FIELD(struct sched_group,
                  preemptibility,
@@ -299,6 +301,20 @@ static int64_t annotation_duration(struct decode *decode, const char *key)
     return ms;
 }
 
+/* A minSubGroup that is not there means all of them, one of 0 none. */
+static void group_minima(struct decode *decode, struct sched_group *group)
+{
+    struct sched_subgroup *all =
+        ARENA_ARRAY(decode->arena, struct sched_subgroup, group->subgroup_count);
+
+    for (size_t i = 0; i < group->subgroup_count; i++) {
+        all[i] = group->subgroups[i];
+        if (all[i].min_subgroup <= 0)
+            all[i].min_subgroup = all[i].min_subgroup < 0 ? 0 : -1;
+    }
+    group->subgroups = all;
+}
+
 void decode_group(struct decode *decode, struct sched_group *ret)
 {
     *ret = (struct sched_group){
@@ -310,9 +326,12 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .min_member = 1,
         .stale_since_ms = annotation_time(decode, "kai.scheduler/stale-podgroup-timestamp"),
         .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
+        .last_eviction_ms = annotation_time(decode, "kai.scheduler/last-eviction-timestamp"),
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
     };
     decode_by(decode, &group_table, ret);
+    group_minima(decode, ret);
+    ret->has_stale_grace = !json_is_null(json_at(decode->tree, "spec.stalenessGracePeriod"));
 }
 
 /* ---- queue, topology, claim ---- */
@@ -386,6 +405,7 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
 
 struct topology_level {
     struct str label;
+    struct str alias;
 };
 
 struct topology_spec {
@@ -395,6 +415,7 @@ struct topology_spec {
 
 static const struct decode_field level_fields[] = {
     DECODE_FIELD(struct topology_level, label, "nodeLabel", STR, .required = true),
+    DECODE_FIELD(struct topology_level, alias, "alias", STR),
 };
 static const struct decode_table level_table =
     DECODE_TABLE(struct topology_level, NULL, level_fields);
@@ -409,14 +430,18 @@ const struct decode_kind topology_decode_kind = {.crd = "topologies.kai.schedule
 void decode_topology(struct decode *decode, struct sched_topology *ret)
 {
     struct topology_spec spec = {0};
-    struct str *all = NULL;
 
     decode_by(decode, &topology_table, &spec);
-    all = ARENA_ARRAY(decode->arena, struct str, spec.level_count);
-    for (size_t i = 0; i < spec.level_count; i++)
-        all[i] = spec.levels[i].label;
-    *ret = (struct sched_topology){
-        .name = decode->object->name, .levels = all, .level_count = spec.level_count};
+    struct str *levels = ARENA_ARRAY(decode->arena, struct str, spec.level_count);
+    struct str *aliases = ARENA_ARRAY(decode->arena, struct str, spec.level_count);
+    for (size_t i = 0; i < spec.level_count; i++) {
+        levels[i] = spec.levels[i].label;
+        aliases[i] = spec.levels[i].alias;
+    }
+    *ret = (struct sched_topology){.name = decode->object->name,
+                                   .levels = levels,
+                                   .aliases = aliases,
+                                   .level_count = spec.level_count};
 }
 
 void decode_claim(struct decode *decode, struct sched_claim *ret)

@@ -443,6 +443,9 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
             ret->legacy_mig = true;
     (void)time_parse(json_str_at(decode->tree, "status.startTime"), &ret->started_ms);
     ret->phase = phase_of(decode, ret->node);
+    if (ret->phase == SCHED_RELEASING &&
+        str_is(json_str_at(decode->tree, "status.phase"), "Running"))
+        ret->deleted_ms = object->deleted_ms;
     take_amounts(decode, ret);
     take_gpu_sharing(decode, ret);
     take_devices(decode, ret);

@@ -35,6 +35,16 @@ static void set_adopt(struct group *group, uint32_t parent, uint32_t child)
     group->sets[parent].leaf = false;
 }
 
+/* Members of an inner set that have to be satisfied. More than there are mean all. */
+static int64_t set_least(const struct group *group, uint32_t set, int64_t asked)
+{
+    int64_t count = 0;
+
+    for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next)
+        count++;
+    return asked < 0 ? 0 : asked == 0 ? count : i64_min(asked, count);
+}
+
 /* Builds the tree: set 0 is the root, then the subgroups in their order. `spec` is what is kept of
  * it, where anything is. A subgroup whose parent is
  * unknown hangs below the root; circles cannot hang anywhere and are left out. */
@@ -45,8 +55,8 @@ static void group_sets(struct group *group, const struct sched_group *spec)
 
     group->set_count = count ? count + 1 : 2;
     group->sets = mem_alloc(group->set_count * sizeof(*group->sets));
-    group->sets[0] = (struct set){.min = spec->min_subgroup,
-                                  .topology = group->detail ? &spec->topology : &anywhere};
+    group->sets[0] =
+        (struct set){.min = 1, .topology = group->detail ? &spec->topology : &anywhere};
     if (!count) {
         group->sets[1] = (struct set){.name = STR("default"),
                                       .topology = &anywhere,
@@ -73,9 +83,10 @@ static void group_sets(struct group *group, const struct sched_group *spec)
             }
         set_adopt(group, parent, i + 1);
     }
-    for (uint32_t i = 1; i <= count; i++)
+    for (uint32_t i = 0; i <= count; i++)
         if (!group->sets[i].leaf)
-            group->sets[i].min = spec->subgroups[i - 1].min_subgroup;
+            group->sets[i].min =
+                set_least(group, i, i ? spec->subgroups[i - 1].min_subgroup : spec->min_subgroup);
 }
 
 static void group_count(struct group *group)
@@ -119,10 +130,11 @@ static bool group_says(const struct group *group, const struct sched_group *spec
            group->own_priority == spec->priority && group->has_priority == spec->has_priority &&
            group->stale_grace_ms == spec->stale_grace_ms &&
            group->has_stale_grace == spec->has_stale_grace && group->held == spec->held &&
+           group->preempt_delay_ms == spec->preempt_delay_ms &&
+           group->last_eviction_ms >= spec->last_eviction_ms &&
            group->preemptibility == spec->preemptibility &&
            (!spec->last_start_ms || group->last_start_ms == spec->last_start_ms) &&
            group->stale_since_ms == spec->stale_since_ms &&
-           group->sets[0].min == spec->min_subgroup &&
            group->sets[1].min == i64_max(1, spec->min_member);
 }
 
@@ -147,6 +159,8 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->has_priority = spec->has_priority;
     group->stale_grace_ms = spec->stale_grace_ms;
     group->has_stale_grace = spec->has_stale_grace;
+    group->preempt_delay_ms = spec->preempt_delay_ms;
+    group->last_eviction_ms = i64_max(group->last_eviction_ms, spec->last_eviction_ms);
     group->held = spec->held;
     group->preemptibility = spec->preemptibility;
     if (spec->subgroup_count || spec->topology.topology.len)
@@ -219,6 +233,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     group->known = false;
     group_drop_spec(sched, group);
     group->created_ms = group->due_ms = group->expected_ms = group->deadline_ms = 0;
+    group->preempt_delay_ms = group->last_eviction_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = false;
     group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);

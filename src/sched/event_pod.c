@@ -9,6 +9,7 @@
 #include "sched/fragment.h"
 #include "sched/group.h"
 #include "sched/journal.h"
+#include "sched/leaving.h"
 #include "sched/link.h"
 #include "sched/lists.h"
 #include "sched/names.h"
@@ -222,6 +223,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
             VEC_REMOVE_SWAP(&sched->promised, i);
             break;
         }
+    leaving_forget(sched, pod);
     shape_unref(sched, pod->shape);
     map_remove(&sched->pods_by_key, pod_key(pod));
     pod_labels_dropped(sched, pod);
@@ -304,6 +306,7 @@ static void pod_enter(struct sched *sched,
     }
     uint8_t count = ST_IN(status, ST_USED) ? pod_open_shares(sched, pod, spec, node, slots) : 0;
     pod_set(sched, pod, status, node, slots, count);
+    leaving_note(sched, pod, spec->deleted_ms);
 }
 
 /* A status change of a pod that is otherwise the same: the common event. */
@@ -334,10 +337,13 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     pod->deadline_ms = spec->deadline_ms;
     if (pod->evicting && ST_IN(status, ST_ALLOCATED))
         status = ST_RELEASING;
+    if (status == ST_RELEASING && pod->status == ST_STUCK)
+        status = ST_STUCK;
     if (status != pod->status) {
         pod_set(sched, pod, status, node, NULL, 0);
         sched->changed = true;
     }
+    leaving_note(sched, pod, spec->deleted_ms);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
 #include "sched/filter.h"
@@ -562,18 +563,31 @@ static struct str kept_text(const struct matter *matter)
         STR_ARG(explain_amount(matter->sched->arena, r, group->kept_blocked * unit_of(r))));
 }
 
+/* It may not take room from others yet. */
+static struct str delay_text(const struct matter *matter)
+{
+    int64_t until_ms = group_delayed_until(matter->sched, matter->group);
+    struct arena *arena = matter->sched->arena;
+
+    if (!until_ms)
+        return STR_NONE;
+    return str_printf(arena, "; its preemptionDelay lets it evict nobody before " STR_FMT,
+                      STR_ARG(time_text(arena, until_ms)));
+}
+
 static struct str room_text(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
     struct str needs = needs_text(matter);
 
     if (!matter->pod)
-        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs),
+        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT, STR_ARG(needs),
                           STR_ARG(free_text(matter, short_resource(matter))),
-                          STR_ARG(kept_text(matter)));
+                          STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)));
     struct str unused = free_text(matter, short_resource(matter));
-    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT, STR_ARG(needs),
-                      STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)));
+    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT STR_FMT, STR_ARG(needs),
+                      STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)),
+                      STR_ARG(delay_text(matter)));
 }
 
 static struct str reason_sentence(struct matter *matter, enum sched_reason reason)
@@ -650,6 +664,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
     digest = digest_mixed(digest, sched->now_ms < group->retry_ms);
+    digest = digest_mixed(digest, (uint64_t)group_delayed_until(sched, group));
     if (!failure || failure->cycle != sched->cycle)
         return digest;
     digest = digest_mixed(digest, failure->reason);

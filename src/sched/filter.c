@@ -113,8 +113,6 @@ static bool gpu_type_fits(const struct shape *shape, const struct node *node)
 
     if (spec->gpu_memory_mib > 0 && node->spec.gpu_memory_mib <= 0)
         return false;
-    if (whole && node->spec.dra_gpus > 0)
-        return false;
     if (node->pool->policy.without_filters)
         return true;
     if (!node->mig)

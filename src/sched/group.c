@@ -76,33 +76,69 @@ int64_t set_active(const struct set *set)
            set->count[ST_RUNNING];
 }
 
-/* Pods below a set that hold room, for choosing among children of an inner set. */
-static int64_t set_active_below(const struct group *group, uint32_t set)
-{
-    int64_t active = 0;
+/* Pods of a leaf that count. */
+enum counted {
+    COUNT_ACTIVE,
+    COUNT_LEFT,  /* without those that the search under way has proposed as victims */
+    COUNT_USED,  /* and those on their way out */
+    COUNT_READY, /* and those that wait */
+};
 
-    if (group->sets[set].leaf)
-        return set_active(&group->sets[set]);
-    for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next)
-        active += set_active_below(group, child);
-    return active;
+static bool set_holds(const struct group *group, uint32_t set, enum counted counted);
+
+/* What is held against the set's minimum: pods of a leaf, satisfied members of an inner set. */
+static int64_t set_measure(const struct group *group, uint32_t index, enum counted counted)
+{
+    const struct set *set = &group->sets[index];
+    int64_t count = 0;
+
+    /* Pods of a part that are done need no room: the other parts do not wait for them. */
+    if (set->leaf && group->set_count > 2)
+        count = i64_min(set->count[ST_SUCCEEDED], i64_max(0, set->min - set_active(set)));
+    if (set->leaf)
+        return count + set_active(set) - (counted == COUNT_LEFT ? set->taken : 0) +
+               (counted == COUNT_USED ? set->count[ST_RELEASING] + set->count[ST_STUCK] : 0) +
+               (counted == COUNT_READY ? set->count[ST_PENDING] : 0);
+    for (uint32_t child = set->first_child; child; child = group->sets[child].next)
+        count += set_holds(group, child, counted);
+    return count;
 }
 
-/* Of an inner set with minSubGroup, only that many children have to start: those that have pods
- * already, then the first ones. */
+static bool set_holds(const struct group *group, uint32_t set, enum counted counted)
+{
+    return set_measure(group, set, counted) >= group->sets[set].min;
+}
+
+bool set_satisfied(const struct group *group, uint32_t set)
+{
+    return set_holds(group, set, COUNT_ACTIVE);
+}
+
+/* Which of two members of a set is started first: one that has all its pods, so that what never
+ * comes holds nobody back. */
+int set_start_order(const struct group *group, uint32_t a, uint32_t b)
+{
+    bool ready_a = set_holds(group, a, COUNT_READY);
+    bool ready_b = set_holds(group, b, COUNT_READY);
+    bool full_a = set_satisfied(group, a);
+    bool full_b = set_satisfied(group, b);
+
+    if (full_a == full_b && ready_a != ready_b)
+        return ready_a ? -1 : 1;
+    return set_order(group, a, b);
+}
+
+/* Of a set that needs only some of its members: those that are satisfied already, then those that
+ * are started first. */
 static bool child_required(const struct group *group, uint32_t parent, uint32_t set)
 {
-    int64_t own = set_active_below(group, set);
+    bool own = set_satisfied(group, set);
     int64_t before = 0;
-    bool seen = false;
 
-    if (group->sets[parent].min <= 0)
-        return true;
     for (uint32_t child = group->sets[parent].first_child; child; child = group->sets[child].next) {
-        int64_t active = set_active_below(group, child);
+        bool full = set_satisfied(group, child);
 
-        seen = seen || child == set;
-        before += child != set && (active > own || (active == own && !seen));
+        before += child != set && (full != own ? full : set_start_order(group, child, set) < 0);
     }
     return before < group->sets[parent].min;
 }
@@ -127,49 +163,58 @@ bool set_below(const struct group *group, uint32_t set, uint32_t ancestor)
 
 bool group_ready(const struct group *group)
 {
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        if (set->leaf && set_active(set) + set->count[ST_PENDING] < set->min &&
-            set_required(group, i))
-            return false;
-    }
-    return group->set_count > 0;
+    return group->set_count > 0 && set_holds(group, 0, COUNT_READY);
 }
 
 bool group_satisfied(const struct group *group)
 {
-    for (uint32_t i = 1; i < group->set_count; i++)
-        if (group->sets[i].leaf && set_active(&group->sets[i]) < group->sets[i].min &&
-            set_required(group, i))
-            return false;
-    return true;
+    return !group->set_count || set_holds(group, 0, COUNT_ACTIVE);
 }
 
-static int group_elastic_as(const struct group *group, bool proposed)
+bool group_whole(const struct group *group)
 {
-    bool above = false;
+    return !group->set_count || set_holds(group, 0, COUNT_USED);
+}
 
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        int64_t active = set_active(set) - (proposed ? set->taken : 0);
+static bool set_above(const struct group *group, uint32_t index, enum counted counted)
+{
+    const struct set *set = &group->sets[index];
 
-        if (!set->leaf)
-            continue;
-        if (active < set->min && set_required(group, i))
-            return -1;
-        above = above || active > set->min;
-    }
-    return above ? 1 : 0;
+    if (set_measure(group, index, counted) > set->min)
+        return true;
+    for (uint32_t child = set->leaf ? 0 : set->first_child; child; child = group->sets[child].next)
+        if (set_above(group, child, counted))
+            return true;
+    return false;
+}
+
+bool set_surplus(const struct group *group, uint32_t set)
+{
+    return set_above(group, set, COUNT_LEFT);
+}
+
+bool set_left(const struct group *group, uint32_t set)
+{
+    return set_holds(group, set, COUNT_LEFT) && group->sets[set].min > 0;
+}
+
+static int group_elastic_as(const struct group *group, enum counted counted)
+{
+    if (!group->set_count)
+        return 0;
+    if (!set_holds(group, 0, counted))
+        return -1;
+    return set_above(group, 0, counted) ? 1 : 0;
 }
 
 int group_elastic(const struct group *group)
 {
-    return group_elastic_as(group, false);
+    return group_elastic_as(group, COUNT_ACTIVE);
 }
 
 int group_elastic_left(const struct group *group)
 {
-    return group_elastic_as(group, true);
+    return group_elastic_as(group, COUNT_LEFT);
 }
 
 bool group_must_wait(const struct group *group)
@@ -181,6 +226,13 @@ bool group_must_wait(const struct group *group)
             return true;
     }
     return false;
+}
+
+int64_t group_delayed_until(const struct sched *sched, const struct group *group)
+{
+    int64_t end = i64_max(group->created_ms, group->last_eviction_ms) + group->preempt_delay_ms;
+
+    return group->preempt_delay_ms > 0 && sched->now_ms < end ? end : 0;
 }
 
 int64_t group_waits_since(const struct group *group)
@@ -199,20 +251,23 @@ bool group_kept(const struct sched *sched, const struct group *group)
 }
 
 /* ---- orders ---- */
+/* The ratio counts where both have their minimum. */
 int set_order(const struct group *group, uint32_t a, uint32_t b)
 {
     const struct set *l = &group->sets[a];
     const struct set *r = &group->sets[b];
-    int64_t active_l = set_active(l) - l->taken;
-    int64_t active_r = set_active(r) - r->taken;
-    bool lacks_l = active_l < l->min;
-    bool lacks_r = active_r < r->min;
+    int64_t have_l = set_measure(group, a, COUNT_LEFT);
+    int64_t have_r = set_measure(group, b, COUNT_LEFT);
+    bool lacks_l = have_l < l->min;
+    bool lacks_r = have_r < r->min;
 
     if (lacks_l != lacks_r)
         return lacks_l ? -1 : 1;
+    if (!lacks_l && (l->min > 0) != (r->min > 0))
+        return l->min > 0 ? -1 : 1;
     if (!lacks_l) {
-        __int128 ratio_l = (__int128)active_l * i64_max(1, r->min);
-        __int128 ratio_r = (__int128)active_r * i64_max(1, l->min);
+        __int128 ratio_l = (__int128)have_l * i64_max(1, r->min);
+        __int128 ratio_r = (__int128)have_r * i64_max(1, l->min);
         if (ratio_l != ratio_r)
             return ratio_l < ratio_r ? -1 : 1;
     }

@@ -24,7 +24,7 @@ struct told;
 struct set {
     struct str name;                            /* in the group's spec */
     const struct sched_topology_want *topology; /* the same; never NULL */
-    int64_t min; /* leaf: pods; inner: children that must start, 0 all */
+    int64_t min; /* leaf: pods; inner: members that must be satisfied */
     uint32_t parent;
     uint32_t first_child, next; /* 0: none */
     int32_t count[ST_COUNT];    /* leaf: pods by status */
@@ -61,6 +61,8 @@ struct group {
     struct name *class_name;
     int64_t own_priority; /* instead of the class's, with has_priority */
     int64_t stale_grace_ms;
+    int64_t preempt_delay_ms;
+    int64_t last_eviction_ms;
     int64_t expected_ms; /* to run; 0: it does not say */
     int64_t deadline_ms; /* the longest of its pods; 0: none has one */
     bool has_priority;
@@ -112,25 +114,40 @@ uint32_t pod_find_set(const struct group *group, struct str subgroup);
 
 /* Pods that hold or are promised room. */
 int64_t set_active(const struct set *set);
+/* Whether it is among those that have to start with the group. */
 bool set_required(const struct group *group, uint32_t set);
+/* A leaf with its minimum of pods that hold or are promised room; an inner set with enough such
+ * members. */
+bool set_satisfied(const struct group *group, uint32_t set);
+/* Whether pods of it can go and leave it satisfied, proposed victims left out: a pod above the
+ * minimum of a leaf, or a whole member more than have to be there. */
+bool set_surplus(const struct group *group, uint32_t set);
+/* Satisfied without the proposed victims, and by some pods. */
+bool set_left(const struct group *group, uint32_t set);
 /* Whether the set is `ancestor`, or a part of it. */
 bool set_below(const struct group *group, uint32_t set, uint32_t ancestor);
-/* Every leaf that must start has enough pods, waiting ones included. */
+/* What must start has enough pods, waiting ones included. */
 bool group_ready(const struct group *group);
-/* Whether every leaf has its minimum of pods that hold or are promised room. */
+/* The root is satisfied. */
 bool group_satisfied(const struct group *group);
+/* The same with pods that are on their way out: it did not fall apart. */
+bool group_whole(const struct group *group);
 /* -1 below its minimum, 0 exactly at it, 1 above. */
 int group_elastic(const struct group *group);
 /* The same without the pods that the search under way has proposed as victims. */
 int group_elastic_left(const struct group *group);
 /* A leaf whose minimum counts on room that is still in use: nothing of the group may start yet. */
 bool group_must_wait(const struct group *group);
+/* Until when it may not take anything from others: its own preemptionDelay; 0: it may. */
+int64_t group_delayed_until(const struct sched *sched, const struct group *group);
 /* Since when the group waits for its minimum. */
 int64_t group_waits_since(const struct group *group);
 /* Whether room is kept for the group. */
 bool group_kept(const struct sched *sched, const struct group *group);
 
-/* Leaves in the order pods are added; evictions go backwards. */
+/* Members of a set in the order pods are added; evictions go backwards. */
 int set_order(const struct group *group, uint32_t a, uint32_t b);
+/* The same, and what cannot start for want of pods after what can. */
+int set_start_order(const struct group *group, uint32_t a, uint32_t b);
 /* The order of two groups of one queue: -1, 0, 1. */
 int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic);

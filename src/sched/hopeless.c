@@ -17,6 +17,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/topology.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,8 +115,9 @@ static bool too_large_together(struct search *search, const struct pod *pod)
 
     if (!want->topology.len || !want->required.len)
         return false;
-    return most_together(search->sched, search->group->queue->pool, pod, want->required, &values) <
-           (int64_t)search->tasks.count;
+    return most_together(search->sched, search->group->queue->pool, pod,
+                         topology_label(search->sched, want),
+                         &values) < (int64_t)search->tasks.count;
 }
 
 int64_t tasks_held_empty(const struct sched *sched,

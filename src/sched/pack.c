@@ -263,6 +263,8 @@ static struct sched_topology fill_topology(struct pack *pack, const struct sched
 
     topology.name = pack_str(pack, topology.name);
     topology.levels = pack_strs(pack, topology.levels, topology.level_count);
+    if (topology.aliases)
+        topology.aliases = pack_strs(pack, topology.aliases, topology.level_count);
     return topology;
 }
 

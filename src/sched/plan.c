@@ -206,9 +206,23 @@ static struct str evict_message(struct sched *sched, const struct pod *pod)
                       STR_ARG(by->ns), STR_ARG(by->name), STR_ARG(name_text(by->queue_name)));
 }
 
+/* A group that keeps off others for a while does so anew when it loses pods to them. */
+static void note_eviction(struct sched *sched, struct plan *plan, struct group *group)
+{
+    if (group->preempt_delay_ms <= 0 || group->last_eviction_ms == sched->now_ms)
+        return;
+    group->last_eviction_ms = sched->now_ms;
+    VEC_PUSH(sched->arena, &plan->notes,
+             (struct sched_note){str_dup(sched->arena, group->ns),
+                                 str_dup(sched->arena, group->name), SCHED_NOTE_EVICTED});
+}
+
 static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, bool moved)
 {
     const struct group *by = pod->evicted_for;
+
+    if (by)
+        note_eviction(sched, plan, pod->group);
 
     VEC_PUSH(sched->arena, &plan->evicts,
              (struct sched_evict){.pod = ref_of(sched, pod),

@@ -27,6 +27,7 @@ enum status {
     ST_BOUND,
     ST_RUNNING,
     ST_RELEASING,
+    ST_STUCK, /* the same for too long: see leaving.h */
     ST_SUCCEEDED,
     ST_FAILED,
     ST_COUNT,
@@ -34,7 +35,7 @@ enum status {
 #define ST_BIT(status)     (1U << (status))
 #define ST_ALLOCATED       (ST_BIT(ST_BINDING) | ST_BIT(ST_BOUND) | ST_BIT(ST_RUNNING))
 #define ST_ACTIVE          (ST_ALLOCATED | ST_BIT(ST_PIPELINED)) /* KAI: activeAllocated */
-#define ST_USED            (ST_ACTIVE | ST_BIT(ST_RELEASING))    /* KAI: activeUsed */
+#define ST_USED            (ST_ACTIVE | ST_BIT(ST_RELEASING) | ST_BIT(ST_STUCK)) /* KAI: activeUsed */
 #define ST_ALIVE           (ST_ACTIVE | ST_BIT(ST_PENDING) | ST_BIT(ST_GATED))
 #define ST_IN(status, set) ((ST_BIT(status) & (set)) != 0)
 
@@ -75,6 +76,7 @@ struct pod {
     bool recorded;                   /* kept by it as a victim */
     bool logged;                     /* in the cycle's list of touched pods */
     bool promised;                   /* in sched->promised */
+    bool leaving;                    /* in sched->leaving */
     bool devices_planned;            /* numbers given by a plan that is not confirmed yet */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
     char *text;                      /* heap: ns/name, which is its key, and behind it the uid */
@@ -91,6 +93,7 @@ struct pod {
     int64_t created_ms;
     int64_t deadline_ms;          /* how long it may run; 0: not known */
     int64_t started_ms;           /* when it started to; 0: not yet, or not known */
+    int64_t deleted_ms;           /* it ran, and should be gone since then; 0: not so */
     int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */

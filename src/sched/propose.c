@@ -166,43 +166,64 @@ static bool is_active(const struct pod *pod)
     return pod->set != SET_NONE && ST_IN(pod->status, ST_ACTIVE) && !pod->taken;
 }
 
-/* The leaf that gives a pod first: the last in order of those above their minimum. */
-static uint32_t surplus_leaf(const struct group *group)
+/* The last member of a set, in its order, of those with a surplus, or of those that are whole. */
+static uint32_t last_member(const struct group *group, uint32_t set, bool surplus)
 {
-    uint32_t best = SET_NONE;
+    uint32_t last = SET_NONE;
 
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        const struct set *set = &group->sets[i];
-        if (set->leaf && set_active(set) - set->taken > set->min &&
-            (best == SET_NONE || set_order(group, i, best) > 0))
-            best = i;
-    }
-    return best;
+    for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next)
+        if ((surplus ? set_surplus(group, child) : set_left(group, child)) &&
+            (last == SET_NONE || set_order(group, child, last) > 0))
+            last = child;
+    return last;
 }
 
-/* The next victim unit of a group: one pod above the minimum, else all that is left. */
+/* What of the group can go first without breaking it: a leaf that has a pod too many (*ret_one), or
+ * a member that need not be there. SET_NONE: nothing. */
+static uint32_t surplus_set(const struct group *group, bool *ret_one)
+{
+    uint32_t set = 0;
+
+    *ret_one = false;
+    if (!group->set_count || !set_surplus(group, 0))
+        return SET_NONE;
+    while (!group->sets[set].leaf) {
+        uint32_t member = last_member(group, set, true);
+
+        if (member == SET_NONE)
+            return last_member(group, set, false);
+        set = member;
+    }
+    *ret_one = true;
+    return set;
+}
+
+/* The next victim unit of a group: one pod above a minimum, else a member more than it needs, else
+ * all that is left. */
 static void next_unit(struct proposals *proposals, const struct group *group)
 {
     const struct search *search = proposals->search;
     struct arena *arena = search->sched->arena;
-    uint32_t leaf = surplus_leaf(group);
+    bool one = false;
+    uint32_t set = surplus_set(group, &one);
     struct pod *last = NULL;
 
     proposals->pods.count = 0;
-    for (size_t i = 0; leaf != SET_NONE && i < group->pods.count; i++) {
+    if (set == SET_NONE &&
+        (group->semi || runtime_protects(search->sched, group, search->group, search->action)))
+        return;
+    for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
-        if (pod->set == leaf && is_active(pod) && (!last || pod_order(pod, last) > 0))
+
+        if (!is_active(pod) || (set != SET_NONE && !set_below(group, pod->set, set)))
+            continue;
+        if (!one)
+            VEC_PUSH(arena, &proposals->pods, pod);
+        else if (!last || pod_order(pod, last) > 0)
             last = pod;
     }
-    if (last) {
+    if (last)
         VEC_PUSH(arena, &proposals->pods, last);
-        return;
-    }
-    if (group->semi || runtime_protects(search->sched, group, search->group, search->action))
-        return;
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (is_active(group->pods.items[i]))
-            VEC_PUSH(arena, &proposals->pods, group->pods.items[i]);
 }
 
 /* Pods that earlier steps recorded are evicted anyway: they make no new unit. */

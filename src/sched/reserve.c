@@ -22,6 +22,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/topology.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -339,7 +340,7 @@ static void find_spots(struct sched *sched,
             continue;
         *spot = (struct spot){.node = node};
         if (want->topology.len && want->required.len) {
-            spot->domain = node_label(node, want->required);
+            spot->domain = node_label(node, topology_label(sched, want));
             if (!str_is_set(spot->domain))
                 continue;
         }

@@ -9,6 +9,7 @@
 #include "sched/claim.h"
 #include "sched/event.h"
 #include "sched/fragment.h"
+#include "sched/leaving.h"
 #include "sched/names.h"
 #include "sched/node.h"
 #include "sched/pod.h"
@@ -30,6 +31,7 @@ void sched_config_default(struct sched_config *config)
     *config = (struct sched_config){
         .policy = {.actions = SCHED_ACTIONS_ALL,
                    .stale_grace_ms = 60000,
+                   .stuck_after_ms = LEAVING_STUCK_MS,
                    .consolidate_max = 16,
                    .consolidating_reclaim = true,
                    .k_value = 1.0,
@@ -251,6 +253,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->journal);
     VEC_DONE(&sched->touched);
     VEC_DONE(&sched->promised);
+    VEC_DONE(&sched->leaving);
     VEC_DONE(&sched->notes);
     VEC_DONE(&sched->stale);
     VEC_DONE(&sched->keeps);

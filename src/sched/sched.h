@@ -70,7 +70,12 @@ struct sched;
     X(NO_AGEING, "no-ageing",                                                                      \
       "small work that fits goes ahead of a large gang, however long that has waited",             \
       "a gang that has waited long enough at the head of its queue has room kept for it; others "  \
-      "use that room only if they end in time or can be evicted")
+      "use that room only if they end in time or can be evicted")                                  \
+    X(OLD_GROUPS, "old-groups",                                                                    \
+      "up to 0.14 every pod of a Job is a group of its own, and a JobSet is one group without "    \
+      "subgroups, or one a replicatedJob where they start in order",                               \
+      "as 0.17: a Job is one group that starts with batch-min-member pods, a JobSet one group "    \
+      "with a subgroup a replicatedJob and one below it a Job; groups that are there stay")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,
@@ -82,6 +87,10 @@ enum sched_quirk {
 #define SCHED_QUIRKS_NONE UINT64_C(0)
 /* Mimic mode: decide as KAI would. */
 #define SCHED_QUIRKS_ALL ((UINT64_C(1) << SCHED_QUIRK_COUNT) - 1)
+
+/* Those that KAI has given up since: 0.17 is mimicked without them. */
+#define SCHED_QUIRKS_PAST \
+    (SCHED_QUIRK(GPU_MEMORY_100) | SCHED_QUIRK(SIDECARS) | SCHED_QUIRK(OLD_GROUPS))
 
 struct sched_quirk_text {
     const char *word;
@@ -158,6 +167,7 @@ struct sched_policy {
     enum sched_strategy gpu_strategy;
     enum sched_strategy cpu_strategy;
     int64_t stale_grace_ms;         /* below 0: never */
+    int64_t stuck_after_ms;         /* being deleted; nobody counts on such a pod's room then */
     int64_t consolidate_max;        /* groups moved for one group; -1: no maximum, 0: off */
     bool consolidating_reclaim;     /* victims that find another place are moved, not lost */
     bool restrict_nodes;            /* GPU pods only on gpu-worker nodes, CPU pods on cpu-worker */
@@ -419,6 +429,7 @@ struct sched_note {
     enum {
         SCHED_NOTE_STALE,     /* stale since now: write the annotation */
         SCHED_NOTE_NOT_STALE, /* recovered: remove it */
+        SCHED_NOTE_EVICTED,   /* lost pods to others, and its preemptionDelay begins again */
     } note;
 };
 

@@ -111,7 +111,6 @@ struct sched_node {
     size_t amount_count;
     int64_t gpu_memory_mib; /* of one device; 0: unknown, gpu-memory requests are refused */
     int64_t gpu_count;      /* physical devices where a label says so; 0: as many as `gpus` */
-    int64_t dra_gpus;       /* of `gpus`, how many come from resource slices */
     enum sched_mig mig;
     bool mig_enabled;
     bool gpu_worker; /* role labels, for policy.restrict_nodes */
@@ -209,6 +208,7 @@ struct sched_pod {
     int64_t task_priority; /* higher first; pods that have one before pods that have none */
     int64_t deadline_ms;   /* activeDeadlineSeconds: how long it may run, 0: not known */
     int64_t started_ms;    /* status.startTime, from which the deadline counts; 0: not started */
+    int64_t deleted_ms;    /* metadata.deletionTimestamp of a pod that runs; 0: none */
     /* The specification cannot be read: the pod is never placed, and this sentence is why. */
     struct str invalid;
 };
@@ -224,7 +224,7 @@ struct sched_subgroup {
     struct str name;
     struct str parent; /* empty: directly below the group */
     int64_t min_member;
-    int64_t min_subgroup; /* inner groups: how many children must start; 0: all */
+    int64_t min_subgroup; /* inner groups: how many children must start; 0: all, -1: none */
     struct sched_topology_want topology;
 };
 
@@ -250,13 +250,16 @@ struct sched_group {
     struct sched_topology_want topology;
     const struct sched_subgroup *subgroups;
     size_t subgroup_count;
-    int64_t min_subgroup;
+    int64_t min_subgroup;   /* of those below no other; 0: all */
     int64_t stale_since_ms; /* annotation; 0: not stale */
     int64_t last_start_ms;  /* annotation; 0: never started */
     int64_t stale_grace_ms; /* this group's own grace period; used with has_stale_grace */
     bool has_stale_grace;
-    bool held;           /* schedulingBackoff says to leave it out for now */
-    int64_t expected_ms; /* how long it is expected to run; 0: not known */
+    /* So long after it was made, or lost pods to others, it takes nothing from them; 0: it may. */
+    int64_t preempt_delay_ms;
+    int64_t last_eviction_ms; /* annotation; 0: never */
+    bool held;                /* schedulingBackoff says to leave it out for now */
+    int64_t expected_ms;      /* how long it is expected to run; 0: not known */
 };
 
 /* ---- queue ---- */
@@ -311,6 +314,7 @@ struct sched_topology {
     struct str name;
     const struct str *levels; /* node label keys, widest first */
     size_t level_count;
+    const struct str *aliases; /* as many: other names of the levels, or empty; NULL: none */
 };
 
 struct sched_claim {

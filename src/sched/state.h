@@ -32,7 +32,7 @@ struct undo;
  *
  *   objects    names pack resource shape pool nodeindex node pod group
  *   charged    charge share queue runtime quota claim
- *   derived    victims lists journal link
+ *   derived    victims lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep allocate
  *   evictions  order pending propose hopeless reclaim search action
@@ -70,6 +70,7 @@ struct sched {
     VEC(struct stale_note) notes;
     VEC(struct room) rooms;     /* by node slot */
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
+    VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */

@@ -22,26 +22,6 @@ static int by_pod_order(const void *a, const void *b)
     return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
 }
 
-/* Leaves of the group by set_order(), in the arena. */
-static uint32_t *leaves_in_order(struct sched *sched, const struct group *group, size_t *ret_count)
-{
-    uint32_t *leaves = ARENA_ARRAY(sched->arena, uint32_t, group->set_count + 1);
-    size_t count = 0;
-
-    for (uint32_t i = 1; i < group->set_count; i++) {
-        if (!group->sets[i].leaf)
-            continue;
-        size_t at = count++;
-        while (at && set_order(group, i, leaves[at - 1]) < 0) {
-            leaves[at] = leaves[at - 1];
-            at--;
-        }
-        leaves[at] = i;
-    }
-    *ret_count = count;
-    return leaves;
-}
-
 static bool is_waiting(const struct pod *pod, bool search)
 {
     return pod->ours &&
@@ -66,6 +46,15 @@ static void leaf_tasks(struct sched *sched,
     for (size_t i = 0; i < group->pods.count; i++)
         if (group->pods.items[i]->set == leaf && is_waiting(group->pods.items[i], looking.search))
             VEC_PUSH(sched->arena, &waiting, group->pods.items[i]);
+    if (most == 1 && waiting.count > 1) { /* a large elastic gang grows one by one */
+        struct pod *first = waiting.items[0];
+
+        for (size_t i = 1; i < waiting.count; i++)
+            if (pod_order(waiting.items[i], first) < 0)
+                first = waiting.items[i];
+        VEC_PUSH(sched->arena, ret, first);
+        return;
+    }
     bool all = (int64_t)waiting.count <= most;
     if (waiting.count > 1 && !(all && looking.any_order))
         qsort(waiting.items, waiting.count, sizeof(*waiting.items), by_pod_order);
@@ -73,27 +62,73 @@ static void leaf_tasks(struct sched *sched,
         VEC_PUSH(sched->arena, ret, waiting.items[i]);
 }
 
+/* Members of a set, those that are satisfied behind the others, in the arena. */
+static uint32_t *members_in_order(struct sched *sched,
+                                  const struct group *group,
+                                  uint32_t set,
+                                  size_t *ret_count)
+{
+    uint32_t *members = ARENA_ARRAY(sched->arena, uint32_t, group->set_count);
+    size_t count = 0;
+
+    for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next) {
+        size_t at = count++;
+
+        while (at && set_start_order(group, child, members[at - 1]) < 0) {
+            members[at] = members[at - 1];
+            at--;
+        }
+        members[at] = child;
+    }
+    *ret_count = count;
+    return members;
+}
+
+/* The next pods of a set: what it lacks of its minimum, all at once; where it has that, the first
+ * of what is above. An inner member that need not start still starts as a gang of its own. */
+static void set_tasks(struct sched *sched,
+                      const struct group *group,
+                      uint32_t index,
+                      struct looking looking,
+                      struct pod_vec *ret)
+{
+    const struct set *set = &group->sets[index];
+    size_t before = ret->count;
+    size_t count = 0;
+
+    if (set->leaf) {
+        int64_t missing = set->min - set_active(set);
+
+        leaf_tasks(sched, group, index, missing > 0 ? missing : 1, looking, ret);
+        return;
+    }
+    const uint32_t *members = members_in_order(sched, group, index, &count);
+    if (set_satisfied(group, index)) {
+        for (size_t i = 0; i < count && ret->count == before; i++)
+            if (group->sets[members[i]].leaf)
+                leaf_tasks(sched, group, members[i], 1, looking, ret);
+            else
+                set_tasks(sched, group, members[i], looking, ret);
+        return;
+    }
+    int64_t missing = set->min;
+    for (size_t i = 0; i < count; i++)
+        missing -= set_satisfied(group, members[i]);
+    for (size_t i = 0; i < count && missing > 0; i++)
+        if (!set_satisfied(group, members[i])) {
+            set_tasks(sched, group, members[i], looking, ret);
+            missing--;
+        }
+}
+
 static void tasks_of(struct sched *sched,
                      const struct group *group,
                      struct looking looking,
                      struct pod_vec *ret)
 {
-    size_t count = 0;
-    const uint32_t *leaves = leaves_in_order(sched, group, &count);
-    bool lacks = false;
-
     ret->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct set *set = &group->sets[leaves[i]];
-        int64_t missing = set->min - set_active(set);
-
-        if (missing <= 0 || !set_required(group, leaves[i]))
-            continue;
-        lacks = true;
-        leaf_tasks(sched, group, leaves[i], missing, looking, ret);
-    }
-    for (size_t i = 0; !lacks && !ret->count && i < count; i++)
-        leaf_tasks(sched, group, leaves[i], 1, looking, ret);
+    if (group->set_count)
+        set_tasks(sched, group, 0, looking, ret);
 }
 
 void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret)

@@ -403,12 +403,23 @@ static bool mark_held(const struct weighing *w, const struct group *group, uint3
     return any;
 }
 
-static int level_of(const struct topology *topology, struct str label)
+/* By the level's label or its alias, which no other level of the topology has as either. */
+static int level_of(const struct topology *topology, struct str word)
 {
-    for (size_t i = 0; i < topology->spec.level_count && i < LEVELS_MAX; i++)
-        if (str_eq(topology->spec.levels[i], label))
+    const struct sched_topology *spec = &topology->spec;
+
+    for (size_t i = 0; word.len && i < spec->level_count && i < LEVELS_MAX; i++)
+        if (str_eq(spec->levels[i], word) || (spec->aliases && str_eq(spec->aliases[i], word)))
             return (int)i;
     return -1;
+}
+
+struct str topology_label(const struct sched *sched, const struct sched_topology_want *want)
+{
+    const struct topology *topology = map_get(&sched->topologies, want->topology);
+    int level = topology ? level_of(topology, want->required) : -1;
+
+    return level >= 0 ? topology->spec.levels[level] : want->required;
 }
 
 static bool failure_refuse(struct failure *failure, struct str text)

@@ -31,4 +31,6 @@ bool topology_subsets(struct sched *sched,
                       const struct node_set *within,
                       struct node_sets *ret,
                       struct failure *failure);
+/* The node label of the level that must be kept to, where an alias names it. */
+struct str topology_label(const struct sched *sched, const struct sched_topology_want *want);
 void topology_cache_free(struct topology_cache *cache);

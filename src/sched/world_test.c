@@ -79,7 +79,8 @@ void cluster_put(struct cluster *cluster, const struct job *job)
                                           .created_ms = cluster->now,
                                           .has_priority = true,
                                           .priority = job->priority,
-                                          .preemptibility = job->kind});
+                                          .preemptibility = job->kind,
+                                          .preempt_delay_ms = job->preempt_delay_ms});
     for (int64_t i = 0; i < pods; i++) {
         struct sched_pod pod = {.ns = STR("ns"),
                                 .name =
@@ -98,6 +99,7 @@ void cluster_put(struct cluster *cluster, const struct job *job)
             pod.node = str_from(job->node);
             pod.phase = job->ending ? SCHED_RELEASING : SCHED_RUNNING;
             pod.started_ms = cluster->now;
+            pod.deleted_ms = job->ending ? cluster->now : 0;
         }
         sched_put_pod(cluster->sched, &pod);
     }

@@ -46,6 +46,7 @@ struct job {
     const char *node;               /* where they run; NULL: they wait */
     bool ending;
     int64_t deadline_ms;
+    int64_t preempt_delay_ms;
 };
 void cluster_put(struct cluster *cluster, const struct job *job);
 void cluster_drop(struct cluster *cluster, const char *pod);

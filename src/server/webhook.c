@@ -224,6 +224,15 @@ static void answer_kind(struct review *review, const struct json *object)
         refuse(review, &admit);
     else
         allow(review);
+    for (struct str left = admit.warnings; left.len;) {
+        size_t end = str_find(left, '\n');
+        struct json *warnings = json_get(review->answer, "warnings");
+
+        if (!warnings)
+            warnings = json_add_array(review->arena, review->answer, "warnings");
+        json_push(warnings, json_new_str(review->arena, str_sub(left, 0, end)));
+        left = str_sub(left, end + 1, left.len);
+    }
 }
 
 bool webhook_serves(struct str path)

@@ -426,6 +426,10 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     if (r < 0)
         return r;
     admit_validate(&admit);
+    if (admit.warnings.len)
+        write->reply->result.warnings =
+            str_printf(write->arena, STR_FMT "%s" STR_FMT, STR_ARG(write->reply->result.warnings),
+                       write->reply->result.warnings.len ? "\n" : "", STR_ARG(admit.warnings));
     check_rules(write, &admit, crd);
     if (admit.causes.count)
         return write_refuse(write, &admit);

@@ -692,7 +692,9 @@ static bool run_cluster(uint64_t seed, int64_t events)
         config.policy.stale_grace_ms = 20000;
         config.policy.reserve_after_ms = 5000;
         world->sched[i] = sched_new(&config);
-        sched_put_topology(world->sched[i], &(struct sched_topology){STR("t"), &level, 1});
+        sched_put_topology(
+            world->sched[i],
+            &(struct sched_topology){.name = STR("t"), .levels = &level, .level_count = 1});
     }
     for (int q = 0; q < QUEUES_MAX; q++) {
         world->quota[q] = q < 2 ? SCHED_UNLIMITED : amount(8);

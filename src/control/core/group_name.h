@@ -13,6 +13,8 @@ struct object;
  * minimum. Both outlive a restart of the scheduler. */
 #define GROUP_START_ANNOTATION "kai.scheduler/last-start-timestamp"
 #define GROUP_STALE_ANNOTATION "kai.scheduler/stale-podgroup-timestamp"
+/* And when it last lost pods to others, where it has a preemptionDelay. */
+#define GROUP_EVICTION_ANNOTATION "kai.scheduler/last-eviction-timestamp"
 
 /* On pods that are objects only, nothing runs in them: they belong to no group. */
 #define GROUP_MIRROR "kubernetes.io/config.mirror"
