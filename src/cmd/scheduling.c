@@ -49,6 +49,7 @@ int scheduling_config(const struct scheduling_values *values,
             return r;
     }
     *ret_sched = sched;
+    ret_control->old_groups = (sched.quirks & SCHED_QUIRK(OLD_GROUPS)) != 0;
     ret_control->queue_label_key = str_from(values->queue_label_key);
     ret_control->default_queue = str_from(values->default_queue);
     ret_control->default_parent = str_from(values->default_parent);

@@ -11,6 +11,7 @@ struct json;
 /* One case either passes, or prints a line that says what differs and returns false. */
 bool run_scenario(struct arena *arena, const struct json *scenario, uint64_t quirks);
 bool run_unit(struct arena *arena, const struct json *unit);
+bool run_unit_017(struct arena *arena, const struct json *unit, struct str function);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
 bool run_grouping(struct arena *arena, const struct json *scenario);
 /* Whether a case says nothing but what this program tries; else it differs() or is left out. */
@@ -20,5 +21,7 @@ bool grouping_is_known(const struct json *scenario);
 /* The case asks for something that is not compared: unless it fails otherwise it counts as skipped,
  * not as passed. */
 void leave_out(const struct json *test, const char *fmt, ...) _printf_(2, 3);
+/* Whether the case was taken from KAI 0.17; the others are of about 0.13. */
+bool case_is_017(const struct json *test);
 /* Prints "id: ..." once a case fails; returns false. */
 bool differs(const struct json *test, const char *fmt, ...) _printf_(2, 3);

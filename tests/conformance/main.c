@@ -49,6 +49,11 @@ bool differs(const struct json *test, const char *fmt, ...)
     return false;
 }
 
+bool case_is_017(const struct json *test)
+{
+    return str_starts(json_str(json_get(test, "id")), STR("v017-"));
+}
+
 static bool read_file(const char *path, struct buf *ret)
 {
     FILE *file = fopen(path, "re");

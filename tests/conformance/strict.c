@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What a case may say. A case that says more asks for something this program does not try, so it
@@ -68,7 +69,8 @@ static bool one_of(const struct json *test,
 
 static bool subgroups(const struct json *test, const struct json *set)
 {
-    bool good = members(test, set, "a group of pods", "name topology_constraint groups pod_sets ");
+    bool good = members(test, set, "a group of pods",
+                        "name topology_constraint groups pod_sets min_sub_group ");
 
     JSON_FOREACH(json_get(set, "groups"), group)
         good = good && subgroups(test, group);
@@ -78,7 +80,8 @@ static bool subgroups(const struct json *test, const struct json *set)
     return good;
 }
 
-#define STATES "Pending Running Releasing Failed Pipelined Binding Bound Allocated "
+#define STATES \
+    "Pending Running Releasing StuckInReleasing Failed Pipelined Binding Bound Allocated "
 
 static bool task(const struct json *test, const struct json *one)
 {
@@ -105,7 +108,8 @@ static bool jobs(const struct json *test)
                                "name namespace queue priority preemptible order age_minutes "
                                "min_member root_subgroup root_subgroup_given topology_constraint "
                                "best_effort delete_job_in_test stale_seconds "
-                               "last_start_minutes_ago initial_allocated "
+                               "last_start_minutes_ago initial_allocated preemptibility "
+                               "preemption_delay_seconds staleness_grace_period_seconds "
                                "initial_allocated_is_natural tasks go ");
         good = good && subgroups(test, json_get(job, "root_subgroup"));
         JSON_FOREACH(json_get(job, "tasks"), one)
@@ -128,7 +132,7 @@ static bool cluster(const struct json *test)
     JSON_FOREACH(json_get(test, "queues"), queue)
         good = good && members(test, queue, "a queue",
                                "name parent department priority creation_order gpu cpu memory leaf "
-                               "go ");
+                               "reclaim_min_runtime_seconds go ");
     JSON_FOREACH(json_get(test, "topologies"), topology)
         good = good && members(test, topology, "a topology", "name levels ");
     return good && jobs(test);
@@ -143,7 +147,8 @@ static bool config(const struct json *test)
                         "rounds_fields_ignored_by_this_test plugins predicates_enabled "
                         "max_consolidation_preemptees allow_consolidating_reclaim "
                         "use_scheduling_signatures staleness_grace_period_seconds "
-                        "min_node_gpu_memory_mib dra_feature_gate disable_default_department "
+                        "min_node_gpu_memory_mib max_node_gpu_memory_mib dra_feature_gate "
+                        "disable_default_department "
                         "bind_always_fails scheduler_conf_actions_string ");
 
     if (json_is(plugins, JSON_STRING))
@@ -191,7 +196,7 @@ bool scenario_is_known(const struct json *test)
                 ORIGIN "mode actions config nodes queues topologies dra jobs expected ") &&
         one_of(test, json_get(test, "mode"), "the mode", "single_action integration ") &&
         members(test, expected, "expected",
-                "jobs tasks ignored_tasks nodes counts counts_given ") &&
+                "jobs tasks ignored_tasks nodes counts counts_given subgroup_placement ") &&
         members(test, json_get(expected, "counts"), "counts", "bindings evictions pipelined ");
 
     JSON_FOREACH(json_get(test, "actions"), action)
@@ -203,8 +208,49 @@ bool scenario_is_known(const struct json *test)
            outcomes(test, json_get(expected, "tasks"));
 }
 
+/* The functions of KAI 0.17, each with what it is given and what it answers. */
+static const struct {
+    const char *function;
+    const char *given;
+    const char *answers;
+} functions[] = {
+    {"validate_podgroup", "spec ", "structural_error problems create_refused update_refused "},
+    {"validate_topology", "operation object old ", "error error_contains warnings "},
+    {"validate_queue", "operation object old ", "error error_contains warnings "},
+    {"subgroup_order", "left right ", "first "},
+    {"preemption_delay_end", "creation preemption_delay last_eviction ",
+     "end within_one_second_before_end within_at_end "},
+    {"last_eviction", "annotation ", "last_eviction "},
+    {"resolve_topology_alias", "topologies constraint ", "constraint "},
+    {"validate_gpu_request", "pod ", "error error_text "},
+    {"fits_maintain_fair_share", "reclaimee reclaimee_remaining ", "result "},
+    {"filter_victim", "queues reclaimer victim_queue ", "result "},
+    {"deserved_quota_candidate", "reclaimer reclaimee ", "result "},
+    {"deviceaccess_validate", "pod ", "error error_text "},
+    {"deviceaccess_mutate", "pod ", "containers_set_to_void "},
+};
+
+static bool function_is_known(const struct json *test)
+{
+    struct str function = json_str(json_get(test, "function"));
+
+    for (size_t i = 0; i < COUNT_OF(functions); i++) {
+        char given[256];
+
+        if (!str_is(function, functions[i].function))
+            continue;
+        (void)snprintf(given, sizeof(given), ORIGIN "function expected %s", functions[i].given);
+        return members(test, test, "the case", given) &&
+               members(test, json_get(test, "expected"), "expected", functions[i].answers);
+    }
+    return differs(test, "the function \"" STR_FMT "\" is not known here", STR_ARG(function));
+}
+
 bool unit_is_known(const struct json *test)
 {
+    if (case_is_017(test) && json_get(test, "function"))
+        return function_is_known(test);
+
     const struct json *expected = json_get(test, "expected");
     bool good =
         members(test, test, "the case",
@@ -212,7 +258,8 @@ bool unit_is_known(const struct json *test)
                        "reclaimee_remaining_share checks resource total k_value queues expected "
                        "dra_feature_gate nodes dra jobs ") &&
         one_of(test, json_get(test, "function"), "the function",
-               "set_resource_share set_resources_share divide_over_quota "
+               "set_resource_share "
+               "set_resources_share divide_over_quota "
                "get_queues_by_priority ") &&
         one_of(test, json_get(test, "resource"), "the resource", "cpu memory gpu ") &&
         one_of(test, json_get(test, "strategy"), "the strategy",
@@ -242,7 +289,7 @@ bool grouping_is_known(const struct json *test)
         const struct json *expected = json_get(one, "expected");
 
         good = good && members(test, one, "the case", "owner pod other_owners expected ") &&
-               members(test, expected, "expected", "error podgroup ");
+               members(test, expected, "expected", "error error_contains podgroup ");
         JSON_FOREACH(json_get(expected, "podgroup"), claim)
             good = good &&
                    one_of(test, json_get(claim, "op"), "the operator",

@@ -221,11 +221,26 @@ static bool run_strategy(const struct json *test)
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }
 
+static bool run_keeps(const struct json *test)
+{
+    struct reclaim_queue from = reclaim_of(json_get(test, "reclaimee"));
+    double remaining[SCHED_RESOURCES] = {0};
+
+    amounts_of(json_get(test, "reclaimee_remaining"), remaining);
+    bool got = reclaim_keeps_fair_share(&from, remaining);
+    bool want = json_bool_or(json_at(test, "expected.result"), false);
+    return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
+}
+
 bool run_unit(struct arena *arena, const struct json *test)
 {
     struct str function = json_str(json_get(test, "function"));
     bool good = true;
 
+    if (case_is_017(test) && !str_is(function, "fits_maintain_fair_share"))
+        return run_unit_017(arena, test, function);
+    if (str_is(function, "fits_maintain_fair_share"))
+        return run_keeps(test);
     if (function.len)
         return run_division(arena, test, function);
     if (json_get(test, "strategy"))

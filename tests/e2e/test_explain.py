@@ -116,6 +116,8 @@ def test_gangs_say_how_many_start_together_and_who_is_outside():
         m.apply(GROUPS)
         create(m, "lost", notes="pod-group-name: parts")
         told(m, "parts", "starts with 3 pods or not at all", "1 pod is not scheduled (lost)", "kai.scheduler/subgroup-name")
+        wait_for(lambda: any('references subgroup ""' in c.get("message", "")
+                             for c in m.get("pod", "lost")["status"].get("conditions", [])), "the pod to say so too")
         m.kubectl("label", "pod", "lost", "kai.scheduler/subgroup-name=leaders")
         text = told(m, "parts", "NotReady", "1 pod found while 2 required for gang leaders", "1 more pod")
         check("not scheduled" not in text, text)

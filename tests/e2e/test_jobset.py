@@ -54,7 +54,10 @@ def test_pods_find_each_other_as_one_gang_and_the_set_completes():
         groups = {p["metadata"]["annotations"]["pod-group-name"] for p in pods(m, "fine")}
         check(len(groups) == 1, f"one gang: {groups}")
         group = m.get("podgroup", groups.pop())
-        check(group["spec"]["minMember"] == 5 and group["spec"]["queue"] == "default-queue", str(group["spec"]))
+        least = {s["name"]: (s.get("minSubGroup"), s.get("minMember")) for s in group["spec"]["subGroups"]}
+        check(group["spec"]["minSubGroup"] == 2 and group["spec"]["queue"] == "default-queue", str(group["spec"]))
+        check(least == {"w": (2, None), "w-replica-0": (None, 2), "w-replica-1": (None, 2), "end": (1, None),
+                        "end-replica-0": (None, 1)}, str(least))
         end = [p["metadata"]["name"] for p in pods(m, "fine") if "-end-" in p["metadata"]["name"]][0]
         m.kubectl("exec", end, "--", "touch", "/tmp/end-of-it", ok=False)  # the end may come before the answer
         m.kubectl("wait", "jobset/fine", "--for=condition=Completed", "--timeout=60s", limit=90)

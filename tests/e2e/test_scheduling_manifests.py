@@ -66,15 +66,15 @@ def test_parts_of_a_gang_start_together():
         wait_for(lambda: m.get("podgroup", "parts")["status"].get("phase") == "Running", "the group to be Running")
 
 
-def test_a_topology_on_a_job_warns_that_it_holds_for_each_pod():
+def test_a_topology_on_a_job_keeps_its_pods_together():
     with Muster(flags=["--node-labels", "topology.example/block=b0,topology.example/rack=r0"]) as m:
         m.kubectl("create", "-f", example("topology.yaml"))
         m.kubectl("create", "-f", example("topology-job.yaml"))
         wait_for(lambda: m.get("job", "distributed-training")["status"].get("succeeded") == 3, "the job to succeed", 60)
         groups = [g for g in m.get("podgroups") if "distributed-training" in g["metadata"]["name"]]
-        check(len(groups) == 3, f"{len(groups)} pod groups")
-        warned = [e for e in m.get("events") if e["reason"] == "PodGrouperWarning"]
-        check(warned and "each pod alone" in warned[0]["message"], warned)
+        check(len(groups) == 1, f"{len(groups)} pod groups")
+        check(groups[0]["spec"]["topologyConstraint"]["requiredTopologyLevel"] == "topology.example/rack", groups[0]["spec"])
+        check(groups[0]["spec"]["minMember"] == 3, groups[0]["spec"])
 
 
 def test_a_node_pool_keeps_its_nodes_and_pods_together():

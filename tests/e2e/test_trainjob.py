@@ -66,7 +66,8 @@ def test_a_job_runs_as_one_gang_and_completes():
         groups = {p["metadata"]["annotations"]["pod-group-name"] for p in found}
         check(len(groups) == 1, str(groups))
         group = m.get("podgroup", groups.pop())
-        check(group["spec"]["minMember"] == 3 and group["spec"]["queue"] == "default-queue", str(group["spec"]))
+        least = [s["minMember"] for s in group["spec"]["subGroups"] if s["name"] == "node-replica-0"]
+        check(least == [3] and group["spec"]["queue"] == "default-queue", str(group["spec"]))
         for pod in found:
             check(pod["metadata"]["labels"]["kai.scheduler/queue"] == "default-queue", str(pod["metadata"]))
             check(pod["metadata"]["annotations"]["kai.scheduler/note"] == "x", str(pod["metadata"]))

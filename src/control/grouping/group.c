@@ -148,7 +148,8 @@ static struct grouping_input input_of(struct run *run, const struct json *pod)
                                    .next = next,
                                    .user = run,
                                    .knative_gang = true,
-                                   .legacy_jobs = true};
+                                   .legacy_jobs = true,
+                                   .old_groups = run->input->config->old_groups};
 }
 
 /* ---- writing ---- */
@@ -156,6 +157,8 @@ static struct grouping_input input_of(struct run *run, const struct json *pod)
 /* What a group that exists keeps, whatever its owner says now. */
 static void keep(struct arena *arena, struct json *spec, const struct json *before)
 {
+    const struct json *near = json_get(before, "topologyConstraint");
+
     const char *const kept[] = {"queue",       "markUnschedulable", "schedulingBackoff",
                                 "parallelism", "completions",       "backoffLimit"};
 
@@ -165,6 +168,9 @@ static void keep(struct arena *arena, struct json *spec, const struct json *befo
         if (value)
             json_set(spec, str_from(kept[i]), json_clone(arena, value));
     }
+    /* One that was written to the group by hand, where the workload names no topology. */
+    if (near && !json_get(spec, "topologyConstraint"))
+        json_set(spec, STR("topologyConstraint"), json_clone(arena, near));
 }
 
 /* A constraint that cannot mean what its writer thinks is worth a word, once. */
@@ -175,7 +181,8 @@ static void warn_of_topology(struct run *run,
     const struct json *top = in->owner_count ? in->owners[0] : NULL;
     const struct json *notes = json_at(top, "metadata.annotations");
 
-    if (str_is(json_str_at(top, "kind"), "Job") && json_get(notes, "kai.scheduler/topology"))
+    if (in->old_groups && str_is(json_str_at(top, "kind"), "Job") &&
+        json_get(notes, "kai.scheduler/topology"))
         action_warn(run->actions, pod, "PodGrouperWarning",
                     STR("every pod of a Job is a pod group of its own: the topology constraint "
                         "holds for each pod alone and does not keep them together; use one "
@@ -252,6 +259,8 @@ static void reconcile(const struct control_input *input,
                     STR_ARG(pod->name), pod->owner_count);
     else if (pod->owner_count)
         r = collect_owners(&run, owner_object(&run, pod->ns, &pod->owners[0]), &in, &err);
+    if (r == 0 && grouping_skips(&in))
+        return; /* somebody else says which group it is in */
     if (r == 0)
         r = grouping_decide(&in, NULL, &grouping, &err);
     if (run.waits)
@@ -292,7 +301,7 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
         if (!owner || collect_owners(&run, owner, &in, NULL) < 0)
             return;
     }
-    if (grouping_decide(&in, NULL, &grouping, NULL) < 0 || run.waits)
+    if (grouping_skips(&in) || grouping_decide(&in, NULL, &grouping, NULL) < 0 || run.waits)
         return;
     json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
                  grouping.name);

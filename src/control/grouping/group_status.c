@@ -44,6 +44,8 @@ struct amounts {
     size_t count;
 };
 
+#define TOLD_MAX 64 /* pods of one group that are told that they are in no subgroup */
+
 struct tally {
     int64_t pending;
     int64_t scheduled; /* of those pending: have a node */
@@ -105,6 +107,14 @@ static int by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+/* How many of the subgroups below something must start; -1: all. */
+static int64_t few_of(const struct json *owner)
+{
+    const struct json *few = json_get(owner, "minSubGroup");
+
+    return json_is_null(few) ? -1 : json_i64_or(few, -1);
+}
+
 /* What the subgroups below `parent` need at least: all of them, or the smallest `few`. */
 static int64_t minimum_below(const struct json *subgroups,
                              struct str parent,
@@ -121,13 +131,12 @@ static int64_t minimum_below(const struct json *subgroups,
         if (!str_eq(json_str(json_get(each, "parent")), parent) || count == SUBGROUPS_MAX)
             continue;
         if (depth && is_parent(subgroups, name))
-            sizes[count] = minimum_below(subgroups, name,
-                                         json_i64_or(json_get(each, "minSubGroup"), 0), depth - 1);
+            sizes[count] = minimum_below(subgroups, name, few_of(each), depth - 1);
         else
             sizes[count] = json_i64_or(json_get(each, "minMember"), 1);
         count++;
     }
-    if (few > 0 && (size_t)few < count) {
+    if (few >= 0 && (size_t)few < count) {
         qsort(sizes, count, sizeof(sizes[0]), by_size);
         count = (size_t)few;
     }
@@ -143,8 +152,7 @@ int64_t group_minimum(const struct json *spec)
     if (!json_count(subgroups))
         return json_i64_or(json_get(spec, "minMember"), 1);
     size_t depth = json_count(subgroups) < SUBGROUPS_DEEP ? json_count(subgroups) : SUBGROUPS_DEEP;
-    int64_t all =
-        minimum_below(subgroups, STR(""), json_i64_or(json_get(spec, "minSubGroup"), 0), depth);
+    int64_t all = minimum_below(subgroups, STR(""), few_of(spec), depth);
     return all > 0 ? all : 1; /* a circle has nothing at its top */
 }
 
@@ -186,12 +194,55 @@ static void tally_pod(struct tally *tally, const struct object *pod, struct aren
         add_requests(&tally->allocated, pod, root);
 }
 
+/* A pod that waits in no subgroup learns why, as the scheduler never looks at it. */
+static void tell_pod(struct actions *actions,
+                     const struct object *group,
+                     const struct object *pod,
+                     int64_t now_ms)
+{
+    struct arena *arena = actions->arena;
+    const struct json *root = object_json(pod, arena);
+    const struct json *before = json_get(root, "status");
+    struct str message = str_printf(arena,
+                                    "Pod references subgroup \"" STR_FMT
+                                    "\", which does not exist in PodGroup " STR_FMT "/" STR_FMT,
+                                    STR_ARG(object_label(pod, GROUP_SUBGROUP_LABEL)),
+                                    STR_ARG(group->ns), STR_ARG(group->name));
+
+    if (pod->deleted_ms || json_str_at(root, "spec.nodeName").len ||
+        json_count(json_at(root, "spec.schedulingGates")))
+        return;
+    JSON_FOREACH(json_get(before, "conditions"), condition)
+        if (str_is(json_str(json_get(condition, "type")), "PodScheduled") &&
+            str_eq(json_str(json_get(condition, "message")), message))
+            return;
+    struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
+    condition_set(arena, after,
+                  &(struct condition){"PodScheduled", "False", "Unschedulable", message}, now_ms);
+    struct json *body = json_new_object(arena);
+    json_set(json_add_object(arena, body, "status"), STR("conditions"),
+             json_clone(arena, json_get(after, "conditions")));
+    arena_defer(arena, object_release, object_ref(pod));
+    action_patch_status(actions, pod, body);
+    action_warn(actions, pod, "Unschedulable", message);
+}
+
+static bool is_ours(const struct control_input *input,
+                    const struct object *pod,
+                    struct arena *arena)
+{
+    return !input->config->other_schedulers ||
+           str_eq(json_str_at(object_json(pod, arena), "spec.schedulerName"),
+                  input->config->scheduler_name);
+}
+
 static void tally_group(const struct control_input *input,
                         const struct object *group,
                         const struct json *subgroups,
                         struct tally *tally,
-                        struct arena *arena)
+                        struct actions *actions)
 {
+    struct arena *arena = actions->arena;
     const struct object *pod;
     size_t cursor = 0;
 
@@ -201,6 +252,8 @@ static void tally_group(const struct control_input *input,
             if (!is_outside(subgroups, pod))
                 continue;
             tally->outside = tally->outside_count++ ? tally->outside : pod->name;
+            if (tally->outside_count <= TOLD_MAX && is_ours(input, pod, arena))
+                tell_pod(actions, group, pod, input->now_ms);
         }
 }
 
@@ -287,7 +340,7 @@ static void reconcile(const struct control_input *input,
         return;
     const struct json *root = object_json(group, arena);
     const struct json *before = json_get(root, "status");
-    tally_group(input, group, json_at(root, "spec.subGroups"), &tally, arena);
+    tally_group(input, group, json_at(root, "spec.subGroups"), &tally, actions);
     struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
     json_fill(arena, after, "{phase: $, pending: $, running: $, succeeded: $, failed: $}",
               phase_of(&tally, group_minimum(json_get(root, "spec"))), tally.pending, tally.running,

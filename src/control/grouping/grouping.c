@@ -1,14 +1,17 @@
 #include "control/grouping/grouping.h"
 
 #include "base/arena.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "control/core/control.h"
 #include "control/core/memory.h"
 #include "control/grouping/grouping_rule.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -193,6 +196,26 @@ struct str grouping_queue(const struct grouping_input *input, const struct json 
     return project;
 }
 
+/* The first duration that an annotation of the owners, then of the pod, says. One that cannot be
+ * read is as if it was not there. */
+static struct str duration_of(const struct grouping_input *input,
+                              const struct json *owner,
+                              const char *key,
+                              bool negative)
+{
+    for (size_t i = 0; i < input->owner_count + 2; i++) {
+        const struct json *from = i == 0                    ? owner
+                                  : i <= input->owner_count ? input->owners[i - 1]
+                                                            : input->pod;
+        struct str text = grouping_annotation(from, key);
+        int64_t ms = 0;
+
+        if (text.len && time_parse_duration(text, &ms) && (ms >= 0 || negative))
+            return text;
+    }
+    return STR_NONE;
+}
+
 static struct json *copy_map(struct arena *arena, const struct json *map)
 {
     return json_is(map, JSON_OBJECT) ? json_clone(arena, map) : json_new_object(arena);
@@ -245,10 +268,54 @@ void grouping_common(const struct grouping_input *input,
         ret->queue = input->config->default_queue;
     ret->priority = priority_of(input, rule, owner);
     ret->preemptibility = preemptibility_of(input, owner);
+    ret->preempt_delay = duration_of(input, owner, "kai.scheduler/preemption-delay", false);
+    ret->stale_grace = duration_of(input, owner, "kai.scheduler/staleness-grace-period", true);
     ret->topology = grouping_topology_of(json_at(owner, "metadata.annotations"),
                                          "kai.scheduler/topology-required-placement",
                                          "kai.scheduler/topology-preferred-placement", NULL);
     add_metadata(input, owner, ret);
+}
+
+/* ---- annotations ---- */
+
+#define BATCH_MIN "kai.scheduler/batch-min-member"
+
+int grouping_batch_min(const struct json *object,
+                       int64_t fallback,
+                       int64_t least,
+                       int64_t *ret,
+                       struct err *err)
+{
+    struct str text = grouping_annotation(object, BATCH_MIN);
+
+    *ret = fallback;
+    if (!text.len)
+        return 0;
+    if (!str_to_i64(text, ret) || *ret > INT32_MAX || *ret < least)
+        return err_set(err, -EINVAL,
+                       "annotation " BATCH_MIN ": \"" STR_FMT "\" is not a number of at least %lld",
+                       STR_ARG(text), (long long)least);
+    return 0;
+}
+
+int grouping_segments(int64_t pods, int64_t size, int64_t *ret, struct err *err)
+{
+    *ret = (pods + size - 1) / size;
+    if (*ret > GROUPING_SEGMENTS_MAX)
+        return err_set(err, -EINVAL,
+                       "%lld segments of %lld pods are greater than max allowed segmentation, %d",
+                       (long long)*ret, (long long)size, GROUPING_SEGMENTS_MAX);
+    return 0;
+}
+
+bool grouping_skips(const struct grouping_input *input)
+{
+    const char *key = "kai.scheduler/skip-podgrouper";
+
+    for (size_t i = 0; i < input->owner_count; i++)
+        if (str_is(grouping_annotation(input->owners[i], key), "true"))
+            return true;
+    return str_is(grouping_annotation(input->pod, key), "true");
 }
 
 /* ---- the manifest ---- */
@@ -279,10 +346,18 @@ struct json *grouping_manifest(const struct grouping *grouping, struct arena *ar
                   json_clone(arena, grouping->annotations), grouping->owner.api_version,
                   grouping->owner.kind, grouping->owner.name, grouping->owner.uid);
     struct json *spec = json_add_object(arena, body, "spec");
-    json_fill(arena, spec, "{minMember: $, queue: $, priorityClassName: $}", grouping->min_member,
-              grouping->queue, grouping->priority);
+    if (grouping->min_sub > 0)
+        json_add_i64(arena, spec, "minSubGroup", grouping->min_sub);
+    else
+        json_add_i64(arena, spec, "minMember", grouping->min_member);
+    json_add_str(arena, spec, "queue", grouping->queue);
+    json_add_str(arena, spec, "priorityClassName", grouping->priority);
     if (grouping->preemptibility.len)
         json_add_str(arena, spec, "preemptibility", grouping->preemptibility);
+    if (grouping->preempt_delay.len)
+        json_add_str(arena, spec, "preemptionDelay", grouping->preempt_delay);
+    if (grouping->stale_grace.len)
+        json_add_str(arena, spec, "stalenessGracePeriod", grouping->stale_grace);
     add_topology(arena, spec, &grouping->topology);
     if (!grouping->subs.count)
         return body;
@@ -292,7 +367,9 @@ struct json *grouping_manifest(const struct grouping *grouping, struct arena *ar
         struct json *entry = json_push(subs, json_new_object(arena));
 
         json_add_str(arena, entry, "name", sub->name);
-        if (!sub->inner && sub->min > 0)
+        if (sub->inner)
+            json_add_i64(arena, entry, "minSubGroup", sub->min_sub);
+        else
             json_add_i64(arena, entry, "minMember", sub->min);
         if (sub->parent.len)
             json_add_str(arena, entry, "parent", sub->parent);

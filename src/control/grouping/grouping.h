@@ -32,7 +32,8 @@ struct grouping_sub {
     int64_t min;
     struct str parent; /* empty: top */
     struct grouping_topology topology;
-    bool inner; /* has subgroups below it: its minimum says nothing */
+    bool inner;      /* has subgroups below it: min says nothing */
+    int64_t min_sub; /* inner: how many of them must start */
 };
 
 struct grouping_owner {
@@ -50,9 +51,12 @@ struct grouping {
     struct json *labels;
     struct json *annotations;
     int64_t min_member;
+    int64_t min_sub; /* how many of the top subgroups must start, instead of min_member; 0: unset */
     struct str queue;
     struct str priority;
     struct str preemptibility; /* empty: by priority */
+    struct str preempt_delay;  /* durations; empty: none is said */
+    struct str stale_grace;
     struct grouping_topology topology;
     VEC(struct grouping_sub) subs;
     struct str pod_sub; /* subgroup of the pod at hand; empty: none */
@@ -73,6 +77,7 @@ struct grouping_input {
     struct str defaults; /* JSON list of {typeName, group, priorityName, preemptibility}; or none */
     bool knative_gang;   /* a revision is a gang, not pods one by one */
     bool legacy_jobs;    /* honour groups that older versions made for Jobs */
+    bool old_groups;     /* as KAI up to 0.14: a group a pod of a Job, JobSets without subgroups */
     /* TorchrunJob: pods of the gang, and where its queue or spec wants them. */
     int64_t torchrun_min;
     struct grouping_topology torchrun_topology;
@@ -89,6 +94,9 @@ int grouping_decide(const struct grouping_input *input,
                     const struct grouping_rule *rule,
                     struct grouping *ret,
                     struct err *err);
+
+/* Whether the pod, or an owner of it, asks that no group is made for it. */
+bool grouping_skips(const struct grouping_input *input);
 
 /* The PodGroup, ready to be created. */
 struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena);

@@ -42,7 +42,13 @@ int grouping_kubeflow(const struct grouping_input *input,
     const struct json *specs = json_get(json_get(owner, "spec"), training->specs);
     int64_t total = 0;
 
-    (void)input;
+    /* Who says how many must start need not say who they are. */
+    if (min_available(owner) > 0 && !input->old_groups) {
+        ret->min_member = min_available(owner);
+        return 0;
+    }
+    if (!specs)
+        return err_set(err, -EINVAL, "spec.%s is missing", training->specs);
     for (size_t i = 0; training->required[i]; i++)
         if (!json_get(specs, training->required[i]))
             return err_set(err, -EINVAL, "spec.%s has no %s", training->specs,
@@ -119,27 +125,49 @@ static int segment_size(const struct grouping_input *input,
     return 0;
 }
 
-static void add_segments(const struct grouping_input *input,
-                         const struct json *owner,
-                         int64_t workers,
-                         int64_t size,
-                         struct grouping *ret)
+struct segments {
+    int64_t workers;
+    int64_t size;  /* workers of one */
+    int64_t least; /* workers that must start */
+};
+
+/* Segments of workers, of which the first that `least` workers need must start. */
+static int add_segments(const struct grouping_input *input,
+                        const struct json *owner,
+                        struct segments segments,
+                        struct grouping *ret,
+                        struct err *err)
 {
+    int64_t workers = segments.workers;
+    int64_t size = segments.size;
     int64_t index = 0;
+    int64_t count = 0;
+    int r = grouping_segments(workers, size, &count, err);
     struct grouping_topology topology =
         grouping_topology_of(worker_annotations(owner), SEGMENT_REQUIRED, SEGMENT_PREFERRED,
                              json_at(owner, "metadata.annotations"));
 
-    grouping_sub_add(input, ret, &(struct grouping_sub){.name = STR("worker"), .inner = true});
-    for (int64_t i = 0; i * size < workers; i++)
+    if (r < 0)
+        return r;
+    grouping_sub_add(
+        input, ret, &(struct grouping_sub){.name = STR("worker"), .inner = true, .min_sub = count});
+    for (int64_t i = 0; i < count; i++) {
+        int64_t own = workers - i * size < size ? workers - i * size : size;
+
         grouping_sub_add(
             input, ret,
             &(struct grouping_sub){.name = str_printf(input->arena, "worker-%lld", (long long)i),
-                                   .min = workers - i * size < size ? workers - i * size : size,
+                                   .min = i * size < segments.least || input->old_groups ? own : 0,
                                    .parent = STR("worker"),
                                    .topology = topology});
-    if (str_to_i64(grouping_label(input->pod, REPLICA_INDEX), &index) && index >= 0)
-        ret->pod_sub = str_printf(input->arena, "worker-%lld", (long long)(index / size));
+    }
+    if (!str_to_i64(grouping_label(input->pod, REPLICA_INDEX), &index))
+        return 0;
+    if (index < 0)
+        return err_set(err, -EINVAL, "label " REPLICA_INDEX ": %lld is not the number of a replica",
+                       (long long)index);
+    ret->pod_sub = str_printf(input->arena, "worker-%lld", (long long)(index / size));
+    return 0;
 }
 
 int grouping_pytorch(const struct grouping_input *input,
@@ -172,8 +200,12 @@ int grouping_pytorch(const struct grouping_input *input,
     if (json_get(specs, "Worker")) {
         int64_t workers = ret->min_member > masters ? ret->min_member - masters : 0;
 
+        struct segments segments = {replicas_of(specs, "Worker"), size, workers};
+
+        if (segments.workers <= 0)
+            size = 0; /* nothing to divide */
         if (size)
-            add_segments(input, owner, replicas_of(specs, "Worker"), size, ret);
+            r = add_segments(input, owner, segments, ret, err);
         else
             grouping_sub_add(input, ret,
                              &(struct grouping_sub){.name = STR("worker"), .min = workers});
@@ -182,7 +214,7 @@ int grouping_pytorch(const struct grouping_input *input,
         ret->pod_sub = STR("master");
     else if (str_is(type, "worker") && !size)
         ret->pod_sub = STR("worker");
-    return 0;
+    return r;
 }
 
 /* ---- kinds with a list of roles ---- */

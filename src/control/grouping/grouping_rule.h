@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct err;
 struct training_kind;
 
 /* grouping_rule: what the files with rules share. A rule starts from what the common part filled in
@@ -67,6 +68,16 @@ struct grouping_topology grouping_topology_of(const struct json *annotations,
 void grouping_own(struct grouping *ret, const struct json *object);
 /* One group a pod, owned by it. */
 void grouping_per_pod(const struct grouping_input *input, struct grouping *ret);
+/* The annotation kai.scheduler/batch-min-member of `object` as a number; `fallback` where there is
+ * none. -EINVAL with words where it is not a number, or below `least`. */
+int grouping_batch_min(const struct json *object,
+                       int64_t fallback,
+                       int64_t least,
+                       int64_t *ret,
+                       struct err *err);
+/* More segments than that are refused: each is a subgroup. */
+#define GROUPING_SEGMENTS_MAX 10000
+int grouping_segments(int64_t pods, int64_t size, int64_t *ret, struct err *err);
 void grouping_sub_add(const struct grouping_input *input,
                       struct grouping *ret,
                       const struct grouping_sub *sub);

@@ -12,8 +12,11 @@
 
 /* Owners that hold sets of pods: JobSet, LeaderWorkerSet, Ray, Grove. */
 
-#define REQUIRED  "kai.scheduler/topology-required-placement"
-#define PREFERRED "kai.scheduler/topology-preferred-placement"
+#define REQUIRED     "kai.scheduler/topology-required-placement"
+#define PREFERRED    "kai.scheduler/topology-preferred-placement"
+#define JOBSET_SET   "jobset.sigs.k8s.io/replicatedjob-name"
+#define JOBSET_INDEX "jobset.sigs.k8s.io/job-index"
+#define LWS_INDEX    "leaderworkerset.sigs.k8s.io/worker-index"
 
 /* ---- JobSet ---- */
 
@@ -44,21 +47,17 @@ static int64_t replicated_min(const struct json *replicated)
                : all;
 }
 
-int grouping_jobset(const struct grouping_input *input,
-                    const struct grouping_rule *rule,
-                    const struct json *owner,
-                    struct grouping *ret,
-                    struct err *err)
+/* As KAI up to 0.14: one group, or one a set of Jobs where they come one after the other. */
+static int jobset_flat(const struct grouping_input *input,
+                       const struct json *owner,
+                       struct grouping *ret)
 {
     struct str order = json_str_at(owner, "spec.startupPolicy.startupPolicyOrder");
-    struct str mine = grouping_label(input->pod, "jobset.sigs.k8s.io/replicatedjob-name");
+    struct str mine = grouping_label(input->pod, JOBSET_SET);
     int64_t total = 0;
     int64_t own = 1;
     bool at_once = order.len && !str_is(order, "InOrder");
 
-    (void)rule;
-    if (!ret->owner.name.len || !ret->owner.uid.len)
-        return err_set(err, -EINVAL, "the JobSet has no name or no uid");
     JSON_FOREACH(json_at(owner, "spec.replicatedJobs"), replicated) {
         total += replicated_min(replicated);
         if (str_eq(json_str(json_get(replicated, "name")), mine))
@@ -76,6 +75,133 @@ int grouping_jobset(const struct grouping_input *input,
         ret->name =
             str_printf(input->arena, STR_FMT "-" STR_FMT, STR_ARG(ret->name), STR_ARG(mine));
     return 0;
+}
+
+/* A group of it that has no subgroups, made by an older version: the JobSet stays that way. */
+static const struct json *jobset_old(const struct grouping_input *input, const struct grouping *ret)
+{
+    struct str longer = str_printf(input->arena, STR_FMT "-", STR_ARG(ret->name));
+    const struct json *group;
+    size_t cursor = 0;
+
+    while ((group = input->next(input->user, "PodGroup", ret->ns, &cursor))) {
+        struct str name = grouping_meta(group, "name");
+
+        if ((str_eq(name, ret->name) || str_starts(name, longer)) &&
+            !json_count(json_at(group, "spec.subGroups")))
+            return group;
+    }
+    return NULL;
+}
+
+static int jobset_as_before(const struct grouping_input *input,
+                            const struct json *owner,
+                            const struct json *old,
+                            struct grouping *ret,
+                            struct err *err)
+{
+    int64_t stored = json_i64_or(json_at(old, "spec.minMember"), 1);
+    struct str mine = grouping_label(input->pod, JOBSET_SET);
+
+    if (!str_eq(grouping_meta(old, "name"), ret->name) && mine.len)
+        ret->name =
+            str_printf(input->arena, STR_FMT "-" STR_FMT, STR_ARG(ret->name), STR_ARG(mine));
+    return grouping_batch_min(owner, stored, 1, &ret->min_member, err);
+}
+
+/* Pods of one Job that must start. Not more than it makes. */
+static int jobset_leaf_min(const struct json *replicated, int64_t *ret, struct err *err)
+{
+    int64_t replicas = json_i64_or(json_get(replicated, "replicas"), 1);
+    const struct json *template = json_get(replicated, "template");
+
+    return grouping_batch_min(template, replicas > 0 ? replicated_min(replicated) / replicas : 1, 1,
+                              ret, err);
+}
+
+/* A set of Jobs as a subgroup, with one below it for each Job. */
+static int jobset_set(const struct grouping_input *input,
+                      const struct json *replicated,
+                      struct grouping *ret,
+                      struct err *err)
+{
+    struct str name = json_str(json_get(replicated, "name"));
+    int64_t replicas = json_i64_or(json_get(replicated, "replicas"), 1);
+    struct grouping_topology topology = grouping_topology_of(
+        json_at(replicated, "template.metadata.annotations"), REQUIRED, PREFERRED, NULL);
+    int64_t min = 0;
+    int r = name.len ? jobset_leaf_min(replicated, &min, err)
+                     : err_set(err, -EINVAL, "a replicatedJob of the JobSet has no name");
+
+    if (r < 0)
+        return r;
+    grouping_sub_add(input, ret,
+                     &(struct grouping_sub){.name = name, .inner = true, .min_sub = replicas});
+    for (int64_t i = 0; i < replicas; i++)
+        grouping_sub_add(
+            input, ret,
+            &(struct grouping_sub){.name = str_printf(input->arena, STR_FMT "-replica-%lld",
+                                                      STR_ARG(name), (long long)i),
+                                   .min = min,
+                                   .parent = name,
+                                   .topology = topology});
+    return 0;
+}
+
+/* The subgroup of the pod, by its labels. */
+static int jobset_place(const struct grouping_input *input, struct grouping *ret, struct err *err)
+{
+    struct str set = grouping_label(input->pod, JOBSET_SET);
+    struct str index = grouping_label(input->pod, JOBSET_INDEX);
+
+    if (!set.len || !index.len)
+        return err_set(err, -EINVAL, "the pod of a JobSet has no label %s",
+                       set.len ? JOBSET_INDEX : JOBSET_SET);
+    ret->pod_sub =
+        str_printf(input->arena, STR_FMT "-replica-" STR_FMT, STR_ARG(set), STR_ARG(index));
+    for (size_t i = 0; i < ret->subs.count; i++)
+        if (str_eq(ret->subs.items[i].name, ret->pod_sub))
+            return 0;
+    return err_set(err, -EINVAL, "the JobSet has no Job " STR_FMT " of replicatedJob " STR_FMT,
+                   STR_ARG(index), STR_ARG(set));
+}
+
+/* One group: a subgroup for each replicatedJob, and below it one for each of its Jobs. All start
+ * together, unless they are made one after the other. */
+int grouping_jobset(const struct grouping_input *input,
+                    const struct grouping_rule *rule,
+                    const struct json *owner,
+                    struct grouping *ret,
+                    struct err *err)
+{
+    const struct json *sets = json_at(owner, "spec.replicatedJobs");
+    struct str order = json_str_at(owner, "spec.startupPolicy.startupPolicyOrder");
+    bool in_order = str_is(order, "InOrder");
+
+    (void)rule;
+    if (!ret->owner.name.len || !ret->owner.uid.len)
+        return err_set(err, -EINVAL, "the JobSet has no name or no uid");
+    if (input->old_groups)
+        return jobset_flat(input, owner, ret);
+    if (!json_count(sets))
+        return err_set(err, -EINVAL, "the JobSet has no replicatedJobs");
+    const struct json *old = jobset_old(input, ret);
+    if (old)
+        return jobset_as_before(input, owner, old, ret, err);
+    JSON_FOREACH(sets, replicated) {
+        int r = jobset_set(input, replicated, ret, err);
+
+        if (r < 0)
+            return r;
+        in_order = in_order || json_count(json_get(replicated, "dependsOn"));
+    }
+    int64_t count = (int64_t)json_count(sets);
+    int r = grouping_batch_min(owner, in_order ? 1 : count, 1, &ret->min_sub, err);
+    if (r < 0)
+        return r;
+    ret->min_sub = ret->min_sub < count ? ret->min_sub : count;
+    ret->min_member = 0;
+    return jobset_place(input, ret, err);
 }
 
 /* ---- LeaderWorkerSet ---- */
@@ -104,24 +230,33 @@ static struct str segment_name(const struct grouping_input *input, int64_t index
     return str_printf(input->arena, "segment-%lld", (long long)index);
 }
 
-static void lws_segments(const struct grouping_input *input,
-                         const struct lws *lws,
-                         struct grouping *ret)
+static int lws_segments(const struct grouping_input *input,
+                        const struct lws *lws,
+                        struct grouping *ret,
+                        struct err *err)
 {
-    int64_t members = lws->excluded ? lws->size - 1 : lws->size;
-    int64_t position = lws->excluded ? lws->index - 1 : lws->index;
+    /* Where only the workers can be divided, the leader is one more in the first segment. */
+    bool extra = !lws->excluded && lws->size % lws->segment && !((lws->size - 1) % lws->segment) &&
+                 !input->old_groups;
+    int64_t members = lws->excluded || extra ? lws->size - 1 : lws->size;
+    int64_t position = lws->excluded || extra ? lws->index - 1 : lws->index;
+    int64_t count = 0;
+    int r = grouping_segments(members, lws->segment, &count, err);
 
+    if (r < 0)
+        return r;
     if (lws->excluded)
         grouping_sub_add(input, ret, &(struct grouping_sub){.name = STR("leader"), .min = 1});
-    for (int64_t i = 0; i * lws->segment < members; i++) {
+    for (int64_t i = 0; i < count; i++) {
         int64_t left = members - i * lws->segment;
-        int64_t size = left < lws->segment ? left : lws->segment;
+        int64_t size = (left < lws->segment ? left : lws->segment) + (extra && i == 0);
         bool nested = i == 0 && !lws->excluded;
 
         grouping_sub_add(input, ret,
                          &(struct grouping_sub){.name = segment_name(input, i),
                                                 .min = size,
                                                 .inner = nested,
+                                                .min_sub = size > 1 ? 2 : 1,
                                                 .topology = lws->topology});
         if (!nested)
             continue;
@@ -140,6 +275,7 @@ static void lws_segments(const struct grouping_input *input,
         ret->pod_sub = position < lws->segment && !lws->excluded
                            ? STR("workers")
                            : segment_name(input, position / lws->segment);
+    return 0;
 }
 
 static int lws_read(const struct grouping_input *input,
@@ -152,8 +288,12 @@ static int lws_read(const struct grouping_input *input,
     struct str text = json_str(json_get(annotations, "kai.scheduler/segment-size"));
 
     *ret = (struct lws){.size = json_i64_or(json_get(template, "size"), 1), .index = -1};
-    (void)str_to_i64(grouping_label(input->pod, "leaderworkerset.sigs.k8s.io/worker-index"),
-                     &ret->index);
+    struct str index = grouping_label(input->pod, LWS_INDEX);
+    if (index.len && (!str_to_i64(index, &ret->index) || ret->index < 0))
+        return err_set(err, -EINVAL,
+                       "label " LWS_INDEX ": \"" STR_FMT
+                       "\" is not valid. It must be bigger than 0",
+                       STR_ARG(index));
     ret->segment = json_i64_or(json_at(template, "subGroupPolicy.subGroupSize"), 0);
     ret->excluded =
         str_is(json_str_at(template, "subGroupPolicy.subGroupPolicyType"), "LeaderExcluded");
@@ -197,9 +337,8 @@ int grouping_lws(const struct grouping_input *input,
     if (waits && lws.index == 0 && !json_str_at(input->pod, "spec.nodeName").len)
         ret->min_member = 1;
     if (lws.segment > 0 && ret->min_member > 1)
-        lws_segments(input, &lws, ret);
-    else
-        lws_plain(input, &lws, ret);
+        return lws_segments(input, &lws, ret, err);
+    lws_plain(input, &lws, ret);
     return 0;
 }
 
@@ -311,6 +450,64 @@ int grouping_ray(const struct grouping_input *input,
 
 /* ---- Grove ---- */
 
+/* packConstraint of a part of the gang, in the topology that the gang names. */
+static struct grouping_topology grove_topology(const struct json *part, struct str topology)
+{
+    const struct json *pack = json_at(part, "topologyConstraint.packConstraint");
+    struct grouping_topology ret = {.topology = topology,
+                                    .required = json_str(json_get(pack, "required")),
+                                    .preferred = json_str(json_get(pack, "preferred"))};
+
+    return topology.len && (ret.required.len || ret.preferred.len) ? ret
+                                                                   : (struct grouping_topology){0};
+}
+
+/* Parents of pod groups that have to be near each other. */
+static void grove_parents(const struct grouping_input *input,
+                          const struct json *gang,
+                          struct str topology,
+                          struct grouping *ret)
+{
+    JSON_FOREACH(json_at(gang, "spec.topologyConstraintGroupConfigs"), config)
+        grouping_sub_add(input, ret,
+                         &(struct grouping_sub){
+                             .name = json_str(json_get(config, "name")),
+                             .inner = true,
+                             .min_sub = (int64_t)json_count(json_get(config, "podGroupNames")),
+                             .topology = grove_topology(config, topology)});
+}
+
+static struct str grove_parent(const struct json *gang, struct str set)
+{
+    JSON_FOREACH(json_at(gang, "spec.topologyConstraintGroupConfigs"), config)
+        JSON_FOREACH(json_get(config, "podGroupNames"), name)
+            if (str_eq(json_str(name), set))
+                return json_str(json_get(config, "name"));
+    return STR_NONE;
+}
+
+static void grove_set(const struct grouping_input *input,
+                      const struct json *gang,
+                      const struct json *set,
+                      struct str topology,
+                      struct grouping *ret)
+{
+    struct str name = json_str(json_get(set, "name"));
+    int64_t min = json_i64_or(json_get(set, "minReplicas"), 1);
+
+    ret->min_member += min;
+    grouping_sub_add(input, ret,
+                     &(struct grouping_sub){.name = name,
+                                            .min = min,
+                                            .parent = grove_parent(gang, name),
+                                            .topology = grove_topology(set, topology)});
+    JSON_FOREACH(json_get(set, "podReferences"), reference)
+        if (str_eq(json_str(json_get(reference, "name")), grouping_meta(input->pod, "name")) &&
+            str_eq(json_str(json_get(reference, "namespace")),
+                   grouping_meta(input->pod, "namespace")))
+            ret->pod_sub = name;
+}
+
 int grouping_grove(const struct grouping_input *input,
                    const struct grouping_rule *rule,
                    const struct json *owner,
@@ -320,6 +517,7 @@ int grouping_grove(const struct grouping_input *input,
     struct str name = grouping_label(input->pod, "grove.io/podgang");
     struct str ns = grouping_meta(input->pod, "namespace");
     const struct json *gang = name.len ? input->find(input->user, "PodGang", ns, name) : NULL;
+    struct str topology = grouping_annotation(gang, "grove.io/topology-name");
 
     (void)rule;
     (void)owner;
@@ -332,19 +530,13 @@ int grouping_grove(const struct grouping_input *input,
     struct str priority = json_str_at(gang, "spec.priorityClassName");
     if (priority.len)
         ret->priority = priority;
+    struct grouping_topology whole = grove_topology(json_get(gang, "spec"), topology);
+    if (whole.topology.len)
+        ret->topology = whole;
     ret->min_member = 0;
-    JSON_FOREACH(json_at(gang, "spec.podgroups"), set) {
-        int64_t min = json_i64_or(json_get(set, "minReplicas"), 1);
-
-        ret->min_member += min;
-        grouping_sub_add(
-            input, ret,
-            &(struct grouping_sub){.name = json_str(json_get(set, "name")), .min = min});
-        JSON_FOREACH(json_get(set, "podReferences"), reference)
-            if (str_eq(json_str(json_get(reference, "name")), grouping_meta(input->pod, "name")) &&
-                str_eq(json_str(json_get(reference, "namespace")), ns))
-                ret->pod_sub = json_str(json_get(set, "name"));
-    }
+    grove_parents(input, gang, topology, ret);
+    JSON_FOREACH(json_at(gang, "spec.podgroups"), set)
+        grove_set(input, gang, set, topology, ret);
     if (ret->min_member <= 0)
         return err_set(err, -EINVAL, "PodGang " STR_FMT " asks for no pod at all", STR_ARG(name));
     return 0;

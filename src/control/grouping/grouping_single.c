@@ -37,20 +37,26 @@ int grouping_torchrun(const struct grouping_input *input,
     return 0;
 }
 
+/* One group for all pods of the Job. A pod that an older version gave a group of its own keeps that.
+ */
 int grouping_job(const struct grouping_input *input,
                  const struct grouping_rule *rule,
                  const struct json *owner,
                  struct grouping *ret,
                  struct err *err)
 {
+    struct str single =
+        str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT,
+                   STR_ARG(grouping_meta(input->pod, "name")), STR_ARG(ret->owner.uid));
+    struct str seen = input->old_groups ? ret->name : single;
+    bool made = input->legacy_jobs && input->find(input->user, "PodGroup", ret->ns, seen);
+
     (void)rule;
-    (void)owner;
-    (void)err;
-    if (input->legacy_jobs && input->find(input->user, "PodGroup", ret->ns, ret->name))
+    if (made != input->old_groups) {
+        ret->name = single;
         return 0;
-    ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT,
-                           STR_ARG(grouping_meta(input->pod, "name")), STR_ARG(ret->owner.uid));
-    return 0;
+    }
+    return input->old_groups ? 0 : grouping_batch_min(owner, 1, INT32_MIN, &ret->min_member, err);
 }
 
 int grouping_cronjob(const struct grouping_input *input,

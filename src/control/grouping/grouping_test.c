@@ -35,8 +35,16 @@ static const struct row rows[] = {
      0},
     {"an unknown kind gets one group that starts with one pod",
      "{\"apiVersion\":\"x/v1\",\"kind\":\"Thing\"," META "}", "", "pg-o-u", 1, "", NULL, 0},
-    {"pods of a Job are on their own", "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\"," META "}",
-     "", "pg-p-u", 1, "", NULL, 0},
+    {"the pods of a Job are one group", "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\"," META "}",
+     "", "pg-o-u", 1, "", NULL, 0},
+    {"a Job says how many pods it begins with",
+     "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"o\",\"uid\":\"u\","
+     "\"namespace\":\"d\",\"annotations\":{\"kai.scheduler/batch-min-member\":\"3\"}}}",
+     "", "pg-o-u", 3, "", NULL, 0},
+    {"in numbers",
+     "{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"metadata\":{\"name\":\"o\",\"uid\":\"u\","
+     "\"namespace\":\"d\",\"annotations\":{\"kai.scheduler/batch-min-member\":\"some\"}}}",
+     "", NULL, 0, "", NULL, 0},
     {"pods of a Deployment are on their own, and serve",
      "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\"," META "}", "", "pg-p-pu", 1, "",
      "inference", 0},
@@ -67,16 +75,26 @@ static const struct row rows[] = {
      ",\"spec\":{\"launcherCreationPolicy\":\"WaitForWorkersReady\",\"mpiReplicaSpecs\":{"
      "\"Launcher\":{\"replicas\":1},\"Worker\":{\"replicas\":2}}}}",
      "", "pg-o-u", 2, "", NULL, 0},
-    {"a set of a JobSet is a gang of its own",
+    {"a JobSet is one group, its sets and their Jobs subgroups",
      "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
      ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\",\"replicas\":2,\"template\":{\"spec\":{"
      "\"parallelism\":4}}}]}}",
-     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\"}", "pg-o-u-w", 8, "", NULL, 0},
+     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\","
+     "\"jobset.sigs.k8s.io/job-index\":\"1\"}",
+     "pg-o-u", 0, "w-replica-1", NULL, 3},
+    {"a Job that the JobSet does not have",
+     "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
+     ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\"}]}}",
+     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\","
+     "\"jobset.sigs.k8s.io/job-index\":\"1\"}",
+     NULL, 0, "", NULL, 0},
     {"a set that can begin with fewer pods does",
      "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
      ",\"spec\":{\"replicatedJobs\":[{\"name\":\"w\",\"replicas\":2,\"template\":{\"metadata\":{"
      "\"annotations\":{\"torchrun.ai/min-pods\":\"3\"}},\"spec\":{\"parallelism\":4}}}]}}",
-     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\"}", "pg-o-u-w", 6, "", NULL, 0},
+     ",\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"w\","
+     "\"jobset.sigs.k8s.io/job-index\":\"0\"}",
+     "pg-o-u", 0, "w-replica-0", NULL, 3},
     {"a LeaderWorkerSet group is leader and workers",
      "{\"apiVersion\":\"leaderworkerset.x-k8s.io/v1\",\"kind\":\"LeaderWorkerSet\"," META
      ",\"spec\":{\"leaderWorkerTemplate\":{\"size\":3}}}",
@@ -239,14 +257,15 @@ static const struct {
      2},
     {"what fetches the data is done before the trainer comes",
      {TRAIN_SET, BELOW("batch/v1", "Job")},
-     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"dataset-initializer\"}",
-     "pg-o-u-dataset-initializer",
-     1},
+     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"dataset-initializer\","
+     "\"jobset.sigs.k8s.io/job-index\":\"0\"}",
+     "pg-o-u",
+     0},
     {"and the trainer does not count it",
      {TRAIN_SET, BELOW("batch/v1", "Job")},
-     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"node\"}",
-     "pg-o-u-node",
-     2},
+     "{\"jobset.sigs.k8s.io/replicatedjob-name\":\"node\",\"jobset.sigs.k8s.io/job-index\":\"0\"}",
+     "pg-o-u",
+     0},
     {"the head of a RayJob's cluster is counted",
      {RAY_JOB, BELOW("ray.io/v1", "RayCluster")},
      "{\"ray.io/node-type\":\"head\"}",
@@ -381,6 +400,115 @@ TEST(the_queue_of_a_pod_is_found_on_its_owner_then_on_itself)
     }
 }
 
+/* A JobSet of two sets of two Jobs, with what `more` adds to it. */
+static struct json *jobset_manifest(struct arena *arena, const char *more, const char *annotations)
+{
+    static const struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                                 .default_queue = STR("default-queue")};
+    struct grouping_input in = {
+        .arena = arena, .config = &config, .find = find, .next = next, .legacy_jobs = true};
+    struct grouping group = {0};
+
+    in.pod = parse(arena, STR("{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\",\"namespace\":\"d\","
+                              "\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"b\","
+                              "\"jobset.sigs.k8s.io/job-index\":\"1\"}}}"));
+    in.owners[in.owner_count++] = parse(
+        arena,
+        str_printf(
+            arena,
+            "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\",\"metadata\":{"
+            "\"name\":\"o\",\"uid\":\"u\",\"namespace\":\"d\",\"annotations\":{%s}},\"spec\":{"
+            "\"replicatedJobs\":[{\"name\":\"a\",\"template\":{\"spec\":{\"parallelism\":2}}},"
+            "{\"name\":\"b\",\"replicas\":2%s}]}}",
+            annotations, more));
+    return grouping_decide(&in, NULL, &group, NULL) == 0 ? grouping_manifest(&group, arena) : NULL;
+}
+
+TEST(a_jobset_starts_whole_or_set_after_set)
+{
+    static const struct {
+        const char *more;
+        const char *annotations;
+        int64_t least;
+        const char *why;
+    } sets[] = {
+        {"", "", 2, "both at once"},
+        {",\"dependsOn\":[{\"name\":\"a\"}]", "", 1, "the second comes later"},
+        {"", "\"kai.scheduler/batch-min-member\":\"1\"", 1, "one is enough"},
+        {"", "\"kai.scheduler/batch-min-member\":\"9\"", 2, "there are only two"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(sets); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *made = jobset_manifest(&arena, sets[i].more, sets[i].annotations);
+
+        test_case(sets[i].why);
+        EXPECT(json_i64_or(json_at(made, "spec.minSubGroup"), 0) == sets[i].least);
+        EXPECT(json_is_null(json_at(made, "spec.minMember")));
+        EXPECT(json_i64_or(json_at(made, "spec.subGroups.1.minMember"), 0) == 2);
+        EXPECT(json_i64_or(json_at(made, "spec.subGroups.2.minSubGroup"), 0) == 2);
+        EXPECT(str_is(json_str_at(made, "spec.subGroups.4.parent"), "b"));
+    }
+}
+
+TEST(delays_of_a_workload_are_those_of_its_group)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *made = jobset_manifest(&arena, "",
+                                              "\"kai.scheduler/preemption-delay\":\"5m\","
+                                              "\"kai.scheduler/staleness-grace-period\":\"-1s\"");
+
+    EXPECT(str_is(json_str_at(made, "spec.preemptionDelay"), "5m"));
+    EXPECT(str_is(json_str_at(made, "spec.stalenessGracePeriod"), "-1s"));
+    made = jobset_manifest(&arena, "", "\"kai.scheduler/preemption-delay\":\"-5m\"");
+    EXPECT(!json_str_at(made, "spec.preemptionDelay").len);
+}
+
+TEST(pods_are_grouped_as_before_where_that_is_asked_for)
+{
+    static const struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                                 .default_queue = STR("default-queue")};
+    static const struct {
+        const char *owner;
+        const char *name;
+        int64_t min;
+    } old[] = {
+        {"{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\"," META "}", "pg-p-u", 1},
+        {TRAIN_SET, "pg-o-u-node", 2},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(old); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct grouping_input in = {
+            .arena = &arena, .config = &config, .find = find, .next = next, .old_groups = true};
+        struct grouping group = {0};
+
+        in.pod =
+            parse(&arena, STR("{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\",\"namespace\":\"d\","
+                              "\"labels\":{\"jobset.sigs.k8s.io/replicatedjob-name\":\"node\"}}}"));
+        in.owners[in.owner_count++] = parse(&arena, str_from(old[i].owner));
+        EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+        EXPECT(str_is(group.name, old[i].name));
+        EXPECT(group.min_member == old[i].min && !group.subs.count);
+    }
+}
+
+TEST(who_asks_for_it_is_not_grouped)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct grouping_input in = {.arena = &arena};
+
+    in.pod = parse(&arena, STR("{\"metadata\":{}}"));
+    in.owners[in.owner_count++] = parse(&arena, STR("{\"metadata\":{}}"));
+    EXPECT(!grouping_skips(&in));
+    in.owners[0] = parse(&arena, STR("{\"metadata\":{\"annotations\":{"
+                                     "\"kai.scheduler/skip-podgrouper\":\"true\"}}}"));
+    EXPECT(grouping_skips(&in));
+    in.owner_count = 0;
+    in.pod = in.owners[0];
+    EXPECT(grouping_skips(&in));
+}
+
 TEST(the_minimum_of_a_group_is_what_its_subgroups_need_together)
 {
     static const struct {
@@ -396,6 +524,9 @@ TEST(the_minimum_of_a_group_is_what_its_subgroups_need_together)
         {"{\"minSubGroup\":2,\"subGroups\":[{\"name\":\"a\",\"minMember\":8},"
          "{\"name\":\"b\",\"minMember\":2},{\"name\":\"c\",\"minMember\":3}]}",
          5},
+        {"{\"subGroups\":[{\"name\":\"a\",\"minMember\":2},{\"name\":\"none\",\"minSubGroup\":0},"
+         "{\"name\":\"b\",\"parent\":\"none\",\"minMember\":3}]}",
+         2},
         {"{\"subGroups\":[{\"name\":\"a\",\"parent\":\"b\"},{\"name\":\"b\",\"parent\":\"a\"}]}",
          1},
     };

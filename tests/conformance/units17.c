@@ -1,0 +1,170 @@
+#include "api/admit.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "conformance/conformance.h"
+#include "sched/group.h"
+#include "sched/pod.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Functions of KAI 0.17, one by one, on what does the same here. */
+
+/* ---- admission ---- */
+static struct admit admitted(struct arena *arena,
+                             const struct kind *kind,
+                             const struct json *object,
+                             const struct json *old)
+{
+    struct admit admit = {.arena = arena, .kind = kind, .old = old};
+    struct json *copy =
+        json_is(object, JSON_OBJECT) ? json_clone(arena, object) : json_new_object(arena);
+    struct json *meta = json_make_path(arena, copy, "metadata");
+
+    if (!json_get(meta, "name"))
+        json_add_c(arena, meta, "name", "x");
+    admit.object = copy;
+    admit_validate(&admit);
+    return admit;
+}
+
+static bool check_podgroup(struct arena *arena, const struct json *test)
+{
+    struct json *object = json_new_object(arena);
+    struct json *empty = json_new_object(arena);
+    const struct json *expected = json_get(test, "expected");
+    bool warns = false;
+
+    json_set(object, STR("spec"), json_clone(arena, json_get(test, "spec")));
+    struct admit create = admitted(arena, &kind_podgroup, object, NULL);
+    struct admit update = admitted(arena, &kind_podgroup, object, empty);
+    if ((create.causes.count > 0) != json_bool_or(json_get(expected, "create_refused"), false) ||
+        (update.causes.count > 0) != json_bool_or(json_get(expected, "update_refused"), false))
+        return differs(test, "created with %zu and updated with %zu causes", create.causes.count,
+                       update.causes.count);
+    JSON_FOREACH(json_get(expected, "problems"), problem)
+        warns = warns || str_is(json_str(json_get(problem, "on_update")), "warning");
+    return warns == (update.warnings.len > 0) || differs(test, "warns otherwise");
+}
+
+static bool check_object(struct arena *arena, const struct json *test, const struct kind *kind)
+{
+    const struct json *expected = json_get(test, "expected");
+    const struct json *old = json_get(test, "old");
+    struct str said = STR_NONE;
+
+    if (str_is(json_str(json_get(test, "operation")), "delete"))
+        /* Which queues are below a queue is asked of the store (store/delete.c). */
+        return !json_bool_or(json_get(expected, "error"), false) &&
+               !json_count(json_at(test, "object.status.childQueues"));
+    struct admit admit =
+        admitted(arena, kind, json_get(test, "object"), json_is(old, JSON_OBJECT) ? old : NULL);
+    for (size_t i = 0; i < admit.causes.count; i++)
+        said = str_printf(arena, STR_FMT " " STR_FMT, STR_ARG(said),
+                          STR_ARG(admit.causes.items[i].message));
+    if ((admit.causes.count > 0) != json_bool_or(json_get(expected, "error"), false))
+        return differs(test, "refused for" STR_FMT, STR_ARG(said));
+    JSON_FOREACH(json_get(expected, "error_contains"), words)
+        if (!str_contains(said, json_str(words)))
+            return differs(test, STR_FMT " does not say " STR_FMT, STR_ARG(said),
+                           STR_ARG(json_str(words)));
+    return json_count(json_get(expected, "warnings")) == (admit.warnings.len > 0) ||
+           differs(test, "warns otherwise");
+}
+
+/* ---- subgroups ---- */
+static uint32_t add_set(struct arena *arena,
+                        struct group *group,
+                        const struct json *from,
+                        uint32_t parent)
+{
+    uint32_t index = group->set_count++;
+    const struct json *members = json_get(from, "members");
+    struct set *set = &group->sets[index];
+    uint32_t *link = &group->sets[parent].first_child;
+
+    *set = (struct set){.name = json_str(json_get(from, "name")),
+                        .parent = parent,
+                        .leaf = !members,
+                        .min = json_i64_or(json_get(from, "min_available"), 0)};
+    set->count[ST_RUNNING] = (int32_t)json_i64_or(json_get(from, "allocated"), 0);
+    while (*link)
+        link = &group->sets[*link].next;
+    *link = index;
+    if (members)
+        set->min = json_i64_or(json_get(from, "min_sub_group"), (int64_t)json_count(members));
+    JSON_FOREACH(members, member)
+        (void)add_set(arena, group, member, index);
+    return index;
+}
+
+static bool check_order(struct arena *arena, const struct json *test)
+{
+    struct group group = {.set_count = 1};
+    struct str want = json_str_at(test, "expected.first");
+
+    group.sets = ARENA_ARRAY(arena, struct set, 64);
+    uint32_t left = add_set(arena, &group, json_get(test, "left"), 0);
+    uint32_t right = add_set(arena, &group, json_get(test, "right"), 0);
+    /* The name decides what is equal otherwise: one that is not there takes it out. */
+    group.sets[left].name = group.sets[right].name = STR("x");
+    int order = set_order(&group, left, right);
+    const char *got = order < 0 ? "left" : order > 0 ? "right" : "equal";
+    return str_is(want, got) || differs(test, "first is %s", got);
+}
+
+/* ---- delays ---- */
+static bool check_delay(const struct json *test)
+{
+    struct sched sched = {0};
+    struct group group = {0};
+    int64_t end = 0;
+
+    (void)time_parse(json_str(json_get(test, "creation")), &group.created_ms);
+    (void)time_parse(json_str(json_get(test, "last_eviction")), &group.last_eviction_ms);
+    (void)time_parse_duration(json_str(json_get(test, "preemption_delay")),
+                              &group.preempt_delay_ms);
+    sched.now_ms = group.created_ms;
+    if (!time_parse(json_str_at(test, "expected.end"), &end))
+        return group_delayed_until(&sched, &group) == 0 || differs(test, "is delayed");
+    sched.now_ms = end - 1000;
+    if (group_delayed_until(&sched, &group) != end)
+        return differs(test, "ends at another time");
+    sched.now_ms = end;
+    return group_delayed_until(&sched, &group) == 0 || differs(test, "is delayed at its end");
+}
+
+static bool check_eviction_time(const struct json *test)
+{
+    int64_t ms = 0;
+    int64_t want = 0;
+    bool got = time_parse(json_str(json_get(test, "annotation")), &ms);
+    bool wanted = time_parse(json_str_at(test, "expected.last_eviction"), &want);
+
+    return (got == wanted && ms == want) || differs(test, "is read otherwise");
+}
+
+bool run_unit_017(struct arena *arena, const struct json *test, struct str function)
+{
+    if (str_is(function, "validate_podgroup"))
+        return check_podgroup(arena, test);
+    if (str_is(function, "validate_topology"))
+        return check_object(arena, test, &kind_topology);
+    if (str_is(function, "validate_queue"))
+        return check_object(arena, test, &kind_queue);
+    if (str_is(function, "subgroup_order"))
+        return check_order(arena, test);
+    if (str_is(function, "preemption_delay_end"))
+        return check_delay(test);
+    if (str_is(function, "last_eviction"))
+        return check_eviction_time(test);
+    return differs(test, "the function is not tried here");
+}
