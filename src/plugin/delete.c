@@ -116,8 +116,8 @@ static int confirm(struct session *session,
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return err_set(err, -ENOTTY,
                        "job %s was not deleted: there is no terminal to ask on. --force deletes "
-                       "it; `kubectl torchrun pull %s` copies what it wrote",
-                       job, job);
+                       "it; `%s pull %s` copies what it wrote",
+                       job, session->program, job);
     (void)fprintf(stderr, "delete it? [y/N] ");
     if (read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 &&
         (answer[0] == 'y' || answer[0] == 'Y'))

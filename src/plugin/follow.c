@@ -8,12 +8,14 @@
 #include "base/mem.h"
 #include "kube/client.h"
 #include "launch/record.h"
+#include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/line.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +26,12 @@
  * Streams ask for timestamps: when one is cut (the network, a restarted server) it is opened again
  * from the last moment seen, and lines that were already shown are dropped. Before the first log
  * line a live view shows how the gang forms; afterwards only lines. */
-#define LINE_BYTES_MAX    ((size_t)256 << 10)
-#define REOPEN_MS         500
-#define LOGS_END_LIMIT_MS 5000 /* after the job's end, for the last lines to arrive */
-#define WORKER_LABEL      "torchrun-job-name"
+#define LINE_BYTES_MAX     ((size_t)256 << 10)
+#define REOPEN_MS          500
+#define LOGS_END_LIMIT_MS  5000 /* after the job's end, for the last lines to arrive */
+#define STATUS_INTERRUPTED (128 + SIGINT)
+#define ANSWER_TURN_MS     100
+#define WORKER_LABEL       "torchrun-job-name"
 
 struct follow;
 
@@ -58,7 +62,9 @@ struct follow {
     struct live live;
     bool shown_any;
     bool interrupted;
+    bool asked; /* an interrupt was answered before */
     bool detached;
+    bool cancelled;
     bool refused; /* a log that was asked for is not there */
     int64_t ended_ms;
 };
@@ -343,6 +349,13 @@ static int follow_report_end(struct follow *follow)
     return code > 0 && code < 256 ? (int)code : 1;
 }
 
+static int follow_end(struct follow *follow)
+{
+    if (follow->options->ret_ended)
+        *follow->options->ret_ended = true;
+    return follow_report_end(follow);
+}
+
 /* ---- Ctrl-C ---- */
 
 static void on_interrupt(uv_signal_t *handle, int number)
@@ -353,53 +366,86 @@ static void on_interrupt(uv_signal_t *handle, int number)
     follow->interrupted = true;
 }
 
-/* Detach, cancel, or go on? Not a terminal: detach. Returns false to go on. */
-static bool follow_ask_interrupt(struct follow *follow)
+static bool follow_detach(struct follow *follow)
+{
+    session_say(follow->session,
+                "detached from %s, which keeps running; to follow it again: %s logs -f %s",
+                follow->options->job, follow->session->program, follow->options->job);
+    follow->detached = true;
+    return true;
+}
+
+/* What it wrote so far comes home first, where it has one. */
+static bool follow_cancel(struct follow *follow)
 {
     struct session *session = follow->session;
     const char *job = follow->options->job;
+    struct err err = {0};
+
+    if (follow->options->run && home_bring(session, job, &err) < 0)
+        session_say(session, "warning: what the job wrote is lost: %s", err.text);
+    if (session_call(session,
+                     &(struct api_request){.verb = API_DELETE,
+                                           .kind = &kind_torchrunjob,
+                                           .ns = str_from(session->config.ns),
+                                           .name = str_from(job),
+                                           .body = STR("{\"propagationPolicy\":\"Background\"}")},
+                     NULL, &err) < 0)
+        (void)session_fail(session, &err);
+    else
+        session_say(session, "job %s is cancelled", job);
+    follow->detached = follow->cancelled = true;
+    return true;
+}
+
+/* The answer at the terminal, "" for a plain return. Ctrl-C once more means 'c', the end 'd'. */
+static char follow_read_answer(struct follow *follow)
+{
     char answer[16] = "";
-    ssize_t got;
+
+    for (;;) {
+        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        int ready = poll(&input, 1, ANSWER_TURN_MS);
+
+        if (ready > 0)
+            return read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 ? answer[0] : 'd';
+        session_turn(follow->session, 0);
+        if (follow->interrupted)
+            return 'c';
+        if (ready < 0 && errno != EINTR)
+            return 'd';
+    }
+}
+
+/* Detach, cancel, or go on? Returns false to go on. Where nobody can be asked: a job that was
+ * submitted goes on alone; one that was run is cancelled by the second interrupt. */
+static bool follow_ask_interrupt(struct follow *follow)
+{
+    struct session *session = follow->session;
+    bool again = follow->asked;
 
     follow->interrupted = false;
+    follow->asked = true;
     live_done(&follow->live);
     if (!session->err.live || !isatty(STDIN_FILENO)) {
-        session_say(session,
-                    "detached from %s, which keeps running; to follow it again: kubectl torchrun "
-                    "logs -f %s",
-                    job, job);
-        follow->detached = true;
-        return true;
+        if (!follow->options->run)
+            return follow_detach(follow);
+        if (again)
+            return follow_cancel(follow);
+        session_say(session, "interrupted: once more cancels job %s", follow->options->job);
+        return false;
     }
     (void)fprintf(stderr,
-                  "\n[d]etach, [c]ancel (delete) the job with what it wrote, or go on following? ");
-    got = read(STDIN_FILENO, answer, sizeof(answer) - 1);
-    if (got <= 0 || answer[0] == 'd' || answer[0] == 'D') {
-        session_say(session,
-                    "detached from %s, which keeps running; to follow it again: kubectl torchrun "
-                    "logs -f %s",
-                    job, job);
-        follow->detached = true;
-        return true;
+                  "\n[d]etach, [c]ancel (delete) the job%s, or go on following? (Ctrl-C "
+                  "again cancels) ",
+                  follow->options->run ? "" : " with what it wrote");
+    switch (follow_read_answer(follow)) {
+    case 'd':
+    case 'D': return follow_detach(follow);
+    case 'c':
+    case 'C': return follow_cancel(follow);
+    default: return false;
     }
-    if (answer[0] == 'c' || answer[0] == 'C') {
-        struct err err = {0};
-
-        if (session_call(
-                session,
-                &(struct api_request){.verb = API_DELETE,
-                                      .kind = &kind_torchrunjob,
-                                      .ns = str_from(session->config.ns),
-                                      .name = str_from(job),
-                                      .body = STR("{\"propagationPolicy\":\"Background\"}")},
-                NULL, &err) < 0)
-            (void)session_fail(session, &err);
-        else
-            session_say(session, "job %s is cancelled", job);
-        follow->detached = true;
-        return true;
-    }
-    return false;
 }
 
 /* ---- the loop ---- */
@@ -489,7 +535,9 @@ int follow_job(struct session *session, const struct follow_options *options, st
     else if (follow.job_gone)
         status = err_set(err, -ENOENT, "job %s was deleted", options->job);
     else if (options->watch && !follow.detached)
-        status = follow_report_end(&follow);
+        status = follow_end(&follow);
+    else if (follow.cancelled && options->run)
+        status = STATUS_INTERRUPTED;
     else if (follow.refused)
         status = 1;
     else if (options->rank >= 0 && !follow.shown_any && !follow.detached)

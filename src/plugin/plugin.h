@@ -71,9 +71,9 @@ struct session {
     struct kube *kube;
     struct api *api;
     struct client *client;
-    struct term out; /* stdout: data */
-    struct term err; /* stderr: words */
-    const char *program;
+    struct term out;     /* stdout: data */
+    struct term err;     /* stderr: words */
+    const char *program; /* as it is called: "kubectl torchrun", "muster" */
     const char *command;
     struct timer *timer;    /* ends a turn of the loop */
     struct str sync_job;    /* whose header this is; on config_arena */
@@ -84,6 +84,8 @@ int session_open(struct session *session, const struct invocation *invocation, s
 void session_close(struct session *session);
 /* The API server is on this machine. */
 bool session_is_local(const struct session *session);
+/* A session that has not been opened, for words before that. */
+struct session session_closed(const struct invocation *invocation);
 /* "kubectl torchrun submit: ..." on stderr, one line; returns the exit status 1. */
 int session_fail(struct session *session, const struct err *err);
 /* A sentence for the person, on stderr. */
@@ -151,6 +153,8 @@ int sync_http(struct session *session,
               struct str *ret_body,
               struct err *err);
 
+/* The queue of a job that names none: the only one there is, or the one named `default`. */
+int precheck_choose_queue(struct session *session, const char **ret, struct err *err);
 /* One look before anything is sent: the queue exists, some node could ever hold such a pod, and the
  * queue's limit allows it. What cannot be is said with the nearest that would work. */
 int precheck_job(struct session *session, const struct json *job, struct err *err);
@@ -164,6 +168,8 @@ struct follow_options {
     int64_t tail;       /* -1: all lines */
     int64_t generation; /* -1: the newest */
     bool quiet;         /* logs only, no words about the job */
+    bool run;           /* the job is the person's command: what interrupts it, cancels it */
+    bool *ret_ended;    /* NULL, or whether the job was seen to end */
 };
 /* Returns the exit status of the training (or 0 when it was left running: detached), or -errno. */
 int follow_job(struct session *session, const struct follow_options *options, struct err *err);

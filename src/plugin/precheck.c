@@ -169,6 +169,26 @@ static int check_volumes(struct session *session, struct err *err)
                  : 0;
 }
 
+int precheck_choose_queue(struct session *session, const char **ret, struct err *err)
+{
+    const struct object **all;
+    size_t count;
+    int r = session_list(session, &kind_torchrunqueue, session->config.ns, NULL, &all, &count, err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        if (count == 1 || str_is(all[i]->name, "default")) {
+            *ret = str_c(&session->arena, all[i]->name);
+            return 0;
+        }
+    return err_set(err, -EINVAL,
+                   count ? "--queue is needed: there are several, and none is named default "
+                           "(`%s queues` lists them)"
+                         : "--queue is needed: there is none yet (`%s queues` lists them)",
+                   session->program);
+}
+
 int precheck_job(struct session *session, const struct json *job, struct err *err)
 {
     const struct json *spec = json_get(job, "spec");

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
@@ -22,6 +23,7 @@ struct pull_values {
     const char *to;
     bool all;
     bool force;
+    bool home;
 };
 
 static const struct option pull_options[] = {
@@ -30,6 +32,10 @@ static const struct option pull_options[] = {
      .help = "folder to copy to (default: one with the job's name)", .flag_only = true},
     {"all", 0, OPTION_BOOL, offsetof(struct pull_values, all),
      .help = "copy from every pod, into rank-N folders", .flag_only = true},
+    {"home", 0, OPTION_BOOL, offsetof(struct pull_values, home),
+     .help = "copy to the folder that the job came from, as submit does at its end: files that "
+             "changed there since stay as they are",
+     .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
      .help = "replace files that exist here", .flag_only = true},
     {0},
@@ -206,14 +212,29 @@ static int pull(struct session *session,
     return r;
 }
 
+static int pull_check(const struct invocation *invocation,
+                      const struct pull_values *v,
+                      struct err *err)
+{
+    if (v->home && (v->to || v->all || v->force || invocation->arg_count > 1))
+        return err_set(err, -EINVAL,
+                       "--home copies everything of the first pod to where the job came from; it "
+                       "goes with no PATH, --to, --all or --force");
+    return 0;
+}
+
 static int pull_run(struct invocation *invocation)
 {
     struct session session;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
+    const struct pull_values *v = invocation->values;
     if (r == 0)
-        r = pull(&session, invocation, invocation->values, &err);
+        r = pull_check(invocation, v, &err);
+    if (r == 0)
+        r = v->home ? home_bring(&session, job_arg(invocation->args[0]), &err)
+                    : pull(&session, invocation, v, &err);
     if (r < 0)
         r = session_fail(&session, &err);
     session_close(&session);

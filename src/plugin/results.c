@@ -32,8 +32,10 @@
 /* A stream of frames on its way in. */
 struct intake {
     struct session *session;
-    struct result_list *list;  /* NULL: contents */
-    struct results_sink *sink; /* NULL: a list */
+    struct result_list *list;                   /* NULL: contents */
+    struct results_sink *sink;                  /* NULL: a list */
+    bool (*wants)(void *user, struct str path); /* NULL: all of them */
+    void *wants_user;
     struct buf input;
     struct str last_words;
     size_t words_count;
@@ -80,7 +82,8 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
     in->ended = frame->type == FRAME_COMMIT;
     if (frame->type == FRAME_ENTRY && in->list)
         return take_entry(in, &frame->entry, err);
-    if (frame->type == FRAME_BLOB && in->sink)
+    if (frame->type == FRAME_BLOB && in->sink &&
+        (!in->wants || in->wants(in->wants_user, frame->blob.path)))
         return results_put(in->sink, &frame->blob, err);
     if (frame->type == FRAME_GONE && in->words_count++ < WORDS_MAX) {
         in->last_words = str_dup(arena, frame->path);
@@ -325,6 +328,18 @@ int results_read(struct session *session,
     struct intake in = {.session = session, .sink = sink};
 
     return ask(&in, pod, path, err);
+}
+
+int results_read_some(struct session *session,
+                      const struct object *pod,
+                      struct results_sink *sink,
+                      bool (*wants)(void *user, struct str path),
+                      void *user,
+                      struct err *err)
+{
+    struct intake in = {.session = session, .sink = sink, .wants = wants, .wants_user = user};
+
+    return ask(&in, pod, STR(""), err);
 }
 
 int64_t results_index(const struct object *pod, const char *job)

@@ -49,5 +49,12 @@ int results_read(struct session *session,
                  struct str path,
                  struct results_sink *sink,
                  struct err *err);
+/* The same for all files of which `wants` says so; the contents of others are dropped as they come. */
+int results_read_some(struct session *session,
+                      const struct object *pod,
+                      struct results_sink *sink,
+                      bool (*wants)(void *user, struct str path),
+                      void *user,
+                      struct err *err);
 /* A name that a job has chosen, fit for a terminal: control characters become '?'. */
 const char *results_name(struct session *session, struct str path);

@@ -67,11 +67,17 @@ static void on_timer(void *user)
     (void)user; /* only to end a turn of the loop */
 }
 
+struct session session_closed(const struct invocation *invocation)
+{
+    return (struct session){.program = invocation->program->name,
+                            .command = invocation->command->name};
+}
+
 int session_open(struct session *session, const struct invocation *invocation, struct err *err)
 {
     int r;
 
-    *session = (struct session){.command = invocation->command->name};
+    *session = session_closed(invocation);
     session->out = term_open(STDOUT_FILENO, environ);
     session->err = term_open(STDERR_FILENO, environ);
     (void)uv_loop_init(&session->loop);
@@ -128,7 +134,7 @@ int session_fail(struct session *session, const struct err *err)
 {
     bool down = err->code == -ECONNREFUSED && err->http_status == 0 && session_is_local(session);
 
-    (void)fprintf(stderr, "kubectl torchrun %s: %s%s\n", session->command, err->text,
+    (void)fprintf(stderr, "%s %s: %s%s\n", session->program, session->command, err->text,
                   down ? "; start it with `muster up`, or name another cluster in KUBECONFIG" : "");
     return 1;
 }

@@ -1,3 +1,5 @@
+#include "plugin/submit.h"
+
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -5,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/yaml.h"
+#include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "tool/file.h"
@@ -17,36 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME_SUFFIX_BYTES  5
 #define STATUS_INTERRUPTED (128 + SIGINT)
-
-struct submit_values {
-    struct common_values common;
-    const char *queue;
-    int64_t gpus;
-    int64_t nodes;
-    int64_t min_nodes;
-    int64_t max_nodes;
-    const char *name;
-    struct option_list env;
-    const char *setup;
-    const char *dir;
-    bool no_workspace;
-    bool detach;
-    bool follow;
-    bool dry_run;
-    const char *file;
-    int output;
-};
 
 static const char *const submit_outputs[] = {"yaml", "json", NULL};
 
 static const struct option submit_options[] = {
     COMMON_OPTIONS,
     {"queue", 'q', OPTION_STR, offsetof(struct submit_values, queue), .value = "QUEUE",
-     .help = "TorchrunQueue to submit to"},
+     .help = "TorchrunQueue to submit to (default: the only one, or the one named default)"},
     {"gpus", 'g', OPTION_I64, offsetof(struct submit_values, gpus), .min = 0, .max = 1000000,
      .value = "N", .help = "total number of GPUs", .flag_only = true},
     {"nodes", 'N', OPTION_I64, offsetof(struct submit_values, nodes), .min = 0, .max = 100000,
@@ -56,15 +41,7 @@ static const struct option submit_options[] = {
      .value = "N", .help = "elastic: minimum number of pods", .flag_only = true},
     {"max-nodes", 0, OPTION_I64, offsetof(struct submit_values, max_nodes), .min = 0, .max = 100000,
      .value = "N", .help = "elastic: maximum number of pods", .flag_only = true},
-    {"name", 0, OPTION_STR, offsetof(struct submit_values, name), .value = "NAME",
-     .help = "name of the job (default: the folder's name and a few letters)", .flag_only = true},
-    {"env", 'e', OPTION_LIST, offsetof(struct submit_values, env), .value = "NAME=VALUE",
-     .help = "environment variable of the training; NAME alone copies the value from this shell",
-     .flag_only = true},
-    {"setup", 0, OPTION_STR, offsetof(struct submit_values, setup), .value = "CMD",
-     .help = "command to run in every pod before torchrun, in the same shell", .flag_only = true},
-    {"dir", 'd', OPTION_STR, offsetof(struct submit_values, dir), .fallback = ".", .value = "DIR",
-     .help = "folder to send", .flag_only = true},
+    SUBMIT_OPTIONS,
     {"no-workspace", 0, OPTION_BOOL, offsetof(struct submit_values, no_workspace),
      .help = "send no folder", .flag_only = true},
     {"file", 'f', OPTION_STR, offsetof(struct submit_values, file), .value = "FILE",
@@ -127,56 +104,12 @@ static int submit_read_file(struct session *session,
     return 0;
 }
 
-/* What the flags say, put over what the file says. */
-static int submit_make_job(struct session *session,
-                           const struct invocation *invocation,
-                           const char *name,
-                           struct json *job,
-                           struct err *err)
-{
-    const struct submit_values *v = invocation->values;
-    struct arena *arena = &session->arena;
-    struct json *metadata;
-    struct json *spec;
-
-    json_add_c(arena, job, "apiVersion", "torchrun.ai/v1alpha1");
-    json_add_c(arena, job, "kind", "TorchrunJob");
-    metadata = json_make_path(arena, job, "metadata");
-    json_add_c(arena, metadata, "name", name);
-    json_add_c(arena, metadata, "namespace", session->config.ns);
-    if (!v->no_workspace)
-        json_add_c(arena, json_make_path(arena, metadata, "annotations"), JOB_WORKSPACE, "upload");
-    spec = json_make_path(arena, job, "spec");
-    if (v->queue)
-        json_add_c(arena, spec, "jobQueue", v->queue);
-    if (v->nodes > 0)
-        json_add_i64(arena, spec, "numNodes", v->nodes);
-    else if (v->gpus > 0)
-        json_add_i64(arena, spec, "numGPUs", v->gpus);
-    if (v->min_nodes > 0 || v->max_nodes > 0) {
-        struct json *elastic = json_make_path(arena, spec, "elastic");
-
-        if (v->min_nodes > 0)
-            json_add_i64(arena, elastic, "minNodes", v->min_nodes);
-        if (v->max_nodes > 0)
-            json_add_i64(arena, elastic, "maxNodes", v->max_nodes);
-    }
-    if (invocation->arg_count)
-        json_add_str(arena, spec, "command",
-                     job_command(arena, invocation->args, invocation->arg_count));
-    if (v->setup)
-        json_add_c(arena, spec, "setupCommand", v->setup);
-    return job_add_env(arena, spec, v->env.items, v->env.count, getenv, err);
-}
-
 static int submit_check(const struct invocation *invocation, struct err *err)
 {
     const struct submit_values *v = invocation->values;
 
     if (!v->file && invocation->arg_count == 0)
         return err_set(err, -EINVAL, "a command to run is needed, like \"python train.py\"");
-    if (!v->queue && !v->file)
-        return err_set(err, -EINVAL, "--queue is needed (`kubectl torchrun queues` lists them)");
     if (v->gpus == 0 && v->nodes == 0 && !v->file)
         return err_set(err, -EINVAL, "--gpus N or --nodes N is needed");
     if (v->gpus > 0 && v->nodes > 0)
@@ -203,9 +136,9 @@ static void submit_undo(struct session *session, const char *name)
         session_say(session, "job %s was deleted again", name);
     else
         session_say(session,
-                    "job %s waits for its folder and could not be deleted (%s): `kubectl torchrun "
-                    "sync %s` sends the folder, `kubectl torchrun delete %s` deletes the job",
-                    name, why.text, name, name);
+                    "job %s waits for its folder and could not be deleted (%s): `%s sync %s` sends "
+                    "the folder, `%s delete %s` deletes the job",
+                    name, why.text, session->program, name, session->program, name);
 }
 
 /* There is a job of that name. */
@@ -220,9 +153,9 @@ static int submit_exists(struct session *session, const char *name, struct err *
     if (job_awaits_folder(job))
         return err_set(
             err, -EEXIST,
-            "job %s exists and waits for its folder: send it with `kubectl torchrun sync "
-            "%s`, or remove the job with `kubectl torchrun delete`",
-            name, name);
+            "job %s exists and waits for its folder: send it with `%s sync %s`, or remove the job "
+            "with `%s delete`",
+            name, session->program, name, session->program);
     phase = json_str_at(object_json(job, &session->arena), "status.phase");
     return err_set(err, -EEXIST,
                    "job %s exists (" STR_FMT "): give another --name, or delete it first", name,
@@ -323,47 +256,153 @@ static void submit_print(struct session *session, const struct submit_values *v,
     term_write(&session->out, buf_str(&text));
 }
 
-static int submit(struct session *session, const struct invocation *invocation, struct err *err)
+/* What the job may write to besides its folder: it must be here, and on this machine. */
+static int submit_make_writes(struct session *session, struct submit_values *v, struct err *err)
 {
-    const struct submit_values *v = invocation->values;
-    struct upload upload = {.folder = v->dir};
-    const char *name = v->name;
-    struct json *job = NULL;
+    for (size_t i = 0; i < v->writes.count; i++) {
+        const char *path = v->writes.items[i];
+        char whole[PATH_MAX];
+
+        if (!session_is_local(session))
+            return err_set(err, -EINVAL,
+                           "--write %s is a folder of this machine, and the job runs on a cluster; "
+                           "--volume mounts a claim",
+                           path);
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return err_set(err, -errno, "--write: cannot make the folder %s: %s", path,
+                           strerrordesc_np(errno));
+        if (!realpath(path, whole) || access(whole, W_OK) < 0)
+            return err_set(err, -errno, "--write: you cannot write to %s: %s", path,
+                           strerrordesc_np(errno));
+        v->writes.items[i] = str_c(&session->arena, str_from(whole));
+    }
+    return 0;
+}
+
+static bool submit_is_written(const struct submit_values *v, struct str path)
+{
+    for (size_t i = 0; i < v->writes.count; i++)
+        if (str_starts(path, str_from(v->writes.items[i])))
+            return true;
+    return false;
+}
+
+/* Folders that the command names and that the job could write to only in vain. */
+static void submit_warn_outside(struct session *session,
+                                const struct submit_values *v,
+                                struct str command,
+                                const char *folder)
+{
+    struct str path;
+
+    for (size_t at = 0; (path = home_outside(command, folder, &at)).len;) {
+        const char *name = str_c(&session->arena, path);
+        struct stat st;
+
+        if (submit_is_written(v, path) || stat(name, &st) < 0 || !S_ISDIR(st.st_mode) ||
+            access(name, W_OK) < 0)
+            continue;
+        session_say(session,
+                    "note: what the job writes to %s is lost with its pod; --write %s keeps it",
+                    name, name);
+    }
+}
+
+/* The job as a file and the flags have it; upload->folder is what is sent. */
+static int submit_build(struct session *session,
+                        struct submit_values *v,
+                        struct str command,
+                        struct json **ret_job,
+                        struct err *err)
+{
+    struct submit_request request = {.name = v->name, .ns = session->config.ns, .command = command};
+    char path[PATH_MAX];
+    char host[256] = "";
     struct str named;
-    int r = submit_read_file(session, v, &job, err);
+    int r = submit_read_file(session, v, ret_job, err);
 
     if (r < 0)
         return r;
-    named = json_str_at(job, "metadata.name");
-    if (!name)
-        name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
-    r = submit_make_job(session, invocation, name, job, err);
+    named = json_str_at(*ret_job, "metadata.name");
+    if (!v->name)
+        v->name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
+    request.name = v->name;
+    if (!v->no_workspace) {
+        request.folder = realpath(v->dir, path);
+        if (!request.folder)
+            return err_set(err, -errno, "%s: %s", v->dir, strerrordesc_np(errno));
+        (void)gethostname(host, sizeof(host) - 1);
+        request.host = host;
+        request.moment_ns = v->results && !v->dry_run ? home_moment(path) : 0;
+    }
+    r = submit_make_writes(session, v, err);
+    if (r == 0 && !v->queue && !job_queue(*ret_job).len)
+        r = precheck_choose_queue(session, &v->queue, err);
+    if (r == 0)
+        r = submit_job(&session->arena, v, &request, *ret_job, err);
+    if (r == 0 && request.folder && session_is_local(session))
+        submit_warn_outside(session, v, json_str_at(*ret_job, "spec.command"), request.folder);
+    return r;
+}
+
+/* After the end: what was written comes home. What cannot is said, and stays where it is. */
+static int submit_bring(struct session *session, const char *name, int status)
+{
+    struct err err = {0};
+    int r = home_bring(session, name, &err);
+
+    if (r == 0)
+        return status;
+    session_say(session,
+                "warning: what the job wrote did not come back: %s; `%s pull %s` copies it",
+                err.text, session->program, name);
+    return status ? status : 1;
+}
+
+static int submit_go(struct session *session,
+                     const struct submit_values *values,
+                     struct str command,
+                     bool run,
+                     struct err *err)
+{
+    struct submit_values v = *values;
+    struct upload upload = {.folder = v.dir};
+    struct json *job = NULL;
+    bool ended = false;
+    int r = submit_build(session, &v, command, &job, err);
+
     if (r == 0)
         r = precheck_job(session, job, err);
-    if (r == 0 && v->dry_run) {
-        submit_print(session, v, job);
+    if (r == 0 && v.dry_run) {
+        submit_print(session, &v, job);
         return 0;
     }
-    if (r == 0 && !v->no_workspace)
+    if (r == 0 && !v.no_workspace)
         r = upload_scan(session, &upload, err);
     if (r == 0)
-        r = submit_create_or_stop(session, v, name, job, &upload, err);
+        r = submit_create_or_stop(session, &v, v.name, job, &upload, err);
     upload_done(&upload);
     if (r < 0)
         return r;
-    if (v->detach || !v->follow) {
-        printf("%s\n", name);
+    if (v.detach || !v.follow) {
+        printf("%s\n", v.name);
         return 0;
     }
-    return follow_job(session,
-                      &(struct follow_options){
-                          .job = name, .watch = true, .rank = -1, .tail = -1, .generation = -1},
-                      err);
+    r = follow_job(session,
+                   &(struct follow_options){.job = v.name,
+                                            .watch = true,
+                                            .rank = -1,
+                                            .tail = -1,
+                                            .generation = -1,
+                                            .run = run,
+                                            .ret_ended = &ended},
+                   err);
+    return ended && v.results && !v.no_workspace ? submit_bring(session, v.name, r) : r;
 }
 
 static int submit_run(struct invocation *invocation)
 {
-    struct session session = {.command = invocation->command->name};
+    struct session session = session_closed(invocation);
     struct err err = {0};
     int status = submit_check(invocation, &err);
 
@@ -373,7 +412,11 @@ static int submit_run(struct invocation *invocation)
     }
     status = session_open(&session, invocation, &err);
     if (status == 0)
-        status = submit(&session, invocation, &err);
+        status = submit_go(&session, invocation->values,
+                           invocation->arg_count ? job_command(invocation->arena, invocation->args,
+                                                               invocation->arg_count)
+                                                 : STR_NONE,
+                           false, &err);
     if (status < 0) {
         bool interrupted = status == -EINTR;
 
@@ -391,7 +434,9 @@ const struct command command_submit = {
     .about =
         "Sends the folder, waits until all GPUs are free at the same time, runs the command with "
         "torchrun on "
-        "each, shows the logs of all ranks and ends with the training's exit status.",
+        "each, shows the logs of all ranks, copies what the job wrote back into the folder and "
+        "ends "
+        "with the training's exit status.",
     .example = "kubectl torchrun submit --queue dev --gpus 8 \"python train.py --epochs 10\"",
     .options = submit_options,
     .values_size = sizeof(struct submit_values),

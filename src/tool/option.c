@@ -308,6 +308,12 @@ static int read_letters(struct reader *reader, const char *const *argv, struct e
     return 1;
 }
 
+static void take_words(struct reader *reader, const char *const *argv)
+{
+    for (; *argv; argv++)
+        VEC_PUSH(reader->into->arena, &reader->args, *argv);
+}
+
 /* Everything behind "--" is an argument. */
 static void take_rest(struct reader *reader, const char *const *argv)
 {
@@ -325,6 +331,10 @@ static int read_flags(struct reader *reader, const char *const *argv, struct err
 
         if (strcmp(word, "--") == 0) {
             take_rest(reader, argv + 1);
+            return 0;
+        }
+        if (reader->command->wraps && (word[0] != '-' || word[1] == '\0')) {
+            take_words(reader, argv);
             return 0;
         }
         if (word[0] != '-' || word[1] == '\0')
@@ -442,6 +452,7 @@ int option_parse(const struct program *program,
     size_t count = option_count(command);
     int r;
 
+    ret->program = program;
     ret->command = command;
     ret->dash_count = 0;
     ret->values = arena_alloc(ret->arena, 1, command->values_size ? command->values_size : 1,

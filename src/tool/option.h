@@ -55,10 +55,12 @@ struct option {
 };
 
 struct command;
+struct program;
 
 /* What run() gets. */
 struct invocation {
     struct arena *arena; /* lives until run() returns */
+    const struct program *program;
     const struct command *command;
     void *values;
     const char *const *args; /* what is not a flag; NULL-terminated */
@@ -78,6 +80,7 @@ struct command {
     size_t args_max;                           /* 0: takes none */
     int (*run)(struct invocation *invocation); /* returns the exit status */
     bool hidden;                               /* not listed: internal */
+    bool wraps; /* the first argument ends the flags: what follows belongs to another program */
 };
 
 struct program {

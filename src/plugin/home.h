@@ -1,0 +1,44 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct session;
+
+/* home: what a job wrote comes back to the folder that it was submitted from.
+ *
+ * The job carries where that is, and the moment at which the folder was read, on the clock of its
+ * own file system. A file that has not changed since then is replaced by the job's; one that has
+ * is the person's newer work and is never touched, only named. The moment is the file's ctime,
+ * which no program can set back. */
+#define HOME_FOLDER "muster.dev/home-folder" /* annotation: an absolute path */
+#define HOME_HOST   "muster.dev/home-host"   /* annotation: of which machine */
+#define HOME_SINCE  "muster.dev/home-since"  /* annotation: nanoseconds */
+
+/* What is at a path of the folder now. */
+struct home_place {
+    bool there;
+    bool is_file;
+    int64_t changed_ns;
+};
+
+enum home_verdict {
+    HOME_NEW,     /* nothing is there */
+    HOME_REPLACE, /* a file that has not changed since */
+    HOME_KEEP,    /* changed meanwhile, or no file at all */
+};
+
+enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);
+/* Now, by the clock of the file system that the folder is on. */
+int64_t home_moment(const char *folder);
+/* Copies what the first pod of the job wrote into the folder that the job came from, and says
+ * what came and what did not. A job without a home: -ENOENT in words. On another machine than
+ * the one it came from: -EXDEV. */
+int home_bring(struct session *session, const char *job, struct err *err);
+/* Words of a command that are folders outside `folder` which the job cannot write to: "/data/out"
+ * of --out=/data/out. One at a time: *at is where to look from, 0 at first. Empty: no more. */
+struct str home_outside(struct str command, const char *folder, size_t *at);

@@ -1,0 +1,70 @@
+#include "base/arena.h"
+#include "base/count.h"
+#include "plugin/home.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+TEST(a_file_that_changed_at_home_is_never_replaced)
+{
+    static const struct {
+        const char *why;
+        struct home_place place;
+        enum home_verdict verdict;
+    } rows[] = {
+        {"nothing is there", {.there = false}, HOME_NEW},
+        {"as it was when the job was submitted",
+         {.there = true, .is_file = true, .changed_ns = 999},
+         HOME_REPLACE},
+        {"changed in the same moment",
+         {.there = true, .is_file = true, .changed_ns = 1000},
+         HOME_KEEP},
+        {"changed since", {.there = true, .is_file = true, .changed_ns = 1001}, HOME_KEEP},
+        {"a folder or a link, however old", {.there = true, .changed_ns = 1}, HOME_KEEP},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(home_judge(&rows[i].place, 1000) == rows[i].verdict);
+    }
+}
+
+TEST(the_moment_is_that_of_the_folders_own_file_system)
+{
+    char folder[] = "/tmp/muster-home-XXXXXX";
+    struct stat st;
+
+    EXPECT(mkdtemp(folder) != NULL);
+    EXPECT(stat(folder, &st) == 0);
+    EXPECT(home_moment(folder) >= (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec);
+    EXPECT(home_moment("/nowhere") > 0);
+    (void)rmdir(folder);
+}
+
+TEST(folders_outside_that_a_command_names_are_found)
+{
+    static const struct {
+        const char *command;
+        const char *first;
+        const char *second;
+    } rows[] = {
+        {"python train.py --out /data/run", "/data/run", ""},
+        {"python train.py --out=/data/run --log '/var/log/x'", "/data/run", "/var/log/x"},
+        {"python /home/me/project/train.py > /tmp/log", "/tmp/log", ""},
+        {"python /home/me/project-2/train.py", "/home/me/project-2/train.py", ""},
+        {"python train.py data/x http://example.com/x", "", ""},
+        {"", "", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        size_t at = 0;
+
+        test_case(rows[i].command);
+        EXPECT(str_is(home_outside(str_from(rows[i].command), "/home/me/project", &at),
+                      rows[i].first));
+        EXPECT(str_is(home_outside(str_from(rows[i].command), "/home/me/project", &at),
+                      rows[i].second));
+    }
+}

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "base/str.h"
+#include "plugin/plugin.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct json;
+
+/* submit: what `submit` and `run` share: their flags, the job that these make, and the way from a
+ * folder to the end of its training. */
+struct submit_values {
+    struct common_values common;
+    const char *queue;
+    int64_t gpus;
+    int64_t nodes;
+    int64_t min_nodes;
+    int64_t max_nodes;
+    const char *name;
+    struct option_list env;
+    const char *setup;
+    const char *dir;
+    bool no_workspace;
+    bool detach;
+    bool follow;
+    bool dry_run;
+    const char *file;
+    int output;
+    const char *priority;
+    const char *time;
+    const char *image;
+    const char *memory;
+    const char *cpus;
+    const char *gpu_type;
+    struct option_list volumes;
+    struct option_list writes;
+    bool results;
+    const char *module; /* of run: -m */
+};
+
+#define SUBMIT_FLAG(name, letter, type, field, placeholder, words)          \
+    {                                                                       \
+        name, letter, OPTION_##type, offsetof(struct submit_values, field), \
+            .value = placeholder, .help = words, .flag_only = true          \
+    }
+
+/* What both commands have. */
+#define SUBMIT_OPTIONS                                                                             \
+    SUBMIT_FLAG("name", 0, STR, name, "NAME",                                                      \
+                "name of the job (default: the folder's name and a few letters)"),                 \
+        SUBMIT_FLAG("env", 'e', LIST, env, "NAME=VALUE",                                           \
+                    "environment variable of the training; NAME alone copies the value from this " \
+                    "shell"),                                                                      \
+        SUBMIT_FLAG("setup", 0, STR, setup, "CMD",                                                 \
+                    "command to run in every pod before torchrun, in the same shell"),             \
+        {"dir",                                                                                    \
+         'd',                                                                                      \
+         OPTION_STR,                                                                               \
+         offsetof(struct submit_values, dir),                                                      \
+         .fallback = ".",                                                                          \
+         .value = "DIR",                                                                           \
+         .help = "folder to send, and to copy results back to",                                    \
+         .flag_only = true},                                                                       \
+        {"results",          0,                                                                    \
+         OPTION_BOOL,        offsetof(struct submit_values, results),                              \
+         .fallback = "true", .help = "copy what the job wrote into the folder when it ends",       \
+         .flag_only = true},                                                                       \
+        SUBMIT_FLAG("write", 'w', LIST, writes, "PATH",                                            \
+                    "folder of this machine that the job may write to, with your own rights"),     \
+        SUBMIT_FLAG("volume", 0, LIST, volumes, "CLAIM:PATH",                                      \
+                    "PersistentVolumeClaim to mount at PATH"),                                     \
+        SUBMIT_FLAG("priority", 0, STR, priority, "CLASS", "PriorityClass of the job"),            \
+        SUBMIT_FLAG("time", 't', STR, time, "DURATION",                                            \
+                    "longest time the job may run, such as 90m or 2h (Slurm's 2:00:00 too)"),      \
+        SUBMIT_FLAG("image", 0, STR, image, "IMAGE", "image of the training container"),           \
+        SUBMIT_FLAG("memory", 0, STR, memory, "QUANTITY",                                          \
+                    "memory of a pod that has all GPUs of its node, such as 64Gi; one with fewer " \
+                    "GPUs gets its part"),                                                         \
+        SUBMIT_FLAG("cpus", 'c', STR, cpus, "N", "CPUs of such a pod"),                            \
+        SUBMIT_FLAG("gpu-type", 0, STR, gpu_type, "TYPE",                                          \
+                    "product of the GPUs, as nodes are labelled: NVIDIA-H200")
+
+/* Who asks, and for what. */
+struct submit_request {
+    const char *name;
+    const char *ns;
+    struct str command; /* empty: the file's */
+    const char *folder; /* absolute, NULL: none is sent */
+    const char *host;   /* name of this machine */
+    int64_t moment_ns;  /* when the folder was read; 0: results do not come home */
+};
+
+/* What the flags say, put over what `job` has already. No I/O, but for the values of --env. */
+int submit_job(struct arena *arena,
+               const struct submit_values *values,
+               const struct submit_request *request,
+               struct json *job,
+               struct err *err);
+/* "90m", "1h30m" as they are; "2:30:00", "1-12:00:00" and "90" (minutes) as sbatch reads them.
+ * Milliseconds; -EINVAL in words. */
+int submit_time(const char *text, int64_t *ret_ms, struct err *err);

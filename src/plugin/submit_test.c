@@ -1,0 +1,104 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "plugin/home.h"
+#include "plugin/submit.h"
+#include "test.h"
+
+#include <errno.h>
+
+TEST(a_time_is_read_as_people_and_as_sbatch_write_it)
+{
+    static const struct {
+        const char *text;
+        int64_t seconds; /* 0: refused */
+    } rows[] = {
+        {"90m", 5400},
+        {"1h30m", 5400},
+        {"45s", 45},
+        {"90", 5400},
+        {"2:30", 150},
+        {"2:30:00", 9000},
+        {"1-0", 86400},
+        {"1-12:30", 131400},
+        {"1-12:30:15", 131415},
+        {"0", 0},
+        {"", 0},
+        {"soon", 0},
+        {"-5", 0},
+        {"1:2:3:4", 0},
+        {"1:x", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct err err = {0};
+        int64_t ms = 0;
+
+        test_case(rows[i].text);
+        int r = submit_time(rows[i].text, &ms, &err);
+        EXPECT(r == (rows[i].seconds ? 0 : -EINVAL));
+        EXPECT(ms == rows[i].seconds * 1000);
+    }
+}
+
+TEST(every_flag_is_a_field_of_the_job)
+{
+    static const char *writes[] = {"/data/out"};
+    static const char *volumes[] = {"sets:/sets"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct submit_values values = {.queue = "q",
+                                   .gpus = 2,
+                                   .priority = "high",
+                                   .time = "2h",
+                                   .image = "torch:2",
+                                   .memory = "64Gi",
+                                   .cpus = "8",
+                                   .gpu_type = "NVIDIA-H200",
+                                   .writes = {.items = writes, .count = 1},
+                                   .volumes = {.items = volumes, .count = 1}};
+    struct submit_request request = {.name = "job",
+                                     .ns = "ns",
+                                     .command = STR("python x.py"),
+                                     .folder = "/home/me",
+                                     .host = "box",
+                                     .moment_ns = 5};
+    static const struct {
+        const char *path;
+        const char *value;
+    } rows[] = {
+        {"metadata.name", "job"},
+        {"metadata.namespace", "ns"},
+        {"spec.jobQueue", "q"},
+        {"spec.command", "python x.py"},
+        {"spec.maxRunTime", "7200s"},
+        {"spec.image", "torch:2"},
+        {"spec.scheduling.priorityClassName", "high"},
+        {"spec.nodeResources.memory", "64Gi"},
+        {"spec.nodeResources.cpus", "8"},
+        {"spec.nodeResources.gpuType", "NVIDIA-H200"},
+        {"spec.volumes.additionalVolumes.0.hostPath.path", "/data/out"},
+        {"spec.volumes.additionalMounts.0.mountPath", "/data/out"},
+        {"spec.volumes.additionalVolumes.1.persistentVolumeClaim.claimName", "sets"},
+        {"spec.volumes.additionalMounts.1.mountPath", "/sets"},
+    };
+    struct json *job = json_new_object(&arena);
+    struct err err = {0};
+
+    EXPECT(submit_job(&arena, &values, &request, job, &err) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].path);
+        EXPECT(str_is(json_str_at(job, rows[i].path), rows[i].value));
+    }
+    const struct json *annotations = json_at(job, "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(annotations, HOME_FOLDER)), "/home/me"));
+    EXPECT(str_is(json_str(json_get(annotations, HOME_HOST)), "box"));
+    EXPECT(str_is(json_str(json_get(annotations, HOME_SINCE)), "5"));
+
+    values.writes.items[0] = "data/out";
+    EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+    writes[0] = "/data/out";
+    volumes[0] = "sets";
+    EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+}
