@@ -3,9 +3,11 @@
 #include "base/err.h"
 #include "kube/kube.h"
 #include "kube/kubeconfig.h"
+#include "plugin/local.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int connect_config(struct arena *arena,
                    const struct connect_options *options,
@@ -21,14 +23,18 @@ int connect_config(struct arena *arena,
         if (r != -ENOENT)
             return r;
     }
-    return kubeconfig_load(arena,
-                           &(struct kubeconfig_options){
-                               .path = options->kubeconfig,
-                               .env = env,
-                               .home = getenv("HOME"),
-                               .context = options->context,
-                           },
-                           ret, err);
+    struct kubeconfig_options file = {
+        .path = options->kubeconfig,
+        .env = env,
+        .home = getenv("HOME"),
+        .context = options->context,
+    };
+    r = kubeconfig_load(arena, &file, ret, err);
+    if (r != -ENOENT || options->kubeconfig || (env && *env))
+        return r;
+    /* As kubectl-torchrun: nothing is named, so the muster of this machine is meant. */
+    file.path = local_kubeconfig(arena);
+    return access(file.path, R_OK) < 0 ? r : kubeconfig_load(arena, &file, ret, err);
 }
 
 int connect_kube(struct arena *arena,

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "http/tls.h"
+#include "plugin/local.h"
 #include "tool/clock.h"
 #include "tool/file.h"
 
@@ -27,14 +28,7 @@
 
 const char *datadir_default(struct arena *arena)
 {
-    const char *data = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-
-    if (geteuid() == 0)
-        return "/var/lib/muster";
-    if (data && data[0] == '/')
-        return str_printf(arena, "%s/muster", data).p;
-    return str_printf(arena, "%s/.local/share/muster", home && home[0] ? home : "/tmp").p;
+    return local_folder(arena);
 }
 
 const char *datadir_file(struct arena *arena, const struct datadir *dir, const char *name)

@@ -161,7 +161,7 @@ static int queues_run(struct invocation *invocation)
     return EXIT_SUCCESS;
 }
 
-const struct command command_queues = {
+const struct command command_queue_tree = {
     .name = "queues",
     .summary = "show the tree of queues: quota, fair share, use, and who waits",
     .about = "Each bar is the queue's fair share of GPUs: # is used within it, + is used above it, "

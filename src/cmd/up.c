@@ -1,4 +1,5 @@
 #include "agent/agent.h"
+#include "agent/gpu.h"
 #include "agent/limit.h"
 #include "api/quantity.h"
 #include "api/zone.h"
@@ -8,6 +9,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/datadir.h"
+#include "cmd/idle.h"
 #include "cmd/muster.h"
 #include "cmd/scheduling.h"
 #include "exec/runner.h"
@@ -43,6 +45,8 @@ struct up_values {
     const char *kubeconfig_out;
     int64_t nodes;
     const char *gpus_per_node;
+    int64_t gpus_if_none;
+    int64_t idle_ms;
     int64_t gpu_time_slices;
     const char *gpu_share_library;
     int64_t cpus_per_node;
@@ -73,6 +77,13 @@ static const struct option up_options[] = {
      .max = AGENT_NODES_MAX, .value = "N", .help = "number of virtual nodes on this machine"},
     {"gpus-per-node", 0, OPTION_STR, offsetof(struct up_values, gpus_per_node), .value = "N",
      .help = "simulate N GPUs on every node (default: the GPUs of this machine)"},
+    {"gpus-if-none", 0, OPTION_I64, offsetof(struct up_values, gpus_if_none), .fallback = "0",
+     .min = 0, .max = AGENT_GPUS_MAX, .value = "N",
+     .help = "simulate N GPUs on every node if this machine has none"},
+    {"stop-when-idle", 0, OPTION_DURATION, offsetof(struct up_values, idle_ms), .fallback = "0s",
+     .value = "DURATION",
+     .help =
+         "end when no job and no pod had work for so long; what jobs wrote is kept (0s: never)"},
     {"gpu-time-slices", 0, OPTION_I64, offsetof(struct up_values, gpu_time_slices), .fallback = "1",
      .min = 1, .max = 64, .value = "N",
      .help = "advertise each GPU N times, as NVIDIA's device plugin does"},
@@ -130,6 +141,7 @@ struct up {
     struct agent *agent;
     struct runner *runner;
     struct scheduler *scheduler;
+    struct idle *idle;
 };
 
 /* "127.0.0.1:7443", "[::1]:0", ":7443". */
@@ -225,6 +237,13 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     };
     uint64_t gpus;
 
+    if (!values->gpus_per_node && values->gpus_if_none) {
+        struct gpus found;
+
+        gpu_look(&found);
+        if (found.count == 0)
+            options.gpus_per_node = (uint32_t)values->gpus_if_none;
+    }
     if (values->gpus_per_node) {
         if (!str_to_u64(str_from(values->gpus_per_node), &gpus) || gpus > AGENT_GPUS_MAX)
             return err_set(err, -EINVAL, "--gpus-per-node: \"%s\" is not a number up to %d",
@@ -317,6 +336,14 @@ static const char *why_not_ready(void *user)
     return store_read_only(((const struct up *)user)->store);
 }
 
+static void on_idle(void *user)
+{
+    struct up *up = user;
+
+    log_info(&up->log, "up.idle", LOG_I64("idle_ms", up->values->idle_ms));
+    uv_stop(&up->loop);
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -354,6 +381,11 @@ static int start(struct up *up, struct err *err)
         server_set_ready(up->server, why_not_ready, up);
     if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
+    if (r == 0 && up->values->idle_ms)
+        up->idle = idle_start(&up->loop, &(struct idle_options){.api = store_api(up->store),
+                                                                .period_ms = up->values->idle_ms,
+                                                                .done = on_idle,
+                                                                .user = up});
     if (r == 0) {
         (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
         (void)fflush(stdout);
@@ -363,6 +395,7 @@ static int start(struct up *up, struct err *err)
 
 static void stop(struct up *up)
 {
+    idle_stop(up->idle);
     server_stop(up->server);
     if (up->store)
         store_set_admit_pod(up->store, NULL, NULL);

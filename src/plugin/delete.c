@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
@@ -148,6 +149,50 @@ static int delete_job(struct session *session, const char *job, bool force, stru
         err_set(err, r, "job %s does not exist in namespace %s", job, session->config.ns);
     return r;
 }
+
+/* What it wrote comes home, where it has one; where it cannot, deleting asks as ever. */
+static int cancel_job(struct session *session, const char *job, bool force, struct err *err)
+{
+    struct err why = {0};
+    int r = home_bring(session, job, &why);
+
+    if (r == -ENOENT) /* no such job, or it came from nowhere */
+        return delete_job(session, job, force, err);
+    if (r == -ESRCH) /* it has not started: there is nothing to lose */
+        return delete_job(session, job, true, err);
+    if (r < 0)
+        session_say(session, "what job %s wrote did not come back: %s", job, why.text);
+    return delete_job(session, job, force || r == 0, err);
+}
+
+static int cancel_run(struct invocation *invocation)
+{
+    const struct delete_values *v = invocation->values;
+    struct session session;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    for (size_t i = 0; r == 0 && i < invocation->arg_count; i++)
+        r = cancel_job(&session, job_arg(invocation->args[i]), v->force, &err);
+    if (r < 0)
+        r = session_fail(&session, &err);
+    session_close(&session);
+    return r;
+}
+
+const struct command command_cancel = {
+    .name = "cancel",
+    .summary = "copy what jobs wrote to where they came from, and delete them",
+    .usage = "JOB...",
+    .about =
+        "A job that came from this machine is not asked about: what its first pod wrote is in its "
+        "folder afterwards. Any other is deleted as `delete` does it.",
+    .options = delete_options,
+    .values_size = sizeof(struct delete_values),
+    .args_min = 1,
+    .args_max = 100,
+    .run = cancel_run,
+};
 
 static int delete_run(struct invocation *invocation)
 {

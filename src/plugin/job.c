@@ -75,6 +75,18 @@ struct str job_name(struct arena *arena, const char *folder, const char *suffix)
                       suffix);
 }
 
+static void job_quote(struct buf *text, const char *word)
+{
+    buf_addc(text, '\'');
+    for (const char *c = word; *c; c++) {
+        if (*c == '\'')
+            buf_add(text, STR("'\\''"));
+        else
+            buf_addc(text, *c);
+    }
+    buf_addc(text, '\'');
+}
+
 struct str job_command(struct arena *arena, const char *const *args, size_t count)
 {
     _cleanup_(buf_done) struct buf text = {0};
@@ -84,14 +96,25 @@ struct str job_command(struct arena *arena, const char *const *args, size_t coun
     for (size_t i = 0; i < count; i++) {
         if (i)
             buf_addc(&text, ' ');
-        buf_addc(&text, '\'');
-        for (const char *c = args[i]; *c; c++) {
-            if (*c == '\'')
-                buf_add(&text, STR("'\\''"));
-            else
-                buf_addc(&text, *c);
-        }
-        buf_addc(&text, '\'');
+        job_quote(&text, args[i]);
+    }
+    return str_dup(arena, buf_str(&text));
+}
+
+struct str job_words(struct arena *arena, const char *const *args, size_t count)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        size_t plain = strspn(args[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789_@%+=:,./-");
+
+        if (i)
+            buf_addc(&text, ' ');
+        if (args[i][0] && !args[i][plain])
+            buf_add(&text, str_from(args[i]));
+        else
+            job_quote(&text, args[i]);
     }
     return str_dup(arena, buf_str(&text));
 }

@@ -31,6 +31,8 @@ int64_t job_gpus(const struct json *resources);
 struct str job_name(struct arena *arena, const char *folder, const char *suffix);
 /* One argument is a command for the shell as it is; several are words, each quoted. */
 struct str job_command(struct arena *arena, const char *const *args, size_t count);
+/* Words for a shell, quoted where it would read something into them. */
+struct str job_words(struct arena *arena, const char *const *args, size_t count);
 /* spec.env from NAME=VALUE and from NAME, whose value `lookup` knows. -EINVAL: neither. */
 int job_add_env(struct arena *arena,
                 struct json *spec,

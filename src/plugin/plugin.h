@@ -80,7 +80,18 @@ struct session {
     struct str sync_header; /* see sync_header() */
 };
 
+/* Which cluster, when no flag names one. */
+enum session_place {
+    SESSION_ANYWHERE, /* the one that kubectl uses, else the muster of this machine */
+    SESSION_NEAR,     /* the muster of this machine if there is one, else the same */
+    SESSION_HERE,     /* the muster of this machine, which is started if there is none */
+};
+
 int session_open(struct session *session, const struct invocation *invocation, struct err *err);
+int session_open_at(struct session *session,
+                    const struct invocation *invocation,
+                    enum session_place place,
+                    struct err *err);
 void session_close(struct session *session);
 /* The API server is on this machine. */
 bool session_is_local(const struct session *session);
@@ -209,12 +220,16 @@ void print_objects(struct session *session,
                    const struct object **objects,
                    size_t count);
 
+extern const struct command command_cancel;
 extern const struct command command_checkpoints;
 extern const struct command command_exec;
 extern const struct command command_explain;
 extern const struct command command_pull;
 extern const struct command command_queues;
 extern const struct command command_restart;
+extern const struct command command_run;
+extern const struct command command_stop;
+extern const struct command command_wait;
 extern const struct command command_resume;
 extern const struct command command_scale;
 extern const struct command command_status;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "kube/client.h"
 #include "kube/kube.h"
+#include "plugin/local.h"
 #include "plugin/plugin.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
@@ -26,20 +27,41 @@
 
 const char *const output_names[] = {"table", "wide", "json", "yaml", "name", NULL};
 
-/* Where `muster up` leaves its kubeconfig when nobody named another place (src/cmd/datadir.c). */
-static const char *embedded_kubeconfig(struct arena *arena)
+/* Where `muster up` leaves its kubeconfig when nobody named another place. One of the person's own
+ * that has ended is started again: it is what keeps their jobs. */
+static int session_use_local(struct session *session,
+                             struct kubeconfig_options *options,
+                             bool start,
+                             struct err *err)
 {
-    const char *data = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
+    struct arena *arena = &session->config_arena;
+    const char *folder = local_folder(arena);
+    int r = 0;
 
-    if (geteuid() == 0)
-        return "/var/lib/muster/kubeconfig";
-    if (data && data[0] == '/')
-        return str_printf(arena, "%s/muster/kubeconfig", data).p;
-    return str_printf(arena, "%s/.local/share/muster/kubeconfig", home && *home ? home : "/tmp").p;
+    if (local_holder(folder) == 0 && (start || local_is_own(folder))) {
+        r = local_start(arena, folder, err);
+        if (r == 0)
+            session_say(session,
+                        "started a muster of your own for this machine; it ends after " LOCAL_IDLE
+                        " without work, and `muster stop` ends it now");
+    }
+    options->path = local_kubeconfig(arena);
+    return r < 0 ? r : kubeconfig_load(arena, options, &session->config, err);
 }
 
-static int find_config(struct session *session, const struct common_values *common, struct err *err)
+/* A muster on this machine, by the name of its context, and not some other cluster in a container. */
+static bool session_answers(const struct session *session)
+{
+    return session_is_local(session) && session->config.context &&
+           strcmp(session->config.context, "muster") == 0 && local_answers(session->config.server);
+}
+
+/* kubectl's order, and the muster of this machine last. For `muster` itself this machine comes
+ * before other clusters: what its `run` started here, its other words must find. */
+static int find_config(struct session *session,
+                       const struct common_values *common,
+                       enum session_place place,
+                       struct err *err)
 {
     struct kubeconfig_options options = {
         .path = common->kubeconfig,
@@ -48,18 +70,25 @@ static int find_config(struct session *session, const struct common_values *comm
         .context = common->context,
         .ns = common->ns,
     };
+    const char *folder = local_folder(&session->config_arena);
     int r = kubeconfig_load(&session->config_arena, &options, &session->config, err);
+    bool here = place == SESSION_HERE ||
+                (place == SESSION_NEAR && (local_holder(folder) != 0 || local_is_own(folder)));
 
-    if (r == -ENOENT && !common->kubeconfig && !options.env) {
-        options.path = embedded_kubeconfig(&session->config_arena);
-        if (access(options.path, R_OK) == 0)
-            return kubeconfig_load(&session->config_arena, &options, &session->config, err);
-        return err_set(err, -ENOENT,
-                       "no cluster: neither ~/.kube/config nor %s exists; set KUBECONFIG or start "
-                       "`muster up`",
-                       options.path);
-    }
-    return r;
+    if (common->kubeconfig || common->context || (r < 0 && r != -ENOENT))
+        return r;
+    if (r == 0 && (!here || session_answers(session)))
+        return 0;
+    if (here)
+        return session_use_local(session, &options, place == SESSION_HERE, err);
+    if (options.env && *options.env)
+        return r;
+    if (access(local_kubeconfig(&session->config_arena), R_OK) == 0)
+        return session_use_local(session, &options, false, err);
+    return err_set(err, -ENOENT,
+                   "no cluster: neither ~/.kube/config nor %s exists; set KUBECONFIG or start "
+                   "`muster up`",
+                   local_kubeconfig(&session->config_arena));
 }
 
 static void on_timer(void *user)
@@ -75,6 +104,16 @@ struct session session_closed(const struct invocation *invocation)
 
 int session_open(struct session *session, const struct invocation *invocation, struct err *err)
 {
+    bool near = strcmp(invocation->program->name, "muster") == 0;
+
+    return session_open_at(session, invocation, near ? SESSION_NEAR : SESSION_ANYWHERE, err);
+}
+
+int session_open_at(struct session *session,
+                    const struct invocation *invocation,
+                    enum session_place place,
+                    struct err *err)
+{
     int r;
 
     *session = session_closed(invocation);
@@ -82,7 +121,7 @@ int session_open(struct session *session, const struct invocation *invocation, s
     session->err = term_open(STDERR_FILENO, environ);
     (void)uv_loop_init(&session->loop);
     session->timer = timer_new(&session->loop, session);
-    r = find_config(session, invocation->values, err);
+    r = find_config(session, invocation->values, place, err);
     if (r < 0)
         return r;
     r = kube_open(&session->loop,

@@ -359,11 +359,11 @@ static int submit_bring(struct session *session, const char *name, int status)
     return status ? status : 1;
 }
 
-static int submit_go(struct session *session,
-                     const struct submit_values *values,
-                     struct str command,
-                     bool run,
-                     struct err *err)
+int submit_go(struct session *session,
+              const struct submit_values *values,
+              struct str command,
+              bool run,
+              struct err *err)
 {
     struct submit_values v = *values;
     struct upload upload = {.folder = v.dir};

@@ -39,7 +39,8 @@ struct submit_values {
     struct option_list volumes;
     struct option_list writes;
     bool results;
-    const char *module; /* of run: -m */
+    bool module;          /* of run: -m */
+    int64_t kept_seconds; /* after its end the job goes by itself; 0: it stays */
 };
 
 #define SUBMIT_FLAG(name, letter, type, field, placeholder, words)          \
@@ -103,3 +104,10 @@ int submit_job(struct arena *arena,
 /* "90m", "1h30m" as they are; "2:30:00", "1-12:00:00" and "90" (minutes) as sbatch reads them.
  * Milliseconds; -EINVAL in words. */
 int submit_time(const char *text, int64_t *ret_ms, struct err *err);
+
+/* The way itself. Returns the exit status, or -errno. `run`: Ctrl-C cancels the job. */
+int submit_go(struct session *session,
+              const struct submit_values *values,
+              struct str command,
+              bool run,
+              struct err *err);

@@ -198,6 +198,9 @@ int submit_job(struct arena *arena,
     if (v->priority)
         json_add_c(arena, json_make_path(arena, spec, "scheduling"), "priorityClassName",
                    v->priority);
+    if (v->kept_seconds)
+        json_add_i64(arena, json_make_path(arena, spec, "reliability"), "ttlSecondsAfterFinished",
+                     v->kept_seconds);
     if (v->time)
         r = submit_add_time(arena, v->time, spec, err);
     if (r == 0)

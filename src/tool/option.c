@@ -469,48 +469,9 @@ int option_parse(const struct program *program,
     return 0;
 }
 
-static bool wants_help(const char *const *argv)
-{
-    for (; *argv && strcmp(*argv, "--") != 0; argv++)
-        if (strcmp(*argv, "--help") == 0 || strcmp(*argv, "-h") == 0)
-            return true;
-    return false;
-}
-
-static int run_command(const struct program *program,
-                       const struct command *command,
-                       const char *const *argv,
-                       char *envp[])
-{
-    struct arena arena = {0};
-    struct invocation invocation = {.arena = &arena};
-    struct err err = {0};
-    int status = EXIT_USAGE;
-
-    if (wants_help(argv)) {
-        option_help(stdout, program, command);
-        return EXIT_SUCCESS;
-    }
-    if (option_parse(program, command, argv, envp, &invocation, &err) < 0)
-        (void)fprintf(stderr, "%s%s%s: %s\n", program->name, command == program->only ? "" : " ",
-                      command == program->only ? "" : command->name, err.text);
-    else
-        status = command->run(&invocation);
-    arena_done(&arena);
-    return status;
-}
-
-static const struct command *find_command(const struct program *program, const char *name)
-{
-    for (size_t i = 0; program->commands && program->commands[i]; i++)
-        if (strcmp(program->commands[i]->name, name) == 0)
-            return program->commands[i];
-    return NULL;
-}
-
-/* How many words in front of its name are flags of the command, with their values; -1: another word
- * is there. */
-static ptrdiff_t flags_before(const struct command *command, const char *const *words)
+/* How many of the first words are flags of the command, with their values; -1: one is no flag of
+ * it. */
+static ptrdiff_t flags_leading(const struct command *command, const char *const *words)
 {
     size_t i = 0;
 
@@ -529,7 +490,57 @@ static ptrdiff_t flags_before(const struct command *command, const char *const *
         if (option->type != OPTION_BOOL && !whole && words[i])
             i++;
     }
-    return words[i] && strcmp(words[i], command->name) == 0 ? (ptrdiff_t)i : -1;
+    return (ptrdiff_t)i;
+}
+
+/* The same in front of the command's name; -1: another word is there. */
+static ptrdiff_t flags_before(const struct command *command, const char *const *words)
+{
+    ptrdiff_t count = flags_leading(command, words);
+
+    return count >= 0 && words[count] && strcmp(words[count], command->name) == 0 ? count : -1;
+}
+
+/* What follows the first argument of a command that wraps another is the other one's. */
+static bool wants_help(const struct command *command, const char *const *argv)
+{
+    ptrdiff_t own = command->wraps ? flags_leading(command, argv) : PTRDIFF_MAX;
+
+    for (ptrdiff_t i = 0; i < own && argv[i] && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int run_command(const struct program *program,
+                       const struct command *command,
+                       const char *const *argv,
+                       char *envp[])
+{
+    struct arena arena = {0};
+    struct invocation invocation = {.arena = &arena};
+    struct err err = {0};
+    int status = EXIT_USAGE;
+
+    if (wants_help(command, argv)) {
+        option_help(stdout, program, command);
+        return EXIT_SUCCESS;
+    }
+    if (option_parse(program, command, argv, envp, &invocation, &err) < 0)
+        (void)fprintf(stderr, "%s%s%s: %s\n", program->name, command == program->only ? "" : " ",
+                      command == program->only ? "" : command->name, err.text);
+    else
+        status = command->run(&invocation);
+    arena_done(&arena);
+    return status;
+}
+
+static const struct command *find_command(const struct program *program, const char *name)
+{
+    for (size_t i = 0; program->commands && program->commands[i]; i++)
+        if (strcmp(program->commands[i]->name, name) == 0)
+            return program->commands[i];
+    return NULL;
 }
 
 static ptrdiff_t command_at(const struct program *program, const char *const *words)

@@ -279,3 +279,22 @@ TEST(option_environment_name_is_the_option_in_capitals)
 
     EXPECT(strcmp(option_environment(&options[1], name), "MUSTER_WAIT_FOR") == 0);
 }
+
+TEST(a_command_that_wraps_another_leaves_the_flags_behind_its_first_argument_alone)
+{
+    static const struct command wrap = {.name = "wrap",
+                                        .options = options,
+                                        .values_size = sizeof(struct values),
+                                        .args_max = 9,
+                                        .wraps = true};
+    static const char *const words[] = {"-n", "3", "train.py", "--nodes", "x", "--", "-q", NULL};
+    static const char *const kept[] = {"train.py", "--nodes", "x", "--", "-q"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct invocation invocation = {.arena = &arena};
+    struct err err = {0};
+
+    EXPECT(option_parse(&program, &wrap, words, NULL, &invocation, &err) == 0);
+    EXPECT(invocation.arg_count == COUNT_OF(kept));
+    for (size_t i = 0; i < COUNT_OF(kept) && i < invocation.arg_count; i++)
+        EXPECT(strcmp(invocation.args[i], kept[i]) == 0);
+}

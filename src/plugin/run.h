@@ -1,0 +1,23 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena;
+struct err;
+
+/* What stands behind the flags of `run`. */
+struct run_words {
+    const char *const *args;
+    size_t count;
+    bool dashed; /* behind "--" */
+    bool module; /* -m */
+};
+
+/* The command that the ranks run: "python train.py --lr 0.1". -EINVAL in words. */
+int run_command_text(struct arena *arena,
+                     const struct run_words *words,
+                     struct str *ret,
+                     struct err *err);

@@ -1,0 +1,47 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "plugin/run.h"
+#include "test.h"
+
+TEST(run_makes_the_command_that_a_person_means)
+{
+    const struct {
+        const char *why;
+        struct run_words words;
+        const char *command; /* NULL: refused */
+    } rows[] = {
+        {"a script and its flags",
+         {.args = (const char *const[]){"train.py", "--lr", "0.1"}, .count = 3},
+         "python train.py --lr 0.1"},
+        {"words that a shell would read are quoted",
+         {.args = (const char *const[]){"train.py", "a b", "it's", "$HOME"}, .count = 4},
+         "python train.py 'a b' 'it'\\''s' '$HOME'"},
+        {"a module",
+         {.args = (const char *const[]){"pkg.train", "-x"}, .count = 2, .module = true},
+         "python -m pkg.train -x"},
+        {"any command",
+         {.args = (const char *const[]){"nvidia-smi", "-L"}, .count = 2, .dashed = true},
+         "'nvidia-smi' '-L'"},
+        {"a line for the shell",
+         {.args = (const char *const[]){"make; ls"}, .count = 1, .dashed = true},
+         "make; ls"},
+        {"no script", {.args = (const char *const[]){"train"}, .count = 1}, NULL},
+        {"nothing", {.count = 0}, NULL},
+        {"both",
+         {.args = (const char *const[]){"x"}, .count = 1, .dashed = true, .module = true},
+         NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str command = STR_NONE;
+        struct err err = {0};
+
+        test_case(rows[i].why);
+        EXPECT((run_command_text(&arena, &rows[i].words, &command, &err) == 0) ==
+               !!rows[i].command);
+        EXPECT(rows[i].command ? str_is(command, rows[i].command) : err.text[0]);
+    }
+}

@@ -1,0 +1,123 @@
+"""muster run: no server, no queue, no kubectl; a script on GPUs, and what it wrote in the folder."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from harness import PATIENCE, Failure, binary, check, run, wait_for
+from test_plugin_commands import need_torch
+
+TRAIN = """
+import argparse, os, torch, torch.distributed as dist
+p = argparse.ArgumentParser()
+p.add_argument("--lr", type=float)
+lr = p.parse_args().lr
+dist.init_process_group("gloo")
+w = torch.ones(2) * dist.get_rank() * lr
+dist.all_reduce(w)
+print("sum", w.tolist(), flush=True)
+if dist.get_rank() == 0:
+    torch.save(w, "model.pt")
+dist.destroy_process_group()
+"""
+
+
+def processes(data):
+    """Processes that have the folder in their command line."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as f:
+                if data in f.read():
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+class Own:
+    """A person without a muster: a home, a folder, and no kubectl."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="muster-run-")
+        self.data = os.path.join(self.folder, "data")
+        self.project = os.path.join(self.folder, "project")
+        os.mkdir(self.project)
+        self.env = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG",)}
+        self.env.update(HOME=self.folder, MUSTER_DATA_DIR=self.data, NO_COLOR="1")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        run([binary("muster"), "stop", "--all"], env=self.env, ok=False, limit=90)
+        log = os.path.join(self.data, "muster.log")
+        if value is not None and os.path.exists(log):
+            with open(log) as f:
+                print("--- muster.log\n" + "".join(f.readlines()[-30:]))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, name, text):
+        with open(os.path.join(self.project, name), "w") as f:
+            f.write(text)
+
+    def muster(self, *argv, ok=True):
+        return run([binary("muster"), *argv], env=self.env, cwd=self.project, ok=ok, limit=180)
+
+
+def test_run_starts_a_muster_trains_and_brings_the_model_home():
+    need_torch()
+    with Own() as own:
+        own.write("train.py", TRAIN)
+        done = own.muster("run", "--gpus", "2", "--name", "first", "train.py", "--lr", "0.5")
+        check(done.stdout.count("sum [0.5, 0.5]") == 2 and "[rank1]" in done.stdout, done.stdout + done.stderr)
+        check("\x1b" not in done.stdout + done.stderr, "plain where there is no terminal")
+        for words in ("started a muster of your own", "queue default was made", "model.pt"):
+            check(words in done.stderr, f"{words!r} is not told: {done.stderr}")
+        check(os.path.getsize(os.path.join(own.project, "model.pt")) > 0, "the model is in the folder")
+
+        # The same one serves again; any command, and its exit status.
+        done = own.muster("run", "--name", "second", "--no-workspace", "--", "exit 7", ok=False)
+        check(done.returncode == 7 and "started a muster" not in done.stderr, f"{done.returncode} {done.stderr}")
+        listed = own.muster("list").stdout
+        check("first" in listed and "second" in listed, listed)
+        check("default" in own.muster("queues").stdout, "muster queues finds it")
+        check(own.muster("wait", "first").stdout == "first Succeeded\n", "wait")
+
+        # Interrupted twice, where nobody can be asked.
+        own.write("long.py", "import time\nopen('half', 'w').write('half')\nprint('it runs', flush=True)\ntime.sleep(600)\n")
+        job = subprocess.Popen([binary("muster"), "run", "--name", "long", "long.py"], env=own.env, cwd=own.project,
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for line in job.stdout:
+            if "it runs" in line:
+                break
+        done = own.muster("stop", ok=False)
+        check(done.returncode != 0 and "1 job is not over: long" in done.stderr, done.stderr)
+        job.send_signal(signal.SIGINT)
+        for line in job.stderr:
+            if "once more cancels" in line:
+                break
+        job.send_signal(signal.SIGINT)
+        said = job.communicate(timeout=60 * PATIENCE)[1]
+        check(job.returncode == 130 and "cancelled" in said, f"{job.returncode}: {said}")
+        check(os.path.exists(os.path.join(own.project, "half")), f"what it wrote so far: {said}")
+
+        check("is removed" in own.muster("stop", "--all").stdout, "stop --all")
+        check(not os.path.exists(own.data), "its folder is gone")
+        wait_for(lambda: not processes(own.data), f"no process: {processes(own.data)}", 20)
+
+
+def test_a_muster_of_ones_own_ends_when_idle():
+    with Own() as own:
+        with open(os.path.join(own.folder, "log"), "w") as log:
+            up = subprocess.Popen([binary("muster"), "up", "--listen", "127.0.0.1:0", "--stop-when-idle", "1s"],
+                                  env=own.env, stdout=log, stderr=log)
+        try:
+            check(up.wait(60 * PATIENCE) == 0, "it ended well")
+        except subprocess.TimeoutExpired:
+            up.kill()
+            raise Failure("it did not end")
+        with open(os.path.join(own.folder, "log")) as f:
+            check("up.idle" in f.read(), "it says why")
