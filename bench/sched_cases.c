@@ -226,7 +226,8 @@ static struct outcome unschedulable(int64_t n, int variant, bool mimic)
     add_queue(&bench, "queue-1", "top", 80);
     add_nodes(&bench, n, 8, 1000000, variant == 1 ? (n + 8) / 9 : variant == 2 ? 9 : 0);
     if (variant == 2)
-        sched_put_topology(bench.sched, &(struct sched_topology){STR("t"), &level, 1});
+        sched_put_topology(bench.sched, &(struct sched_topology){
+                                            .name = STR("t"), .levels = &level, .level_count = 1});
     fill_running(&bench, "queue-0");
     add_gang(&bench, &(struct gang){.name = "big",
                                     .queue = "queue-1",
@@ -413,7 +414,8 @@ struct outcome topology_gang(int64_t n, bool mimic)
     open_cluster(&bench, SCHED_ACTIONS_ALL);
     add_queue(&bench, "queue-0", "", SCHED_UNLIMITED);
     add_nodes(&bench, n, 8, 1000000, 16);
-    sched_put_topology(bench.sched, &(struct sched_topology){STR("t"), &level, 1});
+    sched_put_topology(bench.sched, &(struct sched_topology){
+                                        .name = STR("t"), .levels = &level, .level_count = 1});
     (void)decide(&bench, 90000);
     add_gang(&bench, &(struct gang){.name = "near",
                                     .number = 9000000,

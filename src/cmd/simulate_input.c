@@ -402,8 +402,10 @@ static int load_shorthand(struct sim *sim,
         size_t count = 0;
         JSON_FOREACH(levels, level)
             names[count++] = json_str(level);
-        sched_put_topology(sim->sched, &(struct sched_topology){
-                                           json_str(json_get(topology, "name")), names, count});
+        sched_put_topology(sim->sched,
+                           &(struct sched_topology){.name = json_str(json_get(topology, "name")),
+                                                    .levels = names,
+                                                    .level_count = count});
     }
     JSON_FOREACH(json_get(document, "nodes"), node) {
         if (!json_str(json_get(node, "name")).len)
