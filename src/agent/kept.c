@@ -16,10 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define GENERATION_LABEL "torchrun.ai/generation"
@@ -65,43 +63,6 @@ static void move_logs(const struct burial *burial, const char *container)
         closedir(folder);
 }
 
-struct kept_item {
-    time_t at;
-    char name[256];
-};
-
-static int item_newest_first(const void *a, const void *b)
-{
-    const struct kept_item *x = a, *y = b;
-    return x->at < y->at ? 1 : x->at > y->at ? -1 : 0;
-}
-
-static void logs_prune(const char *logs)
-{
-    size_t room = 2 * KEPT_PODS_MAX, count = 0;
-    struct kept_item *items = mem_alloc(room * sizeof(*items));
-    DIR *folder = opendir(logs);
-    for (struct dirent *e; folder && count < room && (e = readdir(folder));) {
-        struct stat st;
-        if (e->d_name[0] == '.' || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        items[count].at = st.st_mtime;
-        (void)snprintf(items[count++].name, sizeof(items->name), "%s", e->d_name);
-    }
-    if (folder)
-        closedir(folder);
-    if (count)
-        qsort(items, count, sizeof(*items), item_newest_first);
-    for (size_t i = 0; i < count; i++) {
-        char path[PATH_MAX];
-        bool old = (int64_t)items[i].at * 1000 + KEPT_AGE_MS < agent_now_ms();
-        (void)snprintf(path, sizeof(path), "%s/%s", logs, items[i].name);
-        if (old || i >= KEPT_PODS_MAX)
-            files_remove(path);
-    }
-    mem_free(items);
-}
-
 static void burial_run(struct agent_work *work)
 {
     const struct burial *burial = (const struct burial *)work;
@@ -115,7 +76,9 @@ static void burial_run(struct agent_work *work)
         closedir(folder);
     trash_put(work->trash, burial->folder);
     if (burial->prune)
-        logs_prune(burial->logs);
+        kept_prune(burial->logs, &(struct kept_limits){.since_ms = agent_now_ms() - KEPT_AGE_MS,
+                                                       .pods = KEPT_PODS_MAX,
+                                                       .bytes = KEPT_BYTES_MAX});
     (void)trash_empty(work->trash);
 }
 

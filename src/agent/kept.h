@@ -14,11 +14,21 @@ struct pod;
  *
  * When a pod is removed its log files move there, if they are not empty. <generation> is the pod's
  * label torchrun.ai/generation, empty without one: a job's pods have the same names again in its
- * next generation. Kept for KEPT_AGE_MS and up to KEPT_PODS_MAX pods, the newest; so
+ * next generation. Kept for KEPT_AGE_MS, the newest of up to KEPT_PODS_MAX pods and KEPT_BYTES_MAX
+ * (a container has at most 50 MB, so that of the last hundred that wrote that much); so
  * `pods/NAME/log` still answers for a pod that is gone, and `?generation=N` says which one of that
  * name. */
-#define KEPT_AGE_MS   ((int64_t)7 * 24 * 3600 * 1000)
-#define KEPT_PODS_MAX 2000
+#define KEPT_AGE_MS    ((int64_t)7 * 24 * 3600 * 1000)
+#define KEPT_PODS_MAX  2000
+#define KEPT_BYTES_MAX ((uint64_t)5 << 30)
+
+/* Removes what is too old, or too much, in the folder of what is kept. */
+struct kept_limits {
+    int64_t since_ms; /* what is older goes */
+    size_t pods;
+    uint64_t bytes;
+};
+void kept_prune(const char *logs, const struct kept_limits *limits);
 
 /* Moves the logs and removes the pod's folder, in a worker thread. */
 void kept_bury(const struct pod *pod);

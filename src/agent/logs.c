@@ -174,6 +174,19 @@ static void logs_seek_tail(struct logs *logs)
     }
 }
 
+/* Who asks for all of a log, and cannot have all, is told in its first line. */
+static void logs_say_cut(struct logs *logs)
+{
+    char path[PATH_MAX + 8];
+    (void)snprintf(path, sizeof(path), "%s" SHIM_LOG_CUT, logs->path);
+    if (logs->request.tail_lines >= 0 || logs->request.since_ms || access(path, F_OK) < 0)
+        return;
+    buf_addf(&logs->pending,
+             "1970-01-01T00:00:00.000000000Z stdout F [muster] the beginning of this log was "
+             "dropped: %d MB are kept, with the time of each line\n",
+             SHIM_LOG_FILES_MAX * (SHIM_LOG_BYTES >> 20));
+}
+
 static void logs_open_files(struct logs *logs)
 {
     char path[PATH_MAX + 8];
@@ -183,6 +196,7 @@ static void logs_open_files(struct logs *logs)
         if (fd >= 0)
             logs->fds[logs->fd_count++] = fd;
     }
+    logs_say_cut(logs);
 }
 
 /* The shim has turned the file over: go on with the new one. */

@@ -67,7 +67,8 @@ static void put_line(struct rank *rank, struct stream *stream)
     tail_add(&rank->tail, (struct str){stream->line, stream->len});
     tail_add(&rank->tail, STR("\n"));
     stream->len = 0;
-    if (rank->kept_fd >= 0 && lseek(rank->kept_fd, 0, SEEK_END) < (off_t)LAUNCH_KEPT_MAX)
+    /* A little more than is kept, so that the sync pod sees that something is missing. */
+    if (rank->kept_fd >= 0 && lseek(rank->kept_fd, 0, SEEK_END) <= (off_t)LAUNCH_KEPT_MAX)
         (void)!write(rank->kept_fd, text.p, text.len);
     while (text.len) {
         ssize_t done = write(stream->to, text.p, text.len);

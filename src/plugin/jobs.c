@@ -163,6 +163,8 @@ static int logs_run(struct invocation *invocation)
         status = kept_logs(&session, &options, &err);
     else if (status == 0)
         status = follow_job(&session, &options, &err);
+    if (status == 0 && !v->follow && !v->previous && v->generation < 0)
+        status = kept_of_gone(&session, &options, &err);
     if (status < 0)
         status = session_fail(&session, &err);
     session_close(&session);

@@ -191,6 +191,9 @@ bool follow_show_line(struct session *session, int64_t only, struct str pod, str
 
 /* ---- kept: logs of a generation whose pods are gone ---- */
 int kept_logs(struct session *session, const struct follow_options *options, struct err *err);
+/* Of this generation, what nodes keep of pods that are gone: those that still ran when the job was
+ * over, for instance. */
+int kept_of_gone(struct session *session, const struct follow_options *options, struct err *err);
 /* The generation that the job is in. */
 int kept_generation(struct session *session,
                     const char *job,

@@ -139,8 +139,10 @@ void pod_log(struct request *request)
     }
     const struct object *pod =
         authz_pod(request->server->authz, request->route.ns, request->route.name);
+    bool other = pod && log_request.generation.len &&
+                 !str_eq(object_label(pod, "torchrun.ai/generation"), log_request.generation);
     /* One that waits for a node has said nothing yet. */
-    if (pod && !json_str_at(object_json(pod, arena), "spec.nodeName").len) {
+    if (pod && !other && !json_str_at(object_json(pod, arena), "spec.nodeName").len) {
         http_reply(request->x, 200, "text/plain", STR(""));
         return;
     }

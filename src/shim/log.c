@@ -36,10 +36,27 @@ void logfile_close(struct logfile *log)
     log->fd = log->tee_fd = -1;
 }
 
+/* Something is about to be lost: whoever reads the log is told. Not empty, or it would not be kept
+ * with the rest. */
+static void note_cut(const struct logfile *log)
+{
+    char oldest[sizeof(log->path) + 8], cut[sizeof(log->path) + 8];
+    (void)snprintf(oldest, sizeof(oldest), "%s.%d", log->path, SHIM_LOG_FILES_MAX - 1);
+    (void)snprintf(cut, sizeof(cut), "%s" SHIM_LOG_CUT, log->path);
+    if (access(oldest, F_OK) < 0)
+        return;
+    int fd = open(cut, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    (void)!write(fd, "cut\n", 4);
+    close(fd);
+}
+
 /* path -> path.1 -> path.2 ...: the oldest goes. */
 static void rotate(struct logfile *log)
 {
     char from[sizeof(log->path) + 8], to[sizeof(log->path) + 8];
+    note_cut(log);
     for (int i = SHIM_LOG_FILES_MAX - 1; i >= 1; i--) {
         (void)snprintf(to, sizeof(to), "%s.%d", log->path, i);
         if (i > 1)

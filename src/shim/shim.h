@@ -24,6 +24,7 @@
  *                             2026-11-15T02:03:04.123456789Z stdout F the line\n
  *                         F: a whole line, P: a piece of one that goes on in the next record
  *       <n>.log.<k>       older output, 1 the youngest of them; at most SHIM_LOG_FILES_MAX in all
+ *       <n>.log.cut       there was output before all of these
  *       <n>.begun         it is about to start: on the disk before its process is made, so an
  *                         instance that has one is never started again
  *       <n>.exit          it ended, see below; written whole or not at all, and on the disk before
@@ -154,4 +155,5 @@
 #define SHIM_SPEC_BYTES     (4 << 20) /* of a spec file: environment and mounts */
 #define SHIM_LOG_BYTES      (10 << 20)
 #define SHIM_LOG_FILES_MAX  5
-#define SHIM_LINE_BYTES     16384 /* longer lines are cut into P records */
+#define SHIM_LOG_CUT        ".cut" /* behind the name of a log: its beginning was dropped */
+#define SHIM_LINE_BYTES     16384  /* longer lines are cut into P records */

@@ -86,9 +86,12 @@ int keep_add(int root_fd,
         if (have == 0)
             drop_old(folder, generation);
         text = str_sub(text, known < text.len ? (size_t)known : text.len, text.len);
-        if (have + text.len > KEEP_FILE_MAX)
-            text = str_sub(text, 0, have < KEEP_FILE_MAX ? (size_t)(KEEP_FILE_MAX - have) : 0);
-        r = disk_write(fd, text);
+        if (have + text.len <= KEEP_FILE_MAX) {
+            r = disk_write(fd, text);
+        } else if (have <= KEEP_FILE_MAX) { /* else that was said already */
+            r = disk_write(fd, str_sub(text, 0, (size_t)(KEEP_FILE_MAX - have)));
+            r = r < 0 ? r : disk_write(fd, STR(KEEP_CUT_TEXT));
+        }
     }
     return r < 0 ? err_set(err, r, "%s: %s", LOGS_DIR, strerrordesc_np(-r)) : 0;
 }

@@ -15,7 +15,9 @@ struct httpd_conn;
  *   POST /v1/log?rank=N&generation=G&offset=O   text that goes behind the first O bytes
  *   GET  /v1/log?rank=N&generation=G            all of it
  *   GET  /v1/log?generation=G                   whose there is: a number a line */
-#define KEEP_FILE_MAX        ((uint64_t)32 << 20)
+#define KEEP_FILE_MAX ((uint64_t)32 << 20)
+/* The last line of a file that could not take all. */
+#define KEEP_CUT_TEXT        "\n[muster] the log is cut here: 32 MB are kept of each pod and generation\n"
 #define KEEP_GENERATIONS_MAX 16
 
 /* Pieces may be repeated: what is there already is not added again. */

@@ -174,6 +174,7 @@ def test_logs_of_every_generation_outlive_their_pods():
             first = m.torchrun("logs", "l", *argv).stdout
             check("[rank1] failing now" in first and "[rank0] step 1/6" in first, f"{argv}: {first}")
             check("resumed" not in first, f"{argv} shows another generation: {first}")
+            check(not re.search(r"^\[\S+\] ?$", first, re.MULTILINE), f"{argv} shows empty lines: {first}")
         only = m.torchrun("logs", "l", "--generation", "0", "--rank", "1", "--tail", "1").stdout
         check(only == "[rank1] failing now\n", only)
         refused = m.torchrun("logs", "l", "--generation", "7", ok=False)
@@ -227,3 +228,36 @@ spec:
         status = m.get("torchrunjob", "e")["status"]
         check((status["phase"], status["generation"]) == ("Running", 0), f"{status}")
         check(m.get("pod", "e-worker-1")["metadata"]["uid"] == uids["e-worker-1"], "worker 1 was started anew")
+
+
+APPLIED = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: applied}
+spec:
+  jobQueue: q
+  numNodes: 2
+  command: echo "of generation $MUSTER_GENERATION"; exec sleep 300
+"""
+
+
+def test_logs_of_an_applied_job_outlive_their_pods():
+    with server(2) as m:
+        start(m)
+        m.apply(APPLIED)
+
+        def said(text, *argv):
+            done = m.torchrun("logs", "applied", *argv, ok=False)
+            ranks = [line for line in done.stdout.splitlines() if line.startswith("[rank")]
+            return ranks == [f"[rank0] {text}", f"[rank1] {text}"]
+
+        wait_for(lambda: said("of generation 0"), "both ranks to speak", 60)
+        m.kubectl("delete", "pod", "applied-worker-1", "--wait=false", "--grace-period=1")
+        wait_for(lambda: said("of generation 1"), "both ranks to start again", 60)
+        for argv in (["--previous"], ["--generation", "0"]):
+            wait_for(lambda: said("of generation 0", *argv), f"logs {argv} to show the first", 30)
+        late = '{"spec":{"reliability":{"activeDeadlineSeconds":1}}}'
+        m.kubectl("patch", "torchrunjob", "applied", "--type=merge", "-p", late)
+        wait_for(lambda: m.phase("applied") == "TimedOut" and not m.get("pod", "applied-worker-0") and
+                 not m.get("pod", "applied-worker-1"), "its time to be over, and its pods to go", 60)
+        wait_for(lambda: said("of generation 1"), "what ran to the end to be shown", 30)
