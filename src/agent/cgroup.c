@@ -48,6 +48,20 @@ static int controllers_enable(const char *folder)
     return r;
 }
 
+/* Of version 1, where a group without shares of its own weighs as much as one process outside: all
+ * pods together weigh as the machine's CPUs. */
+static void base_weigh(const char *base)
+{
+    char path[CGROUP_PATH_BYTES + 32];
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    (void)snprintf(path, sizeof(path), "%s/cpu.shares", base);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)dprintf(fd, "%ld", cpus > 0 ? cpus * 1024 : 1024);
+    close(fd);
+}
+
 static int cgroup_look_v2(struct cgroups *cgroups)
 {
     int r = controllers_enable(ROOT);
@@ -70,6 +84,8 @@ void cgroup_look(struct cgroups *cgroups)
         r = cgroup_make_base(cgroups->memory, ROOT "/memory");
         r = r ? r : cgroup_make_base(cgroups->cpu, ROOT "/cpu");
         r = r ? r : cgroup_make_base(cgroups->pids, ROOT "/pids");
+        if (r == 0)
+            base_weigh(cgroups->cpu);
     }
     if (r == 0)
         cgroups->kind = v2 ? CGROUP_V2 : CGROUP_V1;
@@ -128,11 +144,34 @@ static int64_t container_amount(const struct json *container,
     return r ? 0 : value;
 }
 
-static int64_t shares_of(const struct json *container)
+static int64_t shares_of_milli(int64_t milli)
 {
-    int64_t milli = container_amount(container, "requests", "cpu", true);
     int64_t shares = milli * 1024 / 1000;
     return shares < SHARES_MIN ? SHARES_MIN : shares > SHARES_MAX ? SHARES_MAX : shares;
+}
+
+static int64_t shares_of(const struct json *container)
+{
+    return shares_of_milli(container_amount(container, "requests", "cpu", true));
+}
+
+/* Of all that may run at the same time: containers weigh against each other within their pod only.
+ */
+static int64_t pod_shares(const struct pod *pod)
+{
+    const struct json *spec = json_get(pod->root, "spec");
+    int64_t sum = 0;
+    int64_t most = 0;
+    JSON_FOREACH(json_get(spec, "containers"), container)
+        sum += container_amount(container, "requests", "cpu", true);
+    JSON_FOREACH(json_get(spec, "initContainers"), container) {
+        int64_t milli = container_amount(container, "requests", "cpu", true);
+        if (str_is(json_str(json_get(container, "restartPolicy")), "Always"))
+            sum += milli;
+        else
+            most = milli > most ? milli : most;
+    }
+    return shares_of_milli(sum > most ? sum : most);
 }
 
 static void limits_add_v1(const struct pod *pod, const struct json *container, struct buf *records)
@@ -154,6 +193,7 @@ static void limits_add_v1(const struct pod *pod, const struct json *container, s
     if (cpu || container_amount(container, "requests", "cpu", true)) {
         group_of(pod, container, cgroups->cpu, &group);
         add_folders(records, &group);
+        record_file(records, group.pod, "cpu.shares", pod_shares(pod));
         record_file(records, group.container, "cpu.shares", shares_of(container));
     }
     if (cpu) {

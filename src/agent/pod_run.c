@@ -293,6 +293,10 @@ static void container_start(struct pod *pod, size_t index)
     int r = reason ? -EAGAIN : c->ephemeral ? prepare_ephemeral(pod, index, &err) : 0;
     if (r == 0)
         r = prepare_container(pod, index, &err);
+    if (r == -ENOEXEC) { /* nothing to run: another try is no restart, and would not help */
+        reason = "CreateContainerError";
+        r = -EAGAIN;
+    }
     if (r == -EAGAIN) {
         pod_set_waiting(pod, reason ? reason : "CreateContainerConfigError", &err);
         c->state = RUN_WAITING;

@@ -205,6 +205,17 @@ static int build_env(struct pod *pod,
     return r;
 }
 
+/* An image that does nothing until it is told to end, as everybody's pause does, needs no files. */
+static bool image_pauses(struct str name)
+{
+    size_t from = name.len;
+    while (from > 0 && name.p[from - 1] != '/')
+        from--;
+    struct str last = str_sub(name, from, name.len);
+    last = str_sub(last, 0, str_find(last, '@'));
+    return str_is(str_sub(last, 0, str_find(last, ':')), "pause");
+}
+
 static int add_command(struct pod *pod,
                        const struct image *image,
                        const struct json *container,
@@ -229,10 +240,16 @@ static int add_command(struct pod *pod,
     if (count)
         return 0;
     if (image)
-        return err_set(err, -EINVAL,
+        return err_set(err, -ENOEXEC,
                        "image " STR_FMT " has no default command: set command or args",
                        STR_ARG(image->name));
-    return err_set(err, -EINVAL,
+    if (image_pauses(json_str(json_get(container, "image")))) {
+        record_add(records, "arg", STR("sh"));
+        record_add(records, "arg", STR("-c"));
+        record_add(records, "arg", STR("trap 'exit 0' TERM INT; sleep infinity & wait"));
+        return 0;
+    }
+    return err_set(err, -ENOEXEC,
                    "container " STR_FMT " has no command: images are not used on this node "
                    "(--images=host), so set command or args",
                    STR_ARG(json_str(json_get(container, "name"))));

@@ -1,8 +1,9 @@
 """What happens to a pod's containers: order, restarts, probes, hooks, the ways to end."""
 
+import os
 import time
 
-from harness import Muster, check, wait_for
+from harness import Muster, Skip, check, wait_for
 from pods import (apply, container, ended, events, logs, phase, pod, run_pod, status, wait_phase,
                   wait_ready)
 
@@ -141,3 +142,39 @@ def test_a_post_start_hook_runs():
         hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo hooked > /proc/1/fd/1"]}}}
         apply(m, pod("a", container("echo up; sleep 60", lifecycle=hook), terminationGracePeriodSeconds=0))
         wait_for(lambda: "hooked" in logs(m, "a"), "the hook's output")
+
+
+def test_images_without_a_command_pause_or_say_what_is_missing():
+    with Muster() as m:
+        apply(m, pod("quiet", container(None, image="registry.k8s.io/pause:3.9"), restart="Always"),
+              pod("lost", container(None, image="example.org/service:1"), restart="Always"))
+        wait_ready(m, "quiet")
+
+        def waiting():
+            found = status(m, "lost")
+            return (found or {}).get("state", {}).get("waiting", {}).get("reason") == "CreateContainerError" and found
+        found = wait_for(waiting, "the other to say what it lacks", 30)
+        check("container main has no command" in found["state"]["waiting"]["message"], str(found))
+        # It is asked again each second, and that is no restart.
+        apply(m, pod("clock", container("sleep 3")))
+        wait_phase(m, "clock", "Succeeded")
+        check(waiting()["restartCount"] == 0, str(status(m, "lost")))
+        m.kubectl("delete", "pod", "quiet", "lost")
+
+
+def test_pods_weigh_as_much_as_they_ask_for():
+    base = "/sys/fs/cgroup/cpu/muster"
+    if not os.access("/sys/fs/cgroup/cpu", os.W_OK):
+        raise Skip("no control groups of version 1 here")
+
+    def shares(*path):
+        with open(os.path.join(base, *path, "cpu.shares")) as f:
+            return int(f.read())
+    with Muster(flags=("--cpus-per-node", "8")) as m:
+        apply(m, pod("two", container("sleep 1000", "a", resources={"requests": {"cpu": "1"}}),
+                     container("sleep 1000", "b", resources={"requests": {"cpu": "500m"}})))
+        wait_phase(m, "two", "Running")
+        uid = m.get("pod", "two")["metadata"]["uid"]
+        check((shares(uid), shares(uid, "a"), shares(uid, "b")) == (1536, 1024, 512), f"{shares(uid)}")
+        check(shares() == 1024 * len(os.sched_getaffinity(0)) or shares() == 1024 * os.cpu_count(), f"all: {shares()}")
+        m.kubectl("delete", "pod", "two", "--grace-period=1")
