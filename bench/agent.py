@@ -172,7 +172,8 @@ def main():
     folder = tempfile.mkdtemp(prefix="muster-bench-")
     data, config = folder + "/data", folder + "/kubeconfig"
     process = subprocess.Popen([os.path.join(BUILD, "muster"), "up", "--data-dir", data, "--listen", "127.0.0.1:0",
-                                "--kubeconfig-out", config, "--cpus-per-node", "10000", "--log-level", "error"],
+                                "--kubeconfig-out", config, "--cpus-per-node", "10000", "--max-pods", "1000",
+                                "--log-level", "error"],
                                stdout=subprocess.DEVNULL)
     try:
         until(lambda: os.path.exists(config), "muster up")

@@ -10,6 +10,8 @@
 #include "agent/pod.h"
 #include "agent/pod_run.h"
 #include "agent/podio.h"
+#include "agent/pressure.h"
+#include "agent/protect.h"
 #include "agent/recover.h"
 #include "agent/spawner.h"
 #include "agent/storage.h"
@@ -77,6 +79,7 @@ static void on_heartbeat(void *user)
 {
     struct agent *agent = user;
     nodes_beat(agent);
+    protect_look(agent);
     storage_look(agent);
     usage_sample(agent);
     if (agent->orphans_left)
@@ -168,6 +171,7 @@ static void options_take(struct agent *agent, const struct agent_options *option
                                         : program_beside(agent, "muster-shim");
     own->launch_path = options->launch_path ? option_keep(agent, options->launch_path)
                                             : program_beside(agent, "muster-launch");
+    own->proc_dir = option_keep(agent, options->proc_dir);
     own->kubeconfig = option_keep(agent, options->kubeconfig);
     own->api_url = option_keep(agent, options->api_url);
     own->gpu_library = option_keep(agent, options->gpu_library);
@@ -237,8 +241,15 @@ static void nodes_make(struct agent *agent)
     }
     agent->cpus_per_node =
         options->cpus_per_node ? options->cpus_per_node : agent->machine.cpu_count;
-    agent->memory_per_node_bytes = options->memory_per_node_bytes ? options->memory_per_node_bytes
-                                                                  : agent->machine.memory_bytes;
+    /* What there is once is advertised once. A CPU is a share of time: it is not divided. */
+    agent->memory_per_node_bytes = options->memory_per_node_bytes
+                                       ? options->memory_per_node_bytes
+                                       : agent->machine.memory_bytes / options->node_count;
+    agent->disk_per_node_bytes = agent->machine.disk_bytes / options->node_count;
+    agent->pods_per_node = options->pods_max ? options->pods_max / options->node_count
+                                             : pressure_slots(agent->memory_per_node_bytes);
+    if (!agent->pods_per_node)
+        agent->pods_per_node = 1;
     agent->gpus_per_node = options->gpus_per_node;
     agent->gpu_product = "Pretend-GPU";
     agent->gpu_memory_mib = PRETEND_MEMORY_MIB;

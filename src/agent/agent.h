@@ -39,7 +39,9 @@ struct agent_options {
     bool gpu_uuids;           /* pretend GPUs are named as a device plugin does: GPU-node-0-1 */
     uint32_t gpu_time_slices; /* each GPU is advertised that often; 0: 1 */
     int64_t cpus_per_node;    /* 0: those of the machine */
-    int64_t memory_per_node_bytes; /* 0: the machine's */
+    int64_t memory_per_node_bytes; /* 0: its part of the machine's */
+    int64_t pods_max;              /* of all nodes at once; 0: as memory allows (pressure.h) */
+    const char *proc_dir;          /* NULL: /proc; where tests say how the machine is */
     const char *node_labels;       /* "a=b,c=d" for every node; may be NULL */
     const char *node_prefix;       /* NULL: "node" (node-0, node-1, ...) */
     int network;                   /* enum bridge_wish (net/bridge.h) */
@@ -51,10 +53,10 @@ struct agent_options {
     const struct log *log; /* may be NULL; must outlive the agent */
 };
 
-#define AGENT_GPUS_FOUND    UINT32_MAX
-#define AGENT_NODES_MAX     256
-#define AGENT_GPUS_MAX      64
-#define AGENT_PODS_PER_NODE 1000
+#define AGENT_GPUS_FOUND UINT32_MAX
+#define AGENT_NODES_MAX  256
+#define AGENT_GPUS_MAX   64
+#define AGENT_PODS_MAX   100000 /* that may be asked for */
 
 struct agent;
 

@@ -264,6 +264,45 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
     }
 }
 
+static void process_use(int64_t pid, struct cgroup_use *use)
+{
+    char path[64], line[128];
+    long long size, resident, shared;
+    (void)snprintf(path, sizeof(path), "/proc/%lld/statm", (long long)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fgets(line, sizeof(line), file) &&
+        sscanf(line, "%lld %lld %lld", &size, &resident, &shared) == 3)
+        use->memory_bytes += (resident - shared) * sysconf(_SC_PAGESIZE);
+    (void)fclose(file);
+    use->tasks++;
+}
+
+/* Of version 1 every pod is in a group of processes, of version 2 in the one that there is. */
+struct cgroup_use cgroup_use(const struct cgroups *cgroups, struct str uid)
+{
+    struct cgroup_use use = {0};
+    char path[CGROUP_PATH_BYTES * 2 + NAME_MAX];
+    const char *base = cgroups->kind == CGROUP_V1 ? cgroups->pids : cgroups->memory;
+    int n = snprintf(path, sizeof(path), "%s/" STR_FMT, base, STR_ARG(uid));
+    DIR *folder = cgroups->kind == CGROUP_NONE ? NULL : opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s/cgroup.procs", entry->d_name);
+        FILE *file = fopen(path, "re");
+        long long pid;
+        while (file && fscanf(file, "%lld", &pid) == 1)
+            process_use(pid, &use);
+        if (file)
+            (void)fclose(file);
+    }
+    if (folder)
+        closedir(folder);
+    return use;
+}
+
 /* Groups have no files that could be removed, only folders in folders. */
 static void remove_group(const char *base, struct str uid)
 {

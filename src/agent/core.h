@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/machine.h"
+#include "agent/pressure.h"
 #include "agent/trash.h"
 #include "agent/usage.h"
 #include "api/api.h"
@@ -58,8 +59,12 @@ struct agent {
     timer_fn *on_turn; /* what is due in it (agent.c) */
     struct timer *heartbeat;
     struct node *nodes;
+    struct pressure pressure;
+    int64_t looked_ms; /* at the machine, last */
     int64_t cpus_per_node;
     int64_t memory_per_node_bytes;
+    int64_t disk_per_node_bytes;
+    int64_t pods_per_node;
     uint32_t gpus_per_node;
     bool gpus_real;
     const char *gpu_product;

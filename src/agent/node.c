@@ -72,8 +72,8 @@ static void add_resources(struct agent *agent, struct arena *arena, struct json 
               "{cpu: $, memory: $, ephemeral-storage: $, hugepages-2Mi: '0', pods: $}",
               str_printf(arena, "%lld", (long long)agent->cpus_per_node),
               str_printf(arena, "%lldKi", (long long)(agent->memory_per_node_bytes / 1024)),
-              str_printf(arena, "%lldKi", (long long)(agent->machine.disk_bytes / 1024)),
-              str_printf(arena, "%d", AGENT_PODS_PER_NODE));
+              str_printf(arena, "%lldKi", (long long)(agent->disk_per_node_bytes / 1024)),
+              str_printf(arena, "%lld", (long long)agent->pods_per_node));
     if (agent->gpus_per_node)
         json_add_str(
             arena, resources, "nvidia.com/gpu",
@@ -95,6 +95,20 @@ static void add_condition(struct arena *arena,
     json_add_str(arena, condition, "lastTransitionTime", now);
 }
 
+static const struct pressure_text {
+    const char *condition, *taint, *reason_fine, *words_fine, *reason_short, *words_short;
+} pressure_texts[PRESSURE_KINDS] = {
+    {"MemoryPressure", "node.kubernetes.io/memory-pressure", "KubeletHasSufficientMemory",
+     "memory is available", "KubeletHasInsufficientMemory",
+     "the machine is short of memory: no pod is started, and pods may be evicted"},
+    {"DiskPressure", "node.kubernetes.io/disk-pressure", "KubeletHasNoDiskPressure",
+     "disk space is available", "KubeletHasDiskPressure",
+     "the disk of the data folder is nearly full: no pod is started, and pods may be evicted"},
+    {"PIDPressure", "node.kubernetes.io/pid-pressure", "KubeletHasSufficientPID",
+     "process ids are available", "KubeletHasInsufficientPID",
+     "the machine is short of process ids: no pod is started, and pods may be evicted"},
+};
+
 /* What `muster doctor` says about the machine, where pods depend on it. */
 static void add_findings(struct agent *agent, struct arena *arena, struct json *conditions)
 {
@@ -113,12 +127,13 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     add_resources(agent, arena, json_add_object(arena, status, "capacity"));
     add_resources(agent, arena, json_add_object(arena, status, "allocatable"));
     struct json *conditions = json_add_array(arena, status, "conditions");
-    add_condition(arena, conditions, "MemoryPressure", false, "KubeletHasSufficientMemory",
-                  "memory is available");
-    add_condition(arena, conditions, "DiskPressure", false, "KubeletHasNoDiskPressure",
-                  "disk space is available");
-    add_condition(arena, conditions, "PIDPressure", false, "KubeletHasSufficientPID",
-                  "process ids are available");
+    for (size_t i = 0; i < PRESSURE_KINDS; i++) {
+        const struct pressure_text *text = &pressure_texts[i];
+        bool is_short = agent->pressure.is_short[i];
+        add_condition(arena, conditions, text->condition, is_short,
+                      is_short ? text->reason_short : text->reason_fine,
+                      is_short ? text->words_short : text->words_fine);
+    }
     add_findings(agent, arena, conditions);
     add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
     struct json *addresses = json_add_array(arena, status, "addresses");
@@ -205,6 +220,74 @@ static void node_send(struct agent *agent, struct node *node)
     struct api_request request = {
         .verb = API_CREATE, .kind = &kind_node, .body = json_text(&arena, object)};
     agent_call(agent, &request, done_create, node);
+}
+
+/* ---- pressure ---- */
+
+static bool taint_is_ours(const struct json *taint)
+{
+    for (size_t i = 0; i < PRESSURE_KINDS; i++)
+        if (str_is(json_str(json_get(taint, "key")), pressure_texts[i].taint))
+            return true;
+    return false;
+}
+
+static void done_taints(void *user, const struct api_result *result);
+
+/* A list is written whole: what others put there stays, and nothing is written where it changed in
+ * the meantime. */
+static void done_look(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    struct agent *agent = node->agent;
+    _cleanup_(arena_done) struct arena arena = {0};
+    if (result->code || !result->object) {
+        node->registered = false; /* the heartbeat says it again */
+        return;
+    }
+    const struct json *root = object_json(result->object, &arena);
+    struct json *patch = json_new_object(&arena);
+    struct json *taints = json_add_array(&arena, json_add_object(&arena, patch, "spec"), "taints");
+    JSON_FOREACH(json_at(root, "spec.taints"), taint)
+        if (!taint_is_ours(taint))
+            (void)json_push(taints, json_clone(&arena, taint));
+    for (size_t i = 0; i < PRESSURE_KINDS; i++) {
+        if (!agent->pressure.is_short[i])
+            continue;
+        struct json *taint = json_push(taints, json_new_object(&arena));
+        json_add_c(&arena, taint, "key", pressure_texts[i].taint);
+        json_add_c(&arena, taint, "effect", "NoSchedule");
+    }
+    json_add_str(&arena, json_add_object(&arena, patch, "metadata"), "resourceVersion",
+                 json_str_at(root, "metadata.resourceVersion"));
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_node,
+                                  .name = str_from(node->name),
+                                  .patch = API_PATCH_MERGE,
+                                  .body = json_text(&arena, patch)};
+    agent_call(agent, &request, done_taints, node);
+}
+
+static void node_send_taints(struct agent *agent, struct node *node)
+{
+    struct api_request request = {
+        .verb = API_GET, .kind = &kind_node, .name = str_from(node->name)};
+    agent_call(agent, &request, done_look, node);
+}
+
+static void done_taints(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    if (result->err && result->err->http_status == 409 && !node->agent->stopping)
+        node_send_taints(node->agent, node);
+}
+
+void nodes_tell_pressure(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->options.node_count; i++) {
+        node_send_status(agent, &agent->nodes[i]);
+        node_send_taints(agent, &agent->nodes[i]);
+    }
 }
 
 /* ---- leases ---- */

@@ -13,6 +13,7 @@
 #include "agent/pod_end.h"
 #include "agent/prepare.h"
 #include "agent/probe.h"
+#include "agent/protect.h"
 #include "agent/recover.h"
 #include "agent/status.h"
 #include "agent/stream.h"
@@ -548,6 +549,16 @@ static void pod_bury(struct pod *pod)
 static void pod_start_or_wait(struct pod *pod, int64_t now_ms)
 {
     struct err err = {0};
+    const char *lacks = protect_wait(pod->agent);
+    if (lacks) {
+        (void)err_set(&err, -EAGAIN,
+                      "The machine is short of %s: no pod is started until it has "
+                      "more",
+                      lacks);
+        pod_set_waiting(pod, "NodeUnderPressure", &err);
+        pod->retry_ms = now_ms + RETRY_MS;
+        return;
+    }
     int r = pod_start_shim(pod, &err);
     if (r == -ENOTSUP) { /* not on this machine, however long it waits */
         pod->run.failed = true;

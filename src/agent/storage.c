@@ -3,6 +3,8 @@
 #include "agent/core.h"
 #include "agent/lifecycle.h"
 #include "agent/pod.h"
+#include "agent/pressure.h"
+#include "agent/protect.h"
 #include "api/quantity.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -29,6 +31,8 @@ struct measured {
     char folder[POD_PATH_BYTES];
     int64_t limit_bytes; /* of all it writes; 0: none */
     int64_t used_bytes;
+    int64_t requested_bytes;
+    int64_t priority;
 };
 
 struct measurement {
@@ -81,30 +85,26 @@ static void measurement_take(uv_work_t *work)
 static void pod_evict(struct agent *agent, const struct measured *measured, const char *why)
 {
     struct pod *pod = map_get(&agent->pods, str_from(measured->uid));
-    if (!pod || pod->run.stop_ms || pod->stage != POD_RUNNING)
-        return;
-    pod->run.stop_ms = agent_now_ms();
-    pod->run.grace_ms = 0;
-    pod->run.failed = true;
-    pod->stop_reason = STR("Evicted");
-    pod->stop_message = str_printf(&pod->arena, "%s: the pod uses %lld bytes of disk", why,
-                                   (long long)measured->used_bytes);
-    pod_event(pod, true, "Evicted", pod->stop_message);
-    pod_mark(pod);
+    char text[PRESSURE_TEXT_BYTES];
+    (void)snprintf(text, sizeof(text), "%s: the pod uses %lld bytes of disk", why,
+                   (long long)measured->used_bytes);
+    if (pod)
+        protect_evict(pod, text);
 }
 
 static void measurement_judge(struct measurement *m)
 {
-    const struct measured *largest = NULL;
+    struct pressure_pod pods[PODS_MAX];
     for (size_t i = 0; i < m->count; i++) {
         const struct measured *pod = &m->pods[i];
         if (pod->limit_bytes && pod->used_bytes > pod->limit_bytes)
             pod_evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
-        if (!largest || pod->used_bytes > largest->used_bytes)
-            largest = pod;
+        pods[i] = (struct pressure_pod){
+            .priority = pod->priority, .used = pod->used_bytes, .requested = pod->requested_bytes};
     }
-    if (m->nearly_full && largest)
-        pod_evict(m->agent, largest, "the node is low on resource ephemeral-storage");
+    size_t victim = m->nearly_full ? pressure_victim(pods, m->count) : m->count;
+    if (victim < m->count)
+        pod_evict(m->agent, &m->pods[victim], "the node is low on resource ephemeral-storage");
 }
 
 static void measurement_taken(uv_work_t *work, int status)
@@ -136,6 +136,17 @@ static int64_t limit_of(const struct pod *pod)
     return sum;
 }
 
+static int64_t request_of(const struct pod *pod)
+{
+    int64_t sum = 0, one = 0;
+    for (size_t i = 0; i < pod->run.count; i++) {
+        const struct json *requests = json_at(pod_container_spec(pod, i), "resources.requests");
+        if (quantity_whole_json(json_get(requests, "ephemeral-storage"), &one, NULL) == 0)
+            sum += one;
+    }
+    return sum;
+}
+
 void storage_look(struct agent *agent)
 {
     struct statvfs disk;
@@ -153,6 +164,8 @@ void storage_look(struct agent *agent)
             continue;
         struct measured *one = &m->pods[m->count++];
         one->limit_bytes = limit;
+        one->requested_bytes = request_of(pod);
+        one->priority = json_i64_or(json_at(pod->root, "spec.priority"), 0);
         (void)snprintf(one->uid, sizeof(one->uid), STR_FMT, STR_ARG(pod->uid));
         (void)snprintf(one->folder, sizeof(one->folder), "%s", pod->folder);
     }

@@ -51,6 +51,7 @@ struct up_values {
     const char *gpu_share_library;
     int64_t cpus_per_node;
     const char *memory_per_node;
+    int64_t max_pods;
     const char *node_labels;
     const char *controllers;
     int pod_network;
@@ -96,7 +97,13 @@ static const struct option up_options[] = {
      .help = "simulate N CPUs on every node (0: those of this machine)"},
     {"memory-per-node", 0, OPTION_STR, offsetof(struct up_values, memory_per_node),
      .value = "QUANTITY",
-     .help = "simulate this much memory on every node, such as 512Gi (default: this machine's)"},
+     .help = "simulate this much memory on every node, such as 512Gi (default: this machine's, "
+             "divided between its nodes)"},
+    {"max-pods", 0, OPTION_I64, offsetof(struct up_values, max_pods), .fallback = "0", .min = 0,
+     .max = AGENT_PODS_MAX, .value = "N",
+     .help =
+         "pods that may run on this machine at the same time, divided between its nodes (0: one "
+         "for every 256 MiB of a node's memory, 4 to 1000 a node)"},
     {"node-labels", 0, OPTION_STR, offsetof(struct up_values, node_labels), .value = "K=V,...",
      .help = "labels for every node"},
     {"controllers", 0, OPTION_STR, offsetof(struct up_values, controllers), .value = "[-]NAME,...",
@@ -229,6 +236,9 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,
         .cpus_per_node = values->cpus_per_node,
         .node_labels = values->node_labels,
+        .pods_max = values->max_pods,
+        .proc_dir =
+            getenv("MUSTER_TEST_PROC"), /* how the machine is, for tests of what we do then */
         .gpu_library = gpu_library(up),
         .network = values->pod_network,
         .images_oci = values->images == 1,
