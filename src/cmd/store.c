@@ -84,8 +84,8 @@ const struct command command_store = {
     .usage = "check | backup FILE",
     .about =
         "check reads the whole store and reports what is wrong with it. backup writes a copy as of "
-        "one moment;\nto go back to it, stop muster and put the copy in place of store.db in "
-        "the data folder.",
+        "one moment;\nto go back to it, stop muster, put the copy in place of store.db in the "
+        "data folder, remove\nstore.db-wal, and start muster up --accept-lost-writes once.",
     .options = store_options,
     .values_size = sizeof(struct store_values),
     .args_min = 1,

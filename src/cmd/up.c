@@ -56,6 +56,7 @@ struct up_values {
     const char *controllers;
     int pod_network;
     bool allow_privileged;
+    bool accept_lost_writes;
     const char *audit_log;
     struct scheduling_values scheduling;
     int images;
@@ -122,6 +123,10 @@ static const struct option up_options[] = {
      .help = "allow pods that ask for privileged, hostPID, hostPaths of devices or of /proc, or "
              "capabilities such as SYS_ADMIN: anyone who may create such pods can read the data "
              "folder and gain its owner's rights"},
+    {"accept-lost-writes", 0, OPTION_BOOL, offsetof(struct up_values, accept_lost_writes),
+     .help = "start although the store is behind what it had acknowledged: it was damaged, or a "
+             "backup took its place",
+     .flag_only = true},
     {"audit-log", 0, OPTION_STR, offsetof(struct up_values, audit_log), .value = "FILE",
      .help = "write down who changed what over the API, and when: a line of JSON a request, up to "
              "four files of 64 MiB (default: nothing is written down)"},
@@ -365,6 +370,7 @@ static int start(struct up *up, struct err *err)
         return r;
     r = store_open(&(struct store_options){.loop = &up->loop,
                                            .path = datadir_file(up->arena, &up->dir, "store.db"),
+                                           .accept_loss = up->values->accept_lost_writes,
                                            .trouble = on_trouble,
                                            .trouble_user = up},
                    &up->store, err);

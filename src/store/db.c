@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
+#include "store/mark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,13 +33,30 @@ struct db {
     sqlite3_stmt *meta;
     sqlite3_stmt *cut;
     struct checkpoint *checkpoint;
+    struct mark mark;
     int lock_fd;
 };
+
+/* That is no trouble of the disk: it goes by like a full one. SQLite takes it for an I/O error of the
+ * file it wrote to, which is the log. */
+static bool quota_is_used_up(const struct db *db)
+{
+    sqlite3_file *log = NULL;
+    int number = 0;
+
+    return sqlite3_file_control(db->handle, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
+               SQLITE_OK &&
+           log && log->pMethods &&
+           log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK &&
+           number == EDQUOT;
+}
 
 static int sql_fail(const struct db *db, struct err *err, const char *doing)
 {
     int code = sqlite3_extended_errcode(db->handle);
-    int r = (code & 0xff) == SQLITE_FULL ? -ENOSPC : (code & 0xff) == SQLITE_BUSY ? -EBUSY : -EIO;
+    bool full =
+        (code & 0xff) == SQLITE_FULL || (code == SQLITE_IOERR_WRITE && quota_is_used_up(db));
+    int r = full ? -ENOSPC : (code & 0xff) == SQLITE_BUSY ? -EBUSY : -EIO;
 
     return err_set(err, r, "%s: %s", doing, sqlite3_errmsg(db->handle));
 }
@@ -164,12 +182,35 @@ static int open_file(struct db *db, const char *path, struct err *err)
     return r < 0 ? r : checkpoint_start(db->handle, path, &db->checkpoint, err);
 }
 
-int db_open(const char *path, struct db **ret, struct err *err)
+/* SQLite starts with what of its log is whole, and takes an empty file for a new one. */
+static int loss_check(struct db *db, const char *path, bool accept_loss, struct err *err)
+{
+    uint64_t acknowledged = mark_read(path);
+    uint64_t revision = 0;
+    int r = meta_get(db, "revision", &revision, err);
+
+    if (r == 0 && revision < acknowledged && !accept_loss)
+        r = err_set(err, -EUCLEAN,
+                    "%s is at revision %" PRIu64 ", but %" PRIu64 " was acknowledged: it was "
+                    "damaged or replaced. Restore a backup; to start with what is there use "
+                    "--accept-lost-writes once",
+                    path, revision, acknowledged);
+    if (r == 0)
+        r = mark_open(&db->mark, path, err);
+    if (r == 0)
+        mark_set(&db->mark, revision);
+    return r;
+}
+
+int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err)
 {
     struct db *db = MEM_NEW(struct db);
 
     db->lock_fd = -1;
+    db->mark.fd = -1;
     int r = open_file(db, path, err);
+    if (r == 0)
+        r = loss_check(db, path, accept_loss, err);
     if (r < 0) {
         db_close(db);
         return r;
@@ -190,6 +231,7 @@ void db_close(struct db *db)
     sqlite3_finalize(db->meta);
     sqlite3_finalize(db->cut);
     (void)sqlite3_close(db->handle);
+    mark_close(&db->mark);
     if (db->lock_fd >= 0)
         (void)close(db->lock_fd);
     mem_free(db);
@@ -331,8 +373,12 @@ int db_commit(struct db *db, const struct db_commit *commit, struct err *err)
 
     if (r < 0)
         return r;
-    if (write_all(db, commit) && sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+    if (write_all(db, commit) &&
+        sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) {
+        if (commit->count)
+            mark_set(&db->mark, commit->writes[commit->count - 1].revision);
         return 0;
+    }
     r = sql_fail(db, err, "the store could not be written");
     (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return r;

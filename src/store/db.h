@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +16,7 @@ struct err;
 #define DB_VERSION 1
 
 /* Opens or makes the file. See store_open() for the failures. */
-int db_open(const char *path, struct db **ret, struct err *err);
+int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err);
 void db_close(struct db *db);
 
 /* Everything, for the start. Texts live until the callback returns; a negative return ends the walk

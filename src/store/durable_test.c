@@ -123,6 +123,23 @@ TEST(a_full_disk_makes_the_store_read_only_until_there_is_room_and_loses_nothing
     harness_close(&h);
 }
 
+TEST(a_quota_that_is_used_up_is_a_full_disk)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+    char body[64];
+
+    folder_make(&folder);
+    faulty_install();
+    harness_open(&h, folder.file);
+    faulty_set(FAULTY_QUOTA);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 1)) == -EROFS);
+    EXPECT(h.status == 503 && strstr(h.text, "until there is space"));
+    faulty_set(FAULTY_FINE);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 1)) == 0);
+    harness_close(&h);
+}
+
 TEST(a_failed_fsync_makes_the_store_read_only_and_loses_nothing)
 {
     fails_with(FAULTY_SYNC, "disk I/O error");
@@ -218,6 +235,92 @@ TEST(a_file_that_is_no_store_is_refused)
     EXPECT(uv_loop_close(&h.loop) == 0);
 }
 
+static void count_problem(void *user, const char *text)
+{
+    (void)text;
+    (*(unsigned *)user)++;
+}
+
+/* Five objects in a store that was killed: its file and its log are copied while it is open. */
+static void killed_store(const struct folder *folder)
+{
+    struct harness h;
+    char body[64];
+    char command[400];
+
+    harness_open(&h, folder->file);
+    for (int i = 0; i < 5; i++)
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, i)) == 0);
+    (void)snprintf(command, sizeof(command),
+                   "for f in '' -wal -acknowledged; do [ ! -e %s$f ] || cp %s$f %s$f; done",
+                   folder->file, folder->file, folder->copy);
+    EXPECT(system(command) == 0);
+    harness_close(&h);
+}
+
+static void expect_refused(const char *path, const char *word)
+{
+    struct harness h;
+
+    harness_open(&h, path);
+    EXPECT(h.code == -EUCLEAN && strstr(h.text, word));
+    (void)uv_run(&h.loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&h.loop) == 0);
+}
+
+TEST(a_store_that_lost_acknowledged_writes_says_so_and_does_not_start)
+{
+    static const struct {
+        const char *damage; /* a command, with the store's path in $S */
+        const char *why;
+    } rows[] = {
+        {"printf x | dd of=$S-wal bs=1 seek=20000 conv=notrunc status=none", "a byte of the log"},
+        {"truncate -s 9000 $S-wal", "the end of the log"},
+        {"rm $S-wal", "the log"},
+        {"truncate -s 0 $S", "an empty file in its place"},
+        {"rm $S", "no file in its place"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(folder_remove) struct folder folder;
+        struct store_report report = {0};
+        struct err err = {0};
+        char command[128];
+        unsigned problems = 0;
+        struct harness h;
+
+        test_case(rows[i].why);
+        folder_make(&folder);
+        killed_store(&folder);
+        (void)snprintf(command, sizeof(command), "S=%s; %s", folder.copy, rows[i].damage);
+        EXPECT(system(command) == 0);
+        if (i < 3) {
+            EXPECT(store_check(folder.copy, count_problem, &problems, &report, &err) == 0);
+            EXPECT(problems > 0 && problems == report.problems);
+        }
+        expect_refused(folder.copy, "acknowledged");
+        expect_refused(folder.copy, "--accept-lost-writes");
+        harness_open_after_loss(&h, folder.copy);
+        EXPECT(harness_create(&h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"n\"}}") ==
+               0);
+        harness_close(&h);
+        harness_open(&h, folder.copy);
+        EXPECT(harness_get(&h, &kind_configmap, "default", "n") == 0);
+        harness_close(&h);
+    }
+}
+
+TEST(a_store_that_was_killed_starts_with_all_that_was_acknowledged)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+
+    folder_make(&folder);
+    killed_store(&folder);
+    harness_open(&h, folder.copy);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "c4") == 0);
+    harness_close(&h);
+}
+
 /* A writer that never pauses must not make SQLite's log grow for ever. */
 TEST(the_log_beside_the_file_stays_short_under_steady_writes)
 {
@@ -241,12 +344,6 @@ TEST(the_log_beside_the_file_stays_short_under_steady_writes)
     harness_open(&h, folder.file);
     EXPECT(harness_list(&h, &kind_configmap, "default") == 0 && h.item_count >= 1000);
     harness_close(&h);
-}
-
-static void count_problem(void *user, const char *text)
-{
-    (void)text;
-    (*(unsigned *)user)++;
 }
 
 static void load_sql(const char *path, int version)

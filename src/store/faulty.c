@@ -1,5 +1,6 @@
 #include "store/faulty.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,6 +46,8 @@ static int file_write(sqlite3_file *file, const void *from, int bytes, sqlite3_i
 {
     if (fails(FAULTY_FULL))
         return SQLITE_FULL;
+    if (fails(FAULTY_QUOTA))
+        return SQLITE_IOERR_WRITE;
     return real(file)->pMethods->xWrite(real(file), from, bytes, at);
 }
 
@@ -82,6 +85,10 @@ static int file_reserved(sqlite3_file *file, int *out)
 
 static int file_control(sqlite3_file *file, int op, void *argument)
 {
+    if (op == SQLITE_FCNTL_LAST_ERRNO && atomic_load(&mode_now) == FAULTY_QUOTA) {
+        *(int *)argument = EDQUOT;
+        return SQLITE_OK;
+    }
     return real(file)->pMethods->xFileControl(real(file), op, argument);
 }
 

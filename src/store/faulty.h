@@ -6,9 +6,10 @@
  * for every file that is opened afterwards and hands everything through until told otherwise. */
 enum faulty_mode {
     FAULTY_FINE,
-    FAULTY_FULL, /* writes: no space left */
-    FAULTY_SYNC, /* fsync: I/O error */
-    FAULTY_READ, /* reads: I/O error */
+    FAULTY_FULL,  /* writes: no space left */
+    FAULTY_QUOTA, /* writes: the quota is used up, which SQLite takes for an I/O error */
+    FAULTY_SYNC,  /* fsync: I/O error */
+    FAULTY_READ,  /* reads: I/O error */
 };
 
 void faulty_install(void);

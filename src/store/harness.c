@@ -20,14 +20,16 @@
 #define SETTLE_ROUNDS 50
 #define ROUNDS_MAX    1000000
 
-void harness_open(struct harness *harness, const char *path)
+static void harness_open_with(struct harness *harness, const char *path, bool accept_loss)
 {
     struct err err = {0};
 
     *harness = (struct harness){0};
     EXPECT(uv_loop_init(&harness->loop) == 0);
-    int r = store_open(&(struct store_options){.loop = &harness->loop, .path = path, .seed = SEED},
-                       &harness->store, &err);
+    int r = store_open(
+        &(struct store_options){
+            .loop = &harness->loop, .path = path, .seed = SEED, .accept_loss = accept_loss},
+        &harness->store, &err);
     if (r < 0) {
         harness->code = r;
         (void)snprintf(harness->text, sizeof(harness->text), "%s", err.text);
@@ -35,6 +37,16 @@ void harness_open(struct harness *harness, const char *path)
     }
     harness->api = store_api(harness->store);
     harness_settle(harness);
+}
+
+void harness_open(struct harness *harness, const char *path)
+{
+    harness_open_with(harness, path, false);
+}
+
+void harness_open_after_loss(struct harness *harness, const char *path)
+{
+    harness_open_with(harness, path, true);
 }
 
 void harness_close(struct harness *harness)

@@ -36,6 +36,8 @@ struct harness {
 
 /* `path` NULL: in memory. */
 void harness_open(struct harness *harness, const char *path);
+/* Whatever it lost. */
+void harness_open_after_loss(struct harness *harness, const char *path);
 void harness_close(struct harness *harness);
 /* Runs the loop until the answer is there. Returns its code. */
 int harness_call(struct harness *harness, const struct api_request *request);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "store/db.h"
+#include "store/mark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -191,6 +192,12 @@ static int check_all(struct check *check, struct err *err)
     if (r == 0)
         r = check_number(check, "SELECT value FROM meta WHERE name = 'revision'",
                          &check->report.revision, err);
+    uint64_t acknowledged = mark_read(check->path);
+    if (r == 0 && check->report.revision < acknowledged)
+        report_problem(check,
+                       "revision %" PRIu64 " was acknowledged, and the newest here is %" PRIu64
+                       ": what came between is lost",
+                       acknowledged, check->report.revision);
     if (r == 0)
         r = check_file(check, err);
     if (r == 0)

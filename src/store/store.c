@@ -349,7 +349,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         add_shape(store, kinds_at(store->api.kinds, i));
     }
 
-    int r = options->path ? db_open(options->path, &store->db, err) : 0;
+    int r = options->path ? db_open(options->path, options->accept_loss, &store->db, err) : 0;
     if (r == 0 && store->db)
         r = store_load(store, err);
     if (r == 0)

@@ -30,6 +30,8 @@ struct uv_loop_s;
 struct store_options {
     struct uv_loop_s *loop;
     const char *path; /* the SQLite file, made when missing; NULL: in memory only */
+    /* Start although writes that were acknowledged are not there any more (store/mark.h). */
+    bool accept_loss;
     /* Of uids, generated names and hashes. 0: from the system's random source. */
     uint64_t seed;
     /* Milliseconds since 1970; NULL: the system's clock. For virtual time. */
@@ -40,7 +42,7 @@ struct store_options {
     void *trouble_user;
 };
 
-/* -EBUSY: another process has the file open; -EPROTO: the file is of a newer version; -EIO and
+/* -EUCLEAN: acknowledged writes are lost; -EBUSY: another process has the file open; -EPROTO: the file is of a newer version; -EIO and
  * others: what SQLite said. Nothing is changed in those cases. */
 int store_open(const struct store_options *options, struct store **ret, struct err *err);
 
