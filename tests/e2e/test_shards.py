@@ -84,10 +84,10 @@ def test_placement_changes_without_a_restart():
 
 def test_a_shard_says_what_it_cannot_do():
     with Muster(gpus_per_node=1) as m:
-        m.apply(SHARD % "  usageDBConfig: {clientType: prometheus, usageParams: {windowSize: 1w}}\n"
+        m.apply(SHARD % "  usageDBConfig: {clientType: prometheus, usageParams: {windowSize: 1y}}\n"
                         "  actions: {mycustomaction: {enabled: true}}")
         said = wait_for(lambda: (applied(m) or {}).get("message"), "the shard to say so")
-        check("1w" in said and "mycustomaction" in said, said)
+        check("1y" in said and "mycustomaction" in said, said)
         check(applied(m)["status"] == "False", "it is said to have taken effect")
 
 
