@@ -529,15 +529,15 @@ int follow_job(struct session *session, const struct follow_options *options, st
     session_turn(session, 0);
     api_watch_stop(session->api, jobs);
     api_watch_stop(session->api, pods);
-    if (!follow.job && !follow.detached)
+    if (follow.cancelled) /* by ourselves: that the job is gone is no news */
+        status = options->run ? STATUS_INTERRUPTED : 0;
+    else if (!follow.job && !follow.detached)
         status = err_set(err, -ENOENT, "job %s does not exist in namespace %s", options->job,
                          session->config.ns);
     else if (follow.job_gone)
         status = err_set(err, -ENOENT, "job %s was deleted", options->job);
     else if (options->watch && !follow.detached)
         status = follow_end(&follow);
-    else if (follow.cancelled && options->run)
-        status = STATUS_INTERRUPTED;
     else if (follow.refused)
         status = 1;
     else if (options->rank >= 0 && !follow.shown_any && !follow.detached)
