@@ -16,15 +16,17 @@
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
 # make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
-# make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.36 or later
+# make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
+# make wheel      ARCH=amd64|arm64: the same as a Python wheel (WHEEL_NAME=muster-train)
 # make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
-# make test-package   the package and the krew manifest, in a scratch root (as root)
+# make test-package   the package and the krew manifest, in a scratch root (as root); the wheel, in a virtual environment
 # make install    PREFIX=/usr/local DESTDIR=
 # make reference  docs/reference, from the option tables and the messages in the source
 # make clean
 PREFIX ?= /usr/local
 DESTDIR ?=
 TIME ?= 120
+WHEEL_NAME ?= muster-train
 ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 IMAGE_ARCHES ?= amd64 arm64
 IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
@@ -38,7 +40,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb test-package install clean clean-root image test-kubernetes \
+.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel test-package install clean clean-root image test-kubernetes \
 	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 conformance-cel seeds
 all:
 	@tools/deps.sh build
@@ -145,8 +147,12 @@ dist: all
 deb: dist
 	@tools/deb.sh $(ARCH)
 
-test-package: deb
+wheel: dist
+	@WHEEL_NAME="$(WHEEL_NAME)" tools/wheel.py $(ARCH)
+
+test-package: deb wheel
 	@tests/package.py
+	@tests/wheel.py
 
 bench-kubernetes: all
 	@tests/kubernetes/bench.py

@@ -24,7 +24,7 @@ depends() {
     "$triplet-readelf" -d "$root/usr/bin/muster" "$root/usr/bin/kubectl-torchrun" |
         sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u | while read -r library; do
         case $library in
-        libc.so.6 | libm.so.6) echo 'libc6 (>= 2.36)' ;;
+        libc.so.6 | libm.so.6) echo 'libc6 (>= 2.34)' ;;
         ld-linux-*) ;;
         libcurl-gnutls.so.4) echo libcurl3-gnutls ;;
         libgnutls.so.30) echo libgnutls30 ;;
@@ -67,7 +67,7 @@ Maintainer: The Muster authors <muster@localhost>
 Section: science
 Priority: optional
 Depends: $needs, passwd
-Recommends: python3-torch
+Recommends: python3-torch, kubernetes-client | kubectl
 Suggests: crun
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Description: distributed PyTorch training, on Kubernetes or on this machine

@@ -20,7 +20,7 @@ version=$(sed -n "s/^project('muster', 'c', version : '\([^']*\)'.*/\1/p" meson.
 name=muster-$version-linux-$arch
 programs='muster kubectl-torchrun muster-shim muster-launch'
 preloaded=libmuster-gpu.so # preloaded into containers with a share of a GPU; muster finds it in ../lib/muster
-glibc_max=2.36 # what the oldest supported distribution has
+glibc_max=2.34 # what we say it needs; Ubuntu 22.04 has 2.35
 
 # The libraries, for that architecture, as apt would install them on an empty machine.
 unpack_libraries() {
@@ -91,7 +91,7 @@ check_glibc() {
     newest=$("$triplet-readelf" -V "$root"/bin/* "$root"/lib/*.so* | grep -o 'GLIBC_2\.[0-9]*' |
         sed 's/GLIBC_//' | sort -Vu | tail -n 1)
     [ "$(printf '%s\n' "$newest" $glibc_max | sort -V | tail -n 1)" = $glibc_max ] ||
-        echo "dist.sh: needs glibc $newest, newer than $glibc_max: make it on Debian 12 for that" >&2
+        { echo "dist.sh: needs glibc $newest, newer than $glibc_max: make it on Debian 12" >&2; exit 1; }
 }
 
 [ -e "$work/unpacked" ] || { unpack_libraries && touch "$work/unpacked"; }

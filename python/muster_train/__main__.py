@@ -1,0 +1,3 @@
+from muster_train import _muster
+
+_muster()
