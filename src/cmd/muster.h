@@ -17,3 +17,4 @@ extern const struct command command_queue_tree;
 extern const struct command command_explain_wait;
 extern const struct command command_gpu;
 extern const struct command command_image;
+extern const struct command command_open;

@@ -58,6 +58,7 @@ struct up_values {
     bool allow_privileged;
     bool accept_lost_writes;
     const char *audit_log;
+    struct option_list page_names;
     struct scheduling_values scheduling;
     int images;
     int log_level;
@@ -130,6 +131,10 @@ static const struct option up_options[] = {
     {"audit-log", 0, OPTION_STR, offsetof(struct up_values, audit_log), .value = "FILE",
      .help = "write down who changed what over the API, and when: a line of JSON a request, up to "
              "four files of 64 MiB (default: nothing is written down)"},
+    {"page-name", 0, OPTION_LIST, offsetof(struct up_values, page_names), .value = "NAME",
+     .help =
+         "name under which browsers may open the web page, besides localhost and addresses; can "
+         "be repeated"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level; logs go to standard error"},
@@ -201,6 +206,9 @@ static int start_server(struct up *up, struct err *err)
 
     if (r < 0)
         return r;
+    const char **names = ARENA_ARRAY(up->arena, const char *, up->values->page_names.count + 1);
+    for (size_t i = 0; i < up->values->page_names.count; i++)
+        names[i] = up->values->page_names.items[i];
     struct server_options options = {
         .address = up->address,
         .port = up->port,
@@ -208,6 +216,7 @@ static int start_server(struct up *up, struct err *err)
         .token = up->dir.token,
         .token_key = up->dir.token_key,
         .log = &up->log,
+        .page_names = names,
         .audit_log = up->values->audit_log,
     };
     r = server_start(&up->loop, store_api(up->store), &options, &up->server, err);
@@ -359,6 +368,21 @@ static void on_idle(void *user)
     uv_stop(&up->loop);
 }
 
+static int tell_ready(struct up *up, const char *url, struct err *err)
+{
+    char code[SERVER_LINK_BYTES + 1];
+    int r = server_page_link(up->server, code, err);
+
+    if (r < 0)
+        return r;
+    (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
+    (void)printf("The web page, by a link that is good once (muster open prints another): "
+                 "%s/ui/enter#%s\n",
+                 url, code);
+    (void)fflush(stdout);
+    return 0;
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -402,11 +426,7 @@ static int start(struct up *up, struct err *err)
                                                                 .period_ms = up->values->idle_ms,
                                                                 .done = on_idle,
                                                                 .user = up});
-    if (r == 0) {
-        (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
-        (void)fflush(stdout);
-    }
-    return r;
+    return r < 0 ? r : tell_ready(up, url, err);
 }
 
 static void stop(struct up *up)

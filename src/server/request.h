@@ -20,7 +20,9 @@ struct http_exchange;
 struct kind;
 struct log;
 struct object;
+struct page;
 struct podio;
+struct server_options;
 
 /* request: one API request inside src/server, from its head to its answer. Lives in the exchange's
  * arena and as long as that. */
@@ -42,6 +44,7 @@ struct server {
     struct buf token;
     struct buf token_key;
     struct fair fair;
+    struct page *page;   /* page.c; NULL: none is served */
     struct audit *audit; /* NULL: nothing is written down */
     uint64_t audited;
     unsigned refs; /* requests may outlive the listener by some turns */
@@ -60,6 +63,13 @@ struct user {
     bool owner; /* may do everything */
 };
 
+/* How a request came. */
+enum page_way {
+    PAGE_NOT, /* not through the page */
+    PAGE_OWN, /* for the page itself: a file, a session, its change stream */
+    PAGE_API, /* from the page to the API: /ui/api/..., as whom the session says */
+};
+
 enum include {
     INCLUDE_METADATA, /* the table's rows carry metadata */
     INCLUDE_OBJECT,
@@ -71,7 +81,8 @@ struct request {
     struct http_exchange *x;
     struct route route;
     const struct kind *kind;
-    struct user user;
+    enum page_way page;
+    struct user user;         /* without a name: not asked yet, or a file of the page */
     struct user impersonator; /* who asks in the name of `user`; without a name: nobody */
     struct accept accept;     /* view_accept() */
     int64_t received_ms;
@@ -187,3 +198,15 @@ bool progress_is_from(const struct request *request);
 struct str progress_audience(const struct request *request);
 /* Its token is known to be good. Uses nothing of request->server. */
 void progress_handle(struct request *request, struct api *api);
+
+/* page.c: what is under /ui. True: answered. */
+bool page_begin(struct request *request);
+/* The whole request is there. */
+void page_handle(struct request *request);
+/* Whom the session of a request names now; false: nobody, any more. */
+bool page_identify(struct request *request);
+bool page_is_stream(const struct request *request);
+struct page *page_new(struct server *server, const struct server_options *options);
+void page_free(struct page *page);
+/* page_stream.c */
+void page_stream_begin(struct request *request);

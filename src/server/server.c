@@ -47,6 +47,7 @@ static void server_unref(struct server *server)
         return;
     fair_done(&server->fair);
     audit_close(server->audit);
+    page_free(server->page);
     buf_done(&server->token);
     buf_done(&server->token_key);
     mem_free(server);
@@ -83,7 +84,7 @@ static bool is_stream(const struct request *request)
     struct str sub = request->route.subresource;
     struct str query = request->x->head.query;
 
-    return goes_into_pods(request) || http_query_bool(query, "watch") ||
+    return goes_into_pods(request) || page_is_stream(request) || http_query_bool(query, "watch") ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
 }
 
@@ -165,11 +166,23 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 404, "NotFound", "a node serves logs, exec, attach and ports only");
         return;
     }
+    if (page_begin(request))
+        return;
+    if (request->page == PAGE_OWN) {
+        if (request->user.name.len)
+            (void)take_part(request);
+        return;
+    }
     if (route_parse(&x->arena, x->head.path, &request->route, &err) < 0) {
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
-    bool known = identify(request);
+    if (request->page == PAGE_API && goes_into_pods(request)) {
+        /* What a pod answers would be of the page's own origin, and could act as the viewer. */
+        request_fail(request, 403, "Forbidden", "the page does not lead into pods; use kubectl");
+        return;
+    }
+    bool known = request->page == PAGE_API || identify(request);
     if (progress_is(request)) { /* its token says all: nobody else's is good here */
         x->body_max = PROGRESS_BYTES_MAX;
         if (!known || !progress_is_from(request))
@@ -223,7 +236,7 @@ static void root(struct request *request)
     http_reply(
         request->x, 200, "application/json",
         STR("{\"paths\":[\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/metrics\",\"/openapi/v2\","
-            "\"/openapi/v3\",\"/readyz\",\"/version\"]}\n"));
+            "\"/openapi/v3\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
 }
 
 static void handle(void *user, struct http_exchange *x)
@@ -232,6 +245,10 @@ static void handle(void *user, struct http_exchange *x)
     bool reads = str_is(x->head.method, "GET") || str_is(x->head.method, "HEAD");
 
     (void)user;
+    if (request->page == PAGE_OWN) {
+        page_handle(request);
+        return;
+    }
     if (request->route.type != ROUTE_RESOURCE && !reads) {
         request_fail(request, 405, "MethodNotAllowed",
                      "the server does not allow this method on the requested resource");
@@ -291,6 +308,8 @@ int server_start(uv_loop_t *loop,
         return r;
     }
     server->authz = authz_new(api, !options->kubelet);
+    if (!options->kubelet)
+        server->page = page_new(server, options);
     *ret = server;
     return 0;
 }

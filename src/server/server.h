@@ -21,13 +21,15 @@ struct tls_identity;
  * means is decided below struct api, so that in-process callers and HTTP clients get the same. */
 struct server_options {
     const char *address;
-    uint16_t port;            /* 0: a free one */
-    struct tls_identity *tls; /* NULL: plain HTTP, loopback only, tokens still asked for */
-    struct str token;         /* of the owner, who may do everything */
-    struct str token_key;     /* signs ServiceAccount tokens */
-    bool kubelet;             /* serve what a node serves, and nothing else */
-    const struct log *log;    /* may be NULL */
-    const char *audit_log;    /* file for who wrote what (server/audit.h); NULL: none */
+    uint16_t port;                 /* 0: a free one */
+    struct tls_identity *tls;      /* NULL: plain HTTP, loopback only, tokens still asked for */
+    struct str token;              /* of the owner, who may do everything */
+    struct str token_key;          /* signs ServiceAccount tokens */
+    bool kubelet;                  /* serve what a node serves, and nothing else */
+    const struct log *log;         /* may be NULL */
+    const char *const *page_names; /* under which browsers may know the page, besides localhost and
+                                    * numbers; NULL-terminated, or NULL. Lives as long as the server */
+    const char *audit_log;         /* file for who wrote what (server/audit.h); NULL: none */
 };
 
 /* Strings of the options are copied. */
@@ -47,5 +49,8 @@ void server_set_metrics(struct server *server,
                         void *user);
 /* What GET /readyz answers, with 503; `why` says NULL while all is well. Until told, it is ready. */
 void server_set_ready(struct server *server, const char *(*why)(void *user), void *user);
+/* The code of a link that signs the owner in at the page, once: URL/ui/enter#CODE. */
+#define SERVER_LINK_BYTES 64
+int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1], struct err *err);
 /* Ends every connection. NULL is fine. */
 void server_stop(struct server *server);

@@ -1,0 +1,182 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "http1/parse.h"
+#include "page/file.h"
+#include "page/gate.h"
+#include "page/session.h"
+#include "page/slim.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+TEST(page_names_that_nobody_gave_the_server_are_refused)
+{
+    static const char *const names[] = {"gpu.example.org"};
+    static const struct {
+        const char *host;
+        bool taken;
+        const char *why;
+    } rows[] = {
+        {"127.0.0.1:7443", true, "a number cannot be turned to another address"},
+        {"[::1]:7443", true, "nor one of IPv6"},
+        {"localhost:7443", true, "browsers keep localhost to this machine"},
+        {"LOCALHOST", true, "names have no case"},
+        {"gpu.example.org", true, "it was given"},
+        {"evil.example.org:7443", false, "an outsider's name that now has our address"},
+        {"127.0.0.1.evil.org", false, "begins like a number"},
+        {"localhost.evil.org", false, "begins like localhost"},
+        {"127.0.0.1evil.", false, "three dots and letters"},
+        {"[evil]", false, "brackets around a name"},
+        {"[]", false, "brackets around nothing"},
+        {"", false, "no name at all"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(gate_host(str_from(rows[i].host), names, COUNT_OF(names)) == rows[i].taken);
+    }
+}
+
+TEST(page_requests_of_other_sites_are_refused)
+{
+    static const struct {
+        const char *lines;
+        bool same;
+        const char *why;
+    } rows[] = {
+        {"", true, "a program says neither"},
+        {"Sec-Fetch-Site: same-origin\r\n", true, "the page itself"},
+        {"Sec-Fetch-Site: cross-site\r\n", false, "another site"},
+        {"Sec-Fetch-Site: same-site\r\n", false, "another port of this host"},
+        {"Sec-Fetch-Site: none\r\n", false, "typed by a person: not what the page's code asks"},
+        {"Origin: https://127.0.0.1:7443\r\n", true, "the page itself, in an old browser"},
+        {"Origin: https://127.0.0.1:9999\r\n", false, "another port"},
+        {"Origin: https://evil.org\r\n", false, "another site, in an old browser"},
+        {"Origin: null\r\n", false, "a sandboxed frame"},
+        {"Sec-Fetch-Site: same-origin\r\nOrigin: https://evil.org\r\n", false, "one says no"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct http_head head;
+        struct str text = str_printf(
+            &arena, "GET /ui/session HTTP/1.1\r\nHost: 127.0.0.1:7443\r\n%s\r\n", rows[i].lines);
+
+        test_case(rows[i].why);
+        EXPECT(http_head_parse(text, &head, NULL) > 0);
+        EXPECT(gate_same_origin(&head) == rows[i].same);
+    }
+}
+
+TEST(page_cookies_are_found_by_their_whole_name)
+{
+    struct http_head head;
+    struct str text = STR("GET / HTTP/1.1\r\nHost: a\r\nCookie: x-muster-1=no; muster-12=no; "
+                          "muster-1=yes; empty=\r\n\r\n");
+
+    EXPECT(http_head_parse(text, &head, NULL) > 0);
+    EXPECT(str_is(gate_cookie(&head, STR("muster-1")), "yes"));
+    EXPECT(str_is(gate_cookie(&head, STR("empty")), ""));
+    EXPECT(!gate_cookie(&head, STR("muster")).p);
+}
+
+static struct str secret_of(struct arena *arena, int number)
+{
+    return str_printf(arena, "%064d", number);
+}
+
+TEST(page_a_link_signs_in_once_and_not_for_long)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sessions sessions = {0};
+    struct str token = STR_NONE;
+
+    sessions_add_link(&sessions, secret_of(&arena, 1), STR("owner"), 1000);
+    EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 2), 1000, &token));
+    EXPECT(sessions_use_link(&sessions, &arena, secret_of(&arena, 1), 1001, &token));
+    EXPECT(str_is(token, "owner"));
+    EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 1), 1002, &token));
+    sessions_add_link(&sessions, secret_of(&arena, 3), STR("owner"), 1000);
+    EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 3), 1000 + SESSION_LINK_MS_MAX,
+                              &token));
+    for (int i = 0; i < 2 * SESSION_LINK_MAX; i++)
+        sessions_add_link(&sessions, secret_of(&arena, 100 + i), STR("owner"), 1000);
+    EXPECT(sessions.links.count == SESSION_LINK_MAX);
+    sessions_done(&sessions);
+}
+
+TEST(page_a_session_needs_both_secrets_and_ends)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sessions sessions = {0};
+    struct str id = secret_of(&arena, 1);
+    struct str key = secret_of(&arena, 2);
+
+    sessions_open(&sessions, id, key, STR("ann"), 0);
+    EXPECT(str_is(sessions_find(&sessions, id, key, 1), "ann"));
+    EXPECT(!sessions_find(&sessions, id, id, 1).p);
+    EXPECT(!sessions_find(&sessions, id, STR(""), 1).p);
+    EXPECT(!sessions_find(&sessions, STR(""), key, 1).p);
+    EXPECT(!sessions_find(&sessions, id, key, SESSION_MS_MAX).p);
+    sessions_close(&sessions, id);
+    EXPECT(!sessions_find(&sessions, id, key, 1).p);
+    sessions_done(&sessions);
+}
+
+TEST(page_one_who_signs_in_without_end_costs_only_himself)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sessions sessions = {0};
+
+    sessions_open(&sessions, secret_of(&arena, 1), secret_of(&arena, 1), STR("ann"), 0);
+    for (int i = 2; i < 3 * SESSION_PER_TOKEN_MAX; i++)
+        sessions_open(&sessions, secret_of(&arena, i), secret_of(&arena, i), STR("eve"), 0);
+    EXPECT(sessions.open.count == SESSION_PER_TOKEN_MAX + 1);
+    EXPECT(str_is(sessions_find(&sessions, secret_of(&arena, 1), secret_of(&arena, 1), 1), "ann"));
+    sessions_done(&sessions);
+}
+
+TEST(page_of_a_pod_only_what_is_shown_travels)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *pod = NULL;
+
+    EXPECT(json_parse(&arena,
+                      STR("{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"managedFields\":[1]},"
+                          "\"spec\":{\"volumes\":[1],\"nodeName\":\"n\",\"containers\":[{\"name\":"
+                          "\"c\",\"env\":[1],\"resources\":{}}],\"tolerations\":[]},"
+                          "\"status\":{\"phase\":\"Running\"}}"),
+                      &pod, NULL) == 0);
+    EXPECT(str_is(json_text(&arena, slim(pod)),
+                  "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"},\"spec\":{\"nodeName\":\"n\","
+                  "\"containers\":[{\"name\":\"c\",\"resources\":{}}]},"
+                  "\"status\":{\"phase\":\"Running\"}}"));
+}
+
+TEST(page_is_small_and_has_no_code_in_its_markup)
+{
+    size_t bytes = 0;
+    const struct page_file *index = page_file_find(STR("index.html"));
+
+    EXPECT(index != NULL);
+    for (size_t i = 0; i < page_file_count; i++) {
+        struct str text = {page_files[i].bytes, page_files[i].len};
+
+        bytes += page_files[i].len;
+        test_case(page_files[i].name);
+        /* The policy refuses what these write; and nothing is loaded from elsewhere. */
+        EXPECT(!str_contains(text, STR("innerHTML")));
+        EXPECT(!str_contains(text, STR("insertAdjacentHTML")));
+        EXPECT(!str_contains(text, STR("document.write")));
+        EXPECT(!str_contains(text, STR("src=\"http")));
+        EXPECT(!str_contains(text, STR("url(http")));
+    }
+    EXPECT(bytes <= PAGE_BYTES_MAX);
+    EXPECT(!page_file_find(STR("../secret")));
+}

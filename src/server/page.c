@@ -1,0 +1,315 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "http/server.h"
+#include "http/tls.h"
+#include "http1/parse.h"
+#include "page/file.h"
+#include "page/gate.h"
+#include "page/session.h"
+#include "server/request.h"
+#include "server/server.h"
+#include "tool/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The web page under /ui.
+ *
+ *     GET    /ui/a/FILE       a file of the page; nothing secret is in them
+ *     GET    /ui/...          index.html: each view has an address of its own
+ *     POST   /ui/link         {"code"}: for URL/ui/enter#CODE; with a token in Authorization
+ *     POST   /ui/session      {"code"} or {"token"} signs in; GET says who, DELETE signs out
+ *     GET    /ui/stream       what changes (page_stream.c)
+ *            /ui/api...       the API, as the viewer
+ *
+ * A request that acts for a viewer shows the cookie and the key of a session and comes from the page
+ * itself; then it is asked by the API's own rules whether that viewer may. */
+
+#define BODY_BYTES_MAX ((size_t)64 << 10)
+
+struct page {
+    struct sessions sessions;
+    const char *const *names;
+    size_t name_count;
+    bool secure;     /* over TLS */
+    char cookie[24]; /* its name: cookies know no ports, so that it has ours */
+};
+
+/* Scripts and styles of ours only, nothing from outside, no text that becomes markup. */
+static const char page_policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'";
+/* An answer of the API that is opened as a document does nothing. */
+static const char data_policy[] = "default-src 'none'; frame-ancestors 'none'; sandbox";
+
+struct page *page_new(struct server *server, const struct server_options *options)
+{
+    struct page *page = MEM_NEW(struct page);
+
+    page->names = options->page_names;
+    while (page->names && page->names[page->name_count])
+        page->name_count++;
+    page->secure = options->tls != NULL;
+    (void)snprintf(page->cookie, sizeof(page->cookie), "muster-%u", (unsigned)server_port(server));
+    return page;
+}
+
+void page_free(struct page *page)
+{
+    if (!page)
+        return;
+    sessions_done(&page->sessions);
+    mem_free(page);
+}
+
+static bool path_is_api(struct str path)
+{
+    return str_is(path, "/ui/api") || str_starts(path, STR("/ui/api/")) ||
+           str_is(path, "/ui/apis") || str_starts(path, STR("/ui/apis/"));
+}
+
+bool page_is_stream(const struct request *request)
+{
+    return request->page == PAGE_OWN && str_is(request->x->head.path, "/ui/stream");
+}
+
+static void page_headers(struct http_exchange *x, bool document)
+{
+    http_header(x, "Content-Security-Policy", str_from(document ? page_policy : data_policy));
+    http_header(x, "X-Content-Type-Options", STR("nosniff"));
+    http_header(x, "X-Frame-Options", STR("DENY"));
+    http_header(x, "Referrer-Policy", STR("no-referrer"));
+    http_header(x, "Cross-Origin-Opener-Policy", STR("same-origin"));
+    http_header(x, "Cross-Origin-Resource-Policy", STR("same-origin"));
+    http_header(x, "Cache-Control", document ? STR("no-cache") : STR("no-store"));
+}
+
+bool page_identify(struct request *request)
+{
+    const struct http_head *head = &request->x->head;
+    struct page *page = request->server->page;
+    struct str token = sessions_find(&page->sessions, gate_cookie(head, str_from(page->cookie)),
+                                     http_head_get(head, "X-Muster-Key"), clock_now_ms());
+
+    return token.len &&
+           identify_token(request->server, request_arena(request), token, STR_NONE, &request->user);
+}
+
+/* True: answered, because nobody or another site asks. */
+static bool page_turn_away(struct request *request)
+{
+    if (!gate_same_origin(&request->x->head)) {
+        request_fail(request, 403, "Forbidden", "the request comes from another site");
+        return true;
+    }
+    if (page_identify(request))
+        return false;
+    request_fail(request, 401, "Unauthorized",
+                 "nobody is signed in here, or no longer; open the link of `muster open`");
+    return true;
+}
+
+static bool path_needs_session(const struct http_head *head)
+{
+    return str_is(head->path, "/ui/stream") ||
+           (str_is(head->path, "/ui/session") && !str_is(head->method, "POST"));
+}
+
+bool page_begin(struct request *request)
+{
+    struct http_exchange *x = request->x;
+    const struct page *page = request->server->page;
+
+    if (!page || (!str_is(x->head.path, "/ui") && !str_starts(x->head.path, STR("/ui/"))))
+        return false;
+    bool api = path_is_api(x->head.path);
+    bool read = str_is(x->head.method, "GET") || str_is(x->head.method, "HEAD");
+    page_headers(x, !api && read && !path_needs_session(&x->head));
+    if (!gate_host(http_head_get(&x->head, "Host"), page->names, page->name_count)) {
+        request_fail(request, 421, "Misdirected",
+                     "the page is not known by this name; open it by its address, or start muster "
+                     "with --page-name NAME");
+        return true;
+    }
+    request->page = api ? PAGE_API : PAGE_OWN;
+    if (api) {
+        x->head.path = str_sub(x->head.path, sizeof("/ui") - 1, x->head.path.len);
+        return page_turn_away(request);
+    }
+    x->body_max = BODY_BYTES_MAX;
+    return path_needs_session(&x->head) && page_turn_away(request);
+}
+
+/* ---- signing in ---- */
+
+static bool secret_draw(char out[static SESSION_SECRET_BYTES + 1], struct err *err)
+{
+    _cleanup_(buf_done) struct buf hex = {0};
+
+    if (tls_random_hex(&hex, SESSION_SECRET_BYTES / 2, err) < 0)
+        return false;
+    memcpy(out, hex.p, SESSION_SECRET_BYTES);
+    out[SESSION_SECRET_BYTES] = '\0';
+    return true;
+}
+
+static void session_reply(struct request *request, int code, const char *key)
+{
+    struct arena *arena = request_arena(request);
+    struct json *answer = json_new_object(arena);
+
+    json_add_str(arena, answer, "user", request->user.name);
+    json_add_bool(arena, answer, "owner", request->user.owner);
+    json_add_c(arena, answer, "version", MUSTER_VERSION);
+    if (key)
+        json_add_c(arena, answer, "key", key);
+    http_reply(request->x, code, "application/json", json_text(arena, answer));
+}
+
+static void cookie_set(struct request *request, const char *value, int64_t seconds)
+{
+    const struct page *page = request->server->page;
+
+    http_header(request->x, "Set-Cookie",
+                str_printf(request_arena(request),
+                           "%s=%s; Path=/ui; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
+                           page->cookie, value, (long long)seconds,
+                           page->secure ? "; Secure" : ""));
+}
+
+/* The token that the body brings, or the one its link stands for. */
+static struct str session_token(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct json *body = NULL;
+    struct str token = STR_NONE;
+
+    if (json_parse(arena, request->x->body, &body, NULL) < 0)
+        return STR_NONE;
+    struct str code = json_str(json_get(body, "code"));
+    if (!code.len)
+        return str_trim(json_str(json_get(body, "token")));
+    (void)sessions_use_link(&request->server->page->sessions, arena, code, clock_now_ms(), &token);
+    return token;
+}
+
+static void session_open(struct request *request)
+{
+    struct server *server = request->server;
+    char id[SESSION_SECRET_BYTES + 1];
+    char key[SESSION_SECRET_BYTES + 1];
+    struct err err = {0};
+
+    if (!gate_same_origin(&request->x->head) ||
+        !str_starts(http_head_get(&request->x->head, "Content-Type"), STR("application/json"))) {
+        request_fail(request, 403, "Forbidden", "the request comes from another site");
+        return;
+    }
+    struct str token = session_token(request);
+    if (!token.len ||
+        !identify_token(server, request_arena(request), token, STR_NONE, &request->user)) {
+        request_fail(request, 401, "Unauthorized",
+                     "the link was used before or is older than ten minutes, or the token is not "
+                     "good; `muster open` makes a new link");
+        return;
+    }
+    if (!secret_draw(id, &err) || !secret_draw(key, &err)) {
+        request_fail(request, 500, "InternalError", "%s", err.text);
+        return;
+    }
+    sessions_open(&server->page->sessions, str_from(id), str_from(key), token, clock_now_ms());
+    cookie_set(request, id, SESSION_MS_MAX / 1000);
+    session_reply(request, 201, key);
+}
+
+static void session_close(struct request *request)
+{
+    struct page *page = request->server->page;
+
+    sessions_close(&page->sessions, gate_cookie(&request->x->head, str_from(page->cookie)));
+    cookie_set(request, "", 0);
+    http_reply(request->x, 200, "application/json", STR("{}"));
+}
+
+/* For whoever shows a token in Authorization: no cookie does, so that no site can. */
+static void link_make(struct request *request)
+{
+    struct str token = identify_bearer(request);
+    char code[SESSION_SECRET_BYTES + 1];
+    struct err err = {0};
+
+    if (!token.len ||
+        !identify_token(request->server, request_arena(request), token, STR_NONE, &request->user)) {
+        request_fail(request, 401, "Unauthorized",
+                     "a link is made for a token, and Authorization brings none that is good here");
+        return;
+    }
+    if (!secret_draw(code, &err)) {
+        request_fail(request, 500, "InternalError", "%s", err.text);
+        return;
+    }
+    sessions_add_link(&request->server->page->sessions, str_from(code), token, clock_now_ms());
+    http_reply(request->x, 201, "application/json",
+               str_printf(request_arena(request), "{\"code\":\"%s\"}", code));
+}
+
+int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1], struct err *err)
+{
+    _Static_assert(SERVER_LINK_BYTES == SESSION_SECRET_BYTES, "a code is a secret");
+    if (!secret_draw(ret_code, err))
+        return err->code;
+    sessions_add_link(&server->page->sessions, str_from(ret_code), buf_str(&server->token),
+                      clock_now_ms());
+    return 0;
+}
+
+/* ---- files ---- */
+
+static void file_send(struct request *request, struct str name)
+{
+    const struct page_file *file = page_file_find(name);
+    struct http_exchange *x = request->x;
+
+    if (!file) {
+        request_not_found(request);
+        return;
+    }
+    http_header(x, "ETag", str_from(file->tag));
+    if (str_is(http_head_get(&x->head, "If-None-Match"), file->tag))
+        http_reply(x, 304, file->type, STR(""));
+    else
+        http_reply(x, 200, file->type, (struct str){file->bytes, file->len});
+}
+
+void page_handle(struct request *request)
+{
+    const struct http_head *head = &request->x->head;
+    bool read = str_is(head->method, "GET") || str_is(head->method, "HEAD");
+    bool post = str_is(head->method, "POST");
+
+    if (str_is(head->path, "/ui/session") && post)
+        session_open(request);
+    else if (str_is(head->path, "/ui/session") && str_is(head->method, "DELETE"))
+        session_close(request);
+    else if (str_is(head->path, "/ui/session") && read)
+        session_reply(request, 200, NULL);
+    else if (str_is(head->path, "/ui/link") && post)
+        link_make(request);
+    else if (str_is(head->path, "/ui/stream") && read)
+        page_stream_begin(request);
+    else if (!read)
+        request_fail(request, 405, "MethodNotAllowed", "the page does not allow this method here");
+    else if (str_starts(head->path, STR("/ui/a/")))
+        file_send(request, str_sub(head->path, sizeof("/ui/a/") - 1, head->path.len));
+    else
+        file_send(request, STR("index.html"));
+}

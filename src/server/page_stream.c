@@ -1,0 +1,306 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "http/server.h"
+#include "http1/parse.h"
+#include "page/slim.h"
+#include "server/authz.h"
+#include "server/rbac.h"
+#include "server/request.h"
+#include "tool/timer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The page's change stream: several watches in one answer, so that a tab holds one connection.
+ *
+ *     GET /ui/stream?watch=v1/nodes&watch=scheduling.run.ai/v2/queues&namespace=team
+ *
+ * A line of JSON each: {"w":0,"t":"ADDED","o":{...}}, w being the place of the watch in the address;
+ * SYNCED when all there is was told; FORBIDDEN and ABSENT, with words, for a watch that the viewer
+ * may not have or whose kind is not known; PING now and then; AGAIN at the end, when the tab fell
+ * behind or may see something else than before: it asks again.
+ *
+ * As in watch.c events wait as references and become text when the socket takes them, so that a
+ * slow tab costs a pointer an event, up to QUEUE_MAX. */
+#define WATCHES_MAX       24
+#define PENDING_BYTES_MAX ((size_t)256 << 10) /* text waiting in one connection */
+#define QUEUE_MAX         4096
+#define PING_MS           15000 /* and whether the session still holds */
+
+struct page_watch {
+    struct page_stream *stream;
+    struct api_watch *watch; /* NULL: not allowed, or not known */
+    const struct kind *kind;
+    size_t number;
+};
+
+struct page_item {
+    enum api_event event; /* CLOSED: AGAIN */
+    size_t number;
+    const struct object *object;
+};
+
+struct page_stream {
+    struct request *request;
+    struct http_exchange *x;
+    struct page_watch watches[WATCHES_MAX];
+    size_t count;
+    size_t unsynced;
+    VEC(struct page_item) queue;
+    size_t head;
+    size_t initial_count; /* queued when the last watch had told its state: it may be large */
+    struct timer *timer;
+    struct str ns;
+    bool over;
+};
+
+static void stream_clear(struct page_stream *stream)
+{
+    for (size_t i = stream->head; i < stream->queue.count; i++)
+        object_unref(stream->queue.items[i].object);
+    stream->head = stream->queue.count = 0;
+}
+
+static void stream_stop(struct page_stream *stream)
+{
+    struct api *api = stream->request->server->api;
+
+    for (size_t i = 0; i < stream->count; i++)
+        if (stream->watches[i].watch) {
+            api_watch_stop(api, stream->watches[i].watch);
+            stream->watches[i].watch = NULL;
+        }
+}
+
+static void stream_free(struct page_stream *stream)
+{
+    if (stream->over)
+        return;
+    stream->over = true;
+    stream_stop(stream);
+    stream_clear(stream);
+    VEC_DONE(&stream->queue);
+    timer_free(stream->timer);
+}
+
+static const char *item_word(enum api_event event)
+{
+    switch (event) {
+    case API_ADDED: return "ADDED";
+    case API_MODIFIED: return "MODIFIED";
+    case API_DELETED: return "DELETED";
+    case API_SYNCED: return "SYNCED";
+    case API_BOOKMARK: return "PING";
+    case API_CLOSED: break;
+    }
+    return "AGAIN";
+}
+
+static void item_write(struct buf *buf, const struct page_item *item)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    buf_addf(buf, "{\"w\":%zu,\"t\":\"%s\"", item->number, item_word(item->event));
+    if (item->object) {
+        buf_add(buf, STR(",\"o\":"));
+        json_write(buf, slim(object_json(item->object, &arena)));
+    }
+    buf_add(buf, STR("}\n"));
+}
+
+static void stream_pump(struct page_stream *stream)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+
+    while (stream->head < stream->queue.count && http_pending(stream->x) < PENDING_BYTES_MAX) {
+        struct page_item item = stream->queue.items[stream->head++];
+
+        buf_clear(&buf);
+        item_write(&buf, &item);
+        http_write(stream->x, buf_str(&buf));
+        object_unref(item.object);
+        if (item.event == API_CLOSED) {
+            stream_free(stream);
+            http_end(stream->x);
+            return;
+        }
+    }
+    if (stream->head == stream->queue.count) {
+        stream->head = stream->queue.count = 0;
+        stream->initial_count = 0;
+        if (stream->queue.capacity > 64)
+            VEC_DONE(&stream->queue);
+    }
+}
+
+static void stream_push(struct page_stream *stream, struct page_item item)
+{
+    if (item.object)
+        (void)object_ref(item.object);
+    VEC_PUSH(NULL, &stream->queue, item);
+}
+
+/* All that waits is dropped for one line: the tab lists again. */
+static void stream_again(struct page_stream *stream)
+{
+    stream_stop(stream);
+    stream_clear(stream);
+    stream_push(stream, (struct page_item){.event = API_CLOSED});
+}
+
+static void on_change(void *user, const struct api_change *change)
+{
+    struct page_watch *watch = user;
+    struct page_stream *stream = watch->stream;
+
+    if (change->event == API_BOOKMARK)
+        return;
+    if (change->event == API_CLOSED) {
+        stream_again(stream);
+        stream_pump(stream);
+        return;
+    }
+    stream_push(stream, (struct page_item){change->event, watch->number, change->object});
+    if (change->event == API_SYNCED && stream->unsynced && --stream->unsynced == 0)
+        stream->initial_count = stream->queue.count - stream->head;
+    if (!stream->unsynced && stream->queue.count - stream->head > QUEUE_MAX + stream->initial_count)
+        stream_again(stream);
+    stream_pump(stream);
+}
+
+static void on_drain(struct http_exchange *x)
+{
+    struct page_stream *stream = ((struct request *)x->user)->stream;
+
+    if (stream && !stream->over)
+        stream_pump(stream);
+}
+
+static void on_close(struct http_exchange *x)
+{
+    struct page_stream *stream = ((struct request *)x->user)->stream;
+
+    if (stream)
+        stream_free(stream);
+}
+
+/* NULL: the viewer may list and watch it; else the sentence of a refusal. */
+static const char *watch_refusal(struct page_stream *stream, const struct kind *kind)
+{
+    struct request *request = stream->request;
+    struct arena *arena = request_arena(request);
+    static const char *const verbs[] = {"list", "watch"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct rbac_request wanted = {.verb = str_from(verbs[i]),
+                                      .group = str_from(kind->group),
+                                      .resource = str_from(kind->plural),
+                                      .ns = kind->namespaced ? stream->ns : STR("")};
+
+        if (!authz_allows(request->server->authz, arena, &request->user, &wanted))
+            return str_c(arena, authz_sentence(arena, &request->user, &wanted));
+    }
+    return NULL;
+}
+
+/* Rights may have been taken away, or the session is over. */
+static void on_ping(void *user)
+{
+    struct page_stream *stream = user;
+    bool holds = page_identify(stream->request);
+
+    for (size_t i = 0; holds && i < stream->count; i++)
+        holds = !stream->watches[i].watch || !watch_refusal(stream, stream->watches[i].kind);
+    if (!holds)
+        stream_again(stream);
+    else if (stream->head == stream->queue.count)
+        stream_push(stream, (struct page_item){.event = API_BOOKMARK});
+    stream_pump(stream);
+}
+
+static void watch_tell(struct page_stream *stream, size_t number, const char *word, struct str text)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+
+    buf_addf(&buf, "{\"w\":%zu,\"t\":\"%s\",\"message\":", number, word);
+    json_write_string(&buf, text);
+    buf_add(&buf, STR("}\n"));
+    http_write(stream->x, buf_str(&buf));
+}
+
+/* "v1/pods", "scheduling.run.ai/v2/queues". */
+static const struct kind *watch_kind(struct request *request, struct str name)
+{
+    struct str rest = name;
+    struct str parts[3] = {STR(""), STR(""), STR("")};
+    size_t count = 0;
+
+    while (count < 3 && str_cut(&rest, '/', &parts[count]))
+        count++;
+    if (count == 2)
+        return kinds_by_plural(request->server->api->kinds, STR(""), parts[0], parts[1]);
+    return count == 3 ? kinds_by_plural(request->server->api->kinds, parts[0], parts[1], parts[2])
+                      : NULL;
+}
+
+static void watch_start(struct page_stream *stream, size_t number, struct str name)
+{
+    struct request *request = stream->request;
+    struct page_watch *watch = &stream->watches[number];
+    const struct kind *kind = watch_kind(request, name);
+
+    *watch = (struct page_watch){.stream = stream, .kind = kind, .number = number};
+    if (!kind) {
+        watch_tell(stream, number, "ABSENT",
+                   str_printf(request_arena(request), "there is no kind \"" STR_FMT "\" here",
+                              STR_ARG(str_sub(name, 0, 128))));
+        return;
+    }
+    const char *refusal = watch_refusal(stream, kind);
+    if (refusal) {
+        watch_tell(stream, number, "FORBIDDEN", str_from(refusal));
+        return;
+    }
+    stream->unsynced++;
+    watch->watch = api_watch(
+        request->server->api,
+        &(struct api_watch_request){.kind = kind, .ns = kind->namespaced ? stream->ns : STR("")},
+        on_change, watch);
+}
+
+void page_stream_begin(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str names[WATCHES_MAX];
+    size_t count = http_query_all(arena, query, "watch", names, WATCHES_MAX);
+
+    if (!count || count > WATCHES_MAX) {
+        request_fail(request, 400, "BadRequest", "watch: name 1 to %d kinds, such as v1/pods",
+                     WATCHES_MAX);
+        return;
+    }
+    struct page_stream *stream = ARENA_NEW(arena, struct page_stream);
+    stream->request = request;
+    stream->x = request->x;
+    stream->ns = http_query(arena, query, "namespace");
+    if (!stream->ns.p)
+        stream->ns = STR("");
+    stream->count = count;
+    request->stream = stream;
+    request->x->on_drain = on_drain;
+    request->x->on_close = on_close;
+    http_begin(request->x, 200, "application/x-ndjson");
+    for (size_t i = 0; i < count; i++)
+        watch_start(stream, i, names[i]);
+    stream->timer = timer_new(request->server->loop, stream);
+    timer_every(stream->timer, PING_MS, PING_MS, on_ping);
+}

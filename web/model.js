@@ -1,0 +1,346 @@
+// model: the objects of the cluster as the API tells them, and what the views read from them.
+import { quantity, time } from "./format.js";
+
+/** @typedef {any} Obj an object of the API */
+
+/**
+ * @typedef {object} JobKind
+ * @property {string} kind
+ * @property {string} path group/version of its address
+ * @property {string} plural
+ * @property {string} suspend where its manifest says that it waits
+ */
+
+/** The kinds of jobs, in the order of the menu. @type {JobKind[]} */
+export const JOB_KINDS = [
+    { kind: "TorchrunJob", path: "torchrun.ai/v1alpha1", plural: "torchrunjobs", suspend: "spec.suspend" },
+    { kind: "PyTorchJob", path: "kubeflow.org/v1", plural: "pytorchjobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "TFJob", path: "kubeflow.org/v1", plural: "tfjobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "XGBoostJob", path: "kubeflow.org/v1", plural: "xgboostjobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "JAXJob", path: "kubeflow.org/v1", plural: "jaxjobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "PaddleJob", path: "kubeflow.org/v1", plural: "paddlejobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "MPIJob", path: "kubeflow.org/v1", plural: "mpijobs", suspend: "spec.runPolicy.suspend" },
+    { kind: "TrainJob", path: "trainer.kubeflow.org/v1alpha1", plural: "trainjobs", suspend: "spec.suspend" },
+    { kind: "JobSet", path: "jobset.x-k8s.io/v1alpha2", plural: "jobsets", suspend: "spec.suspend" },
+    { kind: "Job", path: "batch/v1", plural: "jobs", suspend: "spec.suspend" },
+    { kind: "PyTorchTrainingJob", path: "batch.tensorstack.dev/v1beta1", plural: "pytorchtrainingjobs", suspend: "" },
+];
+
+/** What the one stream of a tab watches. */
+export const WATCHES = [
+    "v1/nodes", "scheduling.run.ai/v2/queues", "scheduling.run.ai/v2alpha2/podgroups", "v1/pods",
+    ...JOB_KINDS.map(k => `${k.path}/${k.plural}`),
+];
+
+/**
+ * @typedef {object} Job
+ * @property {string} uid
+ * @property {JobKind | null} kind null: a gang that nothing owns
+ * @property {string} kindName
+ * @property {string} ns
+ * @property {string} name
+ * @property {Obj} object
+ * @property {Obj | null} group
+ * @property {Obj[]} pods
+ * @property {"running" | "waiting" | "done" | "failed" | "suspended" | "ending"} state
+ * @property {string} phase
+ * @property {string} message
+ * @property {string} queue
+ * @property {string} user
+ * @property {number} gpus asked for
+ * @property {number} held GPUs
+ * @property {number} created
+ * @property {number} started 0: not yet
+ * @property {number} ended 0: not yet
+ * @property {number} restarts
+ * @property {number} preemptions
+ * @property {number} colour
+ * @property {string} href
+ */
+
+const GPU = "nvidia.com/gpu";
+const COLOURS = 12;
+
+/** @param {Obj} object */
+export const uidOf = object => object.metadata.uid;
+
+/** @param {string} text */
+function hash(text) {
+    let value = 2166136261;
+    for (let i = 0; i < text.length; i++)
+        value = Math.imul(value ^ text.charCodeAt(i), 16777619);
+    return value >>> 0;
+}
+
+/**
+ * @param {Obj} object
+ * @param {string} path
+ * @returns {any}
+ */
+export const at = (object, path) => path.split(".").reduce((value, name) => value?.[name], object);
+
+export class Model {
+    constructor() {
+        /** @type {Map<string, Obj>[]} */
+        this.kinds = WATCHES.map(() => new Map());
+        /** @type {string[]} what the viewer may not see, in the server's words */
+        this.refused = [];
+        this.synced = 0;
+        this.told = 0;
+        this.version = 0;
+        /** @type {{version: number, jobs: Job[]} | null} */
+        this.derived = null;
+    }
+
+    begin() {
+        for (const objects of this.kinds)
+            objects.clear();
+        this.refused = [];
+        this.told = 0;
+        this.version++;
+    }
+
+    /**
+     * @param {number} number of the watch
+     * @param {string} type
+     * @param {Obj} object
+     * @param {string} message
+     */
+    change(number, type, object, message) {
+        this.version++;
+        if (type === "DELETED")
+            this.kinds[number].delete(uidOf(object));
+        else if (object)
+            this.kinds[number].set(uidOf(object), object);
+        else if (type === "FORBIDDEN")
+            this.refused.push(message);
+        if (!object)
+            this.told++;
+    }
+
+    /** All watches told their state, or why they do not. */
+    get ready() { return this.told >= WATCHES.length; }
+    get nodes() { return [...this.kinds[0].values()].sort(byName); }
+    get queues() { return [...this.kinds[1].values()].sort(byName); }
+    get groups() { return [...this.kinds[2].values()]; }
+    get pods() { return [...this.kinds[3].values()]; }
+
+    /** @returns {Job[]} the newest first */
+    get jobs() {
+        if (this.derived?.version !== this.version)
+            this.derived = { version: this.version, jobs: this.makeJobs() };
+        return this.derived.jobs;
+    }
+
+    /** @returns {Job[]} */
+    makeJobs() {
+        /** @type {Map<string, Obj[]>} pods by the name of their group, and by their owner's uid */
+        const pods = new Map();
+        for (const pod of this.pods) {
+            const group = pod.metadata.annotations?.["pod-group-name"];
+            if (group)
+                add(pods, `${pod.metadata.namespace}/${group}`, pod);
+            for (const owner of pod.metadata.ownerReferences ?? [])
+                add(pods, owner.uid, pod);
+        }
+        /** @type {Map<string, Obj>} groups by their owner's uid */
+        const groups = new Map();
+        const taken = new Set();
+        for (const group of this.groups)
+            for (const owner of group.metadata.ownerReferences ?? [])
+                if (!groups.has(owner.uid) || !group.status?.succeeded)
+                    groups.set(owner.uid, group);
+        /** @type {Job[]} */
+        const jobs = [];
+        JOB_KINDS.forEach((kind, i) => {
+            for (const object of this.kinds[4 + i].values()) {
+                if (object.metadata.ownerReferences?.some(/** @param {Obj} o */ o => o.controller))
+                    continue; // part of another job
+                const group = groups.get(uidOf(object)) ?? null;
+                if (group)
+                    taken.add(uidOf(group));
+                jobs.push(makeJob(kind, object, group, podsOf(pods, object, group)));
+            }
+        });
+        const owners = new Set(jobs.map(j => j.uid));
+        for (const group of this.groups)
+            if (!taken.has(uidOf(group)) &&
+                !group.metadata.ownerReferences?.some(/** @param {Obj} o */ o => owners.has(o.uid)))
+                jobs.push(makeJob(null, group, group, podsOf(pods, group, group)));
+        return jobs.sort((a, b) => b.created - a.created || (a.name < b.name ? -1 : 1));
+    }
+
+    /**
+     * The GPUs of a node, each with who holds it.
+     * @param {Obj} node
+     * @param {Map<string, Job>} jobOfPod
+     */
+    cards(node, jobOfPod) {
+        const count = Math.round(quantity(node.status?.capacity?.[GPU]));
+        const healthy = Math.round(quantity(node.status?.allocatable?.[GPU]));
+        /** @type {{index: number, users: {job: Job | undefined, pod: Obj, share: number}[], unhealthy: boolean}[]} */
+        const cards = Array.from({ length: count }, (_, index) => ({ index, users: [], unhealthy: index >= healthy }));
+        /** @type {[Obj, number][]} */
+        const placeless = [];
+        for (const pod of this.podsOn(node.metadata.name)) {
+            const share = Number(pod.metadata.annotations?.["gpu-fraction"] ?? 1);
+            const devices = pod.metadata.annotations?.["torchrun.ai/gpu-devices"];
+            const job = jobOfPod.get(uidOf(pod));
+            if (devices)
+                for (const index of devices.split(",").map(Number))
+                    cards[index]?.users.push({ job, pod, share });
+            else if (podGpus(pod) > 0)
+                placeless.push([pod, Math.ceil(podGpus(pod))]);
+        }
+        for (const [pod, wanted] of placeless) {
+            const free = cards.filter(c => !c.users.length).slice(0, wanted);
+            for (const card of free)
+                card.users.push({ job: jobOfPod.get(uidOf(pod)), pod, share: Math.min(1, podGpus(pod)) });
+        }
+        return cards;
+    }
+
+    /** @param {string} name */
+    podsOn(name) {
+        if (this.byNode?.version !== this.version) {
+            /** @type {Map<string, Obj[]>} */
+            const map = new Map();
+            for (const pod of this.pods)
+                if (pod.spec?.nodeName && !isOver(pod))
+                    add(map, pod.spec.nodeName, pod);
+            /** @type {{version: number, map: Map<string, Obj[]>} | undefined} */
+            this.byNode = { version: this.version, map };
+        }
+        return this.byNode?.map.get(name) ?? [];
+    }
+
+    jobOfPod() {
+        /** @type {Map<string, Job>} */
+        const map = new Map();
+        for (const job of this.jobs)
+            for (const pod of job.pods)
+                map.set(uidOf(pod), job);
+        return map;
+    }
+}
+
+/** @param {Obj} a @param {Obj} b */
+const byName = (a, b) => a.metadata.name.localeCompare(b.metadata.name, undefined, { numeric: true });
+
+/**
+ * @template T
+ * @param {Map<string, T[]>} map
+ * @param {string} key
+ * @param {T} value
+ */
+function add(map, key, value) {
+    const list = map.get(key);
+    if (list)
+        list.push(value);
+    else
+        map.set(key, [value]);
+}
+
+/**
+ * @param {Map<string, Obj[]>} pods
+ * @param {Obj} object
+ * @param {Obj | null} group
+ */
+function podsOf(pods, object, group) {
+    const own = [...pods.get(uidOf(object)) ?? []];
+    for (const pod of group ? pods.get(`${group.metadata.namespace}/${group.metadata.name}`) ?? [] : [])
+        if (!own.includes(pod))
+            own.push(pod);
+    return own.sort(byName);
+}
+
+/** @param {Obj} pod */
+export const isOver = pod => pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+
+/** @param {Obj} pod */
+export function podGpus(pod) {
+    const fraction = Number(pod.metadata.annotations?.["gpu-fraction"] ?? 0);
+    if (fraction)
+        return fraction * Number(pod.metadata.annotations?.["gpu-fraction-num-devices"] ?? 1);
+    return (pod.spec?.containers ?? []).reduce(
+        /** @param {number} sum @param {Obj} c */ (sum, c) => sum + quantity(c.resources?.limits?.[GPU] ?? c.resources?.requests?.[GPU]), 0);
+}
+
+/** @param {Obj} object the last condition that is true */
+function lastCondition(object) {
+    return (object.status?.conditions ?? []).filter(/** @param {Obj} c */ c => c.status === "True").pop();
+}
+
+/** @param {string} phase @param {Obj} object @param {Obj | null} group @returns {Job["state"]} */
+function stateOf(phase, object, group) {
+    const over = (object.status?.conditions ?? []).find(/** @param {Obj} c */ c =>
+        c.status === "True" && /^(Complete|Completed|Succeeded|Failed)$/.test(c.type));
+    if (/fail|error/i.test(phase) || over?.type === "Failed")
+        return "failed";
+    if (/succe|complete|done/i.test(phase) || over)
+        return "done";
+    if (object.metadata.deletionTimestamp)
+        return "ending";
+    if (/suspend|paused/i.test(phase))
+        return "suspended";
+    if (group?.status?.running || /^running/i.test(phase))
+        return "running";
+    return "waiting";
+}
+
+/**
+ * @param {JobKind | null} kind
+ * @param {Obj} object
+ * @param {Obj | null} group
+ * @param {Obj[]} pods
+ * @returns {Job}
+ */
+function makeJob(kind, object, group, pods) {
+    const status = object.status ?? {};
+    const suspended = kind?.suspend && at(object, kind.suspend);
+    const last = lastCondition(object);
+    const phase = status.phase ?? (suspended ? "Suspended" : status.terminalState || last?.type || group?.status?.phase || "Pending");
+    const state = suspended && !/succe|complete|fail/i.test(phase) ? "suspended" : stateOf(phase, object, group);
+    const live = pods.filter(p => !isOver(p));
+    const asked = quantity(status.numGPUs ?? at(group, "status.resourcesStatus.requested")?.[GPU]) ||
+        live.reduce((sum, p) => sum + podGpus(p), 0);
+    const starts = pods.map(p => time(p.status?.startTime)).filter(Boolean);
+    const end = time(status.completionTime ?? status.finishTime) ||
+        (state === "done" || state === "failed" ? time(last?.lastTransitionTime) : 0);
+    const labels = { ...group?.metadata.labels, ...object.metadata.labels };
+    const { namespace: ns, name, uid } = object.metadata;
+    const kindName = kind?.kind ?? "PodGroup";
+    return {
+        uid, kind, kindName, ns, name, object, group, pods, state, phase,
+        message: state === "waiting" ? group?.status?.message || status.message || last?.message || "" : status.message || last?.message || "",
+        queue: group?.spec?.queue ?? labels["kai.scheduler/queue"] ?? object.spec?.jobQueue ?? "",
+        user: labels.user ?? object.metadata.annotations?.["torchrun.ai/user"] ?? "",
+        gpus: asked,
+        held: live.filter(p => p.spec?.nodeName).reduce((sum, p) => sum + podGpus(p), 0),
+        created: time(object.metadata.creationTimestamp),
+        started: state === "waiting" ? 0 : time(status.runStartTime) || (starts.length ? Math.min(...starts) : time(status.startTime)),
+        ended: end,
+        restarts: status.restarts ?? 0,
+        preemptions: status.preemptions ?? 0,
+        colour: hash(uid) % COLOURS,
+        href: `/ui/job/${encodeURIComponent(ns)}/${kindName}/${encodeURIComponent(name)}`,
+    };
+}
+
+/**
+ * GPUs that a queue's status tells under `field`.
+ * @param {Obj} queue
+ * @param {string} field
+ */
+export const queueGpus = (queue, field) => quantity(queue.status?.[field]?.[GPU]);
+
+/** @param {Obj} node */
+export function nodeTrouble(node) {
+    const ready = (node.status?.conditions ?? []).find(/** @param {Obj} c */ c => c.type === "Ready");
+    if (ready?.status !== "True")
+        return `is not ready: ${ready?.message ?? "it says nothing"}`;
+    return node.spec?.unschedulable ? "is cordoned: nothing new starts there" : "";
+}
+
+/** @param {Obj} node */
+export const nodeGpus = node => quantity(node.status?.capacity?.[GPU]);

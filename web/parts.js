@@ -1,0 +1,94 @@
+// parts: what several views are made of.
+import { h, s } from "./dom.js";
+import { amount, duration } from "./format.js";
+
+/** @typedef {import("./model.js").Job} Job */
+
+const STATES = /** @type {Record<Job["state"], string>} */ ({
+    running: "Running", waiting: "Waiting", done: "Done", failed: "Failed", suspended: "Suspended", ending: "Ending",
+});
+
+/** @param {Job} job */
+export const pill = job => h("span", { class: `pill ${job.state}` }, STATES[job.state]);
+
+/** @param {Job} job */
+export const jobLink = job => h("a", { href: job.href, class: "job" },
+    h("span", { class: `dot c${job.colour}`, "aria-hidden": "true" }), job.name);
+
+/** @param {string} title @param {...import("./dom.js").Child} inside */
+export const card = (title, ...inside) => h("section", { class: "card", key: title }, h("h2", null, title), inside);
+
+/** @param {string} what @param {...import("./dom.js").Child} next */
+export const empty = (what, ...next) => h("p", { class: "quiet" }, what, next.length ? " " : null, next);
+
+/** @param {string} label @param {import("./dom.js").Child} value @param {import("./dom.js").Child} [more] */
+export const tile = (label, value, more) => h("div", { class: "tile" },
+    h("span", { class: "label" }, label), h("strong", null, value), more ? h("span", { class: "more" }, more) : null);
+
+/** @param {[string, import("./dom.js").Child][]} rows */
+export const facts = rows => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false)
+    .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+
+/**
+ * A table. Rows are arrays of cells; `keys` name them.
+ * @param {string} caption for screen readers
+ * @param {string[]} heads
+ * @param {{key: string, cells: import("./dom.js").Child[], class?: string}[]} rows
+ */
+export const table = (caption, heads, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h("table", null, h("caption", { class: "aside" }, caption),
+        h("thead", null, h("tr", null, heads.map(t => h("th", { scope: "col" }, t)))),
+        h("tbody", null, rows.map(row => h("tr", { key: row.key, class: row.class },
+            row.cells.map((cell, i) => i ? h("td", { "data-label": heads[i] }, cell) : h("th", { scope: "row" }, cell)))))));
+
+/**
+ * What a queue holds of what it may: use solid, demand behind it, fair share and quota as marks.
+ * @param {{held: number, asked: number, fair: number, quota: number, most: number}} q
+ */
+export function shareBar(q) {
+    const scale = Math.max(q.most, q.held, q.asked, q.fair, q.quota, 1);
+    /** @param {number} v */
+    const x = v => Math.max(0, Math.min(100, v / scale * 100));
+    const over = Math.max(0, q.held - q.fair);
+    const words = `holds ${amount(q.held)}, asks for ${amount(q.asked)}, fair share ${amount(q.fair)}, quota ${amount(q.quota)} GPUs`;
+    return s("svg", { class: "share", viewBox: "0 0 100 14", preserveAspectRatio: "none", role: "img", "aria-label": words },
+        s("title", null, words),
+        s("rect", { class: "all", x: 0, y: 3, width: 100, height: 8, rx: 1 }),
+        s("rect", { class: "asked", x: 0, y: 3, width: x(q.asked), height: 8 }),
+        s("rect", { class: "held", x: 0, y: 3, width: x(q.held), height: 8 }),
+        over ? s("rect", { class: "over", x: x(q.fair), y: 3, width: x(q.held) - x(q.fair), height: 8 }) : null,
+        q.fair > 0 ? s("rect", { class: "fair", x: Math.min(99.2, x(q.fair)), y: 0, width: 0.8, height: 14 }) : null,
+        q.quota > 0 ? s("rect", { class: "quota", x: Math.min(99.2, x(q.quota)), y: 0, width: 0.8, height: 14 }) : null);
+}
+
+/**
+ * @param {Job} job
+ * @param {number} now
+ */
+export function since(job, now) {
+    if (job.ended)
+        return `ran ${duration(job.ended - (job.started || job.created))}`;
+    return job.state === "waiting" ? `for ${duration(now - job.created)}` : `for ${duration(now - (job.started || job.created))}`;
+}
+
+/** @param {Job} job */
+export function place(job) {
+    const record = job.group?.status?.explanation;
+    return record?.place && job.state === "waiting" ? `${record.place} of ${record.line}` : "";
+}
+
+/**
+ * @param {Job[]} jobs
+ * @param {number} now
+ * @param {string} caption
+ */
+export const jobTable = (jobs, now, caption) => table(caption, ["Job", "State", "GPUs", "Queue", "Who", "Since", "Says"], jobs.map(job => ({
+    key: job.uid,
+    cells: [
+        [jobLink(job), h("span", { class: "sub" }, `${job.ns} · ${job.kindName}`)], pill(job),
+        job.state === "running" && job.held !== job.gpus ? `${amount(job.held)} of ${amount(job.gpus)}` : amount(job.gpus),
+        job.queue ? h("a", { href: `/ui/queue/${encodeURIComponent(job.queue)}` }, job.queue) : "",
+        job.user ? h("a", { href: `/ui/user/${encodeURIComponent(job.user)}` }, job.user) : "",
+        since(job, now), h("span", { class: "says" }, place(job) ? h("b", null, `${place(job)} in line. `) : null, job.message),
+    ],
+})));

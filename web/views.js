@@ -1,0 +1,319 @@
+// views: the overview, GPUs, timeline, and the pages of a queue, a node and a user.
+import { h, s } from "./dom.js";
+import { amount, bytes, clock, duration, plural, quantity, time } from "./format.js";
+import { nodeGpus, nodeTrouble, queueGpus, uidOf } from "./model.js";
+import { card, empty, facts, jobTable, shareBar, table, tile } from "./parts.js";
+
+/** @typedef {import("./model.js").Job} Job */
+/** @typedef {import("./model.js").Obj} Obj */
+/**
+ * @typedef {object} Context
+ * @property {import("./model.js").Model} model
+ * @property {number} now
+ * @property {string[]} params of the address
+ * @property {string} filter
+ * @property {any[]} events of the cluster, newest first; empty until asked for
+ * @property {Record<string, any>} state of this view, kept while it is open
+ * @property {() => void} redraw
+ */
+/** @typedef {(context: Context) => HTMLElement} View */
+
+const FAILED_MS = 24 * 3600 * 1000; // how long a failure is an alarm
+const SHOWN_MAX = 200; // rows of a table; the filter finds the rest
+
+/** @param {Context} context @param {Job[]} jobs */
+function chosen(context, jobs) {
+    const word = context.filter.toLowerCase();
+    return !word ? jobs : jobs.filter(j => [j.name, j.ns, j.queue, j.user, j.kindName, j.message].some(t => t.toLowerCase().includes(word)));
+}
+
+/** @param {Context} context @param {Job[]} jobs @param {string} caption @param {HTMLElement} nothing */
+function listed(context, jobs, caption, nothing) {
+    if (!jobs.length)
+        return context.filter ? empty(`Nothing here matches "${context.filter}".`) : nothing;
+    return [jobTable(jobs.slice(0, SHOWN_MAX), context.now, caption),
+        jobs.length > SHOWN_MAX ? empty(`${SHOWN_MAX} of ${jobs.length} are shown; the filter finds the others.`) : null];
+}
+
+/** @param {Obj} queue @param {number} total GPUs of the cluster */
+function shareOf(queue, total) {
+    const gpu = queue.spec?.resources?.gpu ?? {};
+    const fair = queueGpus(queue, "fairShare");
+    return {
+        held: queueGpus(queue, "allocated"), asked: queueGpus(queue, "requested"),
+        fair: fair < 0 ? total : fair, quota: gpu.quota ?? 0, limit: gpu.limit ?? -1, most: gpu.limit > 0 ? gpu.limit : total,
+        weight: gpu.overQuotaWeight ?? 1,
+    };
+}
+
+/** Why a queue has the share it has, in sentences. @param {Obj} queue @param {Obj[]} queues @param {number} total */
+function explainShare(queue, queues, total) {
+    const q = shareOf(queue, total);
+    const above = queue.spec?.parentQueue;
+    const beside = queues.filter(o => o.spec?.parentQueue === above && o !== queue && queueGpus(o, "requested") > 0);
+    const rest = q.fair - Math.max(0, Math.min(q.quota, q.asked));
+    const words = [
+        q.quota < 0 ? "It is guaranteed as much as it asks for." : `It is guaranteed ${plural(q.quota, "GPU")}${above ? ` of what ${above} has` : ""}, and asks for ${amount(q.asked)}.`,
+    ];
+    if (q.quota >= 0 && rest > 0)
+        words.push(`Of what others leave, it gets ${amount(rest)} more by its weight of ${q.weight}.`);
+    if (q.asked < q.quota)
+        words.push(`The ${amount(q.quota - q.asked)} that it does not ask for go to others until it does.`);
+    words.push(beside.length ? `It shares with ${beside.map(o => o.metadata.name).join(", ")}.` : "Nobody beside it asks for anything.");
+    if (q.limit >= 0)
+        words.push(`It never gets more than ${q.limit}.`);
+    if (q.held > q.fair)
+        words.push(`It holds ${amount(q.held - q.fair)} above its fair share, which others may reclaim.`);
+    else if (q.asked > q.held)
+        words.push(`It is owed ${amount(Math.max(0, Math.min(q.fair, q.asked) - q.held))} that it does not hold yet.`);
+    return words.join(" ");
+}
+
+/** @param {Obj[]} queues the tree as rows: [queue, depth] @returns {[Obj, number][]} */
+function queueTree(queues) {
+    const names = new Set(queues.map(q => q.metadata.name));
+    /** @type {[Obj, number][]} */
+    const rows = [];
+    /** @param {string | undefined} parent @param {number} depth */
+    const below = (parent, depth) => {
+        for (const queue of queues) {
+            const above = names.has(queue.spec?.parentQueue) ? queue.spec.parentQueue : undefined;
+            if (above === parent && depth < 16 && !rows.some(([q]) => q === queue)) {
+                rows.push([queue, depth]);
+                below(queue.metadata.name, depth + 1);
+            }
+        }
+    };
+    below(undefined, 0);
+    return rows;
+}
+
+/** @param {Context} context @param {[Obj, number][]} rows */
+function queueRows(context, rows) {
+    const total = context.model.nodes.reduce((sum, n) => sum + nodeGpus(n), 0);
+    const queues = context.model.queues;
+    return h("div", { class: "queues" }, rows.map(([queue, depth]) => {
+        const q = shareOf(queue, total);
+        const name = queue.metadata.name;
+        const waits = queue.status?.pendingGroups ?? 0;
+        return h("details", { key: uidOf(queue), class: `queue depth${Math.min(depth, 4)}` },
+            h("summary", null,
+                h("span", { class: "name" }, name),
+                h("span", { class: "numbers" }, h("b", null, amount(q.held)), ` of ${amount(q.fair)}`,
+                    waits ? h("span", { class: "waits" }, `${waits} waiting`) : null),
+                shareBar(q)),
+            h("div", { class: "why" }, h("p", null, explainShare(queue, queues, total)),
+                facts([["Quota", amount(q.quota)], ["Fair share", amount(q.fair)], ["In use", amount(q.held)], ["Asked for", amount(q.asked)], ["Limit", amount(q.limit)]]),
+                h("a", { href: `/ui/queue/${encodeURIComponent(name)}` }, `All of ${name}`)));
+    }));
+}
+
+const shareLegend = () => h("p", { class: "legend" }, h("span", { class: "key held" }, "in use"), h("span", { class: "key over" }, "above its share"),
+    h("span", { class: "key asked" }, "asked for"), h("span", { class: "key fair" }, "fair share"), h("span", { class: "key quota" }, "quota"));
+
+/** @param {Context} context */
+function alarms(context) {
+    const { model, now } = context;
+    /** @type {HTMLElement[]} */
+    const list = [];
+    for (const node of model.nodes) {
+        const trouble = nodeTrouble(node);
+        if (trouble)
+            list.push(h("li", { class: "bad", key: uidOf(node) }, h("a", { href: `/ui/node/${encodeURIComponent(node.metadata.name)}` }, node.metadata.name), ` ${trouble}`));
+    }
+    for (const job of model.jobs) {
+        const link = h("a", { href: job.href }, `${job.ns}/${job.name}`);
+        if (job.state === "failed" && now - (job.ended || job.created) < FAILED_MS)
+            list.push(h("li", { class: "bad", key: job.uid }, link, ` failed ${duration(now - (job.ended || job.created))} ago: ${job.message || job.phase}`));
+        else if (job.state === "running" && job.restarts >= 3)
+            list.push(h("li", { class: "warn", key: job.uid }, link, ` has started again ${job.restarts} times; its log says why`));
+    }
+    return list.slice(0, 20);
+}
+
+/** @type {View} */
+export function overview(context) {
+    const { model } = context;
+    const jobs = chosen(context, model.jobs);
+    const running = jobs.filter(j => j.state === "running" || j.state === "ending");
+    const waiting = jobs.filter(j => j.state === "waiting" || j.state === "suspended")
+        .sort((a, b) => (a.group?.status?.explanation?.place ?? 1e9) - (b.group?.status?.explanation?.place ?? 1e9) || a.created - b.created);
+    const over = jobs.filter(j => j.state === "done" || j.state === "failed").sort((a, b) => b.ended - a.ended);
+    const total = model.nodes.reduce((sum, n) => sum + nodeGpus(n), 0);
+    const held = model.jobs.reduce((sum, j) => sum + j.held, 0);
+    const ready = model.nodes.filter(n => !nodeTrouble(n)).length;
+    const asked = waiting.filter(j => j.state === "waiting").reduce((sum, j) => sum + j.gpus, 0);
+    const list = alarms(context);
+    const tree = queueTree(model.queues);
+    return h("div", { class: "grid" },
+        h("h1", { class: "aside" }, "Overview"),
+        h("div", { class: "tiles", key: "tiles" },
+            tile("GPUs in use", [amount(held), h("small", null, ` of ${amount(total)}`)], total ? `${Math.round(held / total * 100)} %` : "no GPUs here"),
+            tile("Running", String(running.length), plural(running.reduce((n, j) => n + j.pods.length, 0), "pod")),
+            tile("Waiting", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : "nobody waits"),
+            tile("Nodes", [String(ready), h("small", null, ` of ${model.nodes.length}`)], ready === model.nodes.length ? "all ready" : "see below")),
+        list.length ? h("section", { class: "card alarms", key: "alarms" }, h("h2", null, "Needs attention"), h("ul", null, list)) : null,
+        h("section", { class: "card wide", key: "queues" }, h("h2", null, "Queues"), tree.length
+            ? [queueRows(context, tree), shareLegend()]
+            : empty("There are no queues that you may see. A queue is made by", h("code", null, "kubectl apply -f queue.yaml"), ".")),
+        h("section", { class: "card", key: "running" }, h("h2", null, "Running ", h("span", { class: "count" }, running.length)),
+            listed(context, running, "Jobs that run", empty("Nothing runs. Submit a job:", h("code", null, "kubectl torchrun submit --gpus 2 \"python train.py\"")))),
+        h("section", { class: "card", key: "waiting" }, h("h2", null, "Waiting ", h("span", { class: "count" }, waiting.length)),
+            listed(context, waiting, "Jobs that wait", empty("Nobody waits."))),
+        over.length ? h("section", { class: "card", key: "over" }, h("h2", null, "Ended ", h("span", { class: "count" }, over.length)),
+            listed(context, over, "Jobs that ended", empty("None yet."))) : null);
+}
+
+/** @param {Context} context @param {Obj} node @param {Map<string, Job>} owners */
+export function gpuSquares(context, node, owners) {
+    const trouble = nodeTrouble(node);
+    return h("div", { class: "cards" }, context.model.cards(node, owners).map(card => {
+        const bad = card.unhealthy || /not ready/.test(trouble);
+        const [first] = card.users;
+        const words = `GPU ${card.index}: ` + (bad ? "cannot be used" : !first ? "free" : card.users.map(u => u.job ? `${u.job.ns}/${u.job.name}` : u.pod.metadata.name).join(" and "));
+        if (!first || bad)
+            return h("span", { class: `gpu ${bad ? "bad" : trouble ? "held" : "free"}`, title: words, role: "img", "aria-label": words });
+        const shared = card.users.length > 1 || first.share < 1;
+        return h("a", { class: shared ? "gpu shared" : `gpu c${first.job?.colour ?? 0}`, href: first.job?.href ?? `/ui/node/${encodeURIComponent(node.metadata.name)}`, title: words, "aria-label": words },
+            shared ? s("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, shares(card.users)) : null);
+    }));
+}
+
+/** @param {{job: Job | undefined, share: number}[]} users */
+function shares(users) {
+    let y = 10;
+    return users.map(u => {
+        const height = Math.min(y, u.share * 10);
+        y -= height;
+        return s("rect", { class: `f${u.job?.colour ?? 0}`, x: 0, y, width: 10, height });
+    });
+}
+
+/** @type {View} */
+export function gpus(context) {
+    const { model } = context;
+    const owners = model.jobOfPod();
+    const word = context.filter.toLowerCase();
+    const nodes = model.nodes.filter(n => nodeGpus(n) > 0 && (!word || n.metadata.name.includes(word) ||
+        model.podsOn(n.metadata.name).some(p => owners.get(uidOf(p))?.name.toLowerCase().includes(word))));
+    /** @type {Map<string, Obj[]>} */
+    const zones = new Map();
+    for (const node of nodes) {
+        const zone = node.metadata.labels?.["topology.kubernetes.io/rack"] ?? node.metadata.labels?.["topology.kubernetes.io/zone"] ?? "nodes";
+        zones.set(zone, [...zones.get(zone) ?? [], node]);
+    }
+    const shown = model.jobs.filter(j => j.held > 0).slice(0, 24);
+    return h("div", { class: "grid" }, h("h1", { class: "aside" }, "GPUs"),
+        h("section", { class: "card", key: "map" }, h("h2", null, "GPUs ", h("span", { class: "count" }, nodes.reduce((sum, n) => sum + nodeGpus(n), 0))),
+            nodes.length ? null : empty(word ? `No node or job matches "${context.filter}".` : "No node here has GPUs. `muster up --gpus-per-node 4` pretends to have some."),
+            [...zones].map(([zone, members]) => h("div", { key: zone, class: "zone" }, zones.size > 1 ? h("h3", null, zone) : null,
+                h("div", { class: "nodes" }, members.map(node => h("article", { class: nodeTrouble(node) ? "node trouble" : "node", key: uidOf(node) },
+                    h("a", { class: "name", href: `/ui/node/${encodeURIComponent(node.metadata.name)}` }, node.metadata.name),
+                    h("span", { class: "sub" }, nodeTrouble(node) || node.metadata.labels?.["nvidia.com/gpu.product"] || ""),
+                    gpuSquares(context, node, owners)))))),
+            h("p", { class: "legend" }, h("span", { class: "key free" }, "free"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
+            shown.length ? h("p", { class: "legend jobs" }, shown.map(j => h("a", { key: j.uid, href: j.href, class: "job" }, h("span", { class: `dot c${j.colour}`, "aria-hidden": "true" }), j.name))) : null));
+}
+
+const SPANS = /** @type {[string, number][]} */ ([["15 minutes", 900e3], ["1 hour", 3600e3], ["6 hours", 6 * 3600e3], ["24 hours", 24 * 3600e3], ["7 days", 7 * 86400e3]]);
+
+/** @type {View} */
+export function timeline(context) {
+    const { model, now } = context;
+    const span = SPANS[context.state.span ?? 1][1];
+    const ahead = span * 0.12;
+    const from = now - span;
+    /** @param {number} t */
+    const x = t => Math.max(0, Math.min(100, (t - from) / (span + ahead) * 100));
+    const jobs = chosen(context, model.jobs).filter(j => (j.ended || now) >= from).slice(0, SHOWN_MAX)
+        .sort((a, b) => a.queue.localeCompare(b.queue) || a.created - b.created);
+    const evictions = context.events.filter(e => /evicted|preempt|reclaim/i.test(e.message ?? "") && time(e.lastTimestamp ?? e.eventTime) >= from);
+    const ticks = Array.from({ length: 5 }, (_, i) => from + span / 4 * i);
+    return h("div", { class: "grid" }, h("h1", { class: "aside" }, "Timeline"),
+        h("section", { class: "card", key: "timeline" },
+            h("h2", null, "Timeline"),
+            h("div", { class: "choices", role: "group", "aria-label": "How far back" }, SPANS.map(([name], i) =>
+                h("button", { type: "button", "data-do": "span", "data-value": i, "aria-pressed": String(i === (context.state.span ?? 1)) }, name))),
+            jobs.length ? h("div", { class: "rows" },
+                h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((t, i) => h("span", { class: `tick t${i}` }, i === 4 ? "now" : clock(t)))),
+                jobs.map(job => {
+                    const mine = evictions.filter(e => e.involvedObject?.uid === job.uid);
+                    const begin = job.started || now;
+                    const startsBy = time(job.group?.status?.explanation?.startsBy);
+                    const words = `${job.name}: ${job.state}, asked for at ${clock(job.created)}` + (job.started ? `, began at ${clock(job.started)}` : "") + (job.ended ? `, ended at ${clock(job.ended)}` : "");
+                    return h("div", { class: "line", key: job.uid },
+                        h("a", { href: job.href, class: "job" }, h("span", { class: `dot c${job.colour}`, "aria-hidden": "true" }), job.name, h("span", { class: "sub" }, job.queue)),
+                        s("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": words }, s("title", null, words),
+                            s("rect", { class: "now", x: x(now), y: 0, width: 0.15, height: 20 }),
+                            s("rect", { class: "wait", x: x(job.created), y: 7, width: Math.max(0.2, x(begin) - x(job.created)), height: 6 }),
+                            job.started ? s("rect", { class: `f${job.colour} ${job.state}`, x: x(job.started), y: 3, width: Math.max(0.3, x(job.ended || now) - x(job.started)), height: 14 }) : null,
+                            startsBy > now ? s("rect", { class: "estimate", x: x(now), y: 6, width: Math.max(0.5, x(startsBy) - x(now)), height: 8 }) : null,
+                            mine.map(e => s("rect", { class: "evicted", x: x(time(e.lastTimestamp ?? e.eventTime)) - 0.25, y: 0, width: 0.5, height: 20 }, s("title", null, e.message)))));
+                })) : empty(context.filter ? "Nothing matches." : "No job ran or waited in this time."),
+            h("p", { class: "legend" }, h("span", { class: "key waitkey" }, "waits"), h("span", { class: "key runkey" }, "runs (in its own colour)"), h("span", { class: "key evictedkey" }, "evicted"), h("span", { class: "key estimatekey" }, "starts by"))),
+        h("section", { class: "card", key: "evictions" }, h("h2", null, "Who made room for whom"),
+            evictions.length ? table("Evictions", ["When", "Job", "What happened"], evictions.slice(0, 50).map(e => ({
+                key: uidOf(e), cells: [clock(time(e.lastTimestamp ?? e.eventTime)), `${e.involvedObject?.namespace}/${e.involvedObject?.name}`, e.message],
+            }))) : empty("Nobody was evicted in this time.")));
+}
+
+/** @type {View} */
+export function queue(context) {
+    const name = context.params[0] ?? "";
+    const { model } = context;
+    const found = model.queues.find(q => q.metadata.name === name);
+    if (!found)
+        return missing(context, "queue", name);
+    const total = model.nodes.reduce((sum, n) => sum + nodeGpus(n), 0);
+    const q = shareOf(found, total);
+    const below = new Set(queueTree(model.queues).filter(([o]) => o.metadata.name === name || o.spec?.parentQueue === name).map(([o]) => o.metadata.name));
+    const jobs = chosen(context, model.jobs.filter(j => below.has(j.queue)));
+    return h("div", { class: "grid" },
+        h("section", { class: "card", key: "queue" }, h("p", { class: "path" }, found.spec?.parentQueue ? [h("a", { href: `/ui/queue/${encodeURIComponent(found.spec.parentQueue)}` }, found.spec.parentQueue), " / "] : "Queue"),
+            h("h1", null, name), shareBar(q), shareLegend(), h("p", null, explainShare(found, model.queues, total)),
+            facts([["Quota", amount(q.quota)], ["Fair share", amount(q.fair)], ["In use", amount(q.held)], ["Asked for", amount(q.asked)], ["Limit", amount(q.limit)], ["Weight", amount(q.weight)],
+                ["Priority", found.spec?.priority ?? ""], ["Waiting", String(found.status?.pendingGroups ?? 0)]])),
+        below.size > 1 ? card("Queues below", queueRows(context, queueTree(model.queues).filter(([o]) => o.spec?.parentQueue === name).map(([o]) => [o, 0]))) : null,
+        card("Jobs", listed(context, jobs, `Jobs of ${name}`, empty("No job is in this queue."))));
+}
+
+/** @type {View} */
+export function node(context) {
+    const name = context.params[0] ?? "";
+    const { model, now } = context;
+    const found = model.nodes.find(n => n.metadata.name === name);
+    if (!found)
+        return missing(context, "node", name);
+    const owners = model.jobOfPod();
+    const trouble = nodeTrouble(found);
+    const { capacity = {}, nodeInfo = {} } = found.status ?? {};
+    return h("div", { class: "grid" },
+        h("section", { class: "card", key: "node" }, h("p", { class: "path" }, "Node"), h("h1", null, name),
+            trouble ? h("p", { class: "note bad" }, `This node ${trouble}.`) : null, gpuSquares(context, found, owners),
+            facts([["GPUs", `${amount(nodeGpus(found))} ${found.metadata.labels?.["nvidia.com/gpu.product"] ?? ""}`], ["CPUs", capacity.cpu], ["Memory", bytes(quantity(capacity.memory))],
+                ["Pods", `${model.podsOn(name).length} of ${capacity.pods}`], ["System", nodeInfo.osImage], ["Kernel", nodeInfo.kernelVersion], ["Agent", nodeInfo.kubeletVersion]])),
+        card("Pods", model.podsOn(name).length ? table(`Pods on ${name}`, ["Pod", "Job", "State", "GPUs", "Since"], model.podsOn(name).map(pod => {
+            const job = owners.get(uidOf(pod));
+            return { key: uidOf(pod), cells: [[pod.metadata.name, h("span", { class: "sub" }, pod.metadata.namespace)], job ? h("a", { href: job.href }, job.name) : "", pod.metadata.deletionTimestamp ? "Ending" : pod.status?.phase ?? "",
+                pod.metadata.annotations?.["torchrun.ai/gpu-devices"] ?? "", duration(now - time(pod.status?.startTime ?? pod.metadata.creationTimestamp))] };
+        })) : empty("No pod runs here.")),
+        card("Conditions", table(`Conditions of ${name}`, ["Condition", "Is", "Says"], (found.status?.conditions ?? []).map(/** @param {Obj} c */ c => ({ key: c.type, cells: [c.type, c.status, c.message] })))));
+}
+
+/** @type {View} */
+export function user(context) {
+    const name = context.params[0] ?? "";
+    const mine = context.model.jobs.filter(j => j.user === name);
+    const spent = mine.filter(j => j.started).reduce((sum, j) => sum + j.gpus * ((j.ended || context.now) - j.started), 0);
+    return h("div", { class: "grid" },
+        h("section", { class: "card", key: "user" }, h("p", { class: "path" }, "User"), h("h1", null, name),
+            facts([["Holds", plural(mine.reduce((sum, j) => sum + j.held, 0), "GPU")], ["Running", String(mine.filter(j => j.state === "running").length)],
+                ["Waiting", String(mine.filter(j => j.state === "waiting").length)], ["GPU hours of these jobs", (spent / 3600e3).toFixed(1)]])),
+        card("Jobs", listed(context, chosen(context, mine), `Jobs of ${name}`, empty(`No job carries the label user=${name}.`))));
+}
+
+/** @param {Context} context @param {string} what @param {string} name */
+export function missing(context, what, name) {
+    return h("div", { class: "grid" }, h("section", { class: "card" }, h("h1", null, `No ${what} "${name}"`),
+        empty(context.model.refused.length ? "It may be there and not be yours to see." : "It does not exist, or it was deleted.", h("a", { href: "/ui/" }, "Back to the overview"))));
+}
