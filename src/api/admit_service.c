@@ -62,8 +62,33 @@ static void keep_address(struct admit *admit, struct json *spec)
                   json_new_str(admit->arena, address));
 }
 
+/* What only services of another type have, and this one got when it was of that type, goes. */
+static void drop_dependent(const struct admit *admit, struct json *spec)
+{
+    static const struct {
+        const char *field;
+        const char *types[2]; /* that have it */
+    } rows[] = {{"externalTrafficPolicy", {"NodePort", "LoadBalancer"}},
+                {"allocateLoadBalancerNodePorts", {"LoadBalancer", "LoadBalancer"}}};
+    struct str type = json_str(json_get(spec, "type"));
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct json *before = json_get(json_get(admit->old, "spec"), rows[i].field);
+
+        if (!str_is(type, rows[i].types[0]) && !str_is(type, rows[i].types[1]) && before &&
+            json_equal(before, json_get(spec, rows[i].field)))
+            json_remove(spec, str_from(rows[i].field));
+    }
+    if (str_is(json_str(json_get(spec, "sessionAffinity")), "None"))
+        json_remove(spec, STR("sessionAffinityConfig"));
+}
+
 void admit_service_default(struct admit *admit)
 {
+    struct json *spec = json_get(admit->object, "spec");
+
+    if (json_is(spec, JSON_OBJECT))
+        drop_dependent(admit, spec);
     JSON_FOREACH(json_at(admit->object, "spec.ports"), port) {
         const struct json *number = json_get(port, "port");
 

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,29 @@ void admit_podtemplate_default(struct admit *admit)
 void admit_podtemplate_validate(struct admit *admit)
 {
     admit_pod_validate(admit, json_at(admit->object, "template.spec"), STR("template.spec"));
+}
+
+/* Both ways have the same type; how fast they are where nothing is said differs. */
+void admit_hpa_default(struct admit *admit)
+{
+    static const char fast[] = "[{\"type\":\"Pods\",\"value\":4,\"periodSeconds\":15},"
+                               "{\"type\":\"Percent\",\"value\":100,\"periodSeconds\":15}]";
+    static const char down[] = "[{\"type\":\"Percent\",\"value\":100,\"periodSeconds\":15}]";
+    struct json *behavior = json_at(admit->object, "spec.behavior");
+    struct json *ways[] = {json_get(behavior, "scaleUp"), json_get(behavior, "scaleDown")};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct json *policies = NULL;
+
+        if (!json_is(ways[i], JSON_OBJECT) || !json_is_null(json_get(ways[i], "policies")))
+            continue;
+        int r = json_parse(admit->arena, str_from(i == 0 ? fast : down), &policies, NULL);
+        assert(r == 0);
+        (void)r;
+        json_set(ways[i], STR("policies"), policies);
+    }
+    if (json_is(ways[0], JSON_OBJECT))
+        admit_fill_i64(admit, ways[0], "stabilizationWindowSeconds", 0);
 }
 
 void admit_networkpolicy_default(struct admit *admit)

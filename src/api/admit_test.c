@@ -330,3 +330,66 @@ TEST(namespace_levels_of_pod_security_are_spelled_right)
         EXPECT(str_is(admit.causes.count ? admit.causes.items[0].field : STR(""), rows[i].field));
     }
 }
+
+TEST(a_service_loses_what_only_its_former_type_has)
+{
+    static const struct {
+        const char *old;
+        const char *given;
+        const char *stored;
+        const char *why;
+    } rows[] = {
+        {"{'type':'LoadBalancer','externalTrafficPolicy':'Local','allocateLoadBalancerNodePorts':"
+         "true}",
+         "{'type':'ClusterIP','externalTrafficPolicy':'Local','allocateLoadBalancerNodePorts':"
+         "true}",
+         "{'type':'ClusterIP'}", "what it got with its type"},
+        {"{'type':'LoadBalancer','externalTrafficPolicy':'Local','allocateLoadBalancerNodePorts':"
+         "true}",
+         "{'type':'NodePort','externalTrafficPolicy':'Local','allocateLoadBalancerNodePorts':true}",
+         "{'type':'NodePort','externalTrafficPolicy':'Local'}", "both types have it"},
+        {"{'type':'ClusterIP'}", "{'type':'ClusterIP','externalTrafficPolicy':'Local'}",
+         "{'type':'ClusterIP','externalTrafficPolicy':'Local'}", "what somebody says now stays"},
+        {"{'sessionAffinity':'ClientIP','sessionAffinityConfig':{'clientIP':{'timeoutSeconds':1}}}",
+         "{'sessionAffinity':'None','sessionAffinityConfig':{'clientIP':{'timeoutSeconds':1}}}",
+         "{'sessionAffinity':'None'}", "no affinity, nothing about it"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const char *const texts[] = {rows[i].old, rows[i].given, rows[i].stored};
+        struct json *trees[COUNT_OF(texts)] = {0};
+
+        test_case(rows[i].why);
+        for (size_t j = 0; j < COUNT_OF(texts); j++) {
+            char *copy = str_c(&arena, str_printf(&arena, "{'spec':%s}", texts[j]));
+
+            for (char *p = copy; *p; p++)
+                *p = *p == '\'' ? '"' : *p;
+            EXPECT(json_parse(&arena, str_from(copy), &trees[j], NULL) == 0);
+        }
+        struct admit admit = {
+            .arena = &arena, .kind = &kind_service, .object = trees[1], .old = trees[0]};
+        EXPECT(admit_default(&admit, NULL) == 0);
+        EXPECT(json_equal(trees[1], trees[2]));
+    }
+}
+
+TEST(an_autoscaler_grows_faster_than_it_shrinks_where_nothing_is_said)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct admit admit = {.arena = &arena, .kind = &kind_hpa};
+    struct json *wanted = NULL;
+
+    EXPECT(json_parse(&arena, STR("{\"spec\":{\"behavior\":{\"scaleUp\":{},\"scaleDown\":{}}}}"),
+                      &admit.object, NULL) == 0);
+    EXPECT(json_parse(&arena,
+                      STR("{\"scaleUp\":{\"policies\":[{\"type\":\"Pods\",\"value\":4,"
+                          "\"periodSeconds\":15},{\"type\":\"Percent\",\"value\":100,"
+                          "\"periodSeconds\":15}],\"stabilizationWindowSeconds\":0},"
+                          "\"scaleDown\":{\"policies\":[{\"type\":\"Percent\",\"value\":100,"
+                          "\"periodSeconds\":15}]}}"),
+                      &wanted, NULL) == 0);
+    EXPECT(admit_default(&admit, NULL) == 0);
+    EXPECT(json_equal(json_at(admit.object, "spec.behavior"), wanted));
+}
