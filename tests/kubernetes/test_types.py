@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+import whole_objects
 from cluster import Cluster
 from harness import Skip, check, run
 
@@ -36,11 +37,19 @@ SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "propertie
 SELECTOR = {"matchLabels": {"a": "b"}}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+VOLUMES = [{"name": "r", "rbd": {"monitors": ["m"], "image": "i"}},
+           {"name": "a", "azureDisk": {"diskName": "d", "diskURI": "https://a/d.vhd"}},
+           {"name": "i", "iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:a", "lun": 0}},
+           {"name": "s", "scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "x"}, "volumeName": "v"}},
+           {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}},
+           {"name": "n", "nfs": {"server": "s", "path": "/p"}}]
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 OBJECTS = [
     ("v1", "Pod", {"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}, "finalizers": ["a.b/c"]}, "spec": POD}),
     ("v1", "Pod", {"spec": {"automountServiceAccountToken": False,
                             "containers": [{"name": "c", "image": "b@sha256:" + "0" * 64}]}}),
+    ("v1", "Pod", {"spec": {"automountServiceAccountToken": False, "volumes": VOLUMES,
+                            "containers": [{"name": "c", "image": "b:1"}]}}),
     ("v1", "Service", {"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}),
     ("v1", "Service", {"spec": {"clusterIP": "None", "ports": [{"port": 80, "name": "x", "targetPort": "y"}]}}),
     ("v1", "Service", {"spec": {"type": "NodePort", "ports": [{"port": 80}], "selector": {"a": "b"}}}),
@@ -51,7 +60,7 @@ OBJECTS = [
     ("v1", "PersistentVolumeClaim", {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "x",
                                               "resources": {"requests": {"storage": "1Gi"}}}}),
     ("v1", "PersistentVolume", {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
-                                         "hostPath": {"path": "/x"}}}),
+                                         "hostPath": {"path": "/x"}, "claimRef": {"name": "c", "namespace": "default"}}}),
     ("v1", "Node", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}),
     ("v1", "Endpoints", {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}),
     ("v1", "Event", {"involvedObject": {"kind": "Pod", "name": "a", "namespace": "default"}, "reason": "R", "type": "Normal"}),
@@ -73,7 +82,12 @@ OBJECTS = [
                                                             "subjects": [{"kind": "User", "name": "u"}]}),
     ("autoscaling/v2", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}),
     ("autoscaling/v1", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", {"spec": {
+        "scaleTargetRef": TARGET, "maxReplicas": 3, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}}}),
     ("batch/v1", "Job", {"spec": {"template": {"spec": POD}}}),
+    ("batch/v1", "Job", {"spec": {
+        "completionMode": "Indexed", "completions": 2, "backoffLimitPerIndex": 1, "template": {"spec": POD},
+        "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}}}),
     ("apps/v1", "Deployment", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
     ("apps/v1", "Deployment", {"spec": {"selector": SELECTOR, "template": TEMPLATE, "strategy": {"type": "Recreate"}}}),
     ("apps/v1", "ReplicaSet", {"spec": {"selector": SELECTOR, "template": TEMPLATE}}),
@@ -132,6 +146,8 @@ EXCUSED = {
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): "is answered and not stored",
     ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): "is answered and not stored",
     ("authorization.k8s.io/v1", "SubjectAccessReview"): "is answered and not stored",
+    ("metrics.k8s.io/v1beta1", "NodeMetrics"): "is measured and not stored",
+    ("metrics.k8s.io/v1beta1", "PodMetrics"): "is measured and not stored",
 }
 
 # What differs, and why: kind, what its path has in it, reason.
@@ -201,11 +217,16 @@ def plain(answer):
 
 
 def served(kubectl):
-    """{(apiVersion, kind): (resource, namespaced)} of what `kubectl api-resources` lists."""
+    """{(apiVersion, kind): what discovery says of the resource}, and whether it has a status of its own."""
+    groups = json.loads(kubectl("get", "--raw", "/apis").stdout)["groups"]
     out = {}
-    for row in kubectl("api-resources", "--no-headers").stdout.splitlines():
-        words = row.split()
-        out[words[-3], words[-1]] = words[0], words[-2] == "true"
+    for version in ["v1"] + [v["groupVersion"] for g in groups for v in g["versions"]]:
+        path = "/apis/" + version if "/" in version else "/api/" + version
+        rows = json.loads(kubectl("get", "--raw", path).stdout)["resources"]
+        names = {row["name"] for row in rows}
+        for row in rows:
+            if "/" not in row["name"]:
+                out[version, row["kind"]] = {**row, "status": row["name"] + "/status" in names}
     return out
 
 
@@ -253,20 +274,43 @@ def client_program(folder):
     return program
 
 
+UNTYPED = {  # kinds that client-go has no types for; the modules that have them bring half of the API server along
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("apiregistration.k8s.io/v1", "APIService"),
+    ("metrics.k8s.io/v1beta1", "NodeMetrics"), ("metrics.k8s.io/v1beta1", "PodMetrics"),
+}
+NAMES = {"IPAddress": "10.0.0.9"}  # that must be something else than a word
+
+
+def client_lines(m):
+    """What the program is given: the objects above, and one or more of each kind with every field set."""
+    defined, lines = custom(m.kubectl), []
+    kinds = {key: row for key, row in served(m.kubectl).items()
+             if key not in UNTYPED and (key[0].split("/")[0], key[1]) not in defined}
+    todo = [(version, kind, dict(rest), False) for version, kind, rest in OBJECTS if (version, kind) in kinds]
+    for version, kind in kinds:
+        todo += [(version, kind, made, True) for made in whole_objects.Maker().objects(version, kind)
+                 # A namespace has no paths.
+                 if kind != "LocalSubjectAccessReview" or "nonResourceAttributes" not in made["spec"]]
+    for index, (version, kind, rest, whole) in enumerate(todo):
+        row = kinds[version, kind]
+        meta = {k: v for k, v in rest.get("metadata", {}).items() if k != "finalizers"}  # nobody would remove them
+        meta["name"] = NAMES.get(kind, f"a{index}")
+        meta["namespace"] = "default"
+        if not row["namespaced"]:
+            del meta["namespace"]
+        lines.append(json.dumps({"resource": row["name"], "namespaced": row["namespaced"], "status": row["status"],
+                                 "stored": "get" in row["verbs"], "whole": whole,
+                                 "object": {**rest, "apiVersion": version, "kind": kind, "metadata": meta}}))
+    return lines
+
+
 def test_client_go_writes_reads_lists_watches_and_deletes_every_kind():
     with Muster() as m:
         program = client_program(m.folder)
-        resources = served(m.kubectl)
-        lines = []
-        for index, (version, kind, rest) in enumerate(OBJECTS):
-            if kind == "CustomResourceDefinition":  # client-go has no type for it
-                continue
-            resource, namespaced = resources[version, kind]
-            whole = manifest(version, kind, rest)
-            whole["metadata"].pop("finalizers", None)  # nobody would remove them
-            whole["metadata"]["name"] = f"a{index}"
-            lines.append(json.dumps({"resource": resource, "namespaced": namespaced, "object": whole}))
+        m.kubectl("create", "-f", "-", input=json.dumps(whole_objects.PRIORITY))
+        lines = client_lines(m)
         for content_type in ("", PROTOBUF):
-            done = run([program, m.kubeconfig, content_type], input="\n".join(lines) + "\n", ok=False, limit=300)
+            done = run([program, m.kubeconfig, content_type], input="\n".join(lines) + "\n", ok=False, limit=600)
             check(done.returncode == 0 and len(done.stdout.splitlines()) == len(lines),
-                  f"{content_type or 'by default'}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+                  f"{content_type or 'by default'}: " + "\n".join(
+                      row for row in done.stdout.splitlines() if row.startswith("FAILED")) + done.stderr[-2000:])
