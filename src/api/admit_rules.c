@@ -245,6 +245,8 @@ static const struct {
     {&kind_networkpolicy, admit_networkpolicy_default, NULL, admit_networkpolicy_validate},
     {&kind_ingress, NULL, NULL, admit_ingress_validate},
     {&kind_apiservice, NULL, NULL, admit_apiservice_validate},
+    {&kind_mutatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
+    {&kind_validatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
     {&kind_jobset, NULL, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, NULL, admit_tensorstack_validate},
     {&kind_trainjob, admit_trainjob_default, NULL, admit_trainjob_validate},

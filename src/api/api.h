@@ -59,6 +59,29 @@ struct api_guard {
     void *user;
 };
 
+/* Who asks. NULL in a request: a part of this program. */
+struct api_user {
+    struct str name;
+    struct str uid;
+    const struct str *groups;
+    size_t group_count;
+};
+
+/* Others have a say in a write (src/hook). Both are called from inside api_call(); negative stops
+ * the write with the status of err. The embedded store calls them. */
+struct api_review {
+    /* The object as its writer means it, with defaults: it may be changed. Positive: it was, and is
+     * looked at anew. Not called for a delete. */
+    int (*change)(void *user,
+                  struct arena *arena,
+                  const struct json *old,
+                  struct json *object,
+                  struct err *err);
+    /* The object as it would be stored; NULL: it would be deleted. */
+    int (*look)(void *user, const struct json *old, const struct json *object, struct err *err);
+    void *user;
+};
+
 struct api_request {
     enum api_verb verb;
     const struct kind *kind;
@@ -78,6 +101,8 @@ struct api_request {
     /* Preconditions of a delete or patch made by our own code, instead of a body that says so. */
     struct str uid;
     const struct api_guard *guard; /* NULL: nobody is asked */
+    const struct api_user *user;
+    const struct api_review *review; /* NULL: nobody has */
 };
 
 struct api_cause {

@@ -179,6 +179,12 @@ struct kind_crd {
       "prioritylevelconfigurations", "prioritylevelconfiguration", "", "", false, true, false)     \
     X(apiservice, "apiregistration.k8s.io", "v1", "APIService", "apiservices", "apiservice", "",   \
       "api-extensions", false, true, false)                                                        \
+    X(mutatingwebhooks, "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration",      \
+      "mutatingwebhookconfigurations", "mutatingwebhookconfiguration", "", "api-extensions",       \
+      false, false, false)                                                                         \
+    X(validatingwebhooks, "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration",  \
+      "validatingwebhookconfigurations", "validatingwebhookconfiguration", "", "api-extensions",   \
+      false, false, false)                                                                         \
     X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
       false, false)                                                                                \
     X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \

@@ -115,7 +115,7 @@ enum {
     COUNT,
 };
 
-/* What is known of a request here. Who asks is not: the store does not see it. */
+/* What is known of a request here. */
 static const char request_schema[] =
     "{\"type\":\"object\",\"properties\":{"
     "\"kind\":{\"type\":\"object\",\"properties\":{\"group\":{\"type\":\"string\"},"
@@ -124,7 +124,10 @@ static const char request_schema[] =
     "\"version\":{\"type\":\"string\"},\"resource\":{\"type\":\"string\"}}},"
     "\"subResource\":{\"type\":\"string\"},\"name\":{\"type\":\"string\"},"
     "\"namespace\":{\"type\":\"string\"},\"operation\":{\"type\":\"string\"},"
-    "\"dryRun\":{\"type\":\"boolean\"}}}";
+    "\"dryRun\":{\"type\":\"boolean\"},"
+    "\"userInfo\":{\"type\":\"object\",\"properties\":{\"username\":{\"type\":\"string\"},"
+    "\"uid\":{\"type\":\"string\"},\"groups\":{\"type\":\"array\",\"items\":{\"type\":"
+    "\"string\"}}}}}}";
 
 struct scope {
     struct arena *arena;
@@ -180,6 +183,24 @@ static struct cel_value scope_evaluate(const struct scope *scope, struct str tex
     return result.value;
 }
 
+struct json *policy_user(struct arena *arena, const struct api_user *user)
+{
+    static const struct str own_groups[] = {STR("system:masters"), STR("system:authenticated")};
+    static const struct api_user own = {
+        .name = STR("system:muster"), .groups = own_groups, .group_count = COUNT_OF(own_groups)};
+    struct json *root = json_new_object(arena);
+
+    if (!user)
+        user = &own;
+    json_add_str(arena, root, "username", user->name);
+    if (user->uid.len)
+        json_add_str(arena, root, "uid", user->uid);
+    struct json *groups = json_add_array(arena, root, "groups");
+    for (size_t i = 0; i < user->group_count; i++)
+        (void)json_push(groups, json_new_str(arena, user->groups[i]));
+    return root;
+}
+
 static struct json *request_json(const struct policy_request *request)
 {
     struct arena *arena = request->arena;
@@ -191,10 +212,11 @@ static struct json *request_json(const struct policy_request *request)
               request->kind->version, request->kind->name);
     json_fill(arena, resource, "{group: $, version: $, resource: $}", request->kind->group,
               request->kind->version, request->kind->plural);
-    json_fill(arena, root, "{subResource: $, name: $, namespace: $, operation: $, dryRun: $}",
+    json_fill(arena, root,
+              "{subResource: $, name: $, namespace: $, operation: $, dryRun: $, userInfo: $}",
               request->subresource.p ? request->subresource : STR(""),
               request->name.p ? request->name : STR(""), request->ns.p ? request->ns : STR(""),
-              request->operation, request->dry_run);
+              request->operation, request->dry_run, policy_user(arena, request->user));
     return root;
 }
 
@@ -276,6 +298,28 @@ static int conditions_hold(const struct scope *scope,
     return result;
 }
 
+static void scope_take(struct scope *scope, const struct policy_request *request)
+{
+    struct arena *arena = request->arena;
+
+    scope->values[OBJECT] = cel_from_json(arena, request->object, NULL);
+    scope->values[OLD_OBJECT] = cel_from_json(arena, request->old, NULL);
+    scope->values[REQUEST] = cel_from_json(arena, request_json(request), NULL);
+    scope->values[NAMESPACE_OBJECT] = cel_from_json(arena, request->ns_object, NULL);
+}
+
+int policy_conditions(const struct policy_request *request,
+                      const struct json *conditions,
+                      struct str *ret_words)
+{
+    if (!json_count(conditions))
+        return 1;
+    struct scope *scope = ARENA_NEW(request->arena, struct scope);
+    scope_declare(scope, request->arena, false);
+    scope_take(scope, request);
+    return conditions_hold(scope, conditions, ret_words);
+}
+
 void policy_evaluate(const struct policy_request *request,
                      const struct json *policy,
                      const struct json *params,
@@ -289,11 +333,8 @@ void policy_evaluate(const struct policy_request *request,
     struct str words = STR_NONE;
 
     scope_declare(scope, arena, json_get(spec, "paramKind") != NULL);
-    scope->values[OBJECT] = cel_from_json(arena, request->object, NULL);
-    scope->values[OLD_OBJECT] = cel_from_json(arena, request->old, NULL);
-    scope->values[REQUEST] = cel_from_json(arena, request_json(request), NULL);
+    scope_take(scope, request);
     scope->values[PARAMS] = cel_from_json(arena, params, NULL);
-    scope->values[NAMESPACE_OBJECT] = cel_from_json(arena, request->ns_object, NULL);
     int hold = conditions_hold(scope, json_get(spec, "matchConditions"), &words);
     if (hold < 0 && !ignore)
         add_finding(arena, findings, STR(""), words);
@@ -443,4 +484,55 @@ void policy_check_binding(struct admit *admit, struct str *warnings)
                       "must have exactly one of name and selector");
     if (!json_get(ref, "parameterNotFoundAction"))
         admit_required(admit, STR("spec.paramRef.parameterNotFoundAction"), "");
+}
+
+/* A rule that names nothing but what is not asked here would be taken for a promise. */
+static void warn_of_rules(struct admit *admit, const struct json *webhook, struct str *warnings)
+{
+    static const char *const parts[] = {"pods/exec",  "pods/attach",    "pods/portforward",
+                                        "pods/proxy", "services/proxy", "pods/binding",
+                                        "bindings",   "pods/eviction"};
+
+    JSON_FOREACH(json_get(webhook, "rules"), rule) {
+        JSON_FOREACH(json_get(rule, "operations"), operation)
+            if (str_is(json_str(operation), "CONNECT"))
+                warn(
+                    admit->arena, warnings,
+                    "webhooks are not asked here about CONNECT: exec, attach, port-forward, proxy");
+        JSON_FOREACH(json_get(rule, "resources"), item) {
+            bool unasked = str_ends(json_str(item), STR("/scale"));
+
+            for (size_t i = 0; i < COUNT_OF(parts); i++)
+                unasked |= str_is(json_str(item), parts[i]);
+            if (unasked)
+                warn(admit->arena, warnings,
+                     str_printf(admit->arena, "webhooks are not asked here about " STR_FMT,
+                                STR_ARG(json_str(item)))
+                         .p);
+        }
+    }
+}
+
+void policy_check_webhooks(struct admit *admit, struct str *warnings)
+{
+    struct scope *scope = ARENA_NEW(admit->arena, struct scope);
+    size_t index = 0;
+
+    scope_declare(scope, admit->arena, false);
+    JSON_FOREACH(json_get(admit->object, "webhooks"), webhook) {
+        size_t at = 0;
+
+        JSON_FOREACH(json_get(webhook, "matchConditions"), condition) {
+            struct str path =
+                str_printf(admit->arena, "webhooks[%zu].matchConditions[%zu]", index, at++);
+
+            if (!json_str(json_get(condition, "name")).len)
+                admit_required(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), "");
+            check_expression(admit, scope, json_get(condition, "expression"),
+                             str_printf(admit->arena, STR_FMT ".expression", STR_ARG(path)),
+                             CEL_BOOL);
+        }
+        warn_of_rules(admit, webhook, warnings);
+        index++;
+    }
 }

@@ -14,6 +14,7 @@
 #include "cmd/scheduling.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
+#include "hook/hook.h"
 #include "http/tls.h"
 #include "sched/sched.h"
 #include "server/server.h"
@@ -154,6 +155,7 @@ struct up {
     struct datadir dir;
     struct tls_identity *tls;
     struct store *store;
+    struct hooks *hooks; /* before the store, for everybody who writes */
     struct server *server;
     struct agent *agent;
     struct runner *runner;
@@ -219,7 +221,7 @@ static int start_server(struct up *up, struct err *err)
         .page_names = names,
         .audit_log = up->values->audit_log,
     };
-    r = server_start(&up->loop, store_api(up->store), &options, &up->server, err);
+    r = server_start(&up->loop, hooks_api(up->hooks), &options, &up->server, err);
     if (r == 0)
         up->port = server_port(up->server);
     return r;
@@ -280,7 +282,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         if (r < 0)
             return err_wrap(err, r, "--memory-per-node");
     }
-    int r = agent_start(&up->loop, store_api(up->store), &options, &up->agent, err);
+    int r = agent_start(&up->loop, hooks_api(up->hooks), &options, &up->agent, err);
     if (r < 0)
         return r;
     store_set_services(up->store, agent_services(up->agent));
@@ -325,12 +327,12 @@ static int start_control(struct up *up, struct err *err)
     VEC_PUSH(up->arena, &without, NULL);
     options.without = without.items;
     if (r == 0)
-        r = runner_start(&up->loop, store_api(up->store), &options, &up->runner, err);
+        r = runner_start(&up->loop, hooks_api(up->hooks), &options, &up->runner, err);
     if (r == 0)
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
     if (r == 0)
         r = scheduler_start(
-            &up->loop, store_api(up->store),
+            &up->loop, hooks_api(up->hooks),
             &(struct scheduler_options){
                 .config = &sched, .log = &up->log, .renamed = on_renamed, .renamed_user = up},
             &up->scheduler, err);
@@ -398,8 +400,10 @@ static int start(struct up *up, struct err *err)
                                            .trouble = on_trouble,
                                            .trouble_user = up},
                    &up->store, err);
-    if (r == 0)
+    if (r == 0) {
+        up->hooks = hooks_new(&up->loop, store_api(up->store));
         r = start_server(up, err);
+    }
     if (r < 0)
         return r;
     bool v6 = strchr(up->address, ':') != NULL;
@@ -438,11 +442,13 @@ static void stop(struct up *up)
     scheduler_stop(up->scheduler);
     runner_stop(up->runner);
     agent_stop(up->agent);
+    hooks_stop(up->hooks);
     store_close(up->store);
     uv_close((uv_handle_t *)&up->sigterm, NULL);
     uv_close((uv_handle_t *)&up->sigint, NULL);
     (void)uv_run(&up->loop, UV_RUN_NOWAIT);
     (void)uv_run(&up->loop, UV_RUN_NOWAIT);
+    hooks_free(up->hooks);
     tls_identity_free(up->tls);
     datadir_close(&up->dir);
 }

@@ -93,6 +93,7 @@ struct request {
     enum include include;
     struct api_request call;
     struct api_guard guard; /* guard.c */
+    struct api_user writer; /* the user, as the API below knows him */
     bool no_warnings;       /* fieldValidation=Ignore */
     void *stream;           /* of the file that answers in pieces */
 };

@@ -127,6 +127,11 @@ static void on_done(void *user, const struct api_result *result)
 static void call(struct request *request)
 {
     (void)http_ref(request->x);
+    request->writer = (struct api_user){.name = request->user.name,
+                                        .uid = request->user.uid,
+                                        .groups = request->user.groups,
+                                        .group_count = request->user.group_count};
+    request->call.user = &request->writer;
     guard_set(request);
     api_call(request->server->api, &request->call, on_done, request);
 }

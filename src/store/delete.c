@@ -162,6 +162,8 @@ int delete_object(struct write *write, const struct delete_options *options)
     struct json *root = object_json(write->old, write->arena);
     convert(write->arena, root, write->old->kind, write->kind);
     r = write_policies(write, "DELETE", NULL, root);
+    if (r == 0)
+        r = write_review(write, root, NULL);
     if (r < 0)
         return r;
     struct json *meta = json_get(root, "metadata");

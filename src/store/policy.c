@@ -201,6 +201,7 @@ bool policy_run(struct write *write,
                                      .subresource = write->subresource,
                                      .operation = operation,
                                      .dry_run = write->dry_run,
+                                     .user = write->user,
                                      .object = object,
                                      .old = old,
                                      .ns_object = ns ? object_json(ns, write->arena) : NULL};

@@ -81,7 +81,9 @@ int write_open(struct write *write,
                             .dry_run = request->dry_run,
                             .strict_fields = request->strict_fields,
                             .field_manager = request->field_manager,
-                            .guard = request->guard};
+                            .guard = request->guard,
+                            .user = request->user,
+                            .review = request->review};
     if (!write->shelf)
         return reply_fail(reply, 404, "NotFound",
                           "the server could not find the requested resource (%s)", kind->plural);
@@ -223,7 +225,8 @@ static bool counts_generations(const struct kind *kind)
            kind == &kind_cronjob || kind == &kind_ingress || kind == &kind_ingressclass ||
            kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel ||
            kind == &kind_podtemplate || kind == &kind_admissionpolicy ||
-           kind == &kind_admissionbinding;
+           kind == &kind_admissionbinding || kind == &kind_mutatingwebhooks ||
+           kind == &kind_validatingwebhooks;
 }
 
 static int give_identity(struct write *write, struct json *meta)
@@ -380,6 +383,8 @@ static void check_rules(struct write *write, struct admit *admit, const struct k
         policy_check(admit, warnings);
     else if (write->kind == &kind_admissionbinding)
         policy_check_binding(admit, warnings);
+    else if (write->kind == &kind_mutatingwebhooks || write->kind == &kind_validatingwebhooks)
+        policy_check_webhooks(admit, warnings);
     else if (crd)
         rules_validate(admit, crd->rules, crd->schema, warnings);
 }
@@ -397,6 +402,43 @@ int write_policies(struct write *write,
                       STR_FMT " \"" STR_FMT "\" is forbidden: " STR_FMT,
                       STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
                       STR_ARG(refusal.words));
+}
+
+static int review_stop(struct write *write, const struct err *err)
+{
+    return reply_fail(write->reply, err->http_status ? err->http_status : 500, "InternalError",
+                      "%s", err->text);
+}
+
+int write_review(struct write *write, const struct json *old, const struct json *object)
+{
+    struct err err = {0};
+
+    if (!write->review || write->review->look(write->review->user, old, object, &err) >= 0)
+        return 0;
+    return review_stop(write, &err);
+}
+
+/* What others make of it has to fit as what its writer sent had to. */
+static int review_change(struct write *write, struct admit *admit, const struct schema *schema)
+{
+    struct str warnings = write->reply->result.warnings;
+    struct err err = {0};
+
+    if (!write->review)
+        return 0;
+    int r =
+        write->review->change(write->review->user, write->arena, admit->old, admit->object, &err);
+    if (r < 0)
+        return review_stop(write, &err);
+    if (r == 0)
+        return 0;
+    write->doubles = (struct json_doubles){0};
+    r = check_shape(write, admit->object, schema);
+    write->reply->result.warnings = warnings;
+    if (r < 0)
+        return r;
+    return admit_default(admit, &err) < 0 ? write_too_large(write, &err) : 0;
 }
 
 static int admit_object(struct write *write, struct json *root, const struct json *old)
@@ -418,7 +460,9 @@ static int admit_object(struct write *write, struct json *root, const struct jso
         return r;
     if (admit_default(&admit, &err) < 0)
         return write_too_large(write, &err);
-    r = old ? 0 : apply_create(write, root);
+    r = review_change(write, &admit, crd ? crd->schema : shape);
+    if (r == 0 && !old)
+        r = apply_create(write, root);
     if (r < 0)
         return r;
     admit_add(&admit);
@@ -445,7 +489,8 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     idle_warn(write);
     if (write->kind == &kind_crd)
         crd_set_status(write->arena, root, store_now(write->store));
-    return ask_guard(write, old, root);
+    r = ask_guard(write, old, root);
+    return r < 0 ? r : write_review(write, old, root);
 }
 
 /* ---- staging ---- */

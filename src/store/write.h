@@ -35,6 +35,8 @@ struct write {
     struct json_doubles doubles; /* of the body */
     struct json *managed;        /* managedFields that an apply made; NULL: keep track */
     const struct api_guard *guard;
+    const struct api_user *user;
+    const struct api_review *review;
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
@@ -52,6 +54,8 @@ int write_policies(struct write *write,
                    const char *operation,
                    const struct json *object,
                    const struct json *old);
+/* The same of those who have a say in it. */
+int write_review(struct write *write, const struct json *old, const struct json *object);
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
