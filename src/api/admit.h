@@ -93,6 +93,9 @@ void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
  * asks for. */
 void admit_pod_elsewhere(struct admit *admit);
+/* admit_csr.c */
+void admit_csr_add(struct admit *admit);
+void admit_csr_validate(struct admit *admit);
 /* admit_ephemeral.c */
 void admit_ephemeral_validate(struct admit *admit);
 /* The same when they come through pods/ephemeralcontainers: old ones stay as they are. */

@@ -247,6 +247,7 @@ static const struct {
     {&kind_apiservice, NULL, NULL, admit_apiservice_validate},
     {&kind_mutatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
     {&kind_validatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
+    {&kind_csr, NULL, admit_csr_add, admit_csr_validate},
     {&kind_jobset, NULL, NULL, admit_jobset_validate},
     {&kind_pytorchtrainingjob, NULL, NULL, admit_tensorstack_validate},
     {&kind_trainjob, admit_trainjob_default, NULL, admit_trainjob_validate},
@@ -286,8 +287,11 @@ void admit_validate(struct admit *admit)
     admit_metadata(admit);
     if (admit->schema)
         schema_validate(admit, admit->schema, admit->object);
-    if (str_is(admit->subresource, "status"))
+    if (str_is(admit->subresource, "status")) {
+        if (admit->kind == &kind_csr) /* most of it is its status */
+            admit_csr_validate(admit);
         return;
+    }
     check_required(admit);
     check_fixed(admit);
     for (size_t i = 0; i < RULES; i++)

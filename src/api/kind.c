@@ -55,6 +55,7 @@ const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_coun
 bool kind_has_part(const struct kind *kind, struct str subresource)
 {
     return (kind->status && str_is(subresource, "status")) ||
+           (kind == &kind_csr && str_is(subresource, "approval")) ||
            (kind == &kind_pod && str_is(subresource, "ephemeralcontainers"));
 }
 

@@ -185,6 +185,8 @@ struct kind_crd {
     X(validatingwebhooks, "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration",  \
       "validatingwebhookconfigurations", "validatingwebhookconfiguration", "", "api-extensions",   \
       false, false, false)                                                                         \
+    X(csr, "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", \
+      "certificatesigningrequest", "csr", "", false, true, false)                                  \
     X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
       false, false)                                                                                \
     X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \

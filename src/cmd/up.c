@@ -4,6 +4,7 @@
 #include "api/quantity.h"
 #include "api/zone.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -16,10 +17,12 @@
 #include "exec/scheduler.h"
 #include "hook/hook.h"
 #include "http/tls.h"
+#include "keys/signer.h"
 #include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
 #include "tool/file.h"
+#include "tool/files.h"
 #include "tool/log.h"
 #include "tool/option.h"
 
@@ -142,6 +145,8 @@ static const struct option up_options[] = {
     {0},
 };
 
+#define CA_KEY_BYTES_MAX 65536
+
 struct up {
     struct arena *arena;
     const struct up_values *values;
@@ -156,6 +161,7 @@ struct up {
     struct tls_identity *tls;
     struct store *store;
     struct hooks *hooks; /* before the store, for everybody who writes */
+    struct signer *signer;
     struct server *server;
     struct agent *agent;
     struct runner *runner;
@@ -225,6 +231,20 @@ static int start_server(struct up *up, struct err *err)
     if (r == 0)
         up->port = server_port(up->server);
     return r;
+}
+
+/* The key of the authority is read for it alone. */
+static int start_signer(struct up *up, struct err *err)
+{
+    struct buf *key = ARENA_NEW(up->arena, struct buf);
+    const char *path = datadir_file(up->arena, &up->dir, "tls/ca.key");
+
+    if (!files_read(path, CA_KEY_BYTES_MAX, key))
+        return err_set(err, -EIO, "cannot read %s", path);
+    up->signer = signer_start(&(struct signer_options){hooks_api(up->hooks), up->dir.ca,
+                                                       str_dup(up->arena, buf_str(key))});
+    buf_done(key);
+    return 0;
 }
 
 /* NULL: none. */
@@ -404,6 +424,8 @@ static int start(struct up *up, struct err *err)
         up->hooks = hooks_new(&up->loop, store_api(up->store));
         r = start_server(up, err);
     }
+    if (r == 0)
+        r = start_signer(up, err);
     if (r < 0)
         return r;
     bool v6 = strchr(up->address, ':') != NULL;
@@ -442,6 +464,7 @@ static void stop(struct up *up)
     scheduler_stop(up->scheduler);
     runner_stop(up->runner);
     agent_stop(up->agent);
+    signer_stop(up->signer);
     hooks_stop(up->hooks);
     store_close(up->store);
     uv_close((uv_handle_t *)&up->sigterm, NULL);

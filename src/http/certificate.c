@@ -266,3 +266,114 @@ int certificate_sign(const struct certificate_wish *wish,
     return r < 0 ? err_set(err, -EINVAL, "making the server's certificate: %s", gnutls_strerror(r))
                  : 0;
 }
+
+/* ---- clients ---- */
+
+#define NAME_BYTES_MAX 256
+#define GROUPS_MAX     32
+
+static void crq_donep(gnutls_x509_crq_t *crq)
+{
+    if (*crq)
+        gnutls_x509_crq_deinit(*crq);
+}
+
+/* Whoever is in it may do everything, whatever roles say. */
+static int check_subject(gnutls_x509_crq_t crq, struct err *err)
+{
+    char text[NAME_BYTES_MAX];
+    size_t len = sizeof(text);
+
+    if (gnutls_x509_crq_get_dn_by_oid(crq, GNUTLS_OID_X520_COMMON_NAME, 0, 0, text, &len) < 0 ||
+        !len)
+        return err_set(err, -EACCES, "the request has no common name (CN), which is the user's");
+    for (unsigned i = 0; i <= GROUPS_MAX; i++) {
+        len = sizeof(text);
+        int r =
+            gnutls_x509_crq_get_dn_by_oid(crq, GNUTLS_OID_X520_ORGANIZATION_NAME, i, 0, text, &len);
+
+        if (r == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+            return 0;
+        if (r < 0 || i == GROUPS_MAX)
+            return err_set(err, -EACCES, "the request has more than %d groups (O), or longer ones",
+                           GROUPS_MAX);
+        if (str_is((struct str){text, len}, "system:masters"))
+            return err_set(err, -EACCES,
+                           "use of the group system:masters is not allowed: bind a role to the "
+                           "user instead");
+    }
+    return 0;
+}
+
+static int crq_read(struct str pem, gnutls_x509_crq_t *ret, struct err *err)
+{
+    gnutls_datum_t text = datum(pem);
+    int r = gnutls_x509_crq_init(ret);
+
+    if (r == 0)
+        r = gnutls_x509_crq_import(*ret, &text, GNUTLS_X509_FMT_PEM);
+    if (r == 0)
+        r = gnutls_x509_crq_verify(*ret, 0);
+    return r < 0 ? err_set(err, -EINVAL, "the request cannot be read: %s", gnutls_strerror(r)) : 0;
+}
+
+static int client_describe(gnutls_x509_crt_t crt,
+                           gnutls_x509_crq_t crq,
+                           int64_t now_ms,
+                           int64_t end_ms)
+{
+    unsigned char serial[SERIAL_BYTES] = {0};
+    int r = gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof(serial));
+
+    serial[0] &= 0x7f;
+    if (r == 0)
+        r = gnutls_x509_crt_set_crq(crt, crq); /* its name and key, none of its extensions */
+    if (r == 0)
+        r = gnutls_x509_crt_set_version(crt, 3);
+    if (r == 0)
+        r = gnutls_x509_crt_set_serial(crt, serial, sizeof(serial));
+    if (r == 0)
+        r = gnutls_x509_crt_set_activation_time(crt, (time_t)(now_ms / 1000) - EARLY_S);
+    if (r == 0)
+        r = gnutls_x509_crt_set_expiration_time(crt, (time_t)(end_ms / 1000));
+    if (r == 0)
+        r = gnutls_x509_crt_set_basic_constraints(crt, 0, -1);
+    if (r == 0)
+        r = gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE |
+                                                   GNUTLS_KEY_KEY_ENCIPHERMENT);
+    if (r == 0)
+        r = gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0);
+    return r;
+}
+
+int certificate_sign_client(const struct certificate_request *request,
+                            struct buf *ret,
+                            struct err *err)
+{
+    _cleanup_(key_donep) gnutls_x509_privkey_t ca_key = NULL;
+    _cleanup_(crt_donep) gnutls_x509_crt_t ca = NULL;
+    _cleanup_(crt_donep) gnutls_x509_crt_t crt = NULL;
+    _cleanup_(crq_donep) gnutls_x509_crq_t crq = NULL;
+    gnutls_datum_t ca_key_text = datum(request->ca_key);
+    gnutls_datum_t text = {0};
+    int wrong = crq_read(request->request, &crq, err);
+
+    if (wrong == 0)
+        wrong = check_subject(crq, err);
+    if (wrong < 0)
+        return wrong;
+    int r = crt_read(request->ca, &ca);
+    if (r == 0)
+        r = gnutls_x509_privkey_init(&ca_key);
+    if (r == 0)
+        r = gnutls_x509_privkey_import(ca_key, &ca_key_text, GNUTLS_X509_FMT_PEM);
+    if (r == 0)
+        r = gnutls_x509_crt_init(&crt);
+    if (r == 0)
+        r = client_describe(crt, crq, request->now_ms, request->now_ms + request->lifetime_ms);
+    if (r == 0)
+        r = gnutls_x509_crt_sign2(crt, ca, ca_key, GNUTLS_DIG_SHA256, 0);
+    if (r == 0)
+        r = take(ret, gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &text), &text);
+    return r < 0 ? err_set(err, -EINVAL, "signing the certificate: %s", gnutls_strerror(r)) : 0;
+}

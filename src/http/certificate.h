@@ -36,6 +36,20 @@ int certificate_sign(const struct certificate_wish *wish,
                      const struct certificate_pair *out,
                      struct err *err);
 
+struct certificate_request {
+    struct str ca; /* the first certificate of it counts */
+    struct str ca_key;
+    struct str request; /* PEM of a CERTIFICATE REQUEST */
+    int64_t now_ms;
+    int64_t lifetime_ms;
+};
+/* A client's certificate for the name and groups (CN, O) that the request says, signed by an
+ * authority. -EACCES: the request is not for a name, or for the group of those who may do
+ * everything. */
+int certificate_sign_client(const struct certificate_request *request,
+                            struct buf *ret,
+                            struct err *err);
+
 struct certificate_facts {
     int64_t start_ms;
     int64_t end_ms;

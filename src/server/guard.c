@@ -16,7 +16,8 @@
 
 /* Rights that only the written object shows. Server-side apply that makes an object needs the verb
  * create beside patch; and roles and bindings grant no more than their writer has, unless he has
- * the verb escalate or bind on the role. */
+ * the verb escalate or bind on the role. Certificates are approved and signed by those who may do so
+ * for the signer. */
 
 /* What there is to say, and the status. */
 struct refusal {
@@ -124,6 +125,27 @@ static int guard_binding(struct request *request, const struct json *object, str
     return missing.len ? refuse(refusal, 403, forbidden(request, object, missing)) : 0;
 }
 
+/* To approve or sign is a right on the signer, besides that on the address. */
+static int guard_signer(struct request *request, const struct json *object, struct refusal refusal)
+{
+    struct arena *arena = request_arena(request);
+    struct str signer = json_str_at(object, "spec.signerName");
+    bool approves = str_is(request->route.subresource, "approval");
+    const char *verb = approves ? "approve" : "sign";
+    struct str all =
+        str_printf(arena, STR_FMT "/*", STR_ARG(str_sub(signer, 0, str_find(signer, '/'))));
+
+    if (!request->route.subresource.len || user_may(request, verb, STR("signers"), signer) ||
+        user_may(request, verb, STR("signers"), all))
+        return 0;
+    return refuse(refusal, 403,
+                  forbidden(request, object,
+                            str_printf(arena,
+                                       "user not permitted to %s requests with signerName "
+                                       "\"" STR_FMT "\": it takes the verb %s on signers",
+                                       verb, STR_ARG(signer), verb)));
+}
+
 static int ask(void *user,
                const struct json *old,
                const struct json *object,
@@ -143,6 +165,8 @@ static int ask(void *user,
     if (!old && request->call.verb == API_PATCH &&
         !authz_allows(request->server->authz, arena, &request->user, &create))
         return refuse(refusal, 403, authz_sentence(arena, &request->user, &create));
+    if (kind == &kind_csr && old)
+        return guard_signer(request, object, refusal);
     if (!str_is(str_from(kind->group), kind_clusterrole.group) || only_lets_go(arena, old, object))
         return 0;
     if (kind == &kind_clusterrole || kind == &kind_role)

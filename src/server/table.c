@@ -525,6 +525,34 @@ static void apiservice_row(struct row *row)
     cell_age(row);
 }
 
+static struct str csr_words(struct row *row)
+{
+    static const char *const types[] = {"Denied", "Approved", "Failed"};
+    struct str words = STR("");
+
+    for (size_t i = 0; i < COUNT_OF(types); i++)
+        JSON_FOREACH(json_at(row->root, "status.conditions"), condition)
+            if (str_is(json_str(json_get(condition, "type")), types[i]))
+                words = str_printf(row->arena, STR_FMT "%s%s", STR_ARG(words), words.len ? "," : "",
+                                   types[i]);
+    if (!words.len)
+        words = STR("Pending");
+    return json_str_at(row->root, "status.certificate").len
+               ? str_printf(row->arena, STR_FMT ",Issued", STR_ARG(words))
+               : words;
+}
+
+static void csr_row(struct row *row)
+{
+    int64_t seconds = json_i64_or(json_at(row->root, "spec.expirationSeconds"), 0);
+
+    cell_age(row);
+    cell_at(row, "spec.signerName", "<none>");
+    cell_at(row, "spec.username", "");
+    cell(row, seconds ? str_printf(row->arena, "%llds", (long long)seconds) : STR("<none>"));
+    cell(row, csr_words(row));
+}
+
 static void pdb_row(struct row *row)
 {
     static const char *const paths[] = {"spec.minAvailable", "spec.maxUnavailable"};
@@ -602,6 +630,9 @@ static const struct builtin builtins[] = {
      "Provisioner:string:0,ReclaimPolicy:string:0,VolumeBindingMode:string:0,"
      "AllowVolumeExpansion:string:0,Age:string:0"},
     {&kind_crd, crd_row, "Created At:date:0"},
+    {&kind_csr, csr_row,
+     "Age:string:0,SignerName:string:0,Requestor:string:0,RequestedDuration:string:0,"
+     "Condition:string:0"},
     {&kind_apiservice, apiservice_row, "Service:string:0,Available:string:0,Age:string:0"},
     {&kind_pdb, pdb_row,
      "Min Available:string:0,Max Unavailable:string:0,Allowed Disruptions:integer:0,"

@@ -18,6 +18,7 @@ const struct virtual_subresource virtual_subresources[] = {
     {"pods", "eviction", "policy", "v1", "Eviction", "\"create\""},
     {"pods", "proxy", NULL, NULL, "PodProxyOptions",
      "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
+    {"certificatesigningrequests", "approval", NULL, NULL, NULL, "\"get\",\"patch\",\"update\""},
     {"serviceaccounts", "token", "authentication.k8s.io", "v1", "TokenRequest", "\"create\""},
     {"services", "proxy", NULL, NULL, "ServiceProxyOptions",
      "\"create\",\"delete\",\"get\",\"patch\",\"update\""},
@@ -49,7 +50,7 @@ const size_t virtual_group_count = COUNT_OF(virtual_groups);
 
 bool virtual_applies(const struct virtual_subresource *sub, const struct kind *kind)
 {
-    return !kind->group[0] && strcmp(sub->plural, kind->plural) == 0;
+    return (!kind->group[0] || kind == &kind_csr) && strcmp(sub->plural, kind->plural) == 0;
 }
 
 const struct virtual_group *virtual_group(struct str name)

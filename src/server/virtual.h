@@ -10,7 +10,7 @@ struct kind;
 /* virtual: what is served but not stored: subresources with their own behaviour, and kinds that are
  * only questions (access reviews, what pods use). Discovery lists them; their files answer them. */
 struct virtual_subresource {
-    const char *plural; /* of the core resource it belongs to */
+    const char *plural; /* of the resource it belongs to */
     const char *name;
     const char *group; /* NULL: that of the resource */
     const char *version;

@@ -295,6 +295,25 @@ static void admit_runtime(struct write *write, struct admit *admit)
                 .p);
 }
 
+/* ---- requests for certificates ---- */
+
+/* Who asks is what the server knows, whatever the request says. */
+static void admit_requester(struct write *write, struct json *object)
+{
+    static const char *const own[] = {"username", "uid", "groups", "extra"};
+    struct json *spec = json_make_path(write->arena, object, "spec");
+    const struct api_user *user = write->user;
+
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        json_remove(spec, str_from(own[i]));
+    json_add_str(write->arena, spec, "username", user ? user->name : STR("system:muster"));
+    if (user && user->uid.len)
+        json_add_str(write->arena, spec, "uid", user->uid);
+    struct json *groups = json_add_array(write->arena, spec, "groups");
+    for (size_t i = 0; user && i < user->group_count; i++)
+        (void)json_push(groups, json_new_str(write->arena, user->groups[i]));
+}
+
 int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service)
@@ -308,6 +327,8 @@ int admission_run(struct write *write, struct admit *admit)
         admit_claim(write, admit->object);
     if (write->kind == &kind_trainjob)
         admit_runtime(write, admit);
+    if (write->kind == &kind_csr)
+        admit_requester(write, admit->object);
     if (write->kind == &kind_job)
         (void)admit_security(write, json_at(admit->object, "spec.template"), false);
     if (write->kind != &kind_pod)

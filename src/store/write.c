@@ -657,8 +657,17 @@ static struct json *keep_old(struct write *write, struct json *root, const struc
                   "ephemeralContainers");
         return merged;
     }
+    if (str_is(write->subresource, "approval")) {
+        struct json *merged = json_clone(write->arena, old);
+
+        key_carry(write->arena, json_make_path(write->arena, merged, "status"),
+                  json_get(root, "status"), "conditions");
+        return merged;
+    }
     for (size_t i = 0; i < COUNT_OF(kept); i++)
         key_carry(write->arena, meta, old_meta, kept[i]);
+    if (write->kind == &kind_csr) /* what is asked for is what was approved */
+        key_carry(write->arena, root, old, "spec");
     if (write->kind->status)
         key_carry(write->arena, root, old, "status");
     return root;
