@@ -64,6 +64,14 @@ TEST(a_crd_makes_a_kind_that_validates_defaults_and_prunes)
                                  .strict_fields = true};
     EXPECT(harness_call(&h, &strict) == -EINVAL && h.status == 400);
     EXPECT(strstr(h.text, "unknown field \"spec.x\""));
+    strict.verb = API_PATCH;
+    strict.patch = API_PATCH_APPLY;
+    strict.name = STR("b");
+    strict.field_manager = STR("m");
+    strict.body = STR("{\"apiVersion\":\"test.local/v1\",\"kind\":\"Widget\",\"metadata\":{"
+                      "\"name\":\"b\",\"y\":1},\"spec\":{\"size\":2,\"x\":1}}");
+    EXPECT(harness_call(&h, &strict) == -EINVAL && h.status == 400);
+    EXPECT(strstr(h.text, ".spec.x: field not declared in schema, .metadata.y: field not"));
 
     /* The other version shows the same object. */
     EXPECT(harness_get(&h, v2, "default", "a") == 0);

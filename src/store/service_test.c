@@ -161,11 +161,11 @@ TEST(fields_that_are_there_twice_are_told_or_refused)
     harness_open(&h, NULL);
     EXPECT(harness_call(&h, &create) == -EINVAL && h.status == 400);
     EXPECT(strstr(h.text, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict "
-                          "decoding error: duplicate field \"data.a\", unknown field \"x\""));
+                          "decoding error: unknown field \"x\", duplicate field \"data.a\""));
     create.strict_fields = false;
     EXPECT(harness_call(&h, &create) == 0);
     EXPECT(strcmp(harness_text(&h, "data.a"), "2") == 0);
-    EXPECT(strcmp(h.warnings, "duplicate field \"data.a\"\nunknown field \"x\"") == 0);
+    EXPECT(strcmp(h.warnings, "unknown field \"x\"\nduplicate field \"data.a\"") == 0);
     harness_close(&h);
 }
 

@@ -270,19 +270,41 @@ static int write_refuse(struct write *write, const struct admit *admit)
                       STR_ARG(first->message), admit->causes.count > 1 ? " (and more)" : "");
 }
 
-/* What is wrong with the fields of the body: a warning a line, or one text for a refusal. */
+static void complaint_add(struct write *write, struct str *text, const char *what, struct str path)
+{
+    const char *between = !text->len ? "" : write->strict_fields ? ", " : "\n";
+
+    *text = str_printf(write->arena, STR_FMT "%s%s \"" STR_FMT "\"", STR_ARG(*text), between, what,
+                       STR_ARG(path));
+}
+
+/* What is wrong with the fields of the body: a warning a line, or one text for a refusal. Kubernetes
+ * reads custom resources first, which shows doubles, and prunes them then; kinds of its own it reads
+ * into structs, in one go. */
 static struct str field_complaints(struct write *write, const struct schema_unknown *unknown)
 {
-    const char *between = write->strict_fields ? ", " : "\n";
     struct str text = STR("");
 
-    for (size_t i = 0; i < write->doubles.count; i++)
-        text = str_printf(write->arena, STR_FMT "%sduplicate field \"" STR_FMT "\"", STR_ARG(text),
-                          text.len ? between : "", STR_ARG(write->doubles.paths[i]));
+    for (size_t i = 0; write->kind->custom && i < write->doubles.count; i++)
+        complaint_add(write, &text, "duplicate field", write->doubles.paths[i]);
     for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
-        text = str_printf(write->arena, STR_FMT "%sunknown field \"" STR_FMT "\"", STR_ARG(text),
-                          text.len ? between : "", STR_ARG(unknown->items[i]));
+        complaint_add(write, &text, "unknown field", unknown->items[i]);
+    for (size_t i = 0; !write->kind->custom && i < write->doubles.count; i++)
+        complaint_add(write, &text, "duplicate field", write->doubles.paths[i]);
     return text;
+}
+
+/* In the words of server-side apply, which clients look for. */
+static int apply_refuse(struct write *write, const struct schema_unknown *unknown)
+{
+    struct str text = STR("");
+
+    for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
+        text = str_printf(write->arena, STR_FMT "%s." STR_FMT ": field not declared in schema",
+                          STR_ARG(text), i ? ", " : "", STR_ARG(unknown->items[i]));
+    return reply_fail(write->reply, 400, "BadRequest",
+                      "failed to create typed patch object (" STR_FMT "/" STR_FMT "; %s): " STR_FMT,
+                      STR_ARG(write->ns), STR_ARG(write->name), write->kind->name, STR_ARG(text));
 }
 
 /* What the schema does not know is dropped with a word about it, or refused. */
@@ -299,6 +321,8 @@ static int fields_prune(struct write *write, struct json *root, const struct sch
         if (i >= in_spec)
             unknown.items[i] =
                 str_printf(write->arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
+    if (unknown.count && write->managed && write->strict_fields)
+        return apply_refuse(write, &unknown);
     struct str text = field_complaints(write, &unknown);
     if (text.len && write->strict_fields)
         return reply_fail(reply, 400, "BadRequest",
