@@ -40,10 +40,26 @@ static struct str openapi_name(struct arena *arena, struct str version, const ch
     return str_printf(arena, STR_FMT "." STR_FMT ".%s", STR_ARG(group), STR_ARG(version), name);
 }
 
+/* "test.example.com" as "com.example.test". */
+static struct str reversed(struct arena *arena, struct str group)
+{
+    struct str out = STR("");
+    struct str part;
+
+    while (group.len && str_cut(&group, '.', &part))
+        out = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(part), out.len ? "." : "",
+                         STR_ARG(out));
+    return out;
+}
+
+/* Definitions of CRDs are looked for under Kubernetes' name for them. */
 static struct str openapi_kind_name(struct arena *arena, const struct kind *kind)
 {
     char version[KIND_API_VERSION_BYTES];
 
+    if (kind->custom)
+        return str_printf(arena, STR_FMT ".%s.%s", STR_ARG(reversed(arena, str_from(kind->group))),
+                          kind->version, kind->name);
     return openapi_name(arena, kind_api_version(kind, version), kind->name);
 }
 

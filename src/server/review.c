@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "http/jwt.h"
 #include "http/server.h"
+#include "server/accept.h"
 #include "server/authz.h"
 #include "server/rbac.h"
 #include "server/request.h"
@@ -282,6 +283,19 @@ static const struct {
     {"", "serviceaccounts", "token", true, token_request},
 };
 
+/* An answer to a question is no stored object: it has no table and no metadata to be shown as. */
+static bool review_accept(struct request *request)
+{
+    struct accept_offer offer = {.protobuf = true};
+
+    if (accept_choose(http_head_get(&request->x->head, "Accept"), offer, &request->accept))
+        return true;
+    request_fail(request, 406, "NotAcceptable",
+                 "only the following media types are accepted: application/json, application/yaml, "
+                 "application/vnd.kubernetes.protobuf");
+    return false;
+}
+
 bool review_handle(struct request *request)
 {
     const struct route *route = &request->route;
@@ -300,7 +314,7 @@ bool review_handle(struct request *request)
             request_fail(request, 405, "MethodNotAllowed", "only POST is supported here");
             return true;
         }
-        if (!request_take_body(request))
+        if (!review_accept(request) || !request_take_body(request))
             return true;
         if (json_parse(request_arena(request), request->call.body, &root, &err) < 0 ||
             !json_is(root, JSON_OBJECT)) {

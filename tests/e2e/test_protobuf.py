@@ -225,6 +225,9 @@ def test_answers_in_protobuf_when_asked_for():
                       (2, msg((1, msg((2, "get"), (5, "pods"))))))
         status, text, _, media = c.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, typed)
         check(status == 201 and fields(opened(text)[2][3][0])[1] == [1], f"review: {status} {media} {text!r}")
+        table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        status, text, _, _ = c.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, table)
+        check(status == 406, f"a review has no table: {status} {text!r}")
 
 
 def test_scale_in_protobuf_is_read_and_written():

@@ -169,6 +169,7 @@ def test_small_answers_of_the_api_server():
 
         document = json.loads(m.kubectl("get", "--raw", "/openapi/v2").stdout)
         check(document["swagger"] == "2.0" and "apps.v1.Deployment" in document["definitions"], "OpenAPI 2 as JSON")
+        check("ai.torchrun.v1alpha1.TorchrunJob" in document["definitions"], "custom kinds by Kubernetes' name for them")
         refused = m.kubectl("get", "--raw", "/api/v1/pods?timeout=soon", ok=False)
         check("invalid timeout" in refused.stderr, refused.stderr)
         m.apply(OLD_CRD)
