@@ -29,7 +29,9 @@
 #define COLLECT_PER_TURN 256
 
 #define FINALIZER_FOREGROUND STR("foregroundDeletion")
-#define FINALIZER_ORPHAN     STR("orphan")
+/* CronJob, Job, Pod and what a pod owns are four; an object has one owner, seldom two. */
+#define OWNERS_DEPTH_MAX 8
+#define FINALIZER_ORPHAN STR("orphan")
 
 /* Names of objects whose dependents, owners or contents must be looked at. */
 struct due {
@@ -198,7 +200,25 @@ static bool owner_blocks(struct arena *arena, const struct object *object, struc
     return false;
 }
 
-/* An owner with the foreground finalizer goes after its dependents; with orphan it lets them go. */
+/* Whether `uid` owns the object through others. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool owner_above(const struct store *store,
+                        const struct object *object,
+                        struct str uid,
+                        unsigned depth)
+{
+    for (size_t i = 0; object && depth && i < object->owner_count; i++) {
+        struct str above = object->owners[i].uid;
+
+        if (str_eq(above, uid) ||
+            owner_above(store, entry_latest(map_get(&store->by_uid, above)), uid, depth - 1))
+            return true;
+    }
+    return false;
+}
+
+/* An owner with the foreground finalizer goes after its dependents; with orphan it lets them go.
+ * Objects that own one another in a circle would wait for ever: they do not block each other. */
 static void look_as_owner(struct store *store, const struct entry *entry)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -223,7 +243,9 @@ static void look_as_owner(struct store *store, const struct entry *entry)
         else if (foreground && latest && !latest->deleted_ms)
             collect_delete(store, dependent, STR("Foreground"));
         /* What is staged is not gone yet: its commit brings us here again. */
-        waiting += orphan || owner_blocks(&arena, dependent->committed, object->uid) ? 1 : 0;
+        bool circle = owner_above(store, object, dependent->committed->uid, OWNERS_DEPTH_MAX);
+        bool blocks = !circle && owner_blocks(&arena, dependent->committed, object->uid);
+        waiting += orphan || blocks ? 1 : 0;
     }
     if (waiting)
         return;

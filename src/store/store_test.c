@@ -386,6 +386,39 @@ TEST(generations_count_changes_of_the_spec_also_what_goes)
     each(generation_rules);
 }
 
+/* As clients make them: the objects first, and then who owns whom. */
+static void circle_rules(struct harness *h)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    char body[512];
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"%s\"}}", names[i]);
+        EXPECT(harness_create(h, &kind_configmap, "default", body) == 0);
+    }
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *owner = names[(i + 2) % 3];
+
+        EXPECT(harness_get(h, &kind_configmap, "default", owner) == 0);
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":"
+                       "\"ConfigMap\",\"name\":\"%s\",\"uid\":\"%s\",\"blockOwnerDeletion\":"
+                       "true}]}}",
+                       owner, harness_text(h, "metadata.uid"));
+        EXPECT(harness_patch(h, &kind_configmap, "default", names[i], body) == 0);
+    }
+    EXPECT(harness_delete(h, &kind_configmap, "default", "a",
+                          "{\"propagationPolicy\":\"Foreground\"}") == 0);
+    harness_settle(h);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        EXPECT(harness_get(h, &kind_configmap, "default", names[i]) == -ENOENT);
+}
+
+TEST(objects_that_own_one_another_in_a_circle_go_together)
+{
+    each(circle_rules);
+}
+
 static void namespace_rules(struct harness *h)
 {
     EXPECT(harness_create(h, &kind_namespace, "", "{\"metadata\":{\"name\":\"team\"}}") == 0);
