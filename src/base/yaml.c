@@ -52,6 +52,16 @@ static struct json *fail_at(struct builder *builder, yaml_mark_t mark, const cha
     return NULL;
 }
 
+/* In the words of Kubernetes' own reader, which its clients look for. */
+static struct json *fail_twice(struct builder *builder, yaml_mark_t mark, struct str key)
+{
+    if (!builder->failed)
+        builder->failed =
+            err_set(builder->err, -EINVAL, "line %zu: key \"" STR_FMT "\" already set in map",
+                    mark.line + 1, STR_ARG(str_sub(key, 0, 80)));
+    return NULL;
+}
+
 static struct json *fail(struct builder *builder, const char *problem)
 {
     return fail_at(builder, builder->event.start_mark, problem);
@@ -231,7 +241,7 @@ static struct json *read_mapping(struct builder *builder)
         if (merge)
             VEC_PUSH(builder->arena, &merges, value);
         else if (json_get_str(object, key))
-            return fail_at(builder, mark, "this member appears twice");
+            return fail_twice(builder, mark, key);
         else
             json_set(object, key, value);
     }

@@ -105,7 +105,7 @@ TEST(yaml_errors_name_line_and_column)
         const char *where;
         const char *why;
     } rows[] = {
-        {"a: 1\na: 2\n", "line 2, column 1: this member appears twice", "duplicate"},
+        {"a: 1\na: 2\n", "line 2: key \"a\" already set in map", "duplicate"},
         {"a: [1, 2\n", "line 2, column 1", "truncated"},
         {"a: 1\n\tb: 2\n", "line 2, column 1", "tab"},
         {"a: *x\n", "line 1, column 4: an alias to an anchor that does not exist", "no anchor"},

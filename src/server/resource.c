@@ -191,7 +191,8 @@ bool request_take_body(struct request *request)
 
         if (text.len && text.p[0] == '{') /* JSON is YAML, and all that kubectl ever sends */
             return true;
-        if (yaml_parse(arena, text, &root, &err) < 0) {
+        /* The whole of it: the lines that an error names are the client's. */
+        if (yaml_parse(arena, request->x->body, &root, &err) < 0) {
             request_fail(request, 400, "BadRequest", "error parsing YAML: %s", err.text);
             return false;
         }
