@@ -102,15 +102,27 @@ static void check_ratio(struct ranges_run *run,
 {
     struct quantity ratio = {0};
 
-    if (quantity_parse_json(bound, &ratio, NULL) < 0 || !request || !limit || request->nano <= 0)
+    if (quantity_parse_json(bound, &ratio, NULL) < 0)
         return;
-    __int128 given = limit->nano * 1000 / request->nano;
-    if (given > ratio.nano / 1000000)
+    /* Who says nothing of one of them has no bound of that ratio. */
+    const char *missing = !request || request->nano <= 0 ? "request"
+                          : !limit || limit->nano <= 0   ? "limit"
+                                                         : NULL;
+    if (missing) {
         add(run, str_printf(run->arena,
                             STR_FMT " max limit to request ratio per %s is " STR_FMT
-                                    ", but provided ratio is %lld.%03lld",
+                                    ", but no %s is specified or %s is 0",
+                            STR_ARG(json_key(bound)), run->type, STR_ARG(text_of(bound)), missing,
+                            missing));
+        return;
+    }
+    __int128 given = limit->nano * 1000000 / request->nano;
+    if (given * 1000 > ratio.nano)
+        add(run, str_printf(run->arena,
+                            STR_FMT " max limit to request ratio per %s is " STR_FMT
+                                    ", but provided ratio is %lld.%06lld",
                             STR_ARG(json_key(bound)), run->type, STR_ARG(text_of(bound)),
-                            (long long)(given / 1000), (long long)(given % 1000)));
+                            (long long)(given / 1000000), (long long)(given % 1000000)));
 }
 
 static void check_amounts(struct ranges_run *run,
@@ -127,24 +139,41 @@ static void check_amounts(struct ranges_run *run,
                     read_amount(run, limits, json_key(bound)));
 }
 
-/* The containers of a pod added up. */
+/* What is in `sum` of an amount's resource becomes the sum of both, or the greater. */
+static void sum_take(struct arena *arena, struct json *sum, const struct json *amount, bool most)
+{
+    struct quantity one = {0};
+    struct quantity before = {0};
+
+    if (quantity_parse_json(amount, &one, NULL) < 0)
+        return;
+    (void)quantity_parse_json(json_get_str(sum, json_key(amount)), &before, NULL);
+    one.nano = !most ? one.nano + before.nano : one.nano > before.nano ? one.nano : before.nano;
+    json_set(sum, str_dup(arena, json_key(amount)), json_new_str(arena, quantity_text(arena, one)));
+}
+
+/* What a pod takes: its containers and those that run beside them added up, or what one of those
+ * before them takes with the ones that run by then, if that is more. */
 static struct json *add_up(struct ranges_run *run, const struct json *spec, const char *list)
 {
-    struct json *sum = json_new_object(run->arena);
+    struct json *beside = json_new_object(run->arena);
+    struct json *before = json_new_object(run->arena);
 
+    JSON_FOREACH(json_get(spec, "initContainers"), container) {
+        bool stays = str_is(json_str(json_get(container, "restartPolicy")), "Always");
+        struct json *with = stays ? beside : json_clone(run->arena, beside);
+
+        JSON_FOREACH(json_get(json_get(container, "resources"), list), amount)
+            sum_take(run->arena, with, amount, false);
+        JSON_FOREACH(with, amount)
+            sum_take(run->arena, before, amount, true);
+    }
     JSON_FOREACH(json_get(spec, "containers"), container)
-        JSON_FOREACH(json_get(json_get(container, "resources"), list), amount) {
-            struct quantity one = {0};
-            struct quantity before = {0};
-
-            if (quantity_parse_json(amount, &one, NULL) < 0)
-                continue;
-            (void)quantity_parse_json(json_get_str(sum, json_key(amount)), &before, NULL);
-            one.nano += before.nano;
-            json_set(sum, str_dup(run->arena, json_key(amount)),
-                     json_new_str(run->arena, quantity_text(run->arena, one)));
-        }
-    return sum;
+        JSON_FOREACH(json_get(json_get(container, "resources"), list), amount)
+            sum_take(run->arena, beside, amount, false);
+    JSON_FOREACH(before, amount)
+        sum_take(run->arena, beside, amount, true);
+    return beside;
 }
 
 static void check_pod(struct ranges_run *run, const struct json *item, const struct json *spec)

@@ -12,6 +12,7 @@
 #include "http1/parse.h"
 #include "server/attributes.h"
 #include "server/rbac.h"
+#include "server/refused.h"
 #include "server/request.h"
 #include "server/route.h"
 #include "tool/log.h"
@@ -38,6 +39,7 @@ struct audit {
     int64_t bytes;
     int64_t bytes_max;
     uint64_t lost;
+    struct refused refused;
     const struct log *log;
 };
 
@@ -80,6 +82,7 @@ void audit_close(struct audit *audit)
         return;
     if (audit->fd >= 0)
         (void)close(audit->fd);
+    refused_done(&audit->refused);
     mem_free(audit);
 }
 
@@ -154,6 +157,7 @@ struct stage {
     int64_t received_ms;
     int64_t now_ms;
     int status;
+    uint64_t left_out; /* refusals of the same user before this one that have no line */
 };
 
 static void request_write(struct audit *audit,
@@ -188,6 +192,9 @@ static void request_write(struct audit *audit,
     reference_write(&line, &request->route);
     if (stage->status)
         buf_addf(&line, ",\"responseStatus\":{\"code\":%d}", stage->status);
+    if (stage->left_out)
+        buf_addf(&line, ",\"annotations\":{\"" AUDIT_LEFT_OUT "\":\"%" PRIu64 "\"}",
+                 stage->left_out);
     member(&line, ",\"requestReceivedTimestamp\":", time_format_micro(stage->received_ms, moment));
     member(&line, ",\"stageTimestamp\":", time_format_micro(stage->now_ms, moment));
     buf_add(&line, STR("}\n"));
@@ -204,9 +211,16 @@ void audit_begin(struct audit *audit, const struct request *request)
 
 void audit_end(struct audit *audit, const struct request *request, int64_t now_ms)
 {
+    int status = request->x->status;
+    uint64_t left_out = 0;
+
+    if ((status == 401 || status == 403 || status == 429) &&
+        !refused_takes(&audit->refused, request->user.name, now_ms, &left_out))
+        return;
     request_write(audit, request,
                   &(struct stage){.name = "ResponseComplete",
                                   .received_ms = request->received_ms,
                                   .now_ms = now_ms,
-                                  .status = request->x->status});
+                                  .status = status,
+                                  .left_out = left_out});
 }

@@ -18,6 +18,9 @@ struct request;
  * request goes on. */
 #define AUDIT_BYTES_MAX ((int64_t)64 << 20)
 #define AUDIT_FILES     4
+/* Of what one user is refused (401, 403, 429) only so much has a line (server/refused.h); the first
+ * line of the next minute has this annotation with the number of the others. */
+#define AUDIT_LEFT_OUT "torchrun.ai/refusals-left-out"
 
 /* `bytes_max` 0: AUDIT_BYTES_MAX. */
 int audit_open(const char *path,

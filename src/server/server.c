@@ -101,8 +101,6 @@ static void audit_if_write(struct request *request)
         return;
     request->audited = true;
     request->number = ++server->audited;
-    if (stream)
-        audit_begin(server->audit, request);
 }
 
 /* False when answered: the user has enough under way. */
@@ -200,6 +198,8 @@ static void begin(void *user, struct http_exchange *x)
                                         request->route.version, request->route.plural);
     if (!is_public(request->route.type) && !authz_check(request))
         return;
+    if (request->audited && goes_into_pods(request))
+        audit_begin(request->server->audit, request);
     if (is_proxy(request))
         proxy_begin(request);
 }

@@ -46,7 +46,8 @@ static void count_down(struct json *root, const void *what)
                  json_i64_or(json_get(status, "disruptionsAllowed"), 0) - 1);
 }
 
-static int admission_evict(struct write *write)
+/* The budget that the pod's going is counted against; *ret NULL: none. */
+static int budget_find(struct write *write, const struct entry **ret)
 {
     const struct shelf *shelf = shelf_of(write->store, &kind_pdb);
     const struct json *pod = object_json(write->old, write->arena);
@@ -79,8 +80,7 @@ static int admission_evict(struct write *write)
                           STR_ARG(found->name),
                           (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
                           (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
-    if (!write->dry_run)
-        collect_edit_status(write->store, found, count_down, write);
+    *ret = found;
     return 0;
 }
 
@@ -96,7 +96,13 @@ int evict_pod(struct write *write, const struct api_request *request)
     const struct json *given = json_get(root, "deleteOptions");
     inner.body = given ? json_text(write->arena, given) : STR_NONE;
     int r = delete_parse(write->reply, &inner, &options);
+    const struct entry *budget = NULL;
     if (r == 0 && write->old)
-        r = admission_evict(write);
-    return r < 0 ? r : delete_object(write, &options);
+        r = budget_find(write, &budget);
+    if (r == 0)
+        r = delete_object(write, &options);
+    /* Who was not let go takes nothing of it. */
+    if (r == 0 && budget && !write->dry_run)
+        collect_edit_status(write->store, budget, count_down, write);
+    return r;
 }

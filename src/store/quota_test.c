@@ -141,3 +141,91 @@ TEST(a_limitrange_that_contradicts_itself_is_refused)
     EXPECT(strcmp(harness_text(&h, "spec.limits.0.defaultRequest"), "{\"memory\":\"1Gi\"}") == 0);
     harness_close(&h);
 }
+
+TEST(limitranges_hold_pods_and_ratios_as_kubernetes_does)
+{
+#define INIT(resources, more)                                                                      \
+    "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"initContainers\":[{\"name\":\"i\",\"image\":\"i\"" \
+    ",\"resources\":{" resources "}" more "}],\"containers\":[{\"name\":\"c\",\"image\":\"i\","    \
+    "\"resources\":{" LIMITS("1") "," REQUESTS("1") "}}]}}"
+    static const struct {
+        const char *why;
+        const char *limit;
+        const char *pod;
+        const char *words; /* NULL: it is let in */
+    } rows[] = {
+        {"no limit has no ratio", "\"type\":\"Container\",\"maxLimitRequestRatio\":{\"cpu\":\"2\"}",
+         POD("a", REQUESTS("1")), "but no limit is specified or limit is 0"},
+        {"nothing said", "\"type\":\"Container\",\"maxLimitRequestRatio\":{\"cpu\":\"2\"}",
+         POD("a", ""), "but no request is specified or request is 0"},
+        {"too far apart", "\"type\":\"Container\",\"maxLimitRequestRatio\":{\"cpu\":\"2\"}",
+         POD("a", LIMITS("5") "," REQUESTS("2")), "but provided ratio is 2.500000"},
+        {"near enough", "\"type\":\"Container\",\"maxLimitRequestRatio\":{\"cpu\":\"2\"}",
+         POD("a", LIMITS("4") "," REQUESTS("2")), NULL},
+        {"what runs before counts for the pod", "\"type\":\"Pod\",\"max\":{\"cpu\":\"2\"}",
+         INIT(LIMITS("3") "," REQUESTS("3"), ""), "maximum cpu usage per Pod is 2, but limit is 3"},
+        {"but is not added to it", "\"type\":\"Pod\",\"max\":{\"cpu\":\"2\"}",
+         INIT(LIMITS("2") "," REQUESTS("2"), ""), NULL},
+        {"what stays beside it is", "\"type\":\"Pod\",\"max\":{\"cpu\":\"2\"}",
+         INIT(LIMITS("2") "," REQUESTS("2"), ",\"restartPolicy\":\"Always\""),
+         "maximum cpu usage per Pod is 2, but limit is 3"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char range[256];
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        (void)snprintf(range, sizeof(range),
+                       "{\"metadata\":{\"name\":\"l\"},\"spec\":{\"limits\":[{%s}]}}",
+                       rows[i].limit);
+        EXPECT(harness_create(&h, &kind_limitrange, "default", range) == 0);
+        int r = harness_create(&h, &kind_pod, "default", rows[i].pod);
+        EXPECT((r < 0) == (rows[i].words != NULL));
+        if (rows[i].words)
+            EXPECT(h.status == 403 && strstr(h.text, rows[i].words));
+        harness_close(&h);
+    }
+#undef INIT
+}
+
+TEST(an_eviction_that_is_refused_takes_nothing_of_a_budget)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"y\"}},\"spec\":{"
+                          "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    EXPECT(harness_create(&h, &kind_pdb, "default",
+                          "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"maxUnavailable\":1,"
+                          "\"selector\":{\"matchLabels\":{\"x\":\"y\"}}}}") == 0);
+    struct api_request status = {.verb = API_PATCH,
+                                 .patch = API_PATCH_MERGE,
+                                 .kind = &kind_pod,
+                                 .ns = STR("default"),
+                                 .name = STR("a"),
+                                 .subresource = STR("status"),
+                                 .body = STR("{\"status\":{\"phase\":\"Running\"}}")};
+    EXPECT(harness_call(&h, &status) == 0);
+    status.kind = &kind_pdb;
+    status.name = STR("b");
+    status.body = STR("{\"status\":{\"disruptionsAllowed\":1}}");
+    EXPECT(harness_call(&h, &status) == 0);
+    struct api_request evict = {.verb = API_CREATE,
+                                .kind = &kind_pod,
+                                .ns = STR("default"),
+                                .name = STR("a"),
+                                .subresource = STR("eviction"),
+                                .body = STR("{\"deleteOptions\":{\"preconditions\":{\"uid\":"
+                                            "\"another\"}}}")};
+    EXPECT(harness_call(&h, &evict) < 0 && h.status == 409);
+    EXPECT(harness_get(&h, &kind_pdb, "default", "b") == 0);
+    EXPECT(strcmp(harness_text(&h, "status.disruptionsAllowed"), "1") == 0);
+    evict.body = STR("");
+    EXPECT(harness_call(&h, &evict) == 0);
+    EXPECT(harness_get(&h, &kind_pdb, "default", "b") == 0);
+    EXPECT(strcmp(harness_text(&h, "status.disruptionsAllowed"), "0") == 0);
+    harness_close(&h);
+}
