@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+import tempfile
 
 from harness import Muster, Skip, check, wait_for
+from pods import apply, container, pod
 from test_rights import Client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -68,3 +70,40 @@ def test_a_full_disk_takes_deletes_and_is_written_to_again_when_there_is_room():
         with open(m.log) as f:
             log = f.read()
         check(log.count("event=store.read_only") == 1 and log.count("event=store.writable") == 1, log[-2000:])
+
+
+def test_pods_that_end_on_a_full_disk_are_told_as_they_ended_when_there_is_room():
+    count = int(os.environ.get("MUSTER_TEST_PODS", "10"))  # 100: the whole of it, by hand
+    m = Muster(flags=["--max-pods", "1000"])
+    outside = tempfile.mkdtemp(prefix="muster-test-outside-")
+    script = ("echo began >> /h/$0; while [ ! -e /h/go ]; do sleep 0.2; done; echo ended >> /h/$0; exit $1")
+    try:
+        with SmallDisk(m, size="192m") as disk, m:
+            names = [f"p{i}" for i in range(count)]
+            for start in range(0, count, 10):
+                apply(m, *[pod(n, container(["sh", "-c", script, n, str(i % 3)],
+                                            volumeMounts=[{"name": "h", "mountPath": "/h"}]),
+                               volumes=[{"name": "h", "hostPath": {"path": outside}}])
+                           for i, n in list(enumerate(names))[start:start + 10]])
+                batch = names[start:start + 10]
+                wait_for(lambda: all(os.path.exists(os.path.join(outside, n)) for n in batch), "pods to begin", 60)
+
+            def lines(name):
+                with open(os.path.join(outside, name)) as f:
+                    return f.read().split()
+            disk.fill()
+            open(os.path.join(outside, "go"), "w").close()
+            wait_for(lambda: all(lines(n) == ["began", "ended"] for n in names), "all pods to end", 60)
+            disk.fill()  # what is given up to write down how they ended is no room for others
+            disk.free()
+            def told(name, code):
+                found = m.get("pod", name)["status"]
+                ends = [c["state"].get("terminated") for c in found.get("containerStatuses", [])]
+                return ends and ends[0] and ends[0]["exitCode"] == code and \
+                    found["phase"] == ("Failed" if code else "Succeeded")
+            for i, name in enumerate(names):
+                wait_for(lambda: told(name, i % 3), f"{name} to be told with exit code {i % 3}", 60)
+            check(all(lines(n) == ["began", "ended"] for n in names), "nothing was started twice")
+            check(m.process.poll() is None, "and nobody restarted muster")
+    finally:
+        shutil.rmtree(outside, ignore_errors=True)
