@@ -175,7 +175,7 @@ static void check_times(struct admit *admit, const struct json *spec)
     static const struct {
         const char *field;
         bool negative;
-    } rows[] = {{"preemptionDelay", false}, {"stalenessGracePeriod", true}};
+    } rows[] = {{"preemptionDelay", false}, {"stalenessGracePeriod", true}, {"maxRunTime", false}};
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct json *value = json_get(spec, rows[i].field);

@@ -59,6 +59,7 @@ struct operator_values {
     bool gpu_sharing;
     bool gpu_memory_limits;
     const char *gpu_pod_runtime_class;
+    bool block_visible_devices;
     const char *reservation_ns;
     const char *reservation_image;
     const char *reservation_runtime_class;
@@ -149,6 +150,10 @@ static const struct option operator_options[] = {
     {"gpu-pod-runtime-class", 0, OPTION_STR,
      offsetof(struct operator_values, gpu_pod_runtime_class), .value = "NAME",
      .help = "RuntimeClass for GPU pods that set none (default: none)"},
+    {"block-nvidia-visible-devices", 0, OPTION_BOOL,
+     offsetof(struct operator_values, block_visible_devices), .fallback = "false",
+     .help = "containers that ask for no GPU see none; pods that set NVIDIA_VISIBLE_DEVICES are "
+             "refused"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level"},
     {0},
@@ -379,7 +384,8 @@ static int start(struct operator* op, struct err *err)
                 .scheduler_name = values->scheduler_name,
                 .shares = values->gpu_sharing,
                 .limit_image = values->gpu_memory_limits ? values->launcher_image : NULL,
-                .runtime_class = values->gpu_pod_runtime_class},
+                .runtime_class = values->gpu_pod_runtime_class,
+                .own_devices = values->block_visible_devices},
             err);
     if (r < 0)
         return r;

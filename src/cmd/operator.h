@@ -67,6 +67,7 @@ struct operator_webhook_options {
     bool shares;
     const char *limit_image; /* empty or NULL: shares are no limits */
     const char *runtime_class;
+    bool own_devices;
 };
 int operator_webhook_start(struct operator* op,
                            const struct operator_webhook_options *options,

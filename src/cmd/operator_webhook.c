@@ -149,6 +149,7 @@ int operator_webhook_start(struct operator* op,
         .shares = options->shares,
         .limit_image = str_from(options->limit_image),
         .runtime_class = str_from(options->runtime_class),
+        .own_devices = options->own_devices,
     };
     webhook->certificates =
         certificates_start(&(struct certificates_options){.loop = &op->loop,

@@ -259,6 +259,8 @@ static void load_queue(struct sim *sim, const struct json *from, int64_t number)
 
     if (str_is(json_str(json_get(from, "order")), "expectedCompletion"))
         queue.order = SCHED_ORDER_EXPECTED;
+    else if (str_is(json_str(json_get(from, "order")), "fairUsers"))
+        queue.order = SCHED_ORDER_USERS;
     (void)time_parse_duration(runtime, &queue.reclaim_min_runtime_ms);
     runtime = json_str(json_get(from, "preemptMinRuntime"));
     (void)time_parse_duration(runtime, &queue.preempt_min_runtime_ms);
@@ -281,6 +283,7 @@ static struct sched_group gang_group(struct sim *sim, const struct json *from, i
         .name = json_str(json_get(from, "name")),
         .queue = json_str(json_get(from, "queue")),
         .pool = json_str(json_get(from, "pool")),
+        .user = json_str(json_get(from, "user")),
         .min_member = json_i64_or(json_get(from, "min"), json_i64_or(json_get(from, "pods"), 1)),
         .has_priority = true,
         .priority = json_i64_or(json_get(from, "priority"), 50),

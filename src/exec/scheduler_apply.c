@@ -626,6 +626,8 @@ static void apply_notes(struct applier *applier, const struct sched_plan *plan, 
 
         if (note->note == SCHED_NOTE_EVICTED)
             annotate_group(applier, note->ns, note->group, GROUP_EVICTION_ANNOTATION, now_ms);
+        else if (note->note == SCHED_NOTE_OVER)
+            annotate_group(applier, note->ns, note->group, GROUP_OVER_ANNOTATION, now_ms);
         else
             annotate_group(applier, note->ns, note->group, GROUP_STALE_ANNOTATION,
                            note->note == SCHED_NOTE_STALE ? now_ms : 0);

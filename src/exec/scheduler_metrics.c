@@ -2,7 +2,10 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "sched/sched.h"
@@ -68,6 +71,25 @@ static void fine(struct buf *buf, const char *name, const char *help, double val
     buf_addf(buf, "%s %.15g\n", name, value);
 }
 
+/* spec.displayName as the text of a label. */
+static struct str display_name(struct arena *arena, const struct object *queue)
+{
+    struct str name = json_str_at(object_json(queue, arena), "spec.displayName");
+    struct buf text = {0};
+
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.p[i] == '"' || name.p[i] == '\\')
+            buf_addf(&text, "\\");
+        if (name.p[i] == '\n')
+            buf_addf(&text, "\\n");
+        else
+            buf_addf(&text, "%c", name.p[i]);
+    }
+    struct str ret = str_dup(arena, buf_str(&text));
+    buf_done(&text);
+    return ret;
+}
+
 static void queue_lines(struct buf *buf,
                         const struct sched *core,
                         const struct cache *cache,
@@ -78,6 +100,7 @@ static void queue_lines(struct buf *buf,
     size_t cursor = 0;
 
     while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
         struct sched_queue_view v;
 
         if (!sched_queue_view(core, queue->name, &v))
@@ -85,8 +108,30 @@ static void queue_lines(struct buf *buf,
 #define QUEUE_VALUE(metric, help, value) (value),
         const double values[] = {QUEUE_METRICS(QUEUE_VALUE)};
 #undef QUEUE_VALUE
-        buf_addf(buf, "%s{queue_name=\"" STR_FMT "\"} %.15g\n", name, STR_ARG(queue->name),
-                 values[which]);
+        buf_addf(buf,
+                 "%s{queue_name=\"" STR_FMT "\",queue_metadata_name=\"" STR_FMT
+                 "\",queue_display_name=\"" STR_FMT "\"} %.15g\n",
+                 name, STR_ARG(queue->name), STR_ARG(queue->name),
+                 STR_ARG(display_name(&arena, queue)), values[which]);
+    }
+}
+
+/* Queues that go by their users. */
+static void user_lines(struct buf *buf, const struct sched *core, const struct cache *cache)
+{
+    const char *name = "muster_queue_user_allocated_gpus";
+    const struct object *queue;
+    size_t cursor = 0;
+
+    head(buf, name, "gauge", "GPUs that a user holds of a queue with the order fairUsers");
+    while ((queue = cache_next(cache, &kind_queue, STR(""), &cursor))) {
+        int64_t held[SCHED_RESOURCES];
+        struct str user;
+        size_t at = 0;
+
+        while (sched_next_user(core, queue->name, &at, &user, held))
+            buf_addf(buf, "%s{queue_name=\"" STR_FMT "\",user=\"" STR_FMT "\"} %.15g\n", name,
+                     STR_ARG(queue->name), STR_ARG(user), (double)held[SCHED_GPU] / 1000);
     }
 }
 
@@ -271,6 +316,7 @@ void scheduler_metrics_write(struct buf *buf,
     whole(buf, "muster_scheduler_bound_pods_total", "counter", "Pods bound", stats->bound);
     whole(buf, "muster_scheduler_bind_failures_total", "counter", "Binds that were refused",
           stats->bind_failures);
+    user_lines(buf, core, cache);
     waiting_lines(buf, stats);
     step_lines(buf, stats);
 #define ACTION_LINES(name, help, value) \

@@ -260,6 +260,25 @@ static bool fell_apart(const struct group *group)
     return used > 0 && !group->count[ST_SUCCEEDED] && !group_whole(group);
 }
 
+static void group_send_away(struct sched *sched, const struct group *group)
+{
+    sched->tally[SCHED_ACTION_STALE].tried++;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+        if (pod->set == SET_NONE || !ST_IN(pod->status, ST_ACTIVE))
+            continue;
+        pod->action = SCHED_ACTION_STALE;
+        pod->evicted_for = NULL;
+        pod_send_away(sched, pod);
+    }
+    journal_commit(sched);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return str_cmp((*(struct group *const *)a)->key, (*(struct group *const *)b)->key);
+}
+
 static void stale_group(struct sched *sched, struct group *group)
 {
     int64_t grace =
@@ -269,7 +288,7 @@ static void stale_group(struct sched *sched, struct group *group)
         return;
     if (!group->stale_since_ms) {
         group->stale_since_ms = sched->now_ms;
-        VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, true});
+        VEC_PUSH(NULL, &sched->notes, (struct stale_note){.group = group, .stale = true});
     }
     if (!group->in_stale) {
         group->in_stale = true;
@@ -283,16 +302,54 @@ static void stale_group(struct sched *sched, struct group *group)
     }
     if (group_rests(sched, group))
         return;
-    sched->tally[SCHED_ACTION_STALE].tried++;
+    group_send_away(sched, group);
+}
+
+/* ---- gangs that ran for as long as they may ---- */
+/* Whether pods of it run since before this cycle: its start is written down when that ends. */
+static bool group_runs(const struct sched *sched, const struct group *group)
+{
     for (size_t i = 0; i < group->pods.count; i++) {
-        struct pod *pod = group->pods.items[i];
-        if (pod->set == SET_NONE || !ST_IN(pod->status, ST_ACTIVE))
-            continue;
-        pod->action = SCHED_ACTION_STALE;
-        pod->evicted_for = NULL;
-        pod_send_away(sched, pod);
+        const struct pod *pod = group->pods.items[i];
+
+        if (ST_IN(pod->status, ST_ALLOCATED) &&
+            !(pod->status == ST_BINDING && pod->placed_in == sched->cycle))
+            return true;
     }
-    journal_commit(sched);
+    return false;
+}
+
+static void limit_group(struct sched *sched, struct group *group)
+{
+    if (!group->last_start_ms || group->in_active == LIST_NONE || group->over_ms ||
+        !group_runs(sched, group))
+        return;
+    if (!group_timed_out(sched, group)) {
+        sched_wake(sched, group->last_start_ms + group->max_run_ms);
+        return;
+    }
+    if (group_rests(sched, group))
+        return;
+    if (!group->requeue) {
+        group->over_ms = sched->now_ms;
+        VEC_PUSH(NULL, &sched->notes, (struct stale_note){.group = group, .over = true});
+    }
+    group_send_away(sched, group);
+}
+
+struct groups VEC_FIELDS(struct group *);
+
+static void limits_enforced(struct sched *sched)
+{
+    struct groups all = {0};
+
+    for (size_t i = 0; i < sched->limited.count; i++)
+        if (sched->limited.items[i]->queue && sched->limited.items[i]->max_run_ms > 0)
+            VEC_PUSH(sched->arena, &all, sched->limited.items[i]);
+    if (all.count > 1)
+        qsort(all.items, all.count, sizeof(*all.items), by_key);
+    for (size_t i = 0; i < all.count; i++)
+        limit_group(sched, all.items[i]);
 }
 
 /* Groups that were stale and are not any more have left the frail ones: say so. */
@@ -303,23 +360,19 @@ static void stale_recovered(struct sched *sched)
 
         if (fell_apart(group))
             continue;
-        VEC_PUSH(NULL, &sched->notes, (struct stale_note){group, false});
+        VEC_PUSH(NULL, &sched->notes, (struct stale_note){.group = group});
         group->stale_since_ms = 0;
         group->in_stale = false;
         VEC_REMOVE_SWAP(&sched->stale, i);
     }
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return str_cmp((*(struct group *const *)a)->key, (*(struct group *const *)b)->key);
-}
-
 void action_stale(struct sched *sched)
 {
+    limits_enforced(sched);
     stale_recovered(sched);
 
-    struct group_vec VEC_FIELDS(struct group *) all = {0};
+    struct groups all = {0};
 
     for (size_t q = 0; q < sched->queues.count; q++) {
         const struct queue *queue = sched->queues.items[q];

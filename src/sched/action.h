@@ -15,4 +15,5 @@ void action_stale(struct sched *sched);
 struct stale_note {
     struct group *group;
     bool stale;
+    bool over; /* its time to run is */
 };

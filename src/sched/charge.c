@@ -1,5 +1,6 @@
 #include "sched/charge.h"
 
+#include "base/str.h"
 #include "base/vec.h"
 #include "sched/claim.h"
 #include "sched/group.h"
@@ -94,6 +95,15 @@ static int64_t fixed_part(const struct pod *pod, int r)
     return pod->charge[r] + claims * GPU_MILLI;
 }
 
+/* GPUs of the node's model, in the queues that limit it. */
+static void models_weigh(struct queue *queue, const struct node *node, int64_t amount)
+{
+    for (; queue; queue = queue->parent)
+        for (size_t i = 0; i < queue->spec.model_count; i++)
+            if (str_eq(queue->spec.models[i].model, node->model))
+                queue->models[i] += amount;
+}
+
 void pod_weigh(const struct pod *pod, int64_t sign)
 {
     const struct group *group = pod->group;
@@ -103,6 +113,10 @@ void pod_weigh(const struct pod *pod, int64_t sign)
     bool active = ST_IN(pod->status, ST_ACTIVE);
     if (!active && pod->status != ST_PENDING)
         return;
+    if (active && pod->node && pod->charge[SCHED_GPU])
+        models_weigh(group->queue, pod->node, sign * pod->charge[SCHED_GPU]);
+    for (int r = 0; r < SCHED_RESOURCES && active && group->queue && group->payer; r++)
+        group->payer->held[r] += sign * pod->charge[r];
     for (struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             if (!active) {

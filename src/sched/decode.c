@@ -234,6 +234,8 @@ static const struct decode_field group_fields[] = {
     DECODE_FIELD(struct sched_group, min_subgroup, "minSubGroup", I64),
     DECODE_FIELD(struct sched_group, preempt_delay_ms, "preemptionDelay", DURATION),
     DECODE_FIELD(struct sched_group, stale_grace_ms, "stalenessGracePeriod", DURATION),
+    DECODE_FIELD(struct sched_group, max_run_ms, "maxRunTime", DURATION),
+    DECODE_FIELD(struct sched_group, requeue, "requeueAfterMaxRunTime", BOOL),
     DECODE_FIELD(struct sched_group, priority_class, "priorityClassName", STR),
     DECODE_FIELD(struct sched_group,
                  preemptibility,
@@ -322,11 +324,13 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .name = decode->object->name,
         .uid = decode->object->uid,
         .pool = object_label(decode->object, decode->config->pool_label.p),
+        .user = object_label(decode->object, "user"),
         .created_ms = decode->object->created_ms,
         .min_member = 1,
         .stale_since_ms = annotation_time(decode, "kai.scheduler/stale-podgroup-timestamp"),
         .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
         .last_eviction_ms = annotation_time(decode, "kai.scheduler/last-eviction-timestamp"),
+        .over_ms = annotation_time(decode, "muster.dev/max-run-time-reached"),
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
     };
     decode_by(decode, &group_table, ret);
@@ -345,11 +349,25 @@ void decode_group(struct decode *decode, struct sched_group *ret)
 static const char *const order_words[] = {
     [SCHED_ORDER_CREATED] = "created",
     [SCHED_ORDER_EXPECTED] = "expectedCompletion",
+    [SCHED_ORDER_USERS] = "fairUsers",
     NULL,
 };
 
+static const struct decode_field model_fields[] = {
+    DECODE_FIELD(struct sched_model_limit, model, "product", STR, .required = true),
+    DECODE_FIELD(struct sched_model_limit, limit, "limit", NUMBER, .required = true),
+};
+static const struct decode_table model_table =
+    DECODE_TABLE(struct sched_model_limit, NULL, model_fields);
+
 static const struct decode_field queue_fields[] = {
     DECODE_FIELD(struct sched_queue, order, "order", ENUM, .words = order_words),
+    DECODE_ITEMS(struct sched_queue,
+                 models,
+                 model_count,
+                 "resources.gpu.models",
+                 LIST,
+                 .table = &model_table),
     DECODE_FIELD(struct sched_queue, parent, "parentQueue", STR),
     DECODE_FIELD(struct sched_queue, priority, "priority", I64),
     DECODE_FIELD(struct sched_queue, preempt_min_runtime_ms, "preemptMinRuntime", DURATION),
@@ -395,6 +413,8 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
         ret->quota[r].weight = !strict && json_is_null(json_get(resources, names[r])) ? 1 : 0;
     }
     decode_by(decode, &queue_table, ret);
+    if (ret->model_count > SCHED_MODELS_MAX)
+        ret->model_count = SCHED_MODELS_MAX;
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         double unit = r == SCHED_MEMORY ? 1e6 : 1;
 

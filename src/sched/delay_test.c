@@ -4,6 +4,7 @@
 #include "sched/world_test.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -162,6 +163,120 @@ TEST(a_group_starts_with_as_many_subgroups_as_it_needs)
     cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
     cluster_node(&c, "a", 1);
     put_tree(&c, 2, NULL);
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.bind_count == 1);
+    cluster_close(&c);
+}
+
+/* A group that may run for an hour, on one node of two GPUs. */
+static void runs_an_hour(struct cluster *c, bool requeue)
+{
+    struct sched_group group = {.ns = STR("ns"),
+                                .name = STR("job"),
+                                .queue = STR("q"),
+                                .created_ms = 1,
+                                .min_member = 1,
+                                .max_run_ms = 60 * MINUTE,
+                                .requeue = requeue};
+
+    cluster_open(c, SCHED_QUIRKS_NONE);
+    cluster_queue(c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_node(c, "a", 2);
+    cluster_put(c, &(struct job){.name = "job", .gpus = 2, .kind = SCHED_NON_PREEMPTIBLE});
+    group.preemptibility = SCHED_NON_PREEMPTIBLE;
+    group.created_ms = c->now;
+    sched_put_group(c->sched, &group);
+    cluster_decide(c, 1000);
+    EXPECT(cluster_bound(c, "job-0"));
+    EXPECT(sched_counts_starts(c->sched));
+    cluster_decide(c, 59 * MINUTE);
+    EXPECT(!c->plan.evict_count && c->plan.next_wake_ms);
+    cluster_decide(c, MINUTE);
+    EXPECT(cluster_evicted(c, "job-0"));
+    EXPECT(str_contains(c->plan.evicts[0].message, STR("maxRunTime of 60m")));
+    cluster_drop(c, "job-0");
+    sched_put_pod(c->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                .name = STR("job-1"),
+                                                .uid = STR("job-1"),
+                                                .group = STR("job"),
+                                                .created_ms = c->now,
+                                                .gpus = 2});
+}
+
+TEST(a_group_is_stopped_after_its_maximum_run_time_and_not_started_again)
+{
+    struct cluster c;
+
+    runs_an_hour(&c, false);
+    EXPECT(c.plan.note_count == 1 && c.plan.notes[0].note == SCHED_NOTE_OVER);
+    cluster_decide(&c, 1000);
+    EXPECT(!c.plan.bind_count);
+    EXPECT(str_contains(cluster_waiting(&c, "job")->message, STR("maxRunTime")));
+    cluster_close(&c);
+}
+
+TEST(a_group_that_is_requeued_after_its_maximum_run_time_runs_for_it_again)
+{
+    struct cluster c;
+
+    runs_an_hour(&c, true);
+    EXPECT(!c.plan.note_count);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "job-1"));
+    cluster_decide(&c, 30 * MINUTE);
+    EXPECT(!c.plan.evict_count);
+    cluster_decide(&c, 31 * MINUTE);
+    EXPECT(cluster_evicted(&c, "job-1"));
+    cluster_close(&c);
+}
+
+TEST(a_pod_whose_claim_does_not_exist_waits_and_no_room_is_made_for_it)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_node(&c, "a", 2);
+    cluster_put(
+        &c, &(struct job){
+                .name = "low", .gpus = 2, .priority = 50, .kind = SCHED_PREEMPTIBLE, .node = "a"});
+    cluster_put(&c, &(struct job){.name = "lost", .claim = "none", .gpus = 1, .priority = 100});
+    cluster_decide(&c, 10 * MINUTE);
+    EXPECT(!c.plan.evict_count && !c.plan.bind_count);
+    EXPECT(cluster_waiting(&c, "lost")->reason == SCHED_REASON_NO_CLAIM);
+    EXPECT(str_contains(cluster_waiting(&c, "lost")->message, STR("ns/none")));
+    cluster_claim(&c, "none", 1);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_evicted(&c, "low-0"));
+    cluster_close(&c);
+}
+
+TEST(gpus_of_a_model_are_limited_in_a_queue_and_those_below_it)
+{
+    static const struct sched_model_limit h100 = {STR("H100"), 2};
+    static const struct sched_label label = {STR(SCHED_MODEL_LABEL), STR("H100")};
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    struct sched_queue top = {
+        .name = STR("top"), .priority = 100, .models = &h100, .model_count = 1};
+    struct sched_queue leaf = {.name = STR("q"), .parent = STR("top"), .priority = 100};
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        top.quota[r] = leaf.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    sched_put_queue(c.sched, &top);
+    sched_put_queue(c.sched, &leaf);
+    sched_put_node(c.sched, &(struct sched_node){.name = STR("a"),
+                                                 .labels = &label,
+                                                 .label_count = 1,
+                                                 .cpu_milli = 64000,
+                                                 .memory_bytes = INT64_C(1) << 38,
+                                                 .gpus = 8,
+                                                 .pods = 110});
+    for (int i = 0; i < 3; i++)
+        cluster_put(&c, &(struct job){.name = str_printf(&c.arena, "j%d", i).p, .gpus = 1});
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.bind_count == 2);
+    cluster_node(&c, "b", 1); /* of another model */
     cluster_decide(&c, 1000);
     EXPECT(c.plan.bind_count == 1);
     cluster_close(&c);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/claim.h"
+#include "sched/filter.h"
 #include "sched/journal.h"
 #include "sched/names.h"
 #include "sched/node.h"
@@ -101,6 +102,18 @@ static bool softly_tainted(const struct node *node)
     return false;
 }
 
+/* What its pods hold is counted by the model where a queue limits that. */
+static void node_set_model(struct sched *sched, struct node *node)
+{
+    struct str model = node_label(node, STR(SCHED_MODEL_LABEL));
+
+    if (str_eq(model, node->model))
+        return;
+    sched->queues_dirty = sched->queues_dirty || sched->models;
+    heap_str_free(node->model);
+    node->model = heap_str(model);
+}
+
 void sched_put_node(struct sched *sched, const struct sched_node *spec)
 {
     struct node *node = node_get(sched, spec->name, true);
@@ -112,6 +125,7 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     mem_free(node->block);
     pack_node(spec, &node->spec, &node->block);
     node->known = true;
+    node_set_model(sched, node);
     node->pool = pool_get(sched, spec->pool);
     node->schedulable = !spec->not_ready && !spec->unschedulable;
     node->untainted = !spec->taint_count;
@@ -151,6 +165,7 @@ void sched_drop_node(struct sched *sched, struct str name)
     node->known = false;
     node->schedulable = false;
     node->spec = (struct sched_node){.name = node->name};
+    node_set_model(sched, node);
     mem_free(node->block);
     node->block = NULL;
     node_totals(sched, node);
@@ -179,6 +194,17 @@ static bool quota_eq(const struct sched_quota *a, const struct sched_quota *b)
            amount_same(a->weight, b->weight);
 }
 
+static bool models_same(const struct sched_queue *a, const struct sched_queue *b)
+{
+    if (a->model_count != b->model_count)
+        return false;
+    for (size_t i = 0; i < a->model_count; i++)
+        if (!str_eq(a->models[i].model, b->models[i].model) ||
+            !amount_same(a->models[i].limit, b->models[i].limit))
+            return false;
+    return true;
+}
+
 /* Whether the event says nothing new; see group_says(). */
 static bool queue_says(const struct queue *queue, const struct sched_queue *spec)
 {
@@ -192,7 +218,7 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
             return false;
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
            str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&
-           has->priority == spec->priority && has->order == spec->order &&
+           has->priority == spec->priority && has->order == spec->order && models_same(has, spec) &&
            has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
            has->reclaim_min_runtime_ms == spec->reclaim_min_runtime_ms;
 }
@@ -206,6 +232,7 @@ void sched_put_queue(struct sched *sched, const struct sched_queue *spec)
     mem_free(queue->block);
     pack_queue(spec, &queue->spec, &queue->block);
     queue->known = true;
+    sched->models = sched->models || spec->model_count;
     sched->queues_dirty = true;
     sched->changed = true;
 }

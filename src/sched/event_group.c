@@ -109,7 +109,8 @@ static void group_drop_spec(struct sched *sched, struct group *group)
     name_unref(sched, group->queue_name);
     name_unref(sched, group->pool_name);
     name_unref(sched, group->class_name);
-    group->queue_name = group->pool_name = group->class_name = NULL;
+    name_unref(sched, group->user_name);
+    group->queue_name = group->pool_name = group->class_name = group->user_name = NULL;
     mem_free(group->detail);
     group->detail = NULL;
     mem_free(group->sets);
@@ -126,12 +127,14 @@ static bool group_says(const struct group *group, const struct sched_group *spec
     return str_eq(group->ns, spec->ns) && str_eq(name_text(group->queue_name), spec->queue) &&
            str_eq(name_text(group->pool_name), spec->pool) &&
            str_eq(name_text(group->class_name), spec->priority_class) &&
+           str_eq(name_text(group->user_name), spec->user) &&
            group->created_ms == spec->created_ms && group->expected_ms == spec->expected_ms &&
            group->own_priority == spec->priority && group->has_priority == spec->has_priority &&
            group->stale_grace_ms == spec->stale_grace_ms &&
            group->has_stale_grace == spec->has_stale_grace && group->held == spec->held &&
            group->preempt_delay_ms == spec->preempt_delay_ms &&
-           group->last_eviction_ms >= spec->last_eviction_ms &&
+           group->max_run_ms == spec->max_run_ms && group->requeue == spec->requeue &&
+           group->over_ms == spec->over_ms && group->last_eviction_ms >= spec->last_eviction_ms &&
            group->preemptibility == spec->preemptibility &&
            (!spec->last_start_ms || group->last_start_ms == spec->last_start_ms) &&
            group->stale_since_ms == spec->stale_since_ms &&
@@ -153,6 +156,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->queue_name = name_get(sched, spec->queue);
     group->pool_name = name_get(sched, spec->pool);
     group->class_name = name_get(sched, spec->priority_class);
+    group->user_name = name_get(sched, spec->user);
     group->created_ms = spec->created_ms;
     group->expected_ms = spec->expected_ms;
     group->own_priority = spec->priority;
@@ -160,6 +164,15 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->stale_grace_ms = spec->stale_grace_ms;
     group->has_stale_grace = spec->has_stale_grace;
     group->preempt_delay_ms = spec->preempt_delay_ms;
+    group->requeue = spec->requeue;
+    /* What the plan decided counts until the annotation says so; it ends with the limit. */
+    if (group->max_run_ms != spec->max_run_ms || !group->over_ms || spec->over_ms)
+        group->over_ms = spec->max_run_ms > 0 && !spec->requeue ? spec->over_ms : 0;
+    group->max_run_ms = spec->max_run_ms;
+    if (group->max_run_ms > 0 && !group->in_limited) {
+        group->in_limited = true;
+        VEC_PUSH(NULL, &sched->limited, group);
+    }
     group->last_eviction_ms = i64_max(group->last_eviction_ms, spec->last_eviction_ms);
     group->held = spec->held;
     group->preemptibility = spec->preemptibility;
@@ -196,6 +209,11 @@ void group_free(struct sched *sched, struct group *group)
 {
     group_unlink(group);
     group_unstray(sched, group);
+    for (size_t i = 0; group->in_limited && i < sched->limited.count; i++)
+        if (sched->limited.items[i] == group) {
+            VEC_REMOVE_SWAP(&sched->limited, i);
+            break;
+        }
     for (size_t i = 0; group->in_stale && i < sched->stale.count; i++)
         if (sched->stale.items[i] == group) {
             VEC_REMOVE_SWAP(&sched->stale, i);
@@ -233,7 +251,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     group->known = false;
     group_drop_spec(sched, group);
     group->created_ms = group->due_ms = group->expected_ms = group->deadline_ms = 0;
-    group->preempt_delay_ms = group->last_eviction_ms = 0;
+    group->preempt_delay_ms = group->last_eviction_ms = group->max_run_ms = group->over_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = false;
     group->preemptibility = SCHED_BY_PRIORITY;
     group_count(group);

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
+#include "sched/claim.h"
 #include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/hopeless.h"
@@ -331,7 +332,7 @@ static enum sched_reason reason_of(struct matter *matter)
     if (queue->broken || queue->children.count ||
         !str_eq(name_text(group->pool_name), queue->spec.pool))
         return SCHED_REASON_QUEUE_BROKEN;
-    if (group->held || matter->sched->now_ms < group->retry_ms)
+    if (group->held || group->over_ms || matter->sched->now_ms < group->retry_ms)
         return SCHED_REASON_HELD;
     if (!group_ready(group)) {
         matter->why.missing = lacking_pods(group, &set);
@@ -344,6 +345,8 @@ static enum sched_reason reason_of(struct matter *matter)
     matter->pod = invalid_pod(matter);
     if (matter->pod)
         return SCHED_REASON_INVALID;
+    if (tasks_claim_missing(&matter->tasks, &matter->pod))
+        return SCHED_REASON_NO_CLAIM;
     if (!matter->failure || matter->failure->reason == SCHED_REASON_NONE)
         return SCHED_REASON_IN_LINE;
     return failure_reason(matter);
@@ -575,19 +578,34 @@ static struct str delay_text(const struct matter *matter)
                       STR_ARG(time_text(arena, until_ms)));
 }
 
+/* Where a queue goes by its users: what this one has of it. */
+static struct str user_text(const struct matter *matter)
+{
+    const struct group *group = matter->group;
+    struct arena *arena = matter->sched->arena;
+    int r = matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU;
+
+    if (!group->payer || !group->payer->user.len)
+        return STR_NONE;
+    return str_printf(arena, "; user " STR_FMT " holds " STR_FMT " of its queue, where users share",
+                      STR_ARG(group->payer->user),
+                      STR_ARG(explain_amount(arena, r, group->payer->held[r])));
+}
+
 static struct str room_text(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
     struct str needs = needs_text(matter);
+    struct str user = user_text(matter);
 
     if (!matter->pod)
-        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT, STR_ARG(needs),
+        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT STR_FMT, STR_ARG(needs),
                           STR_ARG(free_text(matter, short_resource(matter))),
-                          STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)));
+                          STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)), STR_ARG(user));
     struct str unused = free_text(matter, short_resource(matter));
-    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT STR_FMT, STR_ARG(needs),
-                      STR_ARG(unused), STR_ARG(nodes_text(matter)), STR_ARG(kept_text(matter)),
-                      STR_ARG(delay_text(matter)));
+    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT STR_FMT STR_FMT,
+                      STR_ARG(needs), STR_ARG(unused), STR_ARG(nodes_text(matter)),
+                      STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)), STR_ARG(user));
 }
 
 static struct str reason_sentence(struct matter *matter, enum sched_reason reason)
@@ -602,7 +620,16 @@ static struct str reason_sentence(struct matter *matter, enum sched_reason reaso
         return str_printf(arena, "queue \"" STR_FMT "\" does not exist",
                           STR_ARG(name_text(group->queue_name)));
     case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
+    case SCHED_REASON_NO_CLAIM:
+        return str_printf(
+            arena, "pod " STR_FMT " waits for the ResourceClaim " STR_FMT ", which does not exist",
+            STR_ARG(pod_name(matter->pod)),
+            STR_ARG(tasks_claim_missing(&matter->tasks, &matter->pod)->key));
     case SCHED_REASON_HELD:
+        if (group->over_ms)
+            return str_printf(arena,
+                              "has run for its maxRunTime of " STR_FMT " and is not started again",
+                              STR_ARG(time_age(arena, group->max_run_ms)));
         return group->held
                    ? STR("held back by schedulingBackoff until its node pool changes")
                    : STR("the decision on it could not be written; it is tried again in a moment");
@@ -663,6 +690,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
         digest = digest_mixed(digest, (uint64_t)group->count[s]);
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
+    digest = digest_mixed(digest, group->over_ms != 0);
     digest = digest_mixed(digest, sched->now_ms < group->retry_ms);
     digest = digest_mixed(digest, (uint64_t)group_delayed_until(sched, group));
     if (!failure || failure->cycle != sched->cycle)

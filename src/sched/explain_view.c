@@ -122,7 +122,10 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_RESERVED:
         return STR("nothing: it comes after the gang for which the room is reserved");
     case SCHED_REASON_INVALID: return STR("correct the pod");
+    case SCHED_REASON_NO_CLAIM: return STR("create the ResourceClaim, or name one that exists");
     case SCHED_REASON_HELD:
+        if (str_contains(from->message, STR("maxRunTime")))
+            return STR("delete its job, or give it a longer maxRunTime");
         return str_contains(from->message, STR("schedulingBackoff"))
                    ? STR("move the group to another node pool")
                    : STR("nothing: it is tried again in a moment");
@@ -146,8 +149,7 @@ static void place_in_line(const struct group *group, struct sched_explanation *r
         const struct group *other = queue->pending.items[i];
 
         ret->line++;
-        ret->place +=
-            other != group && group_order(other, group_elastic(other), group, elastic) < 0;
+        ret->place += other != group && group_line(other, group_elastic(other), group, elastic) < 0;
     }
     if (group->in_pending == LIST_NONE)
         ret->line++; /* promised room already: it stands before the line */

@@ -37,8 +37,8 @@ bool fragment_indexed(const struct sched *sched, const struct pod *pod)
 
     return sched->fragment && !sched->config.plain && shape->local && !preferred &&
            !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
-           shape->devices <= 1 && !spec->gpu_memory_mib && !policy->without_placement &&
-           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
+           !queue_has_models(pod->group->queue) && shape->devices <= 1 && !spec->gpu_memory_mib &&
+           !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
            fragment_strategy(pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy);
 }
 

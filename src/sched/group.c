@@ -235,6 +235,12 @@ int64_t group_delayed_until(const struct sched *sched, const struct group *group
     return group->preempt_delay_ms > 0 && sched->now_ms < end ? end : 0;
 }
 
+bool group_timed_out(const struct sched *sched, const struct group *group)
+{
+    return group->max_run_ms > 0 && group->last_start_ms &&
+           sched->now_ms >= group->last_start_ms + group->max_run_ms;
+}
+
 int64_t group_waits_since(const struct group *group)
 {
     int64_t since = group->created_ms;
@@ -283,4 +289,18 @@ int group_order(const struct group *a, int a_elastic, const struct group *b, int
     if (a->due_ms != b->due_ms)
         return a->due_ms < b->due_ms ? -1 : 1;
     return str_cmp(a->key, b->key);
+}
+
+int group_line(const struct group *a, int a_elastic, const struct group *b, int b_elastic)
+{
+    static const enum sched_resource counted[] = {SCHED_GPU, SCHED_CPU};
+
+    for (size_t i = 0; i < 2 && a->payer && b->payer && a->priority == b->priority; i++) {
+        int64_t l = a->payer->held[counted[i]];
+        int64_t r = b->payer->held[counted[i]];
+
+        if (l != r)
+            return l < r ? -1 : 1;
+    }
+    return group_order(a, a_elastic, b, b_elastic);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct failure;
+struct payer;
 struct keep;
 struct name;
 struct told;
@@ -59,12 +60,19 @@ struct group {
     struct name *queue_name;
     struct name *pool_name;
     struct name *class_name;
+    struct name *user_name;
+    struct payer *payer;  /* its user, where the queue counts users; NULL: it does not */
     int64_t own_priority; /* instead of the class's, with has_priority */
     int64_t stale_grace_ms;
     int64_t preempt_delay_ms;
     int64_t last_eviction_ms;
     int64_t expected_ms; /* to run; 0: it does not say */
     int64_t deadline_ms; /* the longest of its pods; 0: none has one */
+    int64_t max_run_ms;
+    int64_t
+        over_ms; /* since when its time to run is over, and it is not to start again; 0: not so */
+    bool requeue;
+    bool in_limited; /* in sched->limited */
     bool has_priority;
     bool has_stale_grace;
     bool held;
@@ -140,6 +148,8 @@ int group_elastic_left(const struct group *group);
 bool group_must_wait(const struct group *group);
 /* Until when it may not take anything from others: its own preemptionDelay; 0: it may. */
 int64_t group_delayed_until(const struct sched *sched, const struct group *group);
+/* It has run for as long as it may. */
+bool group_timed_out(const struct sched *sched, const struct group *group);
 /* Since when the group waits for its minimum. */
 int64_t group_waits_since(const struct group *group);
 /* Whether room is kept for the group. */
@@ -149,5 +159,8 @@ bool group_kept(const struct sched *sched, const struct group *group);
 int set_order(const struct group *group, uint32_t a, uint32_t b);
 /* The same, and what cannot start for want of pods after what can. */
 int set_start_order(const struct group *group, uint32_t a, uint32_t b);
+/* Which of two groups of one queue is next as things are: group_order(), unless the queue goes by
+ * its users. */
+int group_line(const struct group *a, int a_elastic, const struct group *b, int b_elastic);
 /* The order of two groups of one queue: -1, 0, 1. */
 int group_order(const struct group *a, int a_elastic, const struct group *b, int b_elastic);

@@ -60,6 +60,9 @@ void group_resolve(struct sched *sched, struct group *group)
         group_stray(sched, group);
     if (queue && queue->known) {
         group->queue = queue;
+        group->payer = queue->spec.order == SCHED_ORDER_USERS
+                           ? queue_payer(queue, name_text(group->user_name))
+                           : NULL;
         for (size_t i = 0; i < group->pods.count; i++) /* by the smallest GPU of the queue's pool */
             if (group->pods.items[i]->shape->spec.gpu_memory_mib)
                 pod_ask(sched, group->pods.items[i]);
@@ -124,6 +127,9 @@ void queues_linked(struct sched *sched)
         memset(queue->allocated, 0, sizeof(queue->allocated));
         memset(queue->fixed, 0, sizeof(queue->fixed));
         memset(queue->asked, 0, sizeof(queue->asked));
+        memset(queue->models, 0, sizeof(queue->models));
+        for (size_t i = 0; i < queue->payers.count; i++)
+            memset(queue->payers.items[i]->held, 0, sizeof(queue->payers.items[i]->held));
         queue->children.count = 0;
         queue->parent = NULL;
         victims_clear(queue);

@@ -54,6 +54,7 @@ void node_free(struct node *node)
     mem_free(node->block);
     mem_free(node->total);
     heap_str_free(node->name);
+    heap_str_free(node->model);
     mem_free(node);
 }
 

@@ -46,6 +46,7 @@ struct node {
     struct str name;
     void *block; /* the memory behind the spec */
     struct sched_node spec;
+    struct str model; /* of its GPUs, heap; empty: not known */
     struct share *shares;
     uint32_t share_count; /* slots, live or not */
     uint8_t shut_count;   /* times in a row that it failed to give a device for sharing */

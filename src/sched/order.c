@@ -79,9 +79,27 @@ static void cursor_settle(struct order *order, struct order_node *node)
     }
 }
 
+/* Who is next changes with everything that is placed, where a queue goes by its users. */
+static void users_settle(const struct order *order, struct order_node *node)
+{
+    struct order_entry *items = node->groups.items;
+    size_t best = 0;
+
+    if (order->kind != ORDER_PENDING || !node->queue || !node->groups.count ||
+        node->queue->spec.order != SCHED_ORDER_USERS)
+        return;
+    for (size_t i = 1; i < node->groups.count; i++)
+        if (group_line(items[i].group, items[i].elastic, items[best].group, items[best].elastic) <
+            0)
+            best = i;
+    if (best)
+        swap_entries(&items[0], &items[best]);
+}
+
 static struct order_entry *leaf_best(struct order *order, struct order_node *node)
 {
     cursor_settle(order, node);
+    users_settle(order, node);
     if (!node->head.group)
         return node->groups.count ? &node->groups.items[0] : NULL;
     if (node->groups.count && entry_before(order, &node->groups.items[0], &node->head))
@@ -214,6 +232,7 @@ bool order_cut(struct order *order, const struct queue *queue, size_t count)
         return false;
     struct order_entry *best = ARENA_ARRAY(order->sched->arena, struct order_entry, count);
     for (; kept < count; kept++) {
+        users_settle(order, node);
         best[kept] = node->groups.items[0];
         node->groups.items[0] = node->groups.items[--node->groups.count];
         entries_down(order, node);

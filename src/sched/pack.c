@@ -242,6 +242,13 @@ static struct sched_queue fill_queue(struct pack *pack, const struct sched_queue
     queue.name = pack_str(pack, queue.name);
     queue.parent = pack_str(pack, queue.parent);
     queue.pool = pack_str(pack, queue.pool);
+    struct sched_model_limit *models = PACK_ARRAY(pack, queue.models, queue.model_count);
+    for (size_t i = 0; i < queue.model_count; i++) {
+        struct str model = pack_str(pack, queue.models[i].model);
+        if (models)
+            models[i].model = model;
+    }
+    queue.models = models;
     return queue;
 }
 

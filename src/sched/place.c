@@ -53,6 +53,8 @@ static enum place_filter try_node(struct sched *sched,
     }
     if (pod->shape->spec.gpu_memory_mib && !queue_allows_pod(sched, pod, node))
         return PLACE_QUEUE;
+    if (!queue_allows_model(sched, pod, node))
+        return PLACE_QUEUE;
     ret->node = node;
     return PLACE_OK;
 }
@@ -246,8 +248,8 @@ static bool pod_indexed(const struct sched *sched, const struct pod *pod)
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
            !pod->shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
-           strategy == SCHED_BINPACK && !policy->without_placement &&
-           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
+           !queue_has_models(pod->group->queue) && strategy == SCHED_BINPACK &&
+           !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
 }
 
 static bool claims_usable(const struct pod *pod)
@@ -303,7 +305,7 @@ static enum place_filter node_verdict(struct sched *sched,
 bool place_alike(const struct sched *sched, const struct pod *pod)
 {
     return pod->shape->local && !pod->claim_count && !pod->shape->spec.gpu_memory_mib &&
-           !sched->anti_pods;
+           !sched->anti_pods && !queue_has_models(pod->group->queue);
 }
 
 /* Pods of one shape that are turned away alike are counted once a cycle. */

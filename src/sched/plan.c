@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "sched/action.h"
 #include "sched/explain.h"
@@ -195,6 +196,11 @@ static struct str evict_message(struct sched *sched, const struct pod *pod)
 {
     const struct group *by = pod->evicted_for;
 
+    if (!by && group_timed_out(sched, pod->group))
+        return str_printf(
+            sched->arena, "gang " STR_FMT " has run for its maxRunTime of " STR_FMT "%s",
+            STR_ARG(pod->group->name), STR_ARG(time_age(sched->arena, pod->group->max_run_ms)),
+            pod->group->requeue ? ", and is queued again" : "");
     if (!by)
         return str_printf(sched->arena, "gang " STR_FMT " has fewer pods than its minimum",
                           STR_ARG(pod->group->name));
@@ -326,8 +332,9 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
         VEC_PUSH(sched->arena, &plan.notes,
                  (struct sched_note){str_dup(sched->arena, sched->notes.items[i].group->ns),
                                      str_dup(sched->arena, sched->notes.items[i].group->name),
-                                     sched->notes.items[i].stale ? SCHED_NOTE_STALE
-                                                                 : SCHED_NOTE_NOT_STALE});
+                                     sched->notes.items[i].over    ? SCHED_NOTE_OVER
+                                     : sched->notes.items[i].stale ? SCHED_NOTE_STALE
+                                                                   : SCHED_NOTE_NOT_STALE});
     sched->notes.count = 0;
     if (!sched->config.silent)
         emit_waiting(sched, &plan);

@@ -30,8 +30,32 @@ struct queue *queue_get(struct sched *sched, struct str name, bool make)
     return queue;
 }
 
+bool queue_has_models(const struct queue *queue)
+{
+    for (; queue; queue = queue->parent)
+        if (queue->spec.model_count)
+            return true;
+    return false;
+}
+
+struct payer *queue_payer(struct queue *queue, struct str user)
+{
+    for (size_t i = 0; i < queue->payers.count; i++)
+        if (str_eq(queue->payers.items[i]->user, user))
+            return queue->payers.items[i];
+    struct payer *payer = MEM_NEW(struct payer);
+    payer->user = heap_str(user);
+    VEC_PUSH(NULL, &queue->payers, payer);
+    return payer;
+}
+
 void queue_free(struct queue *queue)
 {
+    for (size_t i = 0; i < queue->payers.count; i++) {
+        heap_str_free(queue->payers.items[i]->user);
+        mem_free(queue->payers.items[i]);
+    }
+    VEC_DONE(&queue->payers);
     VEC_DONE(&queue->children);
     VEC_DONE(&queue->groups);
     VEC_DONE(&queue->pending);

@@ -23,6 +23,12 @@ struct priority_count {
     int64_t count;
 };
 
+/* A user of a queue that goes by its users. */
+struct payer {
+    struct str user; /* heap */
+    int64_t held[SCHED_RESOURCES];
+};
+
 struct queue {
     struct str name;
     bool known;
@@ -44,6 +50,8 @@ struct queue {
     uint32_t order_ids[ORDER_KINDS];
     /* Active groups by priority, so that asking for lower ones is cheap. */
     VEC(struct priority_count) priorities;
+    VEC(struct payer *) payers;
+    int64_t models[SCHED_MODELS_MAX]; /* by spec.models: thousandths of GPUs held of each */
     int64_t allocated[SCHED_RESOURCES];
     int64_t fixed[SCHED_RESOURCES]; /* of it, not preemptible */
     int64_t asked[SCHED_RESOURCES]; /* waiting pods */
@@ -63,6 +71,10 @@ static inline bool queue_runs(const struct queue *queue, enum sched_action actio
 /* NULL: there is none, and none is made. */
 struct queue *queue_get(struct sched *sched, struct str name, bool make);
 void queue_free(struct queue *queue);
+/* Whether it, or a queue above it, limits GPUs by their model. */
+bool queue_has_models(const struct queue *queue);
+/* The user's account there; made where there is none. */
+struct payer *queue_payer(struct queue *queue, struct str user);
 
 /* Totals of the pools and the fair share of every queue, top down. Once a cycle. */
 void queues_shared(struct sched *sched);

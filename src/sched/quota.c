@@ -106,6 +106,23 @@ bool queue_could_hold(const struct group *group, const int64_t request[static SC
     return true;
 }
 
+bool queue_allows_model(const struct sched *sched, const struct pod *pod, const struct node *node)
+{
+    int64_t charge[SCHED_RESOURCES];
+
+    if (!queue_has_models(pod->group->queue))
+        return true;
+    pod_charge(sched, pod, node, charge);
+    for (const struct queue *queue = pod->group->queue; queue && charge[SCHED_GPU];
+         queue = queue->parent)
+        for (size_t i = 0; i < queue->spec.model_count; i++)
+            if (str_eq(queue->spec.models[i].model, node->model) &&
+                queue_units(SCHED_GPU, queue->models[i] + charge[SCHED_GPU]) >
+                    queue->spec.models[i].limit)
+                return false;
+    return true;
+}
+
 bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node)
 {
     const struct queue *queue = NULL;

@@ -41,4 +41,6 @@ enum queue_verdict queue_grew(const struct group *group,
 /* Whether the group would be within its queue's fair share, and within every limit and quota, if
  * the queue held nothing else. */
 bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
+/* Whether GPUs of the node's model are left for the pod in its queue and those above. */
+bool queue_allows_model(const struct sched *sched, const struct pod *pod, const struct node *node);
 bool queue_allows_pod(const struct sched *sched, const struct pod *pod, const struct node *node);

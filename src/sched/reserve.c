@@ -179,7 +179,7 @@ static struct group *head_of(struct sched *sched, const struct queue *queue)
         if ((!lacks_room(group) && !over_queue(group)) || !group_eligible(sched, group))
             continue;
         int elastic = group_elastic(group);
-        if (elastic < 0 && (!head || group_order(group, elastic, head, head_elastic) < 0)) {
+        if (elastic < 0 && (!head || group_line(group, elastic, head, head_elastic) < 0)) {
             head = group;
             head_elastic = elastic;
         }
@@ -631,12 +631,14 @@ static void keep_for_aged(struct sched *sched)
         const struct candidate *candidate = &candidates.items[i];
         struct group *group = candidate->group;
         struct pod_vec tasks = {0};
+        struct pod *lost = NULL;
         size_t open = 0;
 
         for (size_t k = 0; k < sched->keeps.count; k++)
             open += sched->keeps.items[k]->group->queue->pool == group->queue->pool;
         group_tasks(sched, group, false, &tasks);
-        if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks))
+        if (open >= KEEPS_MAX || !tasks.count || !has_right(sched, group, &tasks) ||
+            tasks_claim_missing(&tasks, &lost))
             continue;
         bool starts = start_aged(sched, group, &tasks);
         sched->tally[SCHED_ACTION_RESERVE].tried++;

@@ -126,6 +126,8 @@ void sched_set_names(struct sched *sched,
 
 bool sched_counts_starts(const struct sched *sched)
 {
+    if (sched->limited.count)
+        return true;
     for (size_t i = 0; i < sched->pools.count; i++) {
         const struct sched_policy *policy = &sched->pools.items[i]->policy;
 
@@ -254,6 +256,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->touched);
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->leaving);
+    VEC_DONE(&sched->limited);
     VEC_DONE(&sched->notes);
     VEC_DONE(&sched->stale);
     VEC_DONE(&sched->keeps);

@@ -226,7 +226,7 @@ void sched_set_names(struct sched *sched,
                      struct str scheduler_name,
                      struct str queue_label,
                      struct str pool_label);
-/* Whether any pool or queue has a minimum run time, so that sched_bind.first_start matters. */
+/* Whether any pool or queue has a minimum run time, or a group a maximum, so that sched_bind.first_start matters. */
 bool sched_counts_starts(const struct sched *sched);
 /* What a queue has used over time, as shares of its pool, 0 to 1; counts until the next call or
  * sched_forget_usage() of that pool. Unknown queues are ignored. */
@@ -350,6 +350,7 @@ struct sched_nominate {
     X(TERMINATING, "WaitingForTermination") /* placed on room still in use */      \
     X(RESERVED, "BehindReservation")                                               \
     X(INVALID, "InvalidPod")                                                       \
+    X(NO_CLAIM, "ResourceClaimMissing")                                            \
     X(HELD, "HeldBack")                                                            \
     X(GATED, "SchedulingGated")                                                    \
     X(IN_LINE, "InLine") /* others come first this cycle */
@@ -430,6 +431,7 @@ struct sched_note {
         SCHED_NOTE_STALE,     /* stale since now: write the annotation */
         SCHED_NOTE_NOT_STALE, /* recovered: remove it */
         SCHED_NOTE_EVICTED,   /* lost pods to others, and its preemptionDelay begins again */
+        SCHED_NOTE_OVER,      /* ran for its maxRunTime, and is not queued again */
     } note;
 };
 
@@ -479,6 +481,14 @@ struct sched_queue_view {
     bool orphan;                   /* its parent does not exist, or it is part of a cycle */
 };
 bool sched_queue_view(const struct sched *sched, struct str name, struct sched_queue_view *ret);
+
+/* Walk the users of a queue that goes by them; start with *cursor = 0, false ends. Amounts are
+ * millicores, bytes and thousandths of GPUs. The name is good until the next change. */
+bool sched_next_user(const struct sched *sched,
+                     struct str queue,
+                     size_t *cursor,
+                     struct str *ret_user,
+                     int64_t ret_held[static SCHED_RESOURCES]);
 
 /* Whether a pod waits for room on a node that others are about to leave; *ret_node is which. */
 bool sched_promised(const struct sched *sched,

@@ -579,8 +579,10 @@ bool search_run(struct search *search)
 {
     bool solved = false;
 
-    if (!search->tasks.count)
-        return false;
+    struct pod *lost = NULL;
+
+    if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost))
+        return false; /* room is of no use to it */
     if (search_hopeless(search)) {
         search->sched->tally[search->action].filtered++;
         return false;

@@ -241,6 +241,7 @@ struct sched_group {
     struct str uid;
     struct str pool;
     struct str queue;
+    struct str user; /* label; empty: nobody's, which counts as one */
     int64_t created_ms;
     int64_t min_member;        /* below 1 counts as 1; unused with subgroups */
     struct str priority_class; /* looked up; unknown: the default class, else 50 */
@@ -258,8 +259,13 @@ struct sched_group {
     /* So long after it was made, or lost pods to others, it takes nothing from them; 0: it may. */
     int64_t preempt_delay_ms;
     int64_t last_eviction_ms; /* annotation; 0: never */
-    bool held;                /* schedulingBackoff says to leave it out for now */
-    int64_t expected_ms;      /* how long it is expected to run; 0: not known */
+    /* How long it may run from its start on, 0: for ever; then it goes, and back into the line with
+     * `requeue`. */
+    int64_t max_run_ms;
+    bool requeue;
+    int64_t over_ms;     /* annotation: when that time was over, without `requeue`; 0: it is not */
+    bool held;           /* schedulingBackoff says to leave it out for now */
+    int64_t expected_ms; /* how long it is expected to run; 0: not known */
 };
 
 /* ---- queue ---- */
@@ -287,9 +293,20 @@ enum sched_order {
      * what is created within that time. Expected is what the group says, else the longest deadline
      * of its pods, else SCHED_EXPECTED_MS. */
     SCHED_ORDER_EXPECTED,
+    /* Whose user holds least of the queue: GPUs, then CPUs. So its users share it evenly, whoever
+     * asks for more. */
+    SCHED_ORDER_USERS,
 };
 #define SCHED_EXPECTED_TIMES 4
 #define SCHED_EXPECTED_MS    3600000
+
+/* At most so many GPUs of one model. */
+struct sched_model_limit {
+    struct str model; /* value of the node label SCHED_MODEL_LABEL */
+    double limit;     /* devices */
+};
+#define SCHED_MODEL_LABEL "nvidia.com/gpu.product"
+#define SCHED_MODELS_MAX  32 /* limits of one queue */
 
 struct sched_queue {
     struct str name;
@@ -302,6 +319,8 @@ struct sched_queue {
     int64_t preempt_min_runtime_ms; /* -1: inherited */
     int64_t reclaim_min_runtime_ms;
     enum sched_order order;
+    const struct sched_model_limit *models;
+    size_t model_count; /* at most SCHED_MODELS_MAX */
 };
 
 struct sched_priority_class {

@@ -66,7 +66,8 @@ struct sched {
     uint32_t room_epoch;        /* room_changes was emptied so often */
 
     VEC(struct undo) journal;
-    VEC(struct group *) stale; /* groups known to be stale */
+    VEC(struct group *) stale;   /* groups known to be stale */
+    VEC(struct group *) limited; /* groups with a time to run */
     VEC(struct stale_note) notes;
     VEC(struct room) rooms;     /* by node slot */
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
@@ -74,6 +75,7 @@ struct sched {
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */
+    bool models;                /* some queue limits GPUs by their model, or did */
     size_t anti_pods;           /* pods that hold room and keep others away */
     size_t soft_taints;         /* nodes with PreferNoSchedule taints */
     uint32_t order_id;

@@ -155,6 +155,17 @@ int64_t task_need(const struct sched *sched, const struct pod_vec *tasks, size_t
     return claim_need(sched, pod, want - own);
 }
 
+const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod **ret_pod)
+{
+    for (size_t i = 0; i < tasks->count; i++)
+        for (size_t c = 0; c < tasks->items[i]->claim_count; c++)
+            if (!tasks->items[i]->claims[c]->known) {
+                *ret_pod = tasks->items[i];
+                return tasks->items[i]->claims[c];
+            }
+    return NULL;
+}
+
 void tasks_request(const struct sched *sched,
                    const struct pod_vec *tasks,
                    int64_t ret[static SCHED_RESOURCES])

@@ -94,3 +94,19 @@ void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step
     sched->measure = done;
     sched->measure_user = user;
 }
+
+bool sched_next_user(const struct sched *sched,
+                     struct str queue,
+                     size_t *cursor,
+                     struct str *ret_user,
+                     int64_t ret_held[static SCHED_RESOURCES])
+{
+    const struct queue *found = map_get(&sched->queues_by_name, queue);
+
+    if (!found || found->spec.order != SCHED_ORDER_USERS || *cursor >= found->payers.count)
+        return false;
+    const struct payer *payer = found->payers.items[(*cursor)++];
+    *ret_user = payer->user;
+    memcpy(ret_held, payer->held, sizeof(payer->held));
+    return true;
+}

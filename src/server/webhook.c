@@ -1,6 +1,7 @@
 #include "server/webhook.h"
 
 #include "api/admit.h"
+#include "api/device_access.h"
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/limit.h"
@@ -172,6 +173,10 @@ static void answer_pod(struct review *review, const struct json *object)
         allow(review);
         return;
     }
+    if (rules->own_devices) {
+        device_access_mutate(arena, pod);
+        device_access_check(&admit);
+    }
     share_check(&admit);
     if (share_wanted(pod) && !rules->shares)
         forbid_shares(&admit);
@@ -235,6 +240,28 @@ static void answer_kind(struct review *review, const struct json *object)
     }
 }
 
+/* A queue with queues below it stays. */
+static void answer_delete(struct review *review, const struct json *old)
+{
+    const struct json *children = json_at(old, "status.childQueues");
+    struct json *status;
+
+    if (kind_of(review) != &kind_queue || !json_count(children)) {
+        allow(review);
+        return;
+    }
+    json_add_bool(review->arena, review->answer, "allowed", false);
+    status = json_add_object(review->arena, review->answer, "status");
+    json_add_i64(review->arena, status, "code", 403);
+    json_add_c(review->arena, status, "reason", "Forbidden");
+    json_add_str(review->arena, status, "message",
+                 str_printf(review->arena,
+                            "Queue \"" STR_FMT "\" has %zu queues below it (" STR_FMT
+                            ", ...): delete them, or give them another parentQueue, first",
+                            STR_ARG(json_str_at(old, "metadata.name")), json_count(children),
+                            STR_ARG(json_str(json_index(children, 0)))));
+}
+
 bool webhook_serves(struct str path)
 {
     return str_is(path, WEBHOOK_PODS) || str_is(path, WEBHOOK_KINDS);
@@ -268,7 +295,7 @@ int webhook_answer(struct arena *arena,
     review.answer = json_add_object(arena, answer, "response");
     json_add_str(arena, review.answer, "uid", uid);
     if (!json_is(object, JSON_OBJECT)) /* a deletion */
-        allow(&review);
+        answer_delete(&review, json_get(review.request, "oldObject"));
     else if (str_is(path, WEBHOOK_PODS))
         answer_pod(&review, object);
     else

@@ -28,6 +28,7 @@ struct webhook_rules {
     struct str limit_image;   /* shares are limits, by a library of this image (api/limit.h); empty:
                                  they are not */
     struct str runtime_class; /* of pods with GPUs that name none; empty: left out */
+    bool own_devices;         /* pods see the GPUs they ask for alone (api/device_access.h) */
 };
 
 /* Whether anything answers at this path. */

@@ -146,6 +146,9 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
         {"bad before", QUEUE_OF "'object':" QUEUE("", "q") ",'oldObject':" QUEUE("", "q"), true},
         {"going", QUEUE_OF "'object':" QUEUE(",'deletionTimestamp':'x'", "q"), true},
         {"gone", QUEUE_OF "'object':null,'oldObject':" QUEUE("", "q"), true},
+        {"a leaf goes",
+         QUEUE_OF "'object':null,'oldObject':{'metadata':{'name':'q'},'status':{'childQueues':[]}}",
+         true},
         {"unknown", "'resource':{'group':'a','version':'v1','resource':'b'},'object':{}", true},
         {"another version",
          "'resource':{'group':'scheduling.run.ai','version':'v9','resource':'queues'},'object'"
@@ -165,6 +168,59 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
             EXPECT(
                 str_is(json_str_at(response, "status.details.causes.0.field"), "spec.parentQueue"));
         kinds_free(kinds);
+    }
+}
+
+TEST(a_queue_with_queues_below_it_stays)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct kinds *kinds = kinds_new();
+    struct webhook_rules rules = {.kinds = kinds};
+    const struct json *response =
+        respond(&arena, &rules, WEBHOOK_KINDS,
+                QUEUE_OF "'object':null,'oldObject':{'metadata':{'name':'q'},"
+                         "'status':{'childQueues':['team']}}");
+
+    EXPECT(!is_allowed(response));
+    EXPECT(str_contains(json_str_at(response, "status.message"), STR("team")));
+    kinds_free(kinds);
+}
+
+TEST(where_devices_are_blocked_pods_see_what_they_ask_for)
+{
+    static const struct {
+        const char *why;
+        const char *container;
+        bool allowed;
+        bool changed;
+    } rows[] = {
+        {"no GPU", "{'name':'c'}", true, true},
+        {"no GPU, and sees one",
+         "{'name':'c','env':[{'name':'NVIDIA_VISIBLE_DEVICES','value':'7'}]}", true, true},
+        {"a GPU", "{'name':'c','resources':{'requests':{'nvidia.com/gpu':'1'}}}", true, false},
+        {"a GPU, and sees others",
+         "{'name':'c','resources':{'requests':{'nvidia.com/gpu':'1'}},'env':[{'name':"
+         "'NVIDIA_VISIBLE_DEVICES','value':'all'}]}",
+         false, false},
+        {"a GPU, and void",
+         "{'name':'c','resources':{'requests':{'nvidia.com/gpu':'1'}},'env':[{'name':"
+         "'NVIDIA_VISIBLE_DEVICES','value':'void'}]}",
+         true, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct webhook_rules rules = {.own_devices = true};
+        struct str request = str_printf(
+            &arena,
+            "'resource':{'group':'','version':'v1','resource':'pods'},'object':{'metadata':{'name':"
+            "'p','namespace':'n','annotations':{'pod-group-name':'g'}},'spec':{'containers':[%s]}}",
+            rows[i].container);
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_PODS, str_c(&arena, request));
+        EXPECT(is_allowed(response) == rows[i].allowed);
+        EXPECT((json_get(response, "patch") != NULL) == rows[i].changed);
     }
 }
 

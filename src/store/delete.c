@@ -25,6 +25,7 @@
 
 #define FINALIZER_FOREGROUND "foregroundDeletion"
 #define FINALIZER_ORPHAN     "orphan"
+#define CHILDREN_NAMED       5 /* queues below one that is to be deleted */
 
 int delete_parse(struct reply *reply, const struct api_request *request, struct delete_options *ret)
 {
@@ -151,6 +152,35 @@ static void warn_of_jobs(struct write *write)
             count, STR_ARG(write->name));
 }
 
+/* A queue with queues below it stays: they would be left without one. The first few are named. */
+static int keep_parent(struct write *write)
+{
+    const struct shelf *shelf = shelf_of(write->store, &kind_queue);
+    struct str names = STR_NONE;
+    size_t count = 0;
+
+    if (write->kind != &kind_queue || !shelf)
+        return 0;
+    for (size_t i = 0; i < shelf->entries.count; i++) {
+        const struct object *queue = entry_latest(shelf->entries.items[i]);
+
+        if (!queue || queue->deleted_ms ||
+            !str_eq(json_str_at(object_json(queue, write->arena), "spec.parentQueue"), write->name))
+            continue;
+        if (count++ < CHILDREN_NAMED)
+            names = str_printf(write->arena, STR_FMT "%s" STR_FMT, STR_ARG(names),
+                               names.len ? ", " : "", STR_ARG(queue->name));
+    }
+    if (!count)
+        return 0;
+    return reply_fail(write->reply, 403, "Forbidden",
+                      "queues.scheduling.run.ai \"" STR_FMT
+                      "\" is forbidden: %zu queue%s below it (" STR_FMT
+                      "%s): delete them, or give them another parentQueue, first",
+                      STR_ARG(write->name), count, count == 1 ? " is" : "s are", STR_ARG(names),
+                      count > CHILDREN_NAMED ? ", ..." : "");
+}
+
 int delete_object(struct write *write, const struct delete_options *options)
 {
     if (!write->old)
@@ -162,6 +192,8 @@ int delete_object(struct write *write, const struct delete_options *options)
     struct json *root = object_json(write->old, write->arena);
     convert(write->arena, root, write->old->kind, write->kind);
     r = write_policies(write, "DELETE", NULL, root);
+    if (r == 0)
+        r = keep_parent(write);
     if (r == 0)
         r = write_review(write, root, NULL);
     if (r < 0)

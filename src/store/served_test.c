@@ -244,3 +244,20 @@ TEST(a_part_of_an_object_is_no_way_to_the_whole)
     EXPECT(call(&h, API_GET, &kind_secret, "status", "") < 0 && h.status == 404);
     harness_close(&h);
 }
+
+TEST(a_queue_is_not_deleted_before_those_below_it)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_queue, "", "{\"metadata\":{\"name\":\"org\"},\"spec\":{}}") ==
+           0);
+    EXPECT(harness_create(
+               &h, &kind_queue, "",
+               "{\"metadata\":{\"name\":\"team\"},\"spec\":{\"parentQueue\":\"org\"}}") == 0);
+    EXPECT(harness_delete(&h, &kind_queue, "", "org", "") < 0 && h.status == 403);
+    EXPECT(strstr(h.text, "team"));
+    EXPECT(harness_delete(&h, &kind_queue, "", "team", "") == 0);
+    EXPECT(harness_delete(&h, &kind_queue, "", "org", "") == 0);
+    harness_close(&h);
+}

@@ -1,5 +1,7 @@
 #include "api/admit.h"
+#include "api/device_access.h"
 #include "api/kind.h"
+#include "api/share.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -10,7 +12,10 @@
 #include "conformance/conformance.h"
 #include "sched/group.h"
 #include "sched/pod.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/topology.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -152,6 +157,93 @@ static bool check_eviction_time(const struct json *test)
     return (got == wanted && ms == want) || differs(test, "is read otherwise");
 }
 
+/* ---- devices ---- */
+static bool check_devices(struct arena *arena, const struct json *test)
+{
+    struct admit admit = {
+        .arena = arena, .kind = &kind_pod, .object = json_clone(arena, json_get(test, "pod"))};
+    bool want = json_bool_or(json_at(test, "expected.error"), false);
+
+    device_access_check(&admit);
+    return (admit.causes.count > 0) == want ||
+           differs(test, "%zu causes", (size_t)admit.causes.count);
+}
+
+static bool is_void(const struct json *container)
+{
+    JSON_FOREACH(json_get(container, "env"), each)
+        if (str_is(json_str(json_get(each, "name")), SHARE_VISIBLE))
+            return str_is(json_str(json_get(each, "value")), "void");
+    return false;
+}
+
+static bool check_void(struct arena *arena, const struct json *test)
+{
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
+    struct json *pod = json_clone(arena, json_get(test, "pod"));
+
+    device_access_mutate(arena, pod);
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_at(pod, lists[i]), container) {
+            bool wanted = false;
+
+            JSON_FOREACH(json_at(test, "expected.containers_set_to_void"), name)
+                wanted = wanted || str_eq(json_str(name), json_str(json_get(container, "name")));
+            if (wanted != is_void(container))
+                return differs(test, "container " STR_FMT " %s devices",
+                               STR_ARG(json_str(json_get(container, "name"))),
+                               wanted ? "sees" : "does not see");
+        }
+    return true;
+}
+
+static bool check_gpu_request(struct arena *arena, const struct json *test)
+{
+    struct admit admit = {
+        .arena = arena, .kind = &kind_pod, .object = json_clone(arena, json_get(test, "pod"))};
+    bool want = json_bool_or(json_at(test, "expected.error"), false);
+
+    share_check(&admit);
+    return (admit.causes.count > 0) == want ||
+           differs(test, "%zu causes", (size_t)admit.causes.count);
+}
+
+/* ---- aliases ---- */
+static bool check_alias(struct arena *arena, const struct json *test)
+{
+    struct sched_config config;
+    struct str names[2][16];
+    const struct json *given = json_get(test, "constraint");
+    const struct json *want = json_at(test, "expected.constraint");
+    struct sched_topology_want asked = {
+        .topology = json_str(json_get(given, "topology")),
+        .required = json_str(json_get(given, "required_level")),
+    };
+
+    (void)arena;
+    sched_config_default(&config);
+    struct sched *sched = sched_new(&config);
+    JSON_FOREACH(json_get(test, "topologies"), topology) {
+        size_t count = 0;
+
+        JSON_FOREACH(topology, alias) {
+            names[0][count] = json_str(alias);
+            names[1][count++] = json_key(alias);
+        }
+        sched_put_topology(sched, &(struct sched_topology){.name = json_key(topology),
+                                                           .levels = names[0],
+                                                           .aliases = names[1],
+                                                           .level_count = count});
+    }
+    struct str got = topology_label(sched, &asked);
+    bool good = str_eq(got, json_str(json_get(want, "required_level"))) &&
+                json_is_null(json_get(want, "preferred_level"));
+    if (!good)
+        (void)differs(test, "required is " STR_FMT, STR_ARG(got));
+    sched_free(sched);
+    return good;
+}
+
 bool run_unit_017(struct arena *arena, const struct json *test, struct str function)
 {
     if (str_is(function, "validate_podgroup"))
@@ -166,5 +258,13 @@ bool run_unit_017(struct arena *arena, const struct json *test, struct str funct
         return check_delay(test);
     if (str_is(function, "last_eviction"))
         return check_eviction_time(test);
+    if (str_is(function, "deviceaccess_validate"))
+        return check_devices(arena, test);
+    if (str_is(function, "deviceaccess_mutate"))
+        return check_void(arena, test);
+    if (str_is(function, "validate_gpu_request"))
+        return check_gpu_request(arena, test);
+    if (str_is(function, "resolve_topology_alias"))
+        return check_alias(arena, test);
     return differs(test, "the function is not tried here");
 }

@@ -69,3 +69,109 @@ def test_one_of_kais_ways_can_be_had_back():
         m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("default-queue", "ml-team"))
         check(wait_for(lambda: waits_because(m, "gpu-pod"), "gpu-pod to say why it waits") == "OverLimit",
               "a limit that is left out does not mean 0")
+
+
+def pods_of(m, job):
+    return [p for p in m.get("pods") if p["metadata"].get("labels", {}).get("job-name") == job]
+
+
+def quick(manifest):
+    """Its pods end at once when they are told to."""
+    return manifest.replace("restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 0")
+
+
+def says(pod, words):
+    return any(words in c.get("message", "") for c in pod["status"].get("conditions", []))
+
+
+def test_work_ends_after_its_maximum_run_time_and_stands_in_line_again_where_it_asks():
+    """As examples/scheduling/max-run-time.yaml, in seconds."""
+    again = quick(text("max-run-time.yaml")).replace("8h", "2s")
+    with Muster() as m:
+        m.kubectl("create", "-f", "-", input=again)
+        m.kubectl("create", "-f", "-", input=again.replace("name: max-run-time", "name: once")
+                  .replace('muster.dev/requeue-after-max-run-time: "true"', 'a: b'))
+        seen = set()
+
+        def ran_twice():
+            seen.update(p["metadata"]["name"] for p in pods_of(m, "max-run-time") if p["status"].get("phase") == "Running")
+            return len(seen) > 1
+        wait_for(ran_twice, "a second pod to run", 60)
+        wait_for(lambda: any(says(p, "has run for its maxRunTime of 2s") for p in pods_of(m, "once")),
+                 "the pod of the other job to say why it does not start", 60)
+
+
+SURE = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: sure-all}
+spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: sure}
+spec:
+  parentQueue: sure-all
+  resources: {gpu: {quota: 2, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}
+"""
+
+
+def test_what_is_above_the_minimum_of_semi_preemptible_work_gives_way_and_the_rest_stays():
+    with Muster(gpus_per_node=2) as m:
+        m.apply(SURE)
+        m.kubectl("create", "-f", "-", input=quick(text("semi-preemptible.yaml")).replace("default-queue", "sure"))
+
+        def alive():
+            return [p for p in pods_of(m, "semi-preemptible")
+                    if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
+        wait_for(lambda: len(alive()) == 2, "both pods to run", 60)
+        create(m, "first", queue="sure", priority="build-preemptible")
+        wait_for(lambda: running(m, "first"), "first to take the place of one", 60)
+        create(m, "second", queue="sure", priority="build-preemptible")
+        wait_for(lambda: waits_because(m, "second"), "second to say why it waits")
+        check(len(alive()) == 1, "the last pod was stopped")
+
+
+def test_the_users_of_a_queue_share_it():
+    queue = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: shared}
+spec: {order: fairUsers, parentQueue: default-parent-queue, resources: {gpu: {quota: -1, limit: -1}}}
+"""
+    with Muster(gpus_per_node=2) as m:
+        m.apply(queue)
+
+        def submit(name, user):
+            m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("gpu-pod", name)
+                      .replace("kai.scheduler/queue: default-queue", f"kai.scheduler/queue: shared\n    user: {user}"))
+        for name in ("a1", "a2"):
+            submit(name, "alice")
+            wait_for(lambda: running(m, name), f"{name} to run")
+        submit("a3", "alice")
+        wait_for(lambda: waits_because(m, "a3"), "a3 to wait")
+        submit("b1", "bob")
+        wait_for(lambda: waits_because(m, "b1"), "b1 to wait")
+        m.kubectl("delete", "pod", "a1", "--grace-period=0", "--force")
+        wait_for(lambda: running(m, "b1"), "bob to get what alice gave")
+        check(not running(m, "a3"), "alice has more than bob")
+        metrics = m.kubectl("get", "--raw", "/metrics").stdout
+        check('muster_queue_user_allocated_gpus{queue_name="shared",user="bob"} 1' in metrics, "no metric of the users")
+
+
+def test_gpus_of_a_model_are_limited():
+    queue = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: few}
+spec: {parentQueue: default-parent-queue, resources: {gpu: {quota: -1, limit: -1, models: [{product: Pretend-GPU, limit: 1}]}}}
+"""
+    with Muster(gpus_per_node=2) as m:
+        m.apply(queue)
+        create(m, "one", queue="few")
+        wait_for(lambda: running(m, "one"), "one to run")
+        create(m, "two", queue="few")
+        wait_for(lambda: waits_because(m, "two"), "two to say why it waits")
+        check(not running(m, "two"), "a second one was given")
+        create(m, "other")
+        wait_for(lambda: running(m, "other"), "another queue to use it")

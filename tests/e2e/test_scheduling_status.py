@@ -101,12 +101,15 @@ def test_metrics_of_muster_up():
             text = m.kubectl("get", "--raw", "/metrics").stdout
             found = [l.rsplit(" ", 1)[1] for l in text.splitlines() if l.startswith(line + " ")]
             return float(found[0]) if found else None
+
+        def of(metric, queue):
+            return f'{metric}{{queue_name="{queue}",queue_metadata_name="{queue}",queue_display_name=""}}'
         node = m.get("nodes")[0]["metadata"]["name"]
         wait_for(lambda: value("muster_scheduler_bound_pods_total") == 2, "two pods to be counted")
-        for line, expected in (('kai_queue_info{queue_name="small"}', 1),
-                               ('kai_queue_deserved_gpus{queue_name="small"}', 1),
-                               ('kai_queue_allocated_gpus{queue_name="small"}', 1.25),
-                               ('kai_queue_allocated_gpus{queue_name="default"}', 1.25),
+        for line, expected in ((of("kai_queue_info", "small"), 1),
+                               (of("kai_queue_deserved_gpus", "small"), 1),
+                               (of("kai_queue_allocated_gpus", "small"), 1.25),
+                               (of("kai_queue_allocated_gpus", "default"), 1.25),
                                (f'muster_node_gpus{{node="{node}"}}', 2),
                                (f'muster_node_gpus_free{{node="{node}"}}', 0),
                                (f'muster_node_gpus_shared{{node="{node}"}}', 1),

@@ -45,7 +45,8 @@ def test_metrics_name_the_queue_and_the_snapshot_leaves_values_out():
         m.apply(job("one", 8, env="[{name: TOKEN, value: hunter2}]"))
         wait_for(lambda: m.phase("one") == "Running", "the job to run")
         operator = m.leader()
-        wait_for(lambda: 'kai_queue_allocated_gpus{queue_name="team"} 8' in operator.fetch("/metrics"),
+        line = 'kai_queue_allocated_gpus{queue_name="team",queue_metadata_name="team",queue_display_name=""} 8'
+        wait_for(lambda: line in operator.fetch("/metrics"),
                  "the queue's GPUs in /metrics")
         with urllib.request.urlopen(f"http://127.0.0.1:{operator.debug_port}/debug/snapshot", timeout=10) as answer:
             items = json.load(answer)["items"]

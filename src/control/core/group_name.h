@@ -15,6 +15,8 @@ struct object;
 #define GROUP_STALE_ANNOTATION "kai.scheduler/stale-podgroup-timestamp"
 /* And when it last lost pods to others, where it has a preemptionDelay. */
 #define GROUP_EVICTION_ANNOTATION "kai.scheduler/last-eviction-timestamp"
+/* When it had run for its maxRunTime; it is not started again. */
+#define GROUP_OVER_ANNOTATION "muster.dev/max-run-time-reached"
 
 /* On pods that are objects only, nothing runs in them: they belong to no group. */
 #define GROUP_MIRROR "kubernetes.io/config.mirror"

@@ -154,18 +154,23 @@ static struct str priority_of(const struct grouping_input *input,
 
 static bool is_preemptibility(struct str value)
 {
-    return str_is(value, "preemptible") || str_is(value, "non-preemptible");
+    return str_is(value, "preemptible") || str_is(value, "non-preemptible") ||
+           str_is(value, "semi-preemptible");
 }
 
 static struct str preemptibility_of(const struct grouping_input *input, const struct json *owner)
 {
-    struct str value = grouping_label(owner, PREEMPTIBLE);
+    const struct json *const said[] = {owner, input->pod};
+    struct str value = STR_NONE;
 
-    if (is_preemptibility(value))
-        return value;
-    value = grouping_label(input->pod, PREEMPTIBLE);
-    if (is_preemptibility(value))
-        return value;
+    for (size_t i = 0; i < 2; i++) {
+        value = grouping_label(said[i], PREEMPTIBLE);
+        if (is_preemptibility(value))
+            return value;
+        value = grouping_annotation(said[i], PREEMPTIBLE);
+        if (is_preemptibility(value))
+            return value;
+    }
     value = json_str(json_get(kind_defaults(input, owner), "preemptibility"));
     return is_preemptibility(value) ? value : STR_NONE;
 }
@@ -214,6 +219,26 @@ static struct str duration_of(const struct grouping_input *input,
             return text;
     }
     return STR_NONE;
+}
+
+/* spec.maxRunTime of the job where its kind has it, else the annotation. */
+static struct str max_run_of(const struct grouping_input *input, const struct json *owner)
+{
+    struct str text = json_str_at(owner, "spec.maxRunTime");
+    int64_t ms = 0;
+
+    return text.len && time_parse_duration(text, &ms) && ms > 0
+               ? text
+               : duration_of(input, owner, "muster.dev/max-run-time", false);
+}
+
+static bool is_requeued(const struct grouping_input *input, const struct json *owner)
+{
+    const char *key = "muster.dev/requeue-after-max-run-time";
+
+    return json_bool_or(json_at(owner, "spec.requeueAfterMaxRunTime"), false) ||
+           str_is(grouping_annotation(owner, key), "true") ||
+           str_is(grouping_annotation(input->pod, key), "true");
 }
 
 static struct json *copy_map(struct arena *arena, const struct json *map)
@@ -270,6 +295,8 @@ void grouping_common(const struct grouping_input *input,
     ret->preemptibility = preemptibility_of(input, owner);
     ret->preempt_delay = duration_of(input, owner, "kai.scheduler/preemption-delay", false);
     ret->stale_grace = duration_of(input, owner, "kai.scheduler/staleness-grace-period", true);
+    ret->max_run = max_run_of(input, owner);
+    ret->requeue = is_requeued(input, owner);
     ret->topology = grouping_topology_of(json_at(owner, "metadata.annotations"),
                                          "kai.scheduler/topology-required-placement",
                                          "kai.scheduler/topology-preferred-placement", NULL);
@@ -356,6 +383,10 @@ struct json *grouping_manifest(const struct grouping *grouping, struct arena *ar
         json_add_str(arena, spec, "preemptibility", grouping->preemptibility);
     if (grouping->preempt_delay.len)
         json_add_str(arena, spec, "preemptionDelay", grouping->preempt_delay);
+    if (grouping->max_run.len)
+        json_add_str(arena, spec, "maxRunTime", grouping->max_run);
+    if (grouping->max_run.len && grouping->requeue)
+        json_add_bool(arena, spec, "requeueAfterMaxRunTime", true);
     if (grouping->stale_grace.len)
         json_add_str(arena, spec, "stalenessGracePeriod", grouping->stale_grace);
     add_topology(arena, spec, &grouping->topology);

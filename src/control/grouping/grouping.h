@@ -57,6 +57,8 @@ struct grouping {
     struct str preemptibility; /* empty: by priority */
     struct str preempt_delay;  /* durations; empty: none is said */
     struct str stale_grace;
+    struct str max_run;
+    bool requeue; /* after max_run */
     struct grouping_topology topology;
     VEC(struct grouping_sub) subs;
     struct str pod_sub; /* subgroup of the pod at hand; empty: none */
