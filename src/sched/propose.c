@@ -7,6 +7,7 @@
 #include "sched/order.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
+#include "sched/reclaim.h"
 #include "sched/resource.h"
 #include "sched/runtime.h"
 #include "sched/sched.h"
@@ -33,9 +34,10 @@ static bool may_take_from(const struct search *search, const struct queue *queue
 
     if (queue->pool != search->group->queue->pool || queue->broken)
         return false;
-    return search->action == SCHED_ACTION_PREEMPT   ? own
-           : search->action == SCHED_ACTION_RECLAIM ? !own
-                                                    : true;
+    if (search->action == SCHED_ACTION_RECLAIM)
+        return !own && (group_policy(search->group)->without_proportion ||
+                        reclaim_could_take(&search->reclaim, (int)queue->index));
+    return search->action == SCHED_ACTION_PREEMPT ? own : true;
 }
 
 /* ---- what room there would be ---- */

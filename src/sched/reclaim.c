@@ -83,6 +83,34 @@ static void queues_part(const struct reclaim *reclaim, int *to, int *from)
     }
 }
 
+bool reclaim_above_quota(const double *request, const struct reclaim_queue *from)
+{
+    bool below = false;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        if (request[r] <= 0 || quota_unlimited(from->quota[r]))
+            continue;
+        if (from->allocated[r] > from->quota[r])
+            return true;
+        below = below || from->allocated[r] < from->quota[r];
+    }
+    return !below;
+}
+
+bool reclaim_could_take(const struct reclaim *reclaim, int from)
+{
+    int to = reclaim->queue;
+
+    queues_part(reclaim, &to, &from);
+    const struct reclaim_queue *own = &reclaim->queues[to];
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!quota_unlimited(own->quota[r]) &&
+            own->allocated[r] + reclaim->request[r] > own->quota[r])
+            return reclaim_keeps_fair_share(&reclaim->queues[from],
+                                            reclaim->queues[from].allocated);
+    return reclaim_above_quota(reclaim->request, &reclaim->queues[from]);
+}
+
 static double *remaining_of(struct reclaim_queue *queue)
 {
     if (!queue->lost) {

@@ -42,6 +42,13 @@ bool reclaim_valid(const struct reclaim *reclaim,
                    const struct reclaim_unit *units,
                    size_t unit_count);
 
+/* Whether any rule could ever let it take from that queue, whatever goes: if not, its groups need
+ * not be proposed, and stand in nobody's way. */
+bool reclaim_could_take(const struct reclaim *reclaim, int from);
+/* Of the resources that are asked for: whether the queue has more than its quota of one, or not
+ * less of any. */
+bool reclaim_above_quota(const double *request, const struct reclaim_queue *from);
+
 /* The two rules by which a unit may go; `remaining` is what its queue has before. */
 bool reclaim_keeps_fair_share(const struct reclaim_queue *from, const double *remaining);
 bool reclaim_guarantees_quota(const struct reclaim_queue *to,

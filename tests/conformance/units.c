@@ -221,6 +221,31 @@ static bool run_strategy(const struct json *test)
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }
 
+/* Whether a queue can be taken from at all. */
+static bool run_candidate(struct arena *arena, const struct json *test)
+{
+    const struct json *queues = json_get(test, "queues");
+    const struct json *reclaimer = json_get(test, "reclaimer");
+    struct reclaim reclaim = {
+        .queues = ARENA_ARRAY(arena, struct reclaim_queue, json_count(queues) + 1),
+        .queue_count = json_count(queues),
+        .queue = index_of(queues, json_str(json_get(reclaimer, "queue"))),
+    };
+    size_t i = 0;
+
+    amounts_of(json_get(reclaimer, "required"), reclaim.request);
+    JSON_FOREACH(queues, queue) {
+        reclaim.queues[i] = reclaim_of(queue);
+        reclaim.queues[i++].parent = index_of(queues, json_str(json_get(queue, "parent")));
+    }
+    struct reclaim_queue from = reclaim_of(json_get(test, "reclaimee"));
+    bool got = queues ? reclaim_could_take(
+                            &reclaim, index_of(queues, json_str(json_get(test, "victim_queue"))))
+                      : reclaim_above_quota(reclaim.request, &from);
+    bool want = json_bool_or(json_at(test, "expected.result"), false);
+    return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
+}
+
 static bool run_keeps(const struct json *test)
 {
     struct reclaim_queue from = reclaim_of(json_get(test, "reclaimee"));
@@ -237,6 +262,8 @@ bool run_unit(struct arena *arena, const struct json *test)
     struct str function = json_str(json_get(test, "function"));
     bool good = true;
 
+    if (str_is(function, "filter_victim") || str_is(function, "deserved_quota_candidate"))
+        return run_candidate(arena, test);
     if (case_is_017(test) && !str_is(function, "fits_maintain_fair_share"))
         return run_unit_017(arena, test, function);
     if (str_is(function, "fits_maintain_fair_share"))
