@@ -5,6 +5,8 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make test-page  the web page in a real Chromium: views, actions, accessibility, types (TESTS="live types": some of them)
+# make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
 # make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
@@ -41,7 +43,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 conformance-cel seeds
+	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 conformance-cel seeds test-page page-shots
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -153,6 +155,12 @@ wheel: dist
 test-package: deb wheel
 	@tests/package.py
 	@tests/wheel.py
+
+test-page: all
+	@tests/page/run.py $(TESTS)
+
+page-shots: all
+	@mkdir -p build/page-shots && tests/page/run.py shots build/page-shots
 
 bench-kubernetes: all
 	@tests/kubernetes/bench.py

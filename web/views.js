@@ -150,7 +150,7 @@ export function overview(context) {
         h("div", { class: "tiles", key: "tiles" },
             tile("GPUs in use", [amount(held), h("small", null, ` of ${amount(total)}`)], total ? `${Math.round(held / total * 100)} %` : "no GPUs here"),
             tile("Running", String(running.length), plural(running.reduce((n, j) => n + j.pods.length, 0), "pod")),
-            tile("Waiting", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : "nobody waits"),
+            tile("Waiting", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : waiting.length ? "for no GPUs" : "nobody waits"),
             tile("Nodes", [String(ready), h("small", null, ` of ${model.nodes.length}`)], ready === model.nodes.length ? "all ready" : "see below")),
         list.length ? h("section", { class: "card alarms", key: "alarms" }, h("h2", null, "Needs attention"), h("ul", null, list)) : null,
         h("section", { class: "card wide", key: "queues" }, h("h2", null, "Queues"), tree.length

@@ -1,10 +1,12 @@
 """The web page's server side: who gets in, what is refused, and the change stream. Views are tests/page's."""
 
 import http.client
+import importlib.util
 import json
+import os
 import re
 
-from harness import Muster, binary, check, run, wait_for
+from harness import ROOT, Muster, binary, check, run, wait_for
 from test_rights import Client
 
 
@@ -141,3 +143,11 @@ def test_page_streams_what_changes():
             if line["t"] != "PING" and line["w"] == 0:
                 told.append(line)
         check({line["o"]["metadata"]["name"] for line in told} == {"later"}, f"another namespace was told: {told}")
+
+
+def test_page_shows_a_job_in_a_browser():
+    """A job that is submitted while the page is open; where a Chromium and the packages of make test-page are there."""
+    spec = importlib.util.spec_from_file_location("page_run", os.path.join(ROOT, "tests", "page", "run.py"))
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    page.run("live", have=True)
