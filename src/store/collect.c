@@ -200,6 +200,19 @@ static bool owner_blocks(struct arena *arena, const struct object *object, struc
     return false;
 }
 
+/* An owner besides `uid` that stays. */
+static bool owned_elsewhere(const struct store *store, const struct object *object, struct str uid)
+{
+    for (size_t i = 0; object && i < object->owner_count; i++) {
+        const struct object_owner *owner = &object->owners[i];
+        const struct object *other = entry_latest(map_get(&store->by_uid, owner->uid));
+
+        if (!str_eq(owner->uid, uid) && owner_lives(store, owner) && !(other && other->deleted_ms))
+            return true;
+    }
+    return false;
+}
+
 /* Whether `uid` owns the object through others. */
 // NOLINTNEXTLINE(misc-no-recursion)
 static bool owner_above(const struct store *store,
@@ -238,7 +251,8 @@ static void look_as_owner(struct store *store, const struct entry *entry)
         const struct entry *dependent = owned->entries.items[i];
         const struct object *latest = entry_latest(dependent);
 
-        if (orphan && owned_by(latest, object->uid))
+        bool let_go = orphan || owned_elsewhere(store, latest, object->uid);
+        if (let_go && owned_by(latest, object->uid))
             collect_edit(store, dependent, drop_owner, &object->uid);
         else if (foreground && latest && !latest->deleted_ms)
             collect_delete(store, dependent, STR("Foreground"));
