@@ -153,6 +153,7 @@ EXCUSED = {
 # What differs, and why: kind, what its path has in it, reason.
 KNOWN = [
     ("Pod", r"annotations\.(f:)?pod-group-name|annotations\.\.$", "every pod belongs to a group, which admission names"),
+    ("Pod", r"f:volumeClaimTemplate\.f:metadata", "what is null is not stored and nobody's"),
     ("Pod", r"status\.qosClass", "the node tells it"),
     ("Service", r"ipFamil", "one stack only: a headless service without a selector is no exception"),
     ("PersistentVolume", r"finalizers|status\.", "the controller of claims makes, binds and removes volumes in one step"),
