@@ -421,7 +421,7 @@ static int start(struct up *up, struct err *err)
                                            .trouble_user = up},
                    &up->store, err);
     if (r == 0) {
-        up->hooks = hooks_new(&up->loop, store_api(up->store));
+        up->hooks = hooks_new(&up->loop, store_api(up->store), NULL);
         r = start_server(up, err);
     }
     if (r == 0)

@@ -356,7 +356,8 @@ static void on_service(void *user, const struct api_result *result)
     }
     JSON_FOREACH(json_at(object_json(result->object, &question->arena), "spec.ports"), port)
         if (json_i64_or(json_get(port, "port"), 0) == question->port) {
-            question->name = json_str(json_get(port, "name")); /* until the address is known */
+            /* Until the address is known; the Service may go meanwhile. */
+            question->name = str_dup(&question->arena, json_str(json_get(port, "name")));
             found = true;
         }
     if (!found) {

@@ -30,7 +30,8 @@
 struct hooks {
     struct api api; /* first */
     struct api *below;
-    struct hook_client *client;
+    struct hook_client *client; /* NULL: somebody else asks */
+    struct hook_asker asker;
     struct api_watch *watches[2];
     VEC(struct object *) configurations;
     struct hook_table *table;
@@ -208,7 +209,8 @@ static void ask(struct call *call, const struct hook *hook, hook_answer_fn *answ
         .uid = str_printf(&call->arena, "%08" PRIx64 "-0000-4000-8000-%012" PRIx64,
                           (uint64_t)uv_hrtime() & 0xffffffff, number & 0xffffffffffff)};
     call->asking++;
-    hook_client_ask(call->hooks->client, hook, review_write(&request, asked->uid), answer, asked);
+    const struct hook_asker *asker = &call->hooks->asker;
+    asker->ask(asker->asker, hook, review_write(&request, asked->uid), answer, asked);
 }
 
 /* True: `ret` is what it says. False: it could not be had, and a refusal is set where that counts.
@@ -709,14 +711,24 @@ static const struct api_ops ops = {
     .watch_stop = hooks_watch_stop,
 };
 
-struct hooks *hooks_new(struct uv_loop_s *loop, struct api *below)
+static void ask_client(void *asker,
+                       const struct hook *hook,
+                       struct str body,
+                       hook_answer_fn *answer,
+                       void *user)
+{
+    hook_client_ask(asker, hook, body, answer, user);
+}
+
+struct hooks *hooks_new(struct uv_loop_s *loop, struct api *below, const struct hook_asker *asker)
 {
     static const struct kind *const kinds[] = {&kind_mutatingwebhooks, &kind_validatingwebhooks};
     struct hooks *hooks = MEM_NEW(struct hooks);
 
     hooks->api = (struct api){.ops = &ops, .kinds = below->kinds};
     hooks->below = below;
-    hooks->client = hook_client_new(loop, below);
+    hooks->client = asker ? NULL : hook_client_new(loop, below);
+    hooks->asker = asker ? *asker : (struct hook_asker){ask_client, hooks->client};
     hooks->table = hook_table_make(NULL, 0);
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         hooks->watches[i] =

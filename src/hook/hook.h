@@ -1,7 +1,9 @@
 #pragma once
 
+#include "hook/client.h"
+
 struct api;
-struct err;
+struct hook;
 struct hooks;
 struct uv_loop_s;
 
@@ -22,7 +24,18 @@ struct uv_loop_s;
  * and then the writer hears of a conflict. So nothing is stored that no webhook has seen. */
 #define HOOK_TRIES_MAX 5
 
-struct hooks *hooks_new(struct uv_loop_s *loop, struct api *below);
+/* Who puts the questions: hook_client_ask(), or a test. */
+struct hook_asker {
+    void (*ask)(void *asker,
+                const struct hook *hook,
+                struct str body,
+                hook_answer_fn *answer,
+                void *user);
+    void *asker;
+};
+
+/* `asker` NULL: over HTTPS. */
+struct hooks *hooks_new(struct uv_loop_s *loop, struct api *below, const struct hook_asker *asker);
 struct api *hooks_api(struct hooks *hooks);
 /* Before the store is closed: writes that wait for a webhook are refused, and nobody is asked any
  * more. NULL is fine. */

@@ -1,0 +1,256 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "hook/client.h"
+#include "hook/hook.h"
+#include "hook/review.h"
+#include "store/harness.h"
+#include "test.h"
+#include "tool/timer.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A store with webhooks before it that are played here: what each does, its name says. */
+struct play {
+    struct harness h;
+    struct api *store;
+    struct hooks *hooks;
+    char asked[512]; /* "NAME:OPERATION ", in order */
+    unsigned races;  /* how often "race" lets somebody else write in between */
+};
+
+struct pending {
+    struct play *play;
+    struct arena arena;
+    struct str hook;
+    struct str body;
+    struct timer *timer;
+    hook_answer_fn *answer;
+    void *user;
+};
+
+/* label-X adds the label X. */
+static struct str label_patch(struct arena *arena, struct str name, const struct json *request)
+{
+    struct json *labels = json_clone(arena, json_at(request, "object.metadata.labels"));
+    struct str label = str_sub(name, 6, str_find(name, '.') - 6);
+
+    if (!labels)
+        labels = json_new_object(arena);
+    json_set(labels, label, json_new_str(arena, STR("yes")));
+    return base64_encode(arena, str_printf(arena,
+                                           "[{\"op\":\"add\",\"path\":\"/metadata/labels\","
+                                           "\"value\":" STR_FMT "}]",
+                                           STR_ARG(json_text(arena, labels))));
+}
+
+static struct str answer_of(struct pending *p, const struct json *request)
+{
+    struct arena *arena = &p->arena;
+    bool bad = json_str_at(request, "object.metadata.labels.bad").len > 0;
+    struct str rest = STR("\"allowed\":true");
+
+    if (str_starts(p->hook, STR("label-")))
+        rest = str_printf(arena,
+                          "\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":\"" STR_FMT "\"",
+                          STR_ARG(label_patch(arena, p->hook, request)));
+    else if (str_starts(p->hook, STR("deny")) && bad)
+        rest = STR("\"allowed\":false,\"status\":{\"code\":403,\"reason\":\"Forbidden\","
+                   "\"message\":\"it is bad\"}");
+    return str_printf(arena,
+                      "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\","
+                      "\"response\":{\"uid\":\"" STR_FMT "\"," STR_FMT "}}",
+                      STR_ARG(json_str(json_get(request, "uid"))), STR_ARG(rest));
+}
+
+static void race(struct play *play)
+{
+    if (!play->races)
+        return;
+    play->races--;
+    char body[80];
+    (void)snprintf(body, sizeof(body), "{\"data\":{\"raced\":\"%u\"}}", play->races);
+    api_call(play->store,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_configmap,
+                                   .ns = STR("default"),
+                                   .name = STR("a"),
+                                   .patch = API_PATCH_MERGE,
+                                   .body = str_from(body)},
+             api_ignore, NULL);
+}
+
+static void on_due(void *user)
+{
+    struct pending *p = user;
+    struct play *play = p->play;
+    struct json *root = NULL;
+    struct err dead = {.code = -ECONNREFUSED, .text = "nobody is there"};
+    size_t len = strlen(play->asked);
+
+    EXPECT(json_parse(&p->arena, p->body, &root, NULL) == 0);
+    const struct json *request = json_get(root, "request");
+    (void)snprintf(play->asked + len, sizeof(play->asked) - len, STR_FMT ":%c ",
+                   STR_ARG(str_sub(p->hook, 0, str_find(p->hook, '.'))),
+                   json_str(json_get(request, "operation")).p[0]);
+    if (str_starts(p->hook, STR("race")))
+        race(play);
+    bool is_dead = str_starts(p->hook, STR("dead"));
+    p->answer(p->user, is_dead ? STR("") : answer_of(p, request), is_dead ? &dead : NULL);
+    timer_free(p->timer);
+    arena_done(&p->arena);
+    mem_free(p);
+}
+
+static void play_ask(void *asker,
+                     const struct hook *hook,
+                     struct str body,
+                     hook_answer_fn *answer,
+                     void *user)
+{
+    struct play *play = asker;
+    struct pending *p = MEM_NEW(struct pending);
+
+    p->play = play;
+    p->hook = str_dup(&p->arena, hook->name);
+    p->body = str_dup(&p->arena, body);
+    p->answer = answer;
+    p->user = user;
+    p->timer = timer_new(&play->h.loop, p);
+    timer_in(p->timer, 0, on_due);
+}
+
+static void play_open(struct play *play)
+{
+    *play = (struct play){0};
+    harness_open(&play->h, NULL);
+    play->store = play->h.api;
+    play->hooks = hooks_new(&play->h.loop, play->store, &(struct hook_asker){play_ask, play});
+    play->h.api = hooks_api(play->hooks);
+}
+
+static void play_close(struct play *play)
+{
+    hooks_stop(play->hooks);
+    play->h.api = play->store;
+    harness_close(&play->h);
+    hooks_free(play->hooks);
+}
+
+static void add(struct play *play, bool mutating, const char *name, const char *more)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+    struct str text =
+        str_printf(&arena,
+                   "metadata: {name: %s}\n"
+                   "webhooks:\n"
+                   "- name: %s.x.io\n"
+                   "  rules: [{operations: ['*'], apiGroups: [''], apiVersions: [v1], resources: "
+                   "[configmaps]}]\n"
+                   "  admissionReviewVersions: [v1]\n"
+                   "  sideEffects: None\n"
+                   "  clientConfig: {url: 'https://x/'}\n"
+                   "  %s\n",
+                   name, name, more);
+
+    EXPECT(yaml_parse(&arena, text, &root, NULL) == 0);
+    EXPECT(harness_create(&play->h, mutating ? &kind_mutatingwebhooks : &kind_validatingwebhooks,
+                          "", str_c(&arena, json_text(&arena, root))) == 0);
+    harness_settle(&play->h);
+}
+
+#define MAP(name, labels) \
+    "{\"metadata\":{\"name\":\"" name "\",\"labels\":{" labels "}},\"data\":{\"k\":\"v\"}}"
+
+TEST(mutating_webhooks_are_asked_by_name_and_again_then_validating_ones)
+{
+    struct play play;
+
+    play_open(&play);
+    add(&play, false, "deny", "");
+    add(&play, true, "label-b", "");
+    add(&play, true, "label-a", "reinvocationPolicy: IfNeeded");
+    EXPECT(strcmp(play.asked, "") == 0); /* about itself none is asked */
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
+    EXPECT(strcmp(play.asked, "label-a:C label-b:C label-a:C deny:C ") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.labels.a"), "yes") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.labels.b"), "yes") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "data.k"), "v") == 0);
+    play.asked[0] = '\0';
+    EXPECT(harness_create(&play.h, &kind_secret, "default", "{\"metadata\":{\"name\":\"s\"}}") ==
+           0);
+    EXPECT(strcmp(play.asked, "") == 0);
+    play_close(&play);
+}
+
+TEST(a_webhook_that_refuses_or_is_dead_keeps_the_write_away)
+{
+    struct play play;
+
+    play_open(&play);
+    add(&play, false, "deny", "");
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "\"bad\":\"1\"")) < 0);
+    EXPECT(play.h.status == 403 &&
+           strstr(play.h.text, "\"deny.x.io\" denied the request: it is bad"));
+    EXPECT(harness_get(&play.h, &kind_configmap, "default", "a") < 0);
+    add(&play, false, "dead-a", "failurePolicy: Ignore");
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
+    add(&play, true, "dead-b", "");
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("b", "")) < 0);
+    EXPECT(play.h.status == 500 && strstr(play.h.text, "\"dead-b.x.io\""));
+    EXPECT(strstr(play.h.text, "nobody is there"));
+    play_close(&play);
+}
+
+TEST(an_object_that_moves_is_asked_about_again)
+{
+    struct play play;
+
+    play_open(&play);
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
+    add(&play, false, "race", "");
+    play.races = 2;
+    EXPECT(harness_patch(&play.h, &kind_configmap, "default", "a", "{\"data\":{\"mine\":\"1\"}}") ==
+           0);
+    EXPECT(strcmp(play.asked, "race:U race:U race:U ") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "data.mine"), "1") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "data.raced"), "0") == 0);
+    play.races = 100;
+    EXPECT(harness_patch(&play.h, &kind_configmap, "default", "a", "{\"data\":{\"mine\":\"2\"}}") <
+           0);
+    EXPECT(play.h.status == 409);
+    play_close(&play);
+}
+
+TEST(what_is_deleted_is_asked_about_one_by_one)
+{
+    struct play play;
+
+    play_open(&play);
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("b", "")) == 0);
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("c", "")) == 0);
+    add(&play, false, "deny",
+        "matchConditions: [{name: no-c, expression: 'request.name != \"c\"'}]");
+    EXPECT(harness_delete(&play.h, &kind_configmap, "default", "a", "") == 0);
+    EXPECT(strcmp(play.asked, "deny:D ") == 0);
+    EXPECT(harness_call(&play.h, &(struct api_request){.verb = API_DELETE_COLLECTION,
+                                                       .kind = &kind_configmap,
+                                                       .ns = STR("default")}) == 0);
+    EXPECT(harness_get(&play.h, &kind_configmap, "default", "b") < 0);
+    EXPECT(harness_get(&play.h, &kind_configmap, "default", "c") < 0);
+    EXPECT(strcmp(play.asked, "deny:D deny:D ") == 0);
+    play_close(&play);
+}
