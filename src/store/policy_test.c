@@ -160,3 +160,26 @@ TEST(a_collection_of_which_a_part_must_stay_says_so)
     EXPECT(harness_get(&h, &kind_configmap, "default", "b") < 0);
     harness_close(&h);
 }
+
+TEST(a_policy_knows_who_asks)
+{
+    static const struct str groups[] = {STR("team")};
+    struct api_user user = {.name = STR("jo"), .groups = groups, .group_count = 1};
+    struct api_request request = {.verb = API_CREATE,
+                                  .kind = &kind_configmap,
+                                  .ns = STR("default"),
+                                  .body = STR("{\"metadata\":{\"name\":\"a\"}}"),
+                                  .user = &user};
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(create(&h, &kind_admissionpolicy, "",
+                  POLICY("who", "  validations: [{expression: '\"team\" in "
+                                "request.userInfo.groups'}]\n")) == 0);
+    EXPECT(create(&h, &kind_admissionbinding, "", BINDING("who", "Deny", "")) == 0);
+    EXPECT(harness_call(&h, &request) == 0);
+    user.group_count = 0;
+    request.body = STR("{\"metadata\":{\"name\":\"b\"}}");
+    EXPECT(harness_call(&h, &request) < 0 && h.status == 422);
+    harness_close(&h);
+}
