@@ -10,6 +10,7 @@
 # make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
+# make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -43,7 +44,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance-v017 conformance-cel seeds test-page page-shots
+	asan-e2e asan-kubernetes bench-kubernetes conformance conformance-v017 conformance-cel seeds test-page page-shots
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -122,6 +123,10 @@ conformance-v017: all
 
 conformance-cel: all
 	@tests/result.py cel tests/cel/conformance.py build/tests/cel/cel-cases
+
+conformance: all
+	@command -v openssl kubectl > /dev/null || tools/deps.sh test
+	@$(if $(CONFORMANCE_FOCUS),,tests/result.py conformance) tests/kubernetes/conformance.py $(if $(CONFORMANCE_FOCUS),'$(CONFORMANCE_FOCUS)')
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test

@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/reference says what the option tables and the messages in the source say. --write makes it so.
+# docs/reference says what the option tables, the messages in the source and the lists of tests/expected say. --write makes it so.
 cd "$(dirname "$0")/.." || exit 1
 build=${MUSTER_BUILD:-build}
 status=0
@@ -15,7 +15,9 @@ for program in muster kubectl-torchrun; do
 done
 if [ "${1:-}" = --write ]; then
     tools/messages.py --write || exit 1
+    tests/kubernetes/conformance_page.py --write || exit 1
 else
     tools/messages.py --check || status=1
+    tests/kubernetes/conformance_page.py || status=1
 fi
 exit $status

@@ -8,8 +8,10 @@
 # So the main module is a generated one that replaces each by its published twin (v1.X.Y <-> v0.X.Y).
 set -euo pipefail
 kubernetes=v1.33.13
+sample=v0.33.4 # of k8s.io/sample-*: only types of it are used, and not every version of it can be had
 etcd=v3.5.21
 helm=v3.18.4
+prometheus=v0.304.2 # of the module: Prometheus 3.4.2
 control_plane=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl)
 wanted=("$@")
 [ ${#wanted[@]} -gt 0 ] || wanted=("${control_plane[@]}")
@@ -66,7 +68,10 @@ kubernetes_module() {
         echo "require k8s.io/kubernetes $kubernetes"
         sed -n 's|^\t\(k8s.io/[^ ]*\) => ./staging/.*|\1|p' "$source" | while read -r name; do
             echo "require $name v0.0.0"
-            echo "replace $name => $name v0.${kubernetes#v1.}"
+            case $name in
+            k8s.io/sample-*) echo "replace $name => $name $sample" ;;
+            *) echo "replace $name => $name v0.${kubernetes#v1.}" ;;
+            esac
         done
     } > "$folder/go.mod"
     (cd "$folder" && "$@")
@@ -86,9 +91,22 @@ helm_module() {
     (cd "$folder" && "$@")
 }
 
+prometheus_module() {
+    local folder=$cache/prometheus
+    mkdir -p "$folder"
+    printf 'module binaries\n\ngo 1.24\n\nrequire github.com/prometheus/prometheus %s\n' "$prometheus" > "$folder/go.mod"
+    (cd "$folder" && "$@")
+}
+
 build() { # program package [ldflags]
     say "building $1 (a few minutes)"
     go build -p "$jobs" -trimpath -ldflags "-s -w ${3:-}" -o "$bin/.$1" "$2" >&2
+    mv "$bin/.$1" "$bin/$1"
+}
+
+build_test() { # program package ldflags: a package's tests as a program
+    say "building $1 (a quarter of an hour)"
+    go test -c -vet=off -p "$jobs" -trimpath -ldflags "-s -w $3" -o "$bin/.$1" "$2" >&2
     mv "$bin/.$1" "$bin/$1"
 }
 
@@ -100,6 +118,9 @@ for program in "${missing[@]}"; do
     case $program in
     etcd) etcd_module build etcd go.etcd.io/etcd/server/v3 || exit 3 ;;
     helm) helm_module build helm helm.sh/helm/v3/cmd/helm || exit 3 ;;
+    promtool) prometheus_module build promtool github.com/prometheus/prometheus/cmd/promtool || exit 3 ;;
+    e2e.test) kubernetes_module build_test e2e.test k8s.io/kubernetes/test/e2e "$version" || exit 3 ;;
+    agnhost) kubernetes_module build agnhost k8s.io/kubernetes/test/images/agnhost || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;
     esac
 done

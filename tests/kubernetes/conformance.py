@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""conformance.py [--list] [--jobs N] [--limit SECONDS] [FOCUS]: Kubernetes' own conformance tests against `muster up`.
+
+e2e.test, agnhost and kubectl are built from the pinned Go module (binaries.sh); the images that the tests name are made of
+agnhost and of this machine's programs (conformance_images.py). Every test marked [Conformance] runs in a process of its own,
+two at a time, those marked [Serial] alone and last. FOCUS is a regular expression that finds the tests to run in their
+names; without it these are the groups whose results tests/expected/conformance.txt lists (lines `#= GROUP: ...`). kubectl's
+command-line tests (conformance_cmd.py) come last and are called `test-cmd NAME`.
+
+What a test said is in build/logs/conformance/NAME.log. A test is not applicable when it skips itself, or when NOT_HERE has it.
+Prints passed, failed and not applicable by group, and a line `failed: NAME` for each that failed; the list has those that are
+known to, with the reason. Exit 77 when e2e.test cannot be had, or pods cannot run from images here.
+"""
+
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+import conformance_cmd  # noqa: E402
+import conformance_images  # noqa: E402
+import result  # noqa: E402
+from harness import BUILD, Muster  # noqa: E402
+
+EXPECTED = os.path.join(ROOT, "tests", "expected", "conformance.txt")
+LOGS = os.path.join(BUILD, "logs", "conformance")
+EXIT_SKIPPED = 77
+CANNOT_BE_HAD = 3  # of binaries.sh
+JOBS = 2
+# Most tests take seconds. A pod that never starts would be waited for five minutes by each of them.
+LIMIT_S = 180
+# These wait for minutes by design: a liveness probe that must not restart, a schedule that must not begin.
+LONG = re.compile(r"CronJob should not schedule|CronJob should replace|should have monotonically increasing restart count|"
+                  r"should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
+LONG_S = 600
+# {regular expression: why}: what needs something that a machine without a cloud, or this kind of node, does not have.
+NOT_HERE = {
+    r"original version has been compacted away": "lists go on from their token here as long as history is kept, which is by "
+                                                 "size; the test waits for a compaction by the clock",
+}
+FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
+
+
+def programs():
+    """The folder of the programs; None when they cannot be had."""
+    done = subprocess.run([os.path.join(HERE, "binaries.sh"), "e2e.test", "agnhost", "kubectl", "kubectl-convert"], text=True,
+                          stdout=subprocess.PIPE, check=False)
+    if done.returncode == CANNOT_BE_HAD:
+        return None
+    done.check_returncode()
+    return done.stdout.strip()
+
+
+def short(text):
+    """A test's name as the list of expected failures has it: one word."""
+    return re.sub(r"\s+", "_", re.sub(r"\s*\[Conformance\]\s*$", "", text.strip()))
+
+
+def group_of(name):
+    found = re.match(r"\[sig-([a-z-]+)\]", name)
+    return found.group(1) if found else re.split(r"[_ ]", name)[0]
+
+
+def all_tests(folder):
+    """The full text of every conformance test that e2e.test has."""
+    listed = subprocess.run([os.path.join(folder, "e2e.test"), "--list-tests"], text=True, check=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL).stdout
+    found = re.findall(r"(\[sig-[^\n]*\[Conformance\])", listed)
+    return sorted(set(found))
+
+
+class Suite:
+    def __init__(self, muster, folder, limit):
+        self.muster, self.folder, self.limit = muster, folder, limit
+        self.results = {}  # {name: (verdict, why, seconds)}
+        self.counted = {}  # {group: passed assertions that have no name}
+
+    def command(self, text):
+        return [os.path.join(self.folder, "e2e.test"), "--kubeconfig", self.muster.kubeconfig, "--provider=skeleton",
+                "--kubectl-path", os.path.join(self.folder, "kubectl"), "--dump-logs-on-failure=false", "--disable-log-dump",
+                "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.seed=1", f"--ginkgo.timeout={self.limit_of(text) + 30}s",
+                "--system-pods-startup-timeout=30s", "--node-schedulable-timeout=30s",
+                f"--ginkgo.focus={re.escape(text).replace('/', '.')}$"]
+
+    def limit_of(self, text):
+        return max(LONG_S, self.limit) if LONG.search(text) else self.limit
+
+    def one(self, text):
+        """Runs one test: (verdict, why)."""
+        name = short(text)
+        for pattern, why in NOT_HERE.items():
+            if re.search(pattern, text):
+                return "not applicable", why
+        path = os.path.join(LOGS, re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
+        late = False
+        with open(path, "w") as log:
+            process = subprocess.Popen(self.command(text), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       env=self.muster.env, cwd=self.muster.folder, start_new_session=True)
+            try:
+                process.wait(self.limit_of(text))
+            except subprocess.TimeoutExpired:
+                late = True
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        with open(path, errors="replace") as log:
+            said = log.read()
+        return self.judge(said, process.returncode, late, self.limit_of(text))
+
+    @staticmethod
+    def judge(said, status, late, limit):
+        ran = re.search(r"^Ran (\d+) of \d+ Specs", said, re.MULTILINE)
+        whys = re.findall(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*$|In \[).*){0,3})", said)
+        why = re.sub(r"\s+", " ", whys[0]) if whys else f"ended with {status}"
+        if late:
+            return "failed", f"not done after {limit} s: {why}"
+        if status == 0 and ran and ran.group(1) == "1":
+            return "passed", ""
+        if status == 0:
+            skipped = re.search(r"\[SKIPPED\] (.*)", said)
+            return "not applicable", skipped.group(1) if skipped else "it did not run"
+        return "failed", why
+
+    def record(self, name, verdict, why, seconds):
+        self.results[name] = (verdict, why, seconds)
+        print(f"{verdict}: {name} ({seconds:.0f} s){': ' + why[:300] if why else ''}", flush=True)
+
+    def count(self, group, passed):
+        self.counted[group] = self.counted.get(group, 0) + passed
+
+    def play(self, texts, jobs):
+        def timed(text):
+            start = time.monotonic()
+            return text, self.one(text), time.monotonic() - start
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for done in concurrent.futures.as_completed([pool.submit(timed, text) for text in texts]):
+                text, (verdict, why), seconds = done.result()
+                self.record(short(text), verdict, why, seconds)
+
+    def summary(self):
+        """Prints what became of each group; the number of those that failed."""
+        groups = {group: ["passed"] * passed for group, passed in self.counted.items()}
+        for name, (verdict, _, _) in self.results.items():
+            groups.setdefault(group_of(name), []).append(verdict)
+        total = []
+        for group, verdicts in sorted(groups.items()):
+            total += verdicts
+            print(f"{group}: {verdicts.count('passed')} passed, {verdicts.count('failed')} failed, "
+                  f"{verdicts.count('not applicable')} not applicable")
+        print(f"{total.count('passed')} passed, {total.count('failed')} failed, {total.count('not applicable')} not applicable")
+        return total.count("failed")
+
+
+def listed():
+    """The groups whose results are known."""
+    with open(EXPECTED) as f:
+        return set(re.findall(r"^#= ([\w-]+):", f.read(), re.MULTILINE))
+
+
+def choose(names, focus):
+    """Those that FOCUS finds; without it those of the listed groups, and a word about the others."""
+    if focus:
+        return [name for name in names if re.search(focus, name)]
+    known = listed()
+    for group in sorted({group_of(name) for name in names} - known):
+        print(f"{group}: not listed yet; CONFORMANCE_FOCUS='{group}' runs it")
+    return [name for name in names if group_of(name) in known]
+
+
+def compare(suite):
+    """For a part of the tests, what tests/result.py says of all of them."""
+    lines = [f"failed: {name}" for name, (verdict, _, _) in suite.results.items() if verdict == "failed"]
+    verdict, said = result.judge("\n".join([*lines, "0 passed, 0 failed"]), 0,
+                                 result.read_expected(EXPECTED) & set(suite.results))
+    for line in said:
+        print(f"conformance: {line}")
+    return verdict
+
+
+def number(argv, flag, otherwise):
+    if flag not in argv:
+        return otherwise
+    at = argv.index(flag)
+    value = int(argv[at + 1])
+    del argv[at:at + 2]
+    return value
+
+
+def main(argv):
+    jobs, limit = number(argv, "--jobs", JOBS), number(argv, "--limit", LIMIT_S)
+    focus = next((a for a in argv if not a.startswith("-")), "")
+    if os.geteuid() != 0 or not shutil.which("crun"):
+        print("conformance: pods run from images here, which needs root and crun")
+        return EXIT_SKIPPED
+    folder = programs()
+    if not folder:
+        print("conformance: e2e.test cannot be had here")
+        return EXIT_SKIPPED
+    texts = choose(all_tests(folder), focus)
+    commands = choose(conformance_cmd.tests(), focus)
+    if "--list" in argv:
+        print("\n".join(texts + commands))
+        return 0
+    os.makedirs(LOGS, exist_ok=True)
+    with Muster(nodes=2, flags=FLAGS) as m:
+        suite = Suite(m, folder, limit)
+        conformance_images.provide(m, folder)
+        suite.play([text for text in texts if "[Serial]" not in text], jobs)
+        suite.play([text for text in texts if "[Serial]" in text], 1)
+    conformance_cmd.play(suite, folder, LOGS, commands)
+    failed = suite.summary()
+    return compare(suite) if focus else 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The images that Kubernetes' tests name, made of agnhost (from the Go module) and of this machine's programs.
+
+Nothing is fetched from a registry of images. What these tests want of nginx and httpd is a web server on port 80, which agnhost
+is as well. Images that this machine cannot make (perl's, redis', an API server's) are left out: their pods wait for them.
+"""
+
+import os
+import shutil
+import subprocess
+import tarfile
+
+import images
+from harness import binary, run
+
+# What shell scripts of the tests call; what this machine does not have is left out.
+PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head hostname "
+            "id kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
+            "printenv printf ps pwd readlink rm rmdir "
+            "sed seq sh sleep sort ss stat sync tail tee test touch tr true umount uname uniq wc wget whoami").split()
+ACCOUNTS = {
+    "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
+                  "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\n"
+                 "group-defined-in-image:x:50000:user-defined-in-image\n",
+}
+E2E = "registry.k8s.io/e2e-test-images/"
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def directory(name, mode=0o755):
+    info = tarfile.TarInfo(name)
+    info.type, info.mode = tarfile.DIRTYPE, mode
+    return info
+
+
+def link(name, target):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    return info
+
+
+def module_file(folder, path):
+    """A file of the Kubernetes module."""
+    listed = subprocess.run(["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"], text=True, check=True,
+                            cwd=os.path.join(os.path.dirname(folder), "kubernetes"), stdout=subprocess.PIPE,
+                            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/local/go/bin", "GOFLAGS": "-mod=mod"}).stdout
+    return os.path.join(listed.strip(), path)
+
+
+def layers(folder):
+    images.PROGRAMS = [program for program in PROGRAMS if shutil.which(program)]
+    base = images.layer(images.host_files(), ACCOUNTS, [
+        directory("tmp", 0o1777), directory("root", 0o700), directory("uploads"), directory("var"), directory("var/tmp", 0o1777),
+        directory("usr"), link("usr/bin", "../bin"), directory("home"), directory("home/user-defined-in-image")])
+    agnhost = images.layer({"agnhost": os.path.join(folder, "agnhost"),
+                            "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
+                            "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")},
+                           extra=[link("agnhost-2", "agnhost")])
+    return base, agnhost
+
+
+def catalogue(folder):
+    """[(name, layers, configuration)]"""
+    base, agnhost = layers(folder)
+    web = {"Entrypoint": ["/agnhost", "test-webserver", "--port=80"]}
+    found = [
+        (E2E + "agnhost:2.53", [base, agnhost], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+        (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
+        (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
+        ("registry.k8s.io/pause:3.10", [agnhost], {"Entrypoint": ["/agnhost", "pause"]}),
+    ]
+    for name in ("nautilus", "kitten"):
+        data = images.layer({"data.json": module_file(folder, f"test/images/{name}/html/data.json")})
+        found.append((E2E + name + ":1.7", [base, agnhost, data], {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"]}))
+    for name in ("nginx:1.14-4", "nginx:1.15-4", "httpd:2.4.38-4", "httpd:2.4.39-4"):
+        found.append((E2E + name, [base, agnhost], web))
+    return found
+
+
+def provide(muster, folder):
+    """Imports all of them into the data folder of a muster."""
+    for i, (name, contents, config) in enumerate(catalogue(folder)):
+        layout = images.oci_layout(os.path.join(muster.folder, f"image-{i}"), name, contents, Env=[PATH], **config)
+        run([binary("muster"), "image", "import", layout, "--name", name, "--data-dir", muster.data], env=muster.env)
+        shutil.rmtree(layout)

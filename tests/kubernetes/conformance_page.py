@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""conformance_page.py [--write]: docs/reference/conformance.md, from tests/expected/conformance.txt.
+
+The list has a line a failure, name and reason, and lines `#= GROUP: N passed, N failed, N not applicable` with what was
+counted when the list was last made. Without --write it exits 1 when the page does not say what the list says.
+"""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGE = os.path.join(ROOT, "docs", "reference", "conformance.md")
+HEAD = """# Conformance
+
+What Kubernetes 1.33's own tests say of `muster up`. `make conformance` runs the tests of its end-to-end suite that are marked as
+conformance, built from the pinned Go module, for the groups in the table; other groups, and kubectl's command-line tests
+(`test-cmd`), have not been listed yet and run when they are asked for: `make conformance CONFORMANCE_FOCUS=sig-apps`. An
+unexpected failure fails the target, and so does an unexpected success. This page is made from the list of what is expected
+(tests/expected) by `make reference`.
+
+"""
+
+
+def read(name):
+    """([(group, counts)], {reason: [test]}) of a list."""
+    counts, reasons = [], {}
+    path = os.path.join(ROOT, "tests", "expected", name + ".txt")
+    if not os.path.exists(path):
+        return counts, reasons
+    with open(path) as f:
+        for line in f:
+            counted = re.match(r"#= ([^:]+): (.*)", line)
+            if counted:
+                counts.append((counted.group(1), re.findall(r"\d+", counted.group(2))))
+            elif line.strip() and not line.startswith("#"):
+                test, _, why = line.strip().partition(" ")
+                reasons.setdefault(why.strip() or "not looked at yet", []).append(test)
+    return counts, reasons
+
+
+def section(title, name, columns):
+    counts, reasons = read(name)
+    out = [f"## {title}\n"]
+    if counts:
+        out += ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+        out += [f"| {group} | " + " | ".join(numbers) + " |" for group, numbers in counts] + [""]
+    if not reasons:
+        return "\n".join(out + ["Nothing is expected to fail.\n"])
+    out += ["What does not pass, and why:\n"]
+    for why, tests in sorted(reasons.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        out.append(f"- {why}:")
+        out += [f"  - {test.replace('_', ' ')}" if test.startswith("[") else f"  - `{test}`" for test in sorted(tests)]
+    return "\n".join(out) + "\n"
+
+
+def page():
+    return HEAD + section("Kubernetes' tests", "conformance", ("passed", "failed", "not applicable"))
+
+
+def main(argv):
+    if "--write" in argv:
+        with open(PAGE, "w") as f:
+            f.write(page())
+        return 0
+    with open(PAGE) as f:
+        if f.read() == page():
+            return 0
+    print("docs/reference/conformance.md is not what tests/expected says; run: make reference")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
