@@ -11,8 +11,10 @@ import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "e2e")]
+sys.path[:0] = [HERE, os.path.join(HERE, "e2e"), os.path.join(HERE, "kubernetes")]
 
+import conformance  # noqa: E402
+import conformance_cmd  # noqa: E402
 import flaky  # noqa: E402
 import result as results  # noqa: E402
 import run  # noqa: E402
@@ -110,6 +112,30 @@ class Expected(unittest.TestCase):
         self.assertEqual(results.judge("", 0, set())[0], 1)
         self.assertEqual(results.judge("7 passed, 0 failed\n", 1, set())[0], 1)
         self.assertEqual(results.judge("nothing here\n", 77, {"a"})[0], 77)
+
+
+class Conformance(unittest.TestCase):
+    """What a test of Kubernetes said -> what became of it, and why."""
+
+    def test_one_that_ran_passed_and_one_that_did_not_is_not_applicable(self):
+        ran = "Ran 1 of 6741 Specs in 2 seconds\n"
+        self.assertEqual(conformance.Suite.judge(ran, 0, False, 9), ("passed", ""))
+        self.assertEqual(conformance.Suite.judge("  [SKIPPED] no cloud\nRan 0 of 6741 Specs\n", 0, False, 9),
+                         ("not applicable", "no cloud"))
+
+    def test_the_reason_is_the_message_not_the_place(self):
+        said = "  [FAILED] in [It] - x.go:1\n\n  [FAILED] no such kind\n  In [It] at: x.go:1\nRan 1 of 6741 Specs\n"
+        self.assertEqual(conformance.Suite.judge(said, 1, False, 9), ("failed", "no such kind"))
+        self.assertEqual(conformance.Suite.judge("", -15, True, 9), ("failed", "not done after 9 s: ended with -15"))
+
+    def test_names_are_one_word_in_their_group(self):
+        name = conformance.short("[sig-cli] Kubectl  logs works [Conformance]")
+        self.assertEqual((name, conformance.group_of(name)), ("[sig-cli]_Kubectl_logs_works", "cli"))
+        self.assertEqual(conformance.group_of("test-cmd run_pod_tests"), "test-cmd")
+
+    def test_an_assertion_that_failed_is_known_by_its_place(self):
+        said = "core.sh:7: FAIL!\nGet pods\n  Expected: a\n" + "FAIL!\nmessage:x\nhas not:y\n12 /k/test/cmd/get.sh\n"
+        self.assertEqual([where for where, _ in conformance_cmd.failures(said)], ["core.sh:7", "get.sh:12"])
 
 
 class Repeated(unittest.TestCase):

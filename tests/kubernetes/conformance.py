@@ -46,6 +46,8 @@ NOT_HERE = {
     r"original version has been compacted away": "lists go on from their token here as long as history is kept, which is by "
                                                  "size; the test waits for a compaction by the clock",
 }
+# The message of a failure, up to four lines of it; before it stands the place alone.
+WHY = re.compile(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*(?:$|\n|In \[)).*){0,3})")
 FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
 
 
@@ -121,7 +123,7 @@ class Suite:
     @staticmethod
     def judge(said, status, late, limit):
         ran = re.search(r"^Ran (\d+) of \d+ Specs", said, re.MULTILINE)
-        whys = re.findall(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*$|In \[).*){0,3})", said)
+        whys = WHY.findall(said)
         why = re.sub(r"\s+", " ", whys[0]) if whys else f"ended with {status}"
         if late:
             return "failed", f"not done after {limit} s: {why}"
