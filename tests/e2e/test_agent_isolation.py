@@ -56,6 +56,9 @@ def test_a_flood_of_output_is_bounded_and_the_newest_is_kept():
         flood = "import sys\nfor i in range(1500000): print('line', i, 'x' * 40)"
         run_pod(m, "a", ["python3", "-c", flood], limit=120)
         check(logs(m, "a", "--tail", "1").startswith("line 1499999 "), "the last line is there")
+        first, second = logs(m, "a", "--limit-bytes", "400").splitlines()[:2]
+        check(first.startswith("[muster] the beginning of this log was dropped"), first)
+        check(second.startswith("line "), second)
         used = sum(os.path.getsize(os.path.join(folder, f))
                    for folder, _, files in os.walk(os.path.join(m.data, "pods")) for f in files)
         check(used < 60 << 20, f"the logs take {used} bytes")
