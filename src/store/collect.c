@@ -87,12 +87,18 @@ void collect_committed(struct store *store,
         for (size_t i = 0; i < object->owner_count; i++)
             due_push(store, object->owners[i].uid);
     } else {
-        if (object->deleted_ms || (object->owner_count && !previous))
+        if (object->deleted_ms || (object->owner_count && (!previous || store->collect_refused)))
             due_push(store, object->uid);
         /* It let go of an owner, which may have waited for that. */
         for (size_t i = 0; previous && i < previous->owner_count; i++)
             if (!owned_by(object, previous->owners[i].uid))
                 due_push(store, previous->owners[i].uid);
+    }
+    /* What a policy refused may go now: everything is looked at anew. */
+    if (store->collect_refused &&
+        (kind == &kind_admissionpolicy || kind == &kind_admissionbinding)) {
+        store->collect_refused = false;
+        collect_all(store);
     }
     if (kind == &kind_crd && change->event == API_DELETED)
         custom_unregister(store, object);

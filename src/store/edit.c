@@ -26,9 +26,10 @@ void collect_delete(struct store *store, const struct entry *entry, struct str p
     struct api_request request = request_for(entry, API_DELETE);
     struct write write;
 
-    if (write_open(&write, store, reply, &request) == 0)
-        (void)delete_object(
-            &write, &(struct delete_options){.grace_seconds = -1, .propagation = propagation});
+    if (write_open(&write, store, reply, &request) == 0 &&
+        delete_object(
+            &write, &(struct delete_options){.grace_seconds = -1, .propagation = propagation}) < 0)
+        store->collect_refused = true;
     reply_queue(store, reply);
 }
 

@@ -23,6 +23,9 @@
  */
 
 #define FINDINGS_WARNED_MAX 20
+/* Parameters that one write is held against, of all bindings: whoever may write parameters must not
+ * make everybody's writes slow. A few microseconds each, so a millisecond in all. */
+#define PARAMS_MAX 100
 
 /* One policy that is bound, about one write. */
 struct bound {
@@ -33,6 +36,7 @@ struct bound {
     struct str binding_name;
     const struct json *policy;
     const struct json *binding;
+    size_t *params_judged; /* of the write */
 };
 
 static int status_of(struct str reason)
@@ -123,6 +127,22 @@ static bool no_params(const struct bound *bound, const struct json *ref)
     return act(bound, &findings);
 }
 
+static bool too_many_params(const struct bound *bound)
+{
+    struct policy_findings findings = {0};
+
+    if (str_is(json_str_at(bound->policy, "spec.failurePolicy"), "Ignore"))
+        return true;
+    VEC_PUSH(bound->write->arena, &findings,
+             (struct policy_finding){
+                 .message = str_printf(bound->write->arena,
+                                       "more than %d parameters are bound to one write; select "
+                                       "fewer by spec.paramRef",
+                                       PARAMS_MAX),
+                 .reason = STR("Invalid")});
+    return act(bound, &findings);
+}
+
 /* Once for each of its parameters. Those of a namespace are of the one that paramRef names, or of
  * the one that the object is in. */
 static bool judge_with_params(const struct bound *bound)
@@ -144,6 +164,8 @@ static bool judge_with_params(const struct bound *bound)
         if (!object || (kind->namespaced && !str_eq(object->ns, ns)) ||
             !is_wanted(bound, ref, object))
             continue;
+        if ((*bound->params_judged)++ == PARAMS_MAX)
+            return too_many_params(bound);
         if (!judge(bound, object_json(object, write->arena)))
             return false;
         found++;
@@ -156,6 +178,7 @@ static bool judge_with_params(const struct bound *bound)
 static bool hold_against(struct write *write,
                          const struct policy_request *request,
                          const struct object *binding,
+                         size_t *params_judged,
                          struct policy_refusal *refusal)
 {
     const struct json *tree = object_json(binding, write->arena);
@@ -169,6 +192,7 @@ static bool hold_against(struct write *write,
                           .refusal = refusal,
                           .request = request,
                           .policy_name = name,
+                          .params_judged = params_judged,
                           .binding_name = binding->name,
                           .policy = object_json(policy, write->arena),
                           .binding = tree};
@@ -189,6 +213,7 @@ bool policy_run(struct write *write,
     const struct object *ns =
         entry_latest(shelf_find(shelf_of(write->store, &kind_namespace), STR(""), write->ns));
     bool good = true;
+    size_t params_judged = 0;
 
     /* A policy that refused its own repair would stay for ever. */
     if (!bindings->entries.count || write->kind == &kind_admissionpolicy ||
@@ -209,7 +234,7 @@ bool policy_run(struct write *write,
         const struct object *binding = entry_latest(bindings->entries.items[i]);
 
         if (binding)
-            good = hold_against(write, &request, binding, refusal);
+            good = hold_against(write, &request, binding, &params_judged, refusal);
     }
     return good;
 }

@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A text in YAML, created; returns what harness_create() does. */
@@ -181,5 +182,63 @@ TEST(a_policy_knows_who_asks)
     user.group_count = 0;
     request.body = STR("{\"metadata\":{\"name\":\"b\"}}");
     EXPECT(harness_call(&h, &request) < 0 && h.status == 422);
+    harness_close(&h);
+}
+
+TEST(what_a_policy_kept_from_being_collected_goes_when_the_policy_does)
+{
+    struct harness h;
+    struct arena arena = {0};
+
+    harness_open(&h, NULL);
+    EXPECT(create(&h, &kind_admissionpolicy, "",
+                  POLICY("keep",
+                         "  validations: [{expression: 'request.operation != \"DELETE\"'}]\n")) ==
+           0);
+    EXPECT(create(&h, &kind_admissionbinding, "", BINDING("keep", "Deny", "")) == 0);
+    EXPECT(create(&h, &kind_secret, "default", "metadata: {name: owner}\n") == 0);
+    struct str text =
+        str_printf(&arena,
+                   "metadata: {name: kept, ownerReferences: [{apiVersion: v1, kind: Secret, name: "
+                   "owner, uid: %s}]}\n",
+                   harness_text(&h, "metadata.uid"));
+    EXPECT(create(&h, &kind_configmap, "default", text.p) == 0);
+    EXPECT(harness_delete(&h, &kind_secret, "default", "owner", "") == 0);
+    harness_settle(&h);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "kept") == 0);
+    EXPECT(harness_delete(&h, &kind_admissionbinding, "", "keep", "") == 0);
+    harness_settle(&h);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "kept") < 0);
+    harness_close(&h);
+    arena_done(&arena);
+}
+
+TEST(a_policy_with_many_parameters_costs_a_write_only_so_much)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    for (int i = 0; i < 150; i++) {
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "metadata: {name: p%d, labels: {part: many}}\n", i);
+        EXPECT(create(&h, &kind_secret, "default", text) == 0);
+    }
+    EXPECT(create(&h, &kind_admissionpolicy, "",
+                  POLICY("many", "  paramKind: {apiVersion: v1, kind: Secret}\n"
+                                 "  validations: [{expression: 'true'}]\n")) == 0);
+    EXPECT(create(&h, &kind_admissionbinding, "",
+                  BINDING("many", "Deny",
+                          "  paramRef: {selector: {matchLabels: {part: many}}, "
+                          "parameterNotFoundAction: Deny}\n")) == 0);
+    EXPECT(create(&h, &kind_configmap, "default", MAP("m", "a: '1'")) < 0);
+    EXPECT(strstr(h.text, "more than 100 parameters"));
+    for (int i = 100; i < 150; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "p%d", i);
+        EXPECT(harness_delete(&h, &kind_secret, "default", name, "") == 0);
+    }
+    EXPECT(create(&h, &kind_configmap, "default", MAP("m", "a: '1'")) == 0);
     harness_close(&h);
 }

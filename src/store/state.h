@@ -97,7 +97,8 @@ struct store {
     struct due *collect_last;
     struct map terminating; /* names of namespaces being deleted -> their entry */
     bool terminating_due;
-    struct arena shapes; /* the schemas of built-in kinds, in every version that is served */
+    bool collect_refused; /* a policy kept something that had to go */
+    struct arena shapes;  /* the schemas of built-in kinds, in every version that is served */
     VEC(struct shape) kind_shapes;
     const struct schema *meta_shape;
     struct custom_block *customs;  /* what registered CRDs point into */
