@@ -11,6 +11,7 @@
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
+# make strangers          clients from registries on muster up, Python's and npm's (STRANGERS="kopf node": some of them)
 # make asan-kubernetes   the first of these with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -44,7 +45,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance conformance-v017 conformance-cel seeds test-page page-shots
+	asan-e2e asan-kubernetes bench-kubernetes conformance strangers conformance-v017 conformance-cel seeds test-page page-shots
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -127,6 +128,10 @@ conformance-cel: all
 conformance: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(CONFORMANCE_FOCUS),,tests/result.py conformance) tests/kubernetes/conformance.py $(if $(CONFORMANCE_FOCUS),'$(CONFORMANCE_FOCUS)')
+
+strangers: all
+	@command -v openssl kubectl > /dev/null || tools/deps.sh test
+	@$(if $(STRANGERS),,tests/result.py strangers) tests/strangers/run.py $(STRANGERS)
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
