@@ -69,11 +69,16 @@ def test_parts_of_a_gang_start_together():
 def test_a_topology_on_a_job_keeps_its_pods_together():
     with Muster(flags=["--node-labels", "topology.example/block=b0,topology.example/rack=r0"]) as m:
         m.kubectl("create", "-f", example("topology.yaml"))
-        m.kubectl("create", "-f", example("topology-job.yaml"))
+        change = ("patch", "topology", "cluster-topology", "--type=json", "-p")
+        m.kubectl(*change, '[{"op": "add", "path": "/spec/levels/1/alias", "value": "rack"}]')
+        done = m.kubectl(*change, '[{"op": "replace", "path": "/spec/levels/0/nodeLabel", "value": "x"}]', ok=False)
+        check(done.returncode != 0 and "cannot be changed" in done.stderr, done)
+        job = text("topology-job.yaml").replace("placement: topology.example/rack", "placement: rack")
+        m.kubectl("create", "-f", "-", input=job)
         wait_for(lambda: m.get("job", "distributed-training")["status"].get("succeeded") == 3, "the job to succeed", 60)
         groups = [g for g in m.get("podgroups") if "distributed-training" in g["metadata"]["name"]]
         check(len(groups) == 1, f"{len(groups)} pod groups")
-        check(groups[0]["spec"]["topologyConstraint"]["requiredTopologyLevel"] == "topology.example/rack", groups[0]["spec"])
+        check(groups[0]["spec"]["topologyConstraint"]["requiredTopologyLevel"] == "rack", groups[0]["spec"])
         check(groups[0]["spec"]["minMember"] == 3, groups[0]["spec"])
 
 
