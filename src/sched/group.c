@@ -106,6 +106,9 @@ static int64_t set_measure(const struct group *group, uint32_t index, enum count
 
 static bool set_holds(const struct group *group, uint32_t set, enum counted counted)
 {
+    /* Most groups are a root with one leaf. */
+    if (group->set_count == 2)
+        set = 1;
     return set_measure(group, set, counted) >= group->sets[set].min;
 }
 
@@ -178,6 +181,8 @@ bool group_whole(const struct group *group)
 
 static bool set_above(const struct group *group, uint32_t index, enum counted counted)
 {
+    if (group->set_count == 2)
+        index = 1;
     const struct set *set = &group->sets[index];
 
     if (set_measure(group, index, counted) > set->min)

@@ -128,7 +128,7 @@ static void tasks_of(struct sched *sched,
 {
     ret->count = 0;
     if (group->set_count)
-        set_tasks(sched, group, 0, looking, ret);
+        set_tasks(sched, group, group->set_count == 2 ? 1 : 0, looking, ret);
 }
 
 void group_tasks(struct sched *sched, const struct group *group, bool search, struct pod_vec *ret)
