@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "http/certificate.h"
 #include "http/tls.h"
 #include "plugin/local.h"
 #include "tool/clock.h"
@@ -152,6 +153,30 @@ static int make_certificates(struct arena *arena,
     return r;
 }
 
+/* It listens elsewhere than before: another certificate by the same authority, so that everybody's
+ * kubeconfig stays true. */
+static int renew_certificate(struct arena *arena,
+                             struct datadir *dir,
+                             const char *address,
+                             struct err *err)
+{
+    _cleanup_(buf_done) struct buf crt = {0};
+    _cleanup_(buf_done) struct buf key = {0};
+    struct str ca_key;
+    int r = file_read(arena, datadir_file(arena, dir, "tls/ca.key"), &ca_key, err);
+
+    if (r == 0)
+        r = tls_make_server(address, clock_now_ms(), &(struct tls_authority){dir->ca, ca_key},
+                            &(struct certificate_pair){&crt, &key}, err);
+    if (r == 0)
+        r = file_replace(datadir_file(arena, dir, "tls/server.key"), buf_str(&key), 0600, err);
+    if (r == 0)
+        r = file_replace(datadir_file(arena, dir, "tls/server.crt"), buf_str(&crt), 0600, err);
+    if (r == 0)
+        dir->certificate = str_dup(arena, buf_str(&crt));
+    return r;
+}
+
 static int certificates(struct arena *arena,
                         struct datadir *dir,
                         const char *address,
@@ -169,9 +194,11 @@ static int certificates(struct arena *arena,
     }
     int r = file_read(arena, path, &dir->certificate, err);
     if (r == 0)
-        r = file_read(arena, datadir_file(arena, dir, "tls/server.key"), &dir->key, err);
-    if (r == 0)
         r = file_read(arena, datadir_file(arena, dir, "tls/ca.crt"), &dir->ca, err);
+    if (r == 0 && !certificate_is_for(dir->certificate, address))
+        r = renew_certificate(arena, dir, address, err);
+    if (r == 0)
+        r = file_read(arena, datadir_file(arena, dir, "tls/server.key"), &dir->key, err);
     return r;
 }
 

@@ -10,14 +10,17 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/datadir.h"
+#include "cmd/ended.h"
 #include "cmd/idle.h"
 #include "cmd/muster.h"
+#include "cmd/reach.h"
 #include "cmd/scheduling.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "hook/hook.h"
 #include "http/tls.h"
 #include "keys/signer.h"
+#include "plugin/past.h"
 #include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -154,7 +157,8 @@ struct up {
     uv_loop_t loop;
     uv_signal_t sigterm;
     uv_signal_t sigint;
-    char address[INET6_ADDRSTRLEN];
+    char address[INET6_ADDRSTRLEN]; /* where it listens */
+    char told[INET6_ADDRSTRLEN];    /* where it is reached: in the kubeconfig and the certificate */
     uint16_t port;
     const char *kubeconfig;
     struct datadir dir;
@@ -167,6 +171,7 @@ struct up {
     struct runner *runner;
     struct scheduler *scheduler;
     struct idle *idle;
+    struct ended *ended;
 };
 
 /* "127.0.0.1:7443", "[::1]:0", ":7443". */
@@ -411,7 +416,9 @@ static int start(struct up *up, struct err *err)
     int r = parse_listen(up->values->listen, up, err);
 
     if (r == 0)
-        r = datadir_open(up->arena, folder, up->address, &up->dir, err);
+        reach_address(up->address, up->told);
+    if (r == 0)
+        r = datadir_open(up->arena, folder, up->told, &up->dir, err);
     if (r < 0)
         return r;
     r = store_open(&(struct store_options){.loop = &up->loop,
@@ -428,8 +435,8 @@ static int start(struct up *up, struct err *err)
         r = start_signer(up, err);
     if (r < 0)
         return r;
-    bool v6 = strchr(up->address, ':') != NULL;
-    const char *url = str_printf(up->arena, v6 ? "https://[%s]:%u" : "https://%s:%u", up->address,
+    bool v6 = strchr(up->told, ':') != NULL;
+    const char *url = str_printf(up->arena, v6 ? "https://[%s]:%u" : "https://%s:%u", up->told,
                                  (unsigned)up->port)
                           .p;
     up->kubeconfig = datadir_file(up->arena, &up->dir, "kubeconfig");
@@ -447,6 +454,9 @@ static int start(struct up *up, struct err *err)
         server_set_ready(up->server, why_not_ready, up);
     if (r == 0)
         r = datadir_write_kubeconfig(&up->dir, up->kubeconfig, url, err);
+    if (r == 0)
+        up->ended = ended_start(store_api(up->store), datadir_file(up->arena, &up->dir, PAST_FILE),
+                                &up->log);
     if (r == 0 && up->values->idle_ms)
         up->idle = idle_start(&up->loop, &(struct idle_options){.api = store_api(up->store),
                                                                 .period_ms = up->values->idle_ms,
@@ -458,6 +468,7 @@ static int start(struct up *up, struct err *err)
 static void stop(struct up *up)
 {
     idle_stop(up->idle);
+    ended_stop(up->ended);
     server_stop(up->server);
     if (up->store)
         store_set_admit_pod(up->store, NULL, NULL);

@@ -153,7 +153,11 @@ void tls_peer_identity(gnutls_session_t session, struct buf *out)
 
 /* ---- certificates of a first start ---- */
 
-int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err)
+int tls_make_server(const char *address,
+                    int64_t now_ms,
+                    const struct tls_authority *by,
+                    const struct certificate_pair *out,
+                    struct err *err)
 {
     static const char *const names[] = {"localhost",
                                         "kubernetes",
@@ -165,8 +169,6 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
     const size_t count = COUNT_OF(names);
     const char *all[COUNT_OF(names) + 2] = {NULL};
     bool known = !address;
-    int r = certificate_authority(
-        now_ms, VALID_MS, &(struct certificate_pair){out->ca_certificate, out->ca_key}, err);
 
     for (size_t i = 0; i < count; i++) {
         all[i] = names[i];
@@ -174,14 +176,25 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
     }
     if (!known)
         all[count] = address;
-    if (r < 0)
-        return r;
-    return certificate_sign(&(struct certificate_wish){.ca = buf_str(out->ca_certificate),
-                                                       .ca_key = buf_str(out->ca_key),
+    return certificate_sign(&(struct certificate_wish){.ca = by->certificate,
+                                                       .ca_key = by->key,
                                                        .names = all,
                                                        .now_ms = now_ms,
                                                        .lifetime_ms = VALID_MS},
-                            &(struct certificate_pair){out->certificate, out->key}, err);
+                            out, err);
+}
+
+int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err)
+{
+    int r = certificate_authority(
+        now_ms, VALID_MS, &(struct certificate_pair){out->ca_certificate, out->ca_key}, err);
+
+    if (r < 0)
+        return r;
+    return tls_make_server(
+        address, now_ms,
+        &(struct tls_authority){buf_str(out->ca_certificate), buf_str(out->ca_key)},
+        &(struct certificate_pair){out->certificate, out->key}, err);
 }
 
 void tls_base64(struct buf *out, struct str bytes)

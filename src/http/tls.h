@@ -42,6 +42,20 @@ struct tls_made {
  * `address` when it is another one. */
 int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err);
 
+/* The authority that signs; PEM. */
+struct tls_authority {
+    struct str certificate;
+    struct str key;
+};
+
+struct certificate_pair;
+/* Such a server certificate again, by the same authority, for another address. */
+int tls_make_server(const char *address,
+                    int64_t now_ms,
+                    const struct tls_authority *by,
+                    const struct certificate_pair *out,
+                    struct err *err);
+
 /* Base64 of `bytes` appended to `out`. */
 void tls_base64(struct buf *out, struct str bytes);
 /* `count` random bytes as lower-case hexadecimal digits. */

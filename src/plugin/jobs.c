@@ -11,17 +11,21 @@
 #include "plugin/view.h"
 #include "tool/clock.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 /* list, logs: what there is, and what it printed. */
 
 /* ---- list ---- */
+#define WATCH_PAUSE_MS 500
 
 struct list_values {
     struct common_values common;
     int output;
     bool all;
+    const char *selector;
+    bool watch;
 };
 
 static const struct option list_options[] = {
@@ -30,6 +34,10 @@ static const struct option list_options[] = {
      .choices = output_names, .help = "table, wide, json, yaml or name", .flag_only = true},
     {"all-namespaces", 'A', OPTION_BOOL, offsetof(struct list_values, all),
      .help = "jobs of every namespace", .flag_only = true},
+    {"selector", 'l', OPTION_STR, offsetof(struct list_values, selector), .value = "LABELS",
+     .help = "jobs with these labels, such as team=vision", .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct list_values, watch),
+     .help = "go on, and print the table again when it changes", .flag_only = true},
     {0},
 };
 
@@ -59,40 +67,77 @@ void print_objects(struct session *session, int output, const struct object **ob
     term_write(&session->out, buf_str(&text));
 }
 
-static void list_print(struct session *session,
+static void list_write(struct session *session,
                        const struct list_values *v,
-                       struct view_objects jobs)
+                       struct view_objects jobs,
+                       struct buf *text)
 {
-    _cleanup_(buf_done) struct buf text = {0};
+    if (jobs.count)
+        view_jobs(text, &session->arena, jobs,
+                  &(struct view_jobs_options){.wide = v->output == OUTPUT_WIDE,
+                                              .with_namespace = v->all,
+                                              .now_ms = clock_now_ms()});
+}
 
-    view_jobs(&text, &session->arena, jobs,
-              &(struct view_jobs_options){.wide = v->output == OUTPUT_WIDE,
-                                          .with_namespace = v->all,
-                                          .now_ms = clock_now_ms()});
-    term_write(&session->out, buf_str(&text));
+static int list_ask(struct session *session,
+                    const struct list_values *v,
+                    struct view_objects *ret,
+                    struct err *err)
+{
+    return session_list(session, &kind_torchrunjob, v->all ? "*" : session->config.ns, v->selector,
+                        &ret->items, &ret->count, err);
+}
+
+/* Until it is interrupted, or the server is gone. Ages are no news: the table is printed again when
+ * a job came, went or changed. */
+static int list_watch(struct session *session, const struct list_values *v, struct err *err)
+{
+    uint64_t shown = UINT64_MAX;
+
+    for (;;) {
+        _cleanup_(buf_done) struct buf text = {0};
+        struct view_objects jobs = {0};
+        uint64_t seen = 0;
+        int r = list_ask(session, v, &jobs, err);
+
+        if (r < 0)
+            return r;
+        for (size_t i = 0; i < jobs.count; i++)
+            seen += jobs.items[i]->revision + 1;
+        list_write(session, v, jobs, &text);
+        if (seen != shown && text.len) {
+            buf_addc(&text, '\n');
+            term_write(&session->out, buf_str(&text));
+        }
+        shown = seen;
+        arena_done(&session->arena);
+        session_pause(session, WATCH_PAUSE_MS);
+    }
 }
 
 static int list_run(struct invocation *invocation)
 {
     const struct list_values *v = invocation->values;
+    bool table = v->output == OUTPUT_TABLE || v->output == OUTPUT_WIDE;
+    _cleanup_(buf_done) struct buf text = {0};
+    struct view_objects jobs = {0};
     struct session session;
-    const struct object **jobs = NULL;
     struct err err = {0};
-    size_t count = 0;
     int r = session_open(&session, invocation, &err);
 
+    if (r == 0 && v->watch && !table)
+        r = err_set(&err, -EINVAL, "--watch prints tables; leave --output out");
     if (r == 0)
-        r = session_list(&session, &kind_torchrunjob, v->all ? "*" : session.config.ns, NULL, &jobs,
-                         &count, &err);
+        r = v->watch ? list_watch(&session, v, &err) : list_ask(&session, v, &jobs, &err);
     if (r < 0) {
         r = session_fail(&session, &err);
-    } else if (v->output == OUTPUT_TABLE || v->output == OUTPUT_WIDE) {
-        if (count)
-            list_print(&session, v, (struct view_objects){jobs, count});
-        else
-            session_say(&session, "no jobs in namespace %s", session.config.ns);
+    } else if (!table) {
+        print_objects(&session, v->output, jobs.items, jobs.count);
+    } else if (jobs.count) {
+        list_write(&session, v, jobs, &text);
+        term_write(&session.out, buf_str(&text));
     } else {
-        print_objects(&session, v->output, jobs, count);
+        session_say(&session, "no jobs in namespace %s", session.config.ns);
     }
     session_close(&session);
     return r;

@@ -211,6 +211,10 @@ struct upload {
     bool interrupted; /* set from outside, as by Ctrl-C: it ends soon, with -EINTR */
     char revision[40];
 };
+#define UPLOAD_LARGE_BYTES ((uint64_t)1 << 30)
+struct ws_entry;
+/* The next file of at least so many bytes; *at is 0 at first. NULL: no more. */
+const struct ws_entry *upload_next_large(const struct manifest *manifest, size_t *at);
 int upload_scan(struct session *session, struct upload *upload, struct err *err);
 int upload_run(struct session *session, const char *job, struct upload *upload, struct err *err);
 void upload_done(struct upload *upload);
@@ -227,6 +231,7 @@ extern const struct command command_cancel;
 extern const struct command command_checkpoints;
 extern const struct command command_exec;
 extern const struct command command_explain;
+extern const struct command command_history;
 extern const struct command command_pull;
 extern const struct command command_queues;
 extern const struct command command_restart;

@@ -6,6 +6,7 @@
 #include "plugin/home.h"
 #include "plugin/submit.h"
 #include "test.h"
+#include "workspace/manifest.h"
 
 #include <errno.h>
 
@@ -101,4 +102,24 @@ TEST(every_flag_is_a_field_of_the_job)
     writes[0] = "/data/out";
     volumes[0] = "sets";
     EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+}
+
+TEST(large_files_are_named_before_they_are_sent)
+{
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    const struct ws_entry entries[] = {
+        {.path = STR("data"), .type = WS_DIR},
+        {.path = STR("data/large"), .type = WS_FILE, .size = UPLOAD_LARGE_BYTES},
+        {.path = STR("data/small"), .type = WS_FILE, .size = UPLOAD_LARGE_BYTES - 1},
+        {.path = STR("larger"), .type = WS_FILE, .size = 3 * UPLOAD_LARGE_BYTES},
+    };
+    size_t at = 0;
+
+    for (size_t i = 0; i < COUNT_OF(entries); i++)
+        manifest_add(manifest, &entries[i]);
+    const struct ws_entry *first = upload_next_large(manifest, &at);
+    EXPECT(first && str_is(first->path, "data/large"));
+    const struct ws_entry *second = upload_next_large(manifest, &at);
+    EXPECT(second && str_is(second->path, "larger"));
+    EXPECT(!upload_next_large(manifest, &at));
 }

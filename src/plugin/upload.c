@@ -62,13 +62,42 @@ static void note(void *user, const char *text)
     session_say(user, "warning: %s", text);
 }
 
+const struct ws_entry *upload_next_large(const struct manifest *manifest, size_t *at)
+{
+    while (*at < manifest->entries.count) {
+        const struct ws_entry *entry = &manifest->entries.items[(*at)++];
+
+        if (entry->type == WS_FILE && entry->size >= UPLOAD_LARGE_BYTES)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Before anything is sent: such a file is mostly data that the job could read in its place. */
+static void upload_warn_large(struct session *session, const struct manifest *manifest)
+{
+    const struct ws_entry *entry;
+    char bytes[TERM_BYTES_TEXT];
+
+    for (size_t at = 0; (entry = upload_next_large(manifest, &at));)
+        session_say(session,
+                    "warning: " STR_FMT " (%s) is sent with the folder; a line in .torchrunignore "
+                    "leaves it out, and %s",
+                    STR_ARG(str_sub(entry->path, 0, 200)), term_bytes(entry->size, bytes),
+                    session_is_local(session) ? "the job can read it at its own path"
+                                              : "a --volume can hold it");
+}
+
 int upload_scan(struct session *session, struct upload *upload, struct err *err)
 {
     struct scan_options options = {.note = note, .user = session, .cache = &upload->cache};
 
     statcache_open(&upload->cache, upload->folder, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     upload->manifest = manifest_new();
-    return scan_folder(upload->folder, &options, upload->manifest, err);
+    int r = scan_folder(upload->folder, &options, upload->manifest, err);
+    if (r == 0)
+        upload_warn_large(session, upload->manifest);
+    return r;
 }
 
 void upload_done(struct upload *upload)

@@ -121,3 +121,22 @@ def test_a_muster_of_ones_own_ends_when_idle():
             raise Failure("it did not end")
         with open(os.path.join(own.folder, "log")) as f:
             check("up.idle" in f.read(), "it says why")
+
+
+def test_an_address_for_everybody_is_one_that_can_be_reached():
+    """Also on a data folder whose certificate was made for another address."""
+    with Own() as own:
+        for listen in ("127.0.0.1:0", "0.0.0.0:0"):
+            log = os.path.join(own.folder, "log")
+            kubeconfig = os.path.join(own.folder, listen)
+            with open(log, "w") as out:
+                up = subprocess.Popen([binary("muster"), "up", "--listen", listen, "--kubeconfig-out", kubeconfig],
+                                      env=own.env, stdout=out, stderr=out)
+            try:
+                wait_for(lambda: "muster is ready" in open(log).read(), "muster up to be ready", 60)
+                with open(kubeconfig) as f:
+                    check("https://0.0.0.0" not in f.read(), "nobody can connect to 0.0.0.0")
+                run([binary("kubectl-torchrun"), "queues", "--kubeconfig", kubeconfig], env=own.env)
+            finally:
+                up.terminate()
+                up.wait(60 * PATIENCE)

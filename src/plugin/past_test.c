@@ -1,0 +1,57 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "plugin/past.h"
+#include "test.h"
+
+static bool add(struct buf *out, const char *text, bool deleted)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *job = NULL;
+
+    EXPECT(json_parse(&arena, str_from(text), &job, NULL) == 0);
+    return past_add(out, job, deleted);
+}
+
+#define JOB(uid, ns, name, phase)                                                  \
+    "{\"metadata\":{\"uid\":\"" uid "\",\"namespace\":\"" ns "\",\"name\":\"" name \
+    "\"},\"spec\":{\"jobQueue\":\"q\"},\"status\":{\"phase\":\"" phase             \
+    "\",\"numGPUs\":4,\"runSeconds\":5400,\"exitCode\":3,"                         \
+    "\"startTime\":\"2026-11-15T02:03:04Z\",\"completionTime\":\"2026-11-15T03:33:04Z\"}}"
+
+TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf table = {0};
+
+    EXPECT(!add(&text, JOB("0", "default", "runs", "Running"), false));
+    EXPECT(text.len == 0);
+    EXPECT(add(&text, JOB("0", "gone", "runs", "Running"), true));
+    EXPECT(str_contains(buf_str(&text), STR("\"phase\":\"Cancelled\"")));
+    EXPECT(add(&text, JOB("1", "default", "first", "Failed"), false));
+    EXPECT(add(&text, JOB("1", "default", "first", "Failed"), false));
+    EXPECT(add(&text, JOB("2", "other", "second", "Succeeded"), false));
+    buf_add(&text, STR("{\"cut"));
+    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.ns = "default"}) ==
+           1);
+    EXPECT(str_eq(buf_str(&table),
+                  STR("JOB     QUEUE   GPUS   PHASE    EXIT   STARTED       RAN   GPU-H\n"
+                      "first   q       4      Failed   3      11-15 02:03   90m   6.00\n")));
+    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 3);
+    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.limit = 1}) == 1);
+}
+
+TEST(a_history_that_is_too_long_loses_its_older_half_at_a_line)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_add(&text, STR("short\n"));
+    EXPECT(str_is(past_trim(buf_str(&text)), "short\n"));
+    while (text.len <= PAST_BYTES_MAX)
+        buf_addf(&text, "line %zu\n", text.len);
+    struct str kept = past_trim(buf_str(&text));
+    EXPECT(kept.len <= PAST_BYTES_MAX / 2);
+    EXPECT(str_starts(kept, STR("line ")));
+}
