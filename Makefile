@@ -23,6 +23,7 @@
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
 # make wheel      ARCH=amd64|arm64: the same as a Python wheel (WHEEL_NAME=muster-train)
 # make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
+# make release    RELEASE_ARCHES="amd64 arm64": wheel, package, tarball of each, chart, krew manifest, SBOM, sums in dist/
 # make test-package   the package and the krew manifest, in a scratch root (as root); the wheel, in a virtual environment
 # make install    PREFIX=/usr/local DESTDIR=
 # make reference  docs/reference, from the option tables and the messages in the source
@@ -30,7 +31,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 TIME ?= 120
-WHEEL_NAME ?= muster-train
+RELEASE_ARCHES ?= $(ARCH)
 ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 IMAGE_ARCHES ?= amd64 arm64
 IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
@@ -44,7 +45,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel test-package install clean clean-root image test-kubernetes \
+.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image test-kubernetes \
 	asan-e2e asan-kubernetes bench-kubernetes conformance strangers conformance-v017 conformance-cel seeds test-page page-shots
 all:
 	@tools/deps.sh build
@@ -160,11 +161,16 @@ deb: dist
 	@tools/deb.sh $(ARCH)
 
 wheel: dist
-	@WHEEL_NAME="$(WHEEL_NAME)" tools/wheel.py $(ARCH)
+	@. tools/publisher.sh && tools/wheel.py $(ARCH)
 
-test-package: deb wheel
+release: all
+	@for arch in $(RELEASE_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch deb wheel || exit 1; done
+	@tools/release.py $(RELEASE_ARCHES)
+
+test-package: release
 	@tests/package.py
 	@tests/wheel.py
+	@tests/release.py
 
 test-page: all
 	@tests/page/run.py $(TESTS)

@@ -4,6 +4,7 @@
 # Removing the package leaves settings and data, purging it leaves the data (/var/lib/muster): checkpoints are not ours.
 set -eu
 cd "$(dirname "$0")/.."
+. tools/publisher.sh
 arch=$1
 case $arch in
 amd64) triplet=x86_64-linux-gnu ;;
@@ -63,7 +64,7 @@ cat > "$root/DEBIAN/control" <<END
 Package: muster
 Version: $version
 Architecture: $arch
-Maintainer: The Muster authors <muster@localhost>
+Maintainer: $MAINTAINER
 Section: science
 Priority: optional
 Depends: $needs, passwd

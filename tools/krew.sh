@@ -1,10 +1,11 @@
 #!/bin/sh
 # krew.sh: dist/torchrun.yaml, the krew manifest of `kubectl torchrun`, for the tarballs that are in dist/, with their
-# sums. RELEASE_URL is where they will be found. Try one without publishing it:
+# sums. RELEASE_URL (tools/publisher.sh) is where they will be found. Try one without publishing it:
 #     kubectl krew install --manifest=dist/torchrun.yaml --archive=dist/muster-VERSION-linux-amd64.tar.gz
 set -eu
 cd "$(dirname "$0")/.."
-url=${RELEASE_URL:-https://muster.example.org/releases}
+. tools/publisher.sh
+url=$RELEASE_URL
 version=$(sed -n "s/^project('muster', 'c', version : '\([^']*\)'.*/\1/p" meson.build)
 out=dist/torchrun.yaml
 cat > "$out.new" <<END
