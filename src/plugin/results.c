@@ -136,8 +136,8 @@ static void on_done(void *user, const struct transport_reply *reply)
         in->code = reply->code;
         in->err = *reply->err;
     } else if (reply->status != 200) {
-        in->code =
-            err_set(&in->err, -EIO, STR_FMT, STR_ARG(session_error_text(in->session, reply->body)));
+        in->code = err_set(&in->err, reply->status == 403 ? -EACCES : -EIO, STR_FMT,
+                           STR_ARG(session_error_text(in->session, reply->body)));
     }
     uv_stop(&in->session->loop);
 }

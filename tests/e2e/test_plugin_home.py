@@ -61,3 +61,13 @@ def test_a_job_that_fails_brings_home_what_it_wrote():
         done = m.torchrun("submit", "--gpus", "1", "--name", "bad", "python main.py", cwd=folder, ok=False)
         check(done.returncode == 7, f"{done.returncode}: {done.stderr}")
         check(os.path.exists(os.path.join(folder, "trace-0")), done.stderr)
+
+
+def test_a_training_succeeds_although_nobody_can_copy_what_it_wrote():
+    """Its pods go with its end, as its queue says; on a cluster no ended pod can be read."""
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
+        m.apply(QUEUE + "  reliability: {cleanPodPolicy: All}\n")
+        folder = project(m, main__py="open('x', 'w').write('x')\n")
+        done = m.torchrun("submit", "--gpus", "1", "--name", "clean", "python main.py", cwd=folder)
+        check("note: nothing was copied" in done.stderr or os.path.exists(os.path.join(folder, "x")), done.stderr)
