@@ -60,11 +60,26 @@ export function s(tag, attributes, ...children) {
     return element;
 }
 
+/** What stands for an element that keeps its own state. @type {WeakMap<Node, Element>} */
+const owned = new WeakMap();
+
 /**
- * A fragment of a view that keeps its own state, such as a log: morph() leaves its inside alone.
- * @param {Element} element
+ * A place for an element that keeps its own state, such as a log: it is drawn once, and morph() leaves its inside alone.
+ * @param {HTMLElement} element
+ * @returns {HTMLElement}
  */
-const isOwn = element => element.hasAttribute("data-own");
+export function own(element) {
+    const place = h("div", { "data-own": true });
+    owned.set(place, element);
+    return place;
+}
+
+/** Puts the elements where their places are. @param {Node} node */
+function settle(node) {
+    if (node instanceof Element)
+        for (const place of node.querySelectorAll("[data-own]"))
+            place.replaceWith(owned.get(place) ?? place);
+}
 
 /** @param {Node} node */
 const keyOf = node => node instanceof Element ? node.getAttribute("key") : null;
@@ -89,8 +104,6 @@ function morphAttributes(old, wanted) {
  */
 export function morph(old, wanted) {
     morphAttributes(old, wanted);
-    if (isOwn(wanted))
-        return;
     /** @type {Map<string, Element>} */
     const keyed = new Map();
     for (const child of old.children) {
@@ -100,6 +113,14 @@ export function morph(old, wanted) {
     }
     let at = old.firstChild;
     for (const next of [...wanted.childNodes]) {
+        const real = owned.get(next);
+        if (real) {
+            if (real === at)
+                at = at.nextSibling;
+            else
+                old.insertBefore(real, at);
+            continue;
+        }
         const key = keyOf(next);
         const known = key ? keyed.get(key) : undefined;
         const candidate = known ?? (at && !keyOf(at) && !key ? at : null);
@@ -114,6 +135,7 @@ export function morph(old, wanted) {
                 candidate.nodeValue = next.nodeValue;
         } else {
             old.insertBefore(next, at);
+            settle(next);
         }
     }
     while (at) {

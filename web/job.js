@@ -1,5 +1,5 @@
 // job: the page of one job: why it waits or how it runs, its ranks, their logs, and what can be done with it.
-import { h } from "./dom.js";
+import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
 import { at, JOB_KINDS, podGpus, uidOf } from "./model.js";
@@ -121,7 +121,7 @@ export class LogPane {
         this.state = h("span", { class: "sub", role: "status" });
         this.search = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "Search this log", "aria-label": "Search this log" }));
         const download = h("button", { type: "button" }, "Download");
-        this.element = h("div", { "data-own": true, class: "logpane" }, h("div", { class: "bar" }, this.search, download, this.state), this.text);
+        this.element = h("div", { class: "logpane", key: "own" }, h("div", { class: "bar" }, this.search, download, this.state), this.text);
         this.search.addEventListener("input", () => { this.word = this.search.value.toLowerCase(); this.draw(); });
         download.addEventListener("click", () => this.download());
     }
@@ -234,7 +234,7 @@ function logs(context, job) {
         pane.show(`${pod.metadata.name} ${container}${state.previous ? " before" : ""} ${uidOf(pod)}`, path);
     return card("Log", h("div", { class: "choices" }, h("span", { class: "sub" }, `of ${pod.metadata.name}`),
         containers.length > 1 ? containers.map(/** @param {string} name */ name => h("button", { type: "button", "data-do": "container", "data-value": name, "aria-pressed": String(name === container) }, name)) : null,
-        before ? h("button", { type: "button", "data-do": "previous", "aria-pressed": String(!!state.previous) }, "Before its last restart") : null), pane.element,
+        before ? h("button", { type: "button", "data-do": "previous", "aria-pressed": String(!!state.previous) }, "Before its last restart") : null), own(pane.element),
         job.kindName === "TorchrunJob" && (job.object.status?.generation ?? 0) > 0
             ? h("p", { class: "quiet" }, "Logs of generations whose pods are gone:", " ", h("code", null, `kubectl torchrun logs -n ${job.ns} ${job.name} --generation 0`)) : null);
 }

@@ -18,6 +18,11 @@ await main(async ({ page }) => {
     await page.locator(".manifest", { hasText: "onerror=alert(2)" }).waitFor();
     await page.getByLabel("Search this log").fill("no such words");
     await page.getByText("0 lines of 1").waitFor();
+    // What is drawn again keeps the focus.
+    kubectl(["label", "pytorchjob", "seen-live", "user=ben", "--overwrite"]);
+    await page.locator(".facts", { hasText: "ben" }).first().waitFor();
+    if (!await page.getByLabel("Search this log").evaluate(e => e === document.activeElement))
+        throw new Error("the field lost the focus when the view was drawn again");
     if (!await page.evaluate("window.same"))
         throw new Error("the page was loaded again");
     if (await page.locator("main script, main img[src=x]").count())
