@@ -4,12 +4,14 @@ import { askJson, signIn, signOut, stream } from "./link.js";
 import { Model, WATCHES } from "./model.js";
 import * as views from "./views.js";
 import { act, job } from "./job.js";
+import { whatif } from "./whatif.js";
 
 /** @type {Record<string, {title: string, draw: views.View, key?: string}>} */
 const VIEWS = {
     "": { title: "Overview", draw: views.overview, key: "1" },
     gpus: { title: "GPUs", draw: views.gpus, key: "2" },
     timeline: { title: "Timeline", draw: views.timeline, key: "3" },
+    whatif: { title: "What if", draw: whatif, key: "4" },
     job: { title: "Job", draw: job },
     queue: { title: "Queue", draw: views.queue },
     node: { title: "Node", draw: views.node },
@@ -149,7 +151,7 @@ const DOES = {
     },
     namespace: () => askNamespace(),
     all: () => { history.pushState(null, "", location.pathname); connect(); },
-    help: () => tell("Keys", [["1, 2, 3", "overview, GPUs, timeline"], ["/", "filter"], ["Esc", "leave the filter, close what is open"], ["?", "this list"]]),
+    help: () => tell("Keys", [["1, 2, 3, 4", "overview, GPUs, timeline, what if"], ["/", "filter"], ["Esc", "leave the filter, close what is open"], ["?", "this list"]]),
     act: value => {
         const [ns, kind, name] = route().params;
         const found = model.jobs.find(j => j.ns === ns && j.name === name && j.kindName === kind);

@@ -15,6 +15,7 @@
 #include "cmd/muster.h"
 #include "cmd/reach.h"
 #include "cmd/scheduling.h"
+#include "cmd/whatif.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "hook/hook.h"
@@ -172,6 +173,7 @@ struct up {
     struct scheduler *scheduler;
     struct idle *idle;
     struct ended *ended;
+    struct whatif *whatif;
 };
 
 /* "127.0.0.1:7443", "[::1]:0", ":7443". */
@@ -462,13 +464,20 @@ static int start(struct up *up, struct err *err)
                                                                 .period_ms = up->values->idle_ms,
                                                                 .done = on_idle,
                                                                 .user = up});
-    return r < 0 ? r : tell_ready(up, url, err);
+    if (r < 0)
+        return r;
+    up->whatif = whatif_new(&up->loop, str_from(url), up->dir.ca);
+    server_set_whatif(up->server, whatif_ask, up->whatif);
+    return tell_ready(up, url, err);
 }
 
 static void stop(struct up *up)
 {
     idle_stop(up->idle);
     ended_stop(up->ended);
+    if (up->whatif)
+        server_set_whatif(up->server, NULL, NULL);
+    whatif_free(up->whatif);
     server_stop(up->server);
     if (up->store)
         store_set_admit_pod(up->store, NULL, NULL);

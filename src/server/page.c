@@ -28,6 +28,7 @@
  *     POST   /ui/link         {"code"}: for URL/ui/enter#CODE; with a token in Authorization
  *     POST   /ui/session      {"code"} or {"token"} signs in; GET says who, DELETE signs out
  *     GET    /ui/stream       what changes (page_stream.c)
+ *     POST   /ui/whatif       {"manifest", "drain", "quota"}: what would happen, and to whom
  *            /ui/api...       the API, as the viewer
  *
  * A request that acts for a viewer shows the cookie and the key of a session and comes from the page
@@ -39,6 +40,8 @@ struct page {
     struct sessions sessions;
     const char *const *names;
     size_t name_count;
+    void (*whatif)(void *user, const struct server_whatif *question); /* NULL: not here */
+    void *whatif_user;
     bool secure;     /* over TLS */
     char cookie[24]; /* its name: cookies know no ports, so that it has ours */
 };
@@ -120,8 +123,10 @@ static bool page_turn_away(struct request *request)
 
 static bool path_needs_session(const struct http_head *head)
 {
-    return str_is(head->path, "/ui/stream") ||
-           (str_is(head->path, "/ui/session") && !str_is(head->method, "POST"));
+    bool post = str_is(head->method, "POST");
+
+    return str_is(head->path, "/ui/stream") || (str_is(head->path, "/ui/whatif") && post) ||
+           (str_is(head->path, "/ui/session") && !post);
 }
 
 bool page_begin(struct request *request)
@@ -272,6 +277,56 @@ int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1]
     return 0;
 }
 
+/* ---- what if ---- */
+
+static void on_whatif(void *user, struct str trouble, struct str json)
+{
+    struct request *request = user;
+
+    if (trouble.len)
+        request_fail(request, 422, "Invalid", STR_FMT, STR_ARG(str_sub(trouble, 0, 1000)));
+    else
+        http_reply(request->x, 200, "application/json", json);
+    http_unref(request->x);
+}
+
+static void whatif_ask_for(struct request *request)
+{
+    const struct http_head *head = &request->x->head;
+    struct page *page = request->server->page;
+    struct json *body = NULL;
+    struct err err = {0};
+
+    if (!page->whatif) {
+        request_fail(request, 503, "ServiceUnavailable", "nothing answers this here");
+        return;
+    }
+    if (json_parse(request_arena(request), request->x->body, &body, &err) < 0) {
+        request_fail(request, 400, "BadRequest", "%s", err.text);
+        return;
+    }
+    (void)http_ref(request->x);
+    page->whatif(
+        page->whatif_user,
+        &(struct server_whatif){
+            .token = sessions_find(&page->sessions, gate_cookie(head, str_from(page->cookie)),
+                                   http_head_get(head, "X-Muster-Key"), clock_now_ms()),
+            .manifest = json_str(json_get(body, "manifest")),
+            .drain = json_str(json_get(body, "drain")),
+            .quota = json_str(json_get(body, "quota")),
+            .done = on_whatif,
+            .done_user = request,
+        });
+}
+
+void server_set_whatif(struct server *server,
+                       void (*ask)(void *user, const struct server_whatif *question),
+                       void *user)
+{
+    server->page->whatif = ask;
+    server->page->whatif_user = user;
+}
+
 /* ---- files ---- */
 
 static void file_send(struct request *request, struct str name)
@@ -306,6 +361,8 @@ void page_handle(struct request *request)
         link_make(request);
     else if (str_is(head->path, "/ui/stream") && read)
         page_stream_begin(request);
+    else if (str_is(head->path, "/ui/whatif") && post)
+        whatif_ask_for(request);
     else if (!read)
         request_fail(request, 405, "MethodNotAllowed", "the page does not allow this method here");
     else if (str_starts(head->path, STR("/ui/a/")))

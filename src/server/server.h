@@ -49,6 +49,20 @@ void server_set_metrics(struct server *server,
                         void *user);
 /* What GET /readyz answers, with 503; `why` says NULL while all is well. Until told, it is ready. */
 void server_set_ready(struct server *server, const char *(*why)(void *user), void *user);
+/* What the page asks under "What if": a manifest, a node to empty, another quota (QUEUE=GPUS); each
+ * may be empty. Strings live until `ask` returns. `done` is called once, at any time: `trouble` says
+ * what is wrong, or is empty, and `json` is what would happen. */
+struct server_whatif {
+    struct str token; /* of the viewer: it is asked with his rights */
+    struct str manifest;
+    struct str drain;
+    struct str quota;
+    void (*done)(void *user, struct str trouble, struct str json);
+    void *done_user;
+};
+void server_set_whatif(struct server *server,
+                       void (*ask)(void *user, const struct server_whatif *question),
+                       void *user);
 /* The code of a link that signs the owner in at the page, once: URL/ui/enter#CODE. */
 #define SERVER_LINK_BYTES 64
 int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1], struct err *err);

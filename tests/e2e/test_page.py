@@ -76,6 +76,14 @@ def test_page_a_link_signs_in_once_and_gives_what_the_token_may():
         check(nobody.entered == 201, f"a token: {nobody.entered} {nobody.said}")
         nobody.says(403, "GET", "/ui/api/v1/nodes")
         nobody.says(403, "DELETE", "/ui/api/v1/namespaces/default/pods/x")
+        # What if: with the viewer's rights, decided on what is there.
+        gang = {"manifest": "gangs:\n- {name: huge, queue: default-queue, pods: 2, gpus: 8}\n"}
+        waits = owner.says(200, "POST", "/ui/whatif", gang)["waiting"]
+        check([w["group"] for w in waits] == ["huge"], f"a gang that cannot fit: {waits}")
+        refusal = nobody.says(422, "POST", "/ui/whatif", gang)
+        check("forbidden" in refusal["message"], f"nobody asks what if: {refusal}")
+        refusal = owner.says(422, "POST", "/ui/whatif", {"drain": "no-such-node"})
+        check('no node "no-such-node"' in refusal["message"], f"a node that is not there: {refusal}")
         first = next(nobody.stream("watch=v1/pods&watch=v1/nodes"))
         check(first["t"] == "FORBIDDEN" and "cannot list" in first["message"], f"the stream of nobody: {first}")
         # A token that is no longer good ends its sessions.

@@ -22,7 +22,7 @@ JOBS = (("resnet-sweep", "team-vision", "vision", 2, 4, "ann"), ("vit-large", "t
         ("llama-pretrain", "team-language", "language", 2, 8, "cleo"), ("sft-chat", "team-language", "language", 1, 4, "dan"),
         ("ranker", "team-product", "product", 2, 2, "eve"), ("reward-model", "team-language", "language", 3, 8, "cleo"),
         ("segment-huge", "team-vision", "vision", 4, 8, "ann"))
-SHOTS = ("", "gpus", "timeline", "job/team-vision/PyTorchJob/segment-huge", "queue/vision")
+SHOTS = ("", "gpus", "timeline", "whatif", "job/team-vision/PyTorchJob/segment-huge", "queue/vision")
 TESTS = ("types", "live", "views", "actions")
 LIMIT_S = 240
 

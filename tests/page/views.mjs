@@ -7,7 +7,7 @@ await main(async ({ page, troubles }) => {
     await page.goto(link());
     await page.locator("main[data-view=overview] .pill.running").first().waitFor();
     await page.locator(".alarms", { hasText: "broken" }).waitFor();
-    const views = ["", "gpus", "timeline", "job/default/PyTorchJob/steady", "job/default/PyTorchJob/broken", "queue/default-queue",
+    const views = ["", "gpus", "timeline", "whatif", "job/default/PyTorchJob/steady", "job/default/PyTorchJob/broken", "queue/default-queue",
         "node/node-0", "user/ann", "job/default/PyTorchJob/nothing", "nowhere"];
     for (const view of views)
         for (const [width, scheme] of [[1280, "light"], [1280, "dark"], [360, "light"]]) {
@@ -21,6 +21,14 @@ await main(async ({ page, troubles }) => {
                 troubles.push(`/ui/${view} is ${wide} pixels wider than ${width}`);
             troubles.push(...(await axe(page)).map(t => `/ui/${view} ${scheme} ${width}: ${t}`));
         }
+    // What if: one more job, and one that cannot fit, decided by the scheduler itself.
+    await page.goto(`${process.env.MUSTER_URL}/ui/whatif`);
+    await page.getByLabel("One more job").fill("gangs:\n- {name: maybe, queue: default-queue, pods: 2, gpus: 2}\n- {name: huge, queue: default-queue, pods: 9, gpus: 4}\n");
+    await page.getByRole("button", { name: "What would happen?" }).click();
+    await page.getByText("2 pods would start or move, 0 pods would be evicted, 1 group would wait.").waitFor();
+    await page.getByLabel("One more job").fill("gangs: [");
+    await page.getByRole("button", { name: "What would happen?" }).click();
+    await page.locator(".answer .note.bad").waitFor();
     // Keys lead everywhere.
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.goto(`${process.env.MUSTER_URL}/ui/`);
