@@ -48,32 +48,34 @@ def module_file(folder, path):
 
 
 def layers(folder):
+    """Programs alone, both, and agnhost alone: one layer an image, for a second one would be compressed, which takes long."""
     images.PROGRAMS = [program for program in PROGRAMS if shutil.which(program)]
-    base = images.layer(images.host_files(), ACCOUNTS, [
-        directory("tmp", 0o1777), directory("root", 0o700), directory("uploads"), directory("var"), directory("var/tmp", 0o1777),
-        directory("usr"), link("usr/bin", "../bin"), directory("home"), directory("home/user-defined-in-image")])
-    agnhost = images.layer({"agnhost": os.path.join(folder, "agnhost"),
-                            "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
-                            "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")},
-                           extra=[link("agnhost-2", "agnhost")])
-    return base, agnhost
+    programs = images.host_files()
+    folders = [directory("tmp", 0o1777), directory("root", 0o700), directory("uploads"), directory("var"),
+               directory("var/tmp", 0o1777), directory("usr"), link("usr/bin", "../bin"), directory("home"),
+               directory("home/user-defined-in-image")]
+    agnhost = {"agnhost": os.path.join(folder, "agnhost"),
+               "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
+               "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")}
+    again = link("agnhost-2", "agnhost")
+    return (images.layer(programs, ACCOUNTS, folders), images.layer({**programs, **agnhost}, ACCOUNTS, [*folders, again]),
+            images.layer(agnhost, extra=[again]))
 
 
 def catalogue(folder):
     """[(name, layers, configuration)]"""
-    base, agnhost = layers(folder)
-    web = {"Entrypoint": ["/agnhost", "test-webserver", "--port=80"]}
+    base, both, agnhost = layers(folder)
     found = [
-        (E2E + "agnhost:2.53", [base, agnhost], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+        (E2E + "agnhost:2.53", [both], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
         (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
         (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
         ("registry.k8s.io/pause:3.10", [agnhost], {"Entrypoint": ["/agnhost", "pause"]}),
     ]
     for name in ("nautilus", "kitten"):
         data = images.layer({"data.json": module_file(folder, f"test/images/{name}/html/data.json")})
-        found.append((E2E + name + ":1.7", [base, agnhost, data], {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"]}))
+        found.append((E2E + name + ":1.7", [both, data], {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"]}))
     for name in ("nginx:1.14-4", "nginx:1.15-4", "httpd:2.4.38-4", "httpd:2.4.39-4"):
-        found.append((E2E + name, [base, agnhost], web))
+        found.append((E2E + name, [both], {"Entrypoint": ["/agnhost", "test-webserver", "--port=80"]}))
     return found
 
 
