@@ -4,7 +4,7 @@
 # clock, no environment, no random source, no output. malloc and libyaml's memory parser are for the
 # first library (base) alone.
 set -u
-common='^(mem(cpy|move|set|cmp|chr|mem|rchr)|str(len|nlen|chr|rchr|cmp|ncmp)|qsort|bsearch|abort|v?snprintf|__v?snprintf_chk|__mem(cpy|move|set)_chk|__assert_fail|__stack_chk_.*|__asan_.*|__ubsan_.*|__sanitizer_.*|__tsan_.*|__sancov_.*|__gcov_.*|__muloti4|__popcountdi2|__u?divmodti4|__(u?div|u?mod)ti3|_GLOBAL_OFFSET_TABLE_)$'
+common='^(mem(cpy|move|set|cmp|chr|mem|rchr)|str(len|nlen|chr|rchr|cmp|ncmp|spn|cspn)|qsort|bsearch|abort|v?snprintf|__v?snprintf_chk|__mem(cpy|move|set)_chk|__assert_fail|__stack_chk_.*|__asan_.*|__ubsan_.*|__sanitizer_.*|__tsan_.*|__sancov_.*|__gcov_.*|__muloti4|__popcountdi2|__u?divmodti4|__(u?div|u?mod)ti3|_GLOBAL_OFFSET_TABLE_)$'
 base_only='^(malloc|calloc|realloc|free|yaml_.*)$'
 
 for library in "$@"; do

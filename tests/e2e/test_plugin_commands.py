@@ -103,7 +103,6 @@ def test_what_cannot_be_is_said_in_one_line():
         folder = project(m)
         submit = lambda *argv: m.torchrun("submit", *argv, cwd=folder, ok=False)
         one_line(submit("--queue", "demno", "--gpus", "1", "true"), "demno", "demo")
-        one_line(submit("--gpus", "1", "true"), "--queue")
         one_line(submit("--queue", "demo", "true"), "--gpus")
         one_line(submit("--queue", "demo", "--gpus", "1", "--nodes", "1", "true"), "--nodes")
         one_line(submit("--queue", "demo", "--gpus", "x", "true"), "--gpus")
@@ -117,6 +116,7 @@ def test_what_cannot_be_is_said_in_one_line():
                 "resources: {gpu: {limit: 1}}}"))
         wait_for(lambda: m.get("queues.scheduling.run.ai", "small"), "the scheduling queue", 20)
         one_line(submit("--queue", "small", "--gpus", "2", "true"), "limit of queue small", "at most 1")
+        one_line(submit("--gpus", "1", "true"), "--queue")  # there are two
         for command in ("status", "logs", "explain", "suspend", "pull", "delete", "sync", "restart"):
             one_line(m.torchrun(command, "nope", ok=False), "nope")
         m.apply("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunJob\nmetadata: {name: held}\n"

@@ -30,7 +30,7 @@ def test_submit_brings_results_home_and_keeps_what_changed_there():
         outside = os.path.join(m.folder, "outside")
         job = m.spawn_torchrun("submit", "--gpus", "4", "--name", "job", "--write", outside, "--env",
                                f"OUTSIDE={outside}", f"python main.py --logs {m.folder}", cwd=folder)
-        wait_for(lambda: m.torchrun("logs", "job").stdout.count("written") == 2, "every pod to have written", 120)
+        wait_for(lambda: m.torchrun("logs", "job", ok=False).stdout.count("written") == 2, "every pod to have written", 120)
         with open(os.path.join(folder, "mine"), "w") as f:
             f.write("edited meanwhile\n")
         let_go(m, "job", 2)
