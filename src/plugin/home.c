@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "plugin/home_record.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
 #include "workspace/disk.h"
@@ -77,6 +78,8 @@ struct str home_outside(struct str command, const char *folder, size_t *at)
 struct homecoming {
     struct session *session;
     const char *job;
+    const char *id; /* of the record */
+    struct home_record record;
     const char *folder;
     int64_t since_ns;
     struct result_list list;
@@ -231,42 +234,34 @@ static int home_copy(struct homecoming *home, const struct object *pod, struct e
     return r;
 }
 
-/* Where the job came from, as it says itself. */
+/* Where the job came from. Not as it says itself: others can write it. */
 static int home_find(struct session *session, struct homecoming *home, struct err *err)
 {
     _cleanup_(object_unrefp) struct object *job = NULL;
-    char host[256] = "";
     int r = session_get(session, &kind_torchrunjob, home->job, &job, err);
 
     if (r < 0)
         return r;
-    struct str folder = object_annotation(job, HOME_FOLDER);
-    if (folder.len == 0 || !str_to_i64(object_annotation(job, HOME_SINCE), &home->since_ns))
-        return err_set(err, -ENOENT,
-                       "job %s does not say which folder it came from; --to DIR names one",
-                       home->job);
-    (void)gethostname(host, sizeof(host) - 1);
-    if (!str_is(object_annotation(job, HOME_HOST), host))
-        return err_set(err, -EXDEV,
-                       "job %s came from " STR_FMT " on machine " STR_FMT
-                       "; --to DIR names a folder here",
-                       home->job, STR_ARG(folder), STR_ARG(object_annotation(job, HOME_HOST)));
-    home->folder = str_c(&session->arena, folder);
+    home->id = str_c(&session->arena, object_annotation(job, HOME_RECORD));
+    r = home_record_read(&session->arena, str_from(home->id), job->ns, job->name, &home->record,
+                         err);
+    if (r < 0)
+        return r;
+    home->record.ns = str_dup(&session->arena, home->record.ns);
+    home->record.job = str_dup(&session->arena, home->record.job);
+    home->since_ns = home->record.since_ns;
+    home->folder = str_c(&session->arena, home->record.folder);
     return 0;
 }
 
 /* From now on, what is there has come home; where something was kept, it stays kept. */
-static int home_note(const struct homecoming *home, struct err *err)
+static int home_note(struct homecoming *home, struct err *err)
 {
     if (home->kept_count || !home->sink.file_count)
         return 0;
     /* The next moment of the clock: what we have just written is not newer than this. */
-    return session_patch(home->session, &kind_torchrunjob, home->job,
-                         str_printf(&home->session->arena,
-                                    "{\"metadata\":{\"annotations\":{\"" HOME_SINCE
-                                    "\":\"%lld\"}}}",
-                                    (long long)home_moment(home->folder) + 1),
-                         err);
+    home->record.since_ns = home_moment(home->folder) + 1;
+    return home_record_write(&home->session->arena, home->id, &home->record, err);
 }
 
 int home_bring(struct session *session, const char *job, struct err *err)

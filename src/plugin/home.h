@@ -11,13 +11,13 @@ struct session;
 
 /* home: what a job wrote comes back to the folder that it was submitted from.
  *
- * The job carries where that is, and the moment at which the folder was read, on the clock of its
- * own file system. A file that has not changed since then is replaced by the job's; one that has
+ * A record of this person (plugin/home_record.h) says where that is, and the moment at which the
+ * folder was read, on the clock of its own file system; the job carries the record's name. A file that has not changed since then is replaced by the job's; one that has
  * is the person's newer work and is never touched, only named. The moment is the file's ctime,
  * which no program can set back. */
-#define HOME_FOLDER "muster.dev/home-folder" /* annotation: an absolute path */
-#define HOME_HOST   "muster.dev/home-host"   /* annotation: of which machine */
-#define HOME_SINCE  "muster.dev/home-since"  /* annotation: nanoseconds */
+#define HOME_FOLDER "muster.dev/home-folder" /* annotation, for people: the folder */
+#define HOME_HOST   "muster.dev/home-host"   /* annotation, for people: of which machine */
+#define HOME_RECORD "muster.dev/home-record" /* annotation: the record's name */
 
 /* What is at a path of the folder now. */
 struct home_place {
@@ -36,8 +36,8 @@ enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);
 /* Now, by the clock of the file system that the folder is on. */
 int64_t home_moment(const char *folder);
 /* Copies what the first pod of the job wrote into the folder that the job came from, and says
- * what came and what did not. A job without a home: -ENOENT in words. On another machine than
- * the one it came from: -EXDEV. */
+ * what came and what did not. A job without a home, from another machine or of
+ * somebody else: -ENOENT in words. */
 int home_bring(struct session *session, const char *job, struct err *err);
 /* Words of a command that are folders outside `folder` which the job cannot write to: "/data/out"
  * of --out=/data/out. One at a time: *at is where to look from, 0 at first. Empty: no more. */

@@ -1,9 +1,16 @@
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
+#include "base/err.h"
+#include "base/str.h"
 #include "plugin/home.h"
+#include "plugin/home_record.h"
 #include "test.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,4 +74,32 @@ TEST(folders_outside_that_a_command_names_are_found)
         EXPECT(str_is(home_outside(str_from(rows[i].command), "/home/me/project", &at),
                       rows[i].second));
     }
+}
+
+/* Who may write a job may write its annotations: they must not choose where files go. */
+TEST(home_records_are_for_the_job_they_were_made_for)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char state[] = "/tmp/muster-homes-XXXXXX";
+    char command[96];
+    char id[HOME_ID_BYTES + 1];
+    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"), 5};
+    struct home_record found = {0};
+    struct err err = {0};
+
+    EXPECT(mkdtemp(state) && setenv("XDG_STATE_HOME", state, 1) == 0);
+    EXPECT(home_record_name(id, &err) == 0 && strlen(id) == HOME_ID_BYTES);
+    EXPECT(home_record_write(&arena, id, &record, &err) == 0);
+    EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
+    EXPECT(str_is(found.folder, "/home/me/train") && found.since_ns == 5);
+    EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("other"), &found, &err) ==
+           -ENOENT);
+    EXPECT(home_record_read(&arena, str_from(id), STR("theirs"), STR("job"), &found, &err) ==
+           -ENOENT);
+    EXPECT(home_record_read(&arena, STR_NONE, STR("ns"), STR("job"), &found, &err) == -ENOENT);
+    EXPECT(home_record_read(&arena, STR("../../../../../../../../etc/passw"), STR("ns"), STR("job"),
+                            &found, &err) == -ENOENT);
+    EXPECT(strstr(err.text, "you did not submit job job") != NULL);
+    (void)snprintf(command, sizeof(command), "rm -r %s", state);
+    EXPECT(unsetenv("XDG_STATE_HOME") == 0 && system(command) == 0);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "plugin/home.h"
+#include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "tool/file.h"
@@ -308,6 +309,25 @@ static void submit_warn_outside(struct session *session,
     }
 }
 
+/* Remembers for this person where the job comes from. */
+static int submit_record(struct session *session,
+                         struct submit_request *request,
+                         char record[HOME_ID_BYTES + 1],
+                         struct err *err)
+{
+    int r = home_record_name(record, err);
+
+    if (r < 0)
+        return r;
+    request->record = record;
+    return home_record_write(&session->arena, record,
+                             &(struct home_record){.ns = str_from(request->ns),
+                                                   .job = str_from(request->name),
+                                                   .folder = str_from(request->folder),
+                                                   .since_ns = home_moment(request->folder)},
+                             err);
+}
+
 /* The job as a file and the flags have it; upload->folder is what is sent. */
 static int submit_build(struct session *session,
                         struct submit_values *v,
@@ -318,6 +338,7 @@ static int submit_build(struct session *session,
     struct submit_request request = {.name = v->name, .ns = session->config.ns, .command = command};
     char path[PATH_MAX];
     char host[256] = "";
+    char record[HOME_ID_BYTES + 1];
     struct str named;
     int r = submit_read_file(session, v, ret_job, err);
 
@@ -333,9 +354,11 @@ static int submit_build(struct session *session,
             return err_set(err, -errno, "%s: %s", v->dir, strerrordesc_np(errno));
         (void)gethostname(host, sizeof(host) - 1);
         request.host = host;
-        request.moment_ns = v->results && !v->dry_run ? home_moment(path) : 0;
+        if (v->results && !v->dry_run)
+            r = submit_record(session, &request, record, err);
     }
-    r = submit_make_writes(session, v, err);
+    if (r == 0)
+        r = submit_make_writes(session, v, err);
     if (r == 0 && !v->queue && !job_queue(*ret_job).len)
         r = precheck_choose_queue(session, &v->queue, err);
     if (r == 0)

@@ -92,7 +92,7 @@ struct submit_request {
     struct str command; /* empty: the file's */
     const char *folder; /* absolute, NULL: none is sent */
     const char *host;   /* name of this machine */
-    int64_t moment_ns;  /* when the folder was read; 0: results do not come home */
+    const char *record; /* of where it came from (plugin/home_record.h); NULL: results stay there */
 };
 
 /* What the flags say, put over what `job` has already. No I/O, but for the values of --env. */

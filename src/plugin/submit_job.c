@@ -161,12 +161,11 @@ static void submit_add_home(struct arena *arena,
         return;
     annotations = json_make_path(arena, metadata, "annotations");
     json_add_c(arena, annotations, JOB_WORKSPACE, "upload");
-    if (!request->moment_ns)
+    if (!request->record)
         return;
     json_add_c(arena, annotations, HOME_FOLDER, request->folder);
     json_add_c(arena, annotations, HOME_HOST, request->host);
-    json_add_str(arena, annotations, HOME_SINCE,
-                 str_printf(arena, "%lld", (long long)request->moment_ns));
+    json_add_c(arena, annotations, HOME_RECORD, request->record);
 }
 
 int submit_job(struct arena *arena,

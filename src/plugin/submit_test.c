@@ -64,7 +64,7 @@ TEST(every_flag_is_a_field_of_the_job)
                                      .command = STR("python x.py"),
                                      .folder = "/home/me",
                                      .host = "box",
-                                     .moment_ns = 5};
+                                     .record = "5"};
     static const struct {
         const char *path;
         const char *value;
@@ -95,7 +95,7 @@ TEST(every_flag_is_a_field_of_the_job)
     const struct json *annotations = json_at(job, "metadata.annotations");
     EXPECT(str_is(json_str(json_get(annotations, HOME_FOLDER)), "/home/me"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_HOST)), "box"));
-    EXPECT(str_is(json_str(json_get(annotations, HOME_SINCE)), "5"));
+    EXPECT(str_is(json_str(json_get(annotations, HOME_RECORD)), "5"));
 
     values.writes.items[0] = "data/out";
     EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);

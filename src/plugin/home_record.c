@@ -1,0 +1,140 @@
+#include "plugin/home_record.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_make.h"
+#include "base/str.h"
+#include "tool/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEPT_S ((time_t)30 * 24 * 3600)
+
+/* ~/.local/state/muster/homes, as the XDG base directories have it. */
+static const char *record_folder(struct arena *arena)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+
+    if (state && state[0] == '/')
+        return str_printf(arena, "%s/muster/homes", state).p;
+    return str_printf(arena, "%s/.local/state/muster/homes", home && home[0] == '/' ? home : "/tmp")
+        .p;
+}
+
+static bool record_is_name(struct str id)
+{
+    if (id.len != HOME_ID_BYTES)
+        return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (!strchr("0123456789abcdef", id.p[i]) || !id.p[i])
+            return false;
+    return true;
+}
+
+static void record_remove_old(const char *folder)
+{
+    char path[PATH_MAX];
+    DIR *dir = opendir(folder);
+    struct stat st;
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!record_is_name(str_from(entry->d_name)))
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        if (stat(path, &st) == 0 && st.st_mtime < time(NULL) - KEPT_S)
+            (void)unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* The folder and those above it, for this person alone. */
+static int record_make_folder(const char *folder, struct err *err)
+{
+    char path[PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%s", folder);
+    for (char *slash = path + 1;; slash++) {
+        if (*slash && *slash != '/')
+            continue;
+        char was = *slash;
+        *slash = '\0';
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            return err_set(err, -errno, "cannot make the folder %s: %s", path,
+                           strerrordesc_np(errno));
+        *slash = was;
+        if (!was)
+            return 0;
+    }
+}
+
+int home_record_name(char id[HOME_ID_BYTES + 1], struct err *err)
+{
+    unsigned char random[HOME_ID_BYTES / 2];
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return err_set(err, -EIO, "no random numbers can be had");
+    for (size_t i = 0; i < sizeof(random); i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", random[i]);
+    return 0;
+}
+
+int home_record_write(struct arena *arena,
+                      const char *id,
+                      const struct home_record *record,
+                      struct err *err)
+{
+    const char *folder = record_folder(arena);
+    const struct json *text = json_make(arena, "{namespace: $, job: $, folder: $, since: $}",
+                                        record->ns, record->job, record->folder, record->since_ns);
+    int r = record_make_folder(folder, err);
+
+    if (r < 0)
+        return r;
+    record_remove_old(folder);
+    return file_replace(str_printf(arena, "%s/%s", folder, id).p, json_text(arena, text), 0600,
+                        err);
+}
+
+int home_record_read(struct arena *arena,
+                     struct str id,
+                     struct str ns,
+                     struct str job,
+                     struct home_record *ret,
+                     struct err *err)
+{
+    struct str text;
+    struct json *record = NULL;
+    const char *path = str_printf(arena, "%s/" STR_FMT, record_folder(arena), STR_ARG(id)).p;
+    struct stat st;
+
+    if (record_is_name(id) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
+        file_read(arena, path, &text, NULL) == 0 && json_parse(arena, text, &record, NULL) == 0 &&
+        str_eq(json_str(json_get(record, "namespace")), ns) &&
+        str_eq(json_str(json_get(record, "job")), job)) {
+        *ret = (struct home_record){.ns = ns,
+                                    .job = job,
+                                    .folder = json_str(json_get(record, "folder")),
+                                    .since_ns = json_i64_or(json_get(record, "since"), 0)};
+        if (ret->folder.len && ret->folder.p[0] == '/')
+            return 0;
+    }
+    return err_set(err, -ENOENT,
+                   "you did not submit job " STR_FMT
+                   " from a folder of this machine; --to DIR says "
+                   "where its files should go",
+                   STR_ARG(job));
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct arena;
+struct err;
+
+/* home_record: which folder of this person a job came from, kept on this person's machine.
+ *
+ * A job can be written by others than the one who submitted it, so what it says about folders is
+ * not to be trusted: it carries only the name of a record that is in this person's own state
+ * folder, and the record says for which job it is. Records older than 30 days are removed when a new
+ * one is made. */
+#define HOME_ID_BYTES 32 /* hexadecimal digits */
+
+struct home_record {
+    struct str ns;
+    struct str job;
+    struct str folder; /* absolute */
+    int64_t since_ns;  /* when it was read, on the clock of its file system */
+};
+
+/* A name for a new record. */
+int home_record_name(char id[HOME_ID_BYTES + 1], struct err *err);
+int home_record_write(struct arena *arena,
+                      const char *id,
+                      const struct home_record *record,
+                      struct err *err);
+/* -ENOENT in words where this person has no such record, or it is another job's. */
+int home_record_read(struct arena *arena,
+                     struct str id,
+                     struct str ns,
+                     struct str job,
+                     struct home_record *ret,
+                     struct err *err);
