@@ -6,9 +6,11 @@
 #include "tool/files.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void home_make(const char *top, const char *path)
 {
@@ -21,7 +23,7 @@ static void home_make(const char *top, const char *path)
 static bool home_hides(const struct buf *records, const char *top, const char *path)
 {
     char record[PATH_MAX];
-    int n = snprintf(record, sizeof(record), "mask=%s/%s", top, path);
+    int n = snprintf(record, sizeof(record), "mask.exact=%s/%s", top, path);
     return memmem(records->p, records->len, record, (size_t)n + 1) != NULL;
 }
 
@@ -40,6 +42,11 @@ TEST(homes_of_others_keep_their_keys)
                    "daemon:x:1:1::/:/bin/false\n"
                    "bob:x:1002:1002::%s/bob:/bin/sh",
                    top, top);
+    /* Bob would hide what is alice's from everybody else's pods. */
+    char link[PATH_MAX], target[PATH_MAX];
+    (void)snprintf(link, sizeof(link), "%s/bob/.aws", top);
+    (void)snprintf(target, sizeof(target), "%s/alice", top);
+    EXPECT(symlink(target, link) == 0);
     _cleanup_(buf_done) struct buf records = {0};
     homes_masks(str_from(passwd), 1001, &records);
     EXPECT(home_hides(&records, top, "alice/.kube"));
@@ -48,5 +55,6 @@ TEST(homes_of_others_keep_their_keys)
     EXPECT(home_hides(&records, top, "bob/.config/gcloud"));
     EXPECT(!home_hides(&records, top, "bob/data"));
     EXPECT(!home_hides(&records, top, "bob/.ssh")); /* is not there */
+    EXPECT(!home_hides(&records, top, "bob/.aws"));
     files_remove(top);
 }

@@ -168,17 +168,25 @@ static int place_of(const struct mounts *mounts,
     return 0;
 }
 
-int hidden_add(struct hidden *hidden, const char *path)
+static struct hidden_thing *hidden_new(struct hidden *hidden)
+{
+    size_t count = hidden->count + 1;
+    struct hidden_thing *things = realloc(hidden->things, count * sizeof(*things));
+    if (!things)
+        return NULL;
+    hidden->things = things;
+    hidden->count = count;
+    return &things[count - 1];
+}
+
+/* Takes over the descriptor. */
+static int hidden_add_open(struct hidden *hidden, const char *path, int fd)
 {
     struct mounts mounts = {0};
     const struct mount *mount = NULL;
+    struct hidden_thing *thing;
     struct stat st;
     char place[PATH_MAX];
-    int fd = open(path, O_PATH | O_CLOEXEC);
-    /* Without root: what we may not reach, pods may not either. */
-    if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
-                                                                                        : -errno;
     int r = fstat(fd, &st) < 0 ? -errno : 0;
     if (r == 0 && hidden->count == HIDDEN_MAX)
         r = -E2BIG;
@@ -187,15 +195,38 @@ int hidden_add(struct hidden *hidden, const char *path)
     if (r == 0)
         r = place_of(&mounts, fd, &mount, place);
     if (r == 0) {
-        struct hidden_thing *thing = &hidden->things[hidden->count++];
-        *thing = (struct hidden_thing){strdup(path), strdup(mount->fs), strdup(place), st.st_dev,
-                                       st.st_ino};
-        if (!thing->path || !thing->fs || !thing->place)
+        thing = hidden_new(hidden);
+        if (thing)
+            *thing = (struct hidden_thing){strdup(path), strdup(mount->fs), strdup(place),
+                                           st.st_dev, st.st_ino};
+        if (!thing || !thing->path || !thing->fs || !thing->place)
             r = -ENOMEM;
     }
     mounts_free(&mounts);
     close(fd);
     return r;
+}
+
+/* Without root: what we may not reach, pods may not either. */
+static bool hidden_is_out_of_reach(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP;
+}
+
+int hidden_add(struct hidden *hidden, const char *path)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return hidden_is_out_of_reach(errno) ? 0 : -errno;
+    return hidden_add_open(hidden, path, fd);
+}
+
+int hidden_add_exact(struct hidden *hidden, const char *path)
+{
+    int fd = open_exact(path, O_PATH);
+    if (fd < 0)
+        return hidden_is_out_of_reach(-fd) ? 0 : fd;
+    return hidden_add_open(hidden, path, fd);
 }
 
 void hidden_done(struct hidden *hidden)
@@ -205,6 +236,8 @@ void hidden_done(struct hidden *hidden)
         free(hidden->things[i].fs);
         free(hidden->things[i].place);
     }
+    free(hidden->things);
+    hidden->things = NULL;
     hidden->count = 0;
 }
 

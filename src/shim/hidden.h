@@ -11,8 +11,8 @@
  * /proc/self/mountinfo has them, and by its inode: whatever leads to the same place of the same
  * file system is the same thing. Libc only: the agent refuses with it, early and with a reason;
  * muster-shim decides with it on the very descriptors that it mounts. */
-/* The data folder, the kubeconfigs ever written, and what is private in 64 homes, four each. */
-#define HIDDEN_MAX 320
+/* The data folder, the kubeconfigs ever written, and what is private in some hundred homes. */
+#define HIDDEN_MAX 4096
 
 struct hidden_thing {
     char *path;  /* as it was given */
@@ -25,11 +25,13 @@ struct hidden_thing {
 struct hidden {
     size_t count;
     bool with_proc; /* hidden_places() tells of mounted /proc too: there are other roots in it */
-    struct hidden_thing things[HIDDEN_MAX];
+    struct hidden_thing *things;
 };
 
 /* What is not there, or out of reach, needs no hiding. 0 or -errno. */
 int hidden_add(struct hidden *hidden, const char *path);
+/* The same for a name that others can change: a link in it is not followed, and nothing is hidden. */
+int hidden_add_exact(struct hidden *hidden, const char *path);
 void hidden_done(struct hidden *hidden);
 
 /* The thing that the open file is, or lies in; NULL: none. What cannot be found out is an error. */

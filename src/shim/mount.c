@@ -279,7 +279,8 @@ static bool is_masked(const struct records *spec, const char *path)
 {
     struct record record;
     for (size_t offset = 0; records_next(spec, &offset, &record);)
-        if (record_is(&record, "mask") && under(path, record.value))
+        if ((record_is(&record, "mask") || record_is(&record, "mask.exact")) &&
+            under(path, record.value))
             return true;
     return false;
 }
@@ -730,7 +731,9 @@ static int know_hidden(struct root *root, const struct records *spec)
 {
     struct record record;
     for (size_t offset = 0; records_next(spec, &offset, &record);) {
-        int r = record_is(&record, "mask") ? hidden_add(&root->hidden, record.value) : 0;
+        int r = record_is(&record, "mask")         ? hidden_add(&root->hidden, record.value)
+                : record_is(&record, "mask.exact") ? hidden_add_exact(&root->hidden, record.value)
+                                                   : 0;
         if (r) {
             errno = -r;
             return shim_fail(root->words, "hide", record.value);
