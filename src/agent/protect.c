@@ -25,7 +25,8 @@
 #include <sys/statvfs.h>
 
 #define FILE_BYTES    16384
-#define LOOK_AGAIN_MS 1000 /* where a pod waits for it */
+#define LEAVING_MS    10000 /* what a pod that goes may take before another one has to */
+#define LOOK_AGAIN_MS 1000  /* where a pod waits for it */
 
 /* ---- the machine ---- */
 
@@ -81,9 +82,11 @@ static int64_t pod_requested(const struct pod *pod, const char *resource)
 
 void protect_evict(struct pod *pod, const char *why)
 {
-    if (pod->run.stop_ms || pod->stage != POD_RUNNING)
+    if (pod->stage != POD_RUNNING || (pod->run.stop_ms && !pod->run.grace_ms))
         return;
-    pod->run.stop_ms = agent_now_ms();
+    /* One that takes its time to go is hurried: a long grace is no shelter. */
+    if (!pod->run.stop_ms)
+        pod->run.stop_ms = agent_now_ms();
     pod->run.grace_ms = 0;
     pod->run.failed = true;
     pod->stop_reason = STR("Evicted");
@@ -104,7 +107,8 @@ static void evict_for(struct agent *agent, enum pressure_kind kind)
         if (pod->stage != POD_RUNNING)
             continue;
         struct cgroup_use use = cgroup_use(&agent->machine.cgroups, pod->uid);
-        if (pod->run.stop_ms && use.tasks) { /* one is on its way out: that may be enough */
+        /* One is on its way out: that may be enough, if it does not take long. */
+        if (pod->run.stop_ms && use.tasks && agent_now_ms() < pod->run.stop_ms + LEAVING_MS) {
             arena_done(&arena);
             return;
         }
