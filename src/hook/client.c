@@ -426,6 +426,7 @@ void hook_client_ask(struct hook_client *client,
         (void)err_set(&question->err, -EBUSY,
                       "%d requests to webhooks wait already; try again in a moment",
                       HOOK_WAITING_MAX);
+        VEC_PUSH(NULL, &client->open, question); /* so that the end of the client finds it */
         question_fail(question);
         return;
     }

@@ -251,6 +251,9 @@ static void call_patch(struct call *call, const struct asked *asked, const struc
                           : patch_json(&call->arena, json_clone(&call->arena, call->object), patch,
                                        &made, &err);
 
+    if (r == 0 &&
+        (!json_is(made, JSON_OBJECT) || !json_is(json_get(made, "metadata"), JSON_OBJECT)))
+        r = err_set(&err, -EINVAL, "it takes the object's metadata away");
     if (r < 0) {
         if (!asked->hook->ignore)
             call_set_refusal(call, 500, "InternalError",

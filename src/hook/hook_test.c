@@ -65,6 +65,9 @@ static struct str answer_of(struct pending *p, const struct json *request)
         rest = str_printf(arena,
                           "\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":\"" STR_FMT "\"",
                           STR_ARG(label_patch(arena, p->hook, request)));
+    else if (str_starts(p->hook, STR("strip"))) /* [{"op":"remove","path":"/metadata"}] */
+        rest = STR("\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":"
+                   "\"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL21ldGFkYXRhIn1d\"");
     else if (str_starts(p->hook, STR("deny")) && bad)
         rest = STR("\"allowed\":false,\"status\":{\"code\":403,\"reason\":\"Forbidden\","
                    "\"message\":\"it is bad\"}");
@@ -211,6 +214,18 @@ TEST(a_webhook_that_refuses_or_is_dead_keeps_the_write_away)
     EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("b", "")) < 0);
     EXPECT(play.h.status == 500 && strstr(play.h.text, "\"dead-b.x.io\""));
     EXPECT(strstr(play.h.text, "nobody is there"));
+    play_close(&play);
+}
+
+TEST(a_webhook_that_takes_the_metadata_away_is_named)
+{
+    struct play play;
+
+    play_open(&play);
+    add(&play, true, "strip", "");
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) < 0);
+    EXPECT(play.h.status == 500 &&
+           strstr(play.h.text, "\"strip.x.io\" cannot be applied: it takes"));
     play_close(&play);
 }
 
