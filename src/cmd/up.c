@@ -405,9 +405,13 @@ static int tell_ready(struct up *up, const char *url, struct err *err)
     if (r < 0)
         return r;
     (void)printf("muster is ready at %s; export KUBECONFIG=%s\n", url, up->kubeconfig);
-    (void)printf("The web page, by a link that is good once (muster open prints another): "
-                 "%s/ui/enter#%s\n",
-                 url, code);
+    /* The journal is read by others than the owner, whom the link is for. */
+    if (getenv("JOURNAL_STREAM"))
+        (void)printf("The web page: `muster open` prints a link to it\n");
+    else
+        (void)printf("The web page, by a link that is good once (muster open prints another): "
+                     "%s/ui/enter#%s\n",
+                     url, code);
     (void)fflush(stdout);
     return 0;
 }

@@ -97,16 +97,17 @@ TEST(page_a_link_signs_in_once_and_not_for_long)
     struct sessions sessions = {0};
     struct str token = STR_NONE;
 
-    sessions_add_link(&sessions, secret_of(&arena, 1), STR("owner"), 1000);
+    sessions_add_link(&sessions, secret_of(&arena, 1), STR("owner"), STR("owner"), 1000);
     EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 2), 1000, &token));
     EXPECT(sessions_use_link(&sessions, &arena, secret_of(&arena, 1), 1001, &token));
     EXPECT(str_is(token, "owner"));
     EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 1), 1002, &token));
-    sessions_add_link(&sessions, secret_of(&arena, 3), STR("owner"), 1000);
+    sessions_add_link(&sessions, secret_of(&arena, 3), STR("owner"), STR("owner"), 1000);
     EXPECT(!sessions_use_link(&sessions, &arena, secret_of(&arena, 3), 1000 + SESSION_LINK_MS_MAX,
                               &token));
     for (int i = 0; i < 2 * SESSION_LINK_MAX; i++)
-        sessions_add_link(&sessions, secret_of(&arena, 100 + i), STR("owner"), 1000);
+        sessions_add_link(&sessions, secret_of(&arena, 100 + i), STR("owner"),
+                          secret_of(&arena, 100 + i), 1000);
     EXPECT(sessions.links.count == SESSION_LINK_MAX);
     sessions_done(&sessions);
 }
@@ -118,7 +119,7 @@ TEST(page_a_session_needs_both_secrets_and_ends)
     struct str id = secret_of(&arena, 1);
     struct str key = secret_of(&arena, 2);
 
-    sessions_open(&sessions, id, key, STR("ann"), 0);
+    sessions_open(&sessions, id, key, STR("ann"), STR("ann"), 0);
     EXPECT(str_is(sessions_find(&sessions, id, key, 1), "ann"));
     EXPECT(!sessions_find(&sessions, id, id, 1).p);
     EXPECT(!sessions_find(&sessions, id, STR(""), 1).p);
@@ -134,10 +135,11 @@ TEST(page_one_who_signs_in_without_end_costs_only_himself)
     _cleanup_(arena_done) struct arena arena = {0};
     struct sessions sessions = {0};
 
-    sessions_open(&sessions, secret_of(&arena, 1), secret_of(&arena, 1), STR("ann"), 0);
-    for (int i = 2; i < 3 * SESSION_PER_TOKEN_MAX; i++)
-        sessions_open(&sessions, secret_of(&arena, i), secret_of(&arena, i), STR("eve"), 0);
-    EXPECT(sessions.open.count == SESSION_PER_TOKEN_MAX + 1);
+    sessions_open(&sessions, secret_of(&arena, 1), secret_of(&arena, 1), STR("ann"), STR("ann"), 0);
+    for (int i = 2; i < 3 * SESSION_PER_USER_MAX; i++) /* each time with another token */
+        sessions_open(&sessions, secret_of(&arena, i), secret_of(&arena, i), secret_of(&arena, i),
+                      STR("eve"), 0);
+    EXPECT(sessions.open.count == SESSION_PER_USER_MAX + 1);
     EXPECT(str_is(sessions_find(&sessions, secret_of(&arena, 1), secret_of(&arena, 1), 1), "ann"));
     sessions_done(&sessions);
 }

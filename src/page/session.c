@@ -40,6 +40,7 @@ static char *token_copy(struct str token)
 static void session_drop(struct session *items, size_t *count, size_t at)
 {
     mem_free(items[at].token);
+    mem_free(items[at].who);
     memmove(&items[at], &items[at + 1], (*count - at - 1) * sizeof(*items));
     (*count)--;
 }
@@ -54,11 +55,28 @@ static void session_trim(struct session *items, size_t *count, size_t max, int64
         session_drop(items, count, 0);
 }
 
-void sessions_add_link(struct sessions *sessions, struct str code, struct str token, int64_t now_ms)
+/* Room for one more of this user. */
+static void user_trim(struct session *items, size_t *count, struct str who, size_t max)
 {
-    struct session link = {.token = token_copy(token), .ends_ms = now_ms + SESSION_LINK_MS_MAX};
+    size_t found = 0;
+
+    for (size_t i = *count; i-- > 0;)
+        if (str_is(who, items[i].who) && ++found >= max)
+            session_drop(items, count, i);
+}
+
+void sessions_add_link(struct sessions *sessions,
+                       struct str code,
+                       struct str token,
+                       struct str who,
+                       int64_t now_ms)
+{
+    struct session link = {.token = token_copy(token),
+                           .who = token_copy(who),
+                           .ends_ms = now_ms + SESSION_LINK_MS_MAX};
 
     secret_copy(link.id, code);
+    user_trim(sessions->links.items, &sessions->links.count, who, SESSION_LINKS_A_USER);
     session_trim(sessions->links.items, &sessions->links.count, SESSION_LINK_MAX, now_ms);
     VEC_PUSH(NULL, &sessions->links, link);
 }
@@ -81,27 +99,19 @@ bool sessions_use_link(struct sessions *sessions,
     return false;
 }
 
-/* One who signs in without end loses his own sessions, not those of others. */
-static void token_trim(struct sessions *sessions, struct str token)
-{
-    size_t count = 0;
-
-    for (size_t i = sessions->open.count; i-- > 0;)
-        if (str_is(token, sessions->open.items[i].token) && ++count >= SESSION_PER_TOKEN_MAX)
-            session_drop(sessions->open.items, &sessions->open.count, i);
-}
-
 void sessions_open(struct sessions *sessions,
                    struct str id,
                    struct str key,
                    struct str token,
+                   struct str who,
                    int64_t now_ms)
 {
-    struct session session = {.token = token_copy(token), .ends_ms = now_ms + SESSION_MS_MAX};
+    struct session session = {
+        .token = token_copy(token), .who = token_copy(who), .ends_ms = now_ms + SESSION_MS_MAX};
 
     secret_copy(session.id, id);
     secret_copy(session.key, key);
-    token_trim(sessions, token);
+    user_trim(sessions->open.items, &sessions->open.count, who, SESSION_PER_USER_MAX);
     session_trim(sessions->open.items, &sessions->open.count, SESSION_MAX, now_ms);
     VEC_PUSH(NULL, &sessions->open, session);
 }

@@ -15,17 +15,19 @@ struct arena;
  * what the token may do, the session may, and no longer than the token is good. A browser shows two
  * secrets: the id in a cookie, which scripts cannot read, and the key in a header, which no other
  * site (nor another port of this host, where cookies go too) knows. */
-#define SESSION_SECRET_BYTES  64                          /* hexadecimal digits: 256 bits */
-#define SESSION_MS_MAX        (INT64_C(24) * 3600 * 1000) /* then the viewer signs in again */
-#define SESSION_LINK_MS_MAX   (INT64_C(10) * 60 * 1000)   /* of a link that nobody used */
-#define SESSION_MAX           4096                        /* the oldest goes; some 1 KiB each */
-#define SESSION_PER_TOKEN_MAX 64                          /* browsers of one person */
-#define SESSION_LINK_MAX      256
+#define SESSION_SECRET_BYTES 64                          /* hexadecimal digits: 256 bits */
+#define SESSION_MS_MAX       (INT64_C(24) * 3600 * 1000) /* then the viewer signs in again */
+#define SESSION_LINK_MS_MAX  (INT64_C(10) * 60 * 1000)   /* of a link that nobody used */
+#define SESSION_MAX          4096                        /* the oldest goes; some 1 KiB each */
+#define SESSION_PER_USER_MAX 64                          /* browsers of one person */
+#define SESSION_LINK_MAX     256
+#define SESSION_LINKS_A_USER 16
 
 struct session {
     char id[SESSION_SECRET_BYTES + 1];
     char key[SESSION_SECRET_BYTES + 1];
     char *token;
+    char *who;
     int64_t ends_ms;
 };
 
@@ -34,10 +36,13 @@ struct sessions {
     VEC(struct session) links; /* id: the code; the oldest first */
 };
 
-/* A link whose code is `code`, in the name of `token`. */
+/* A link whose code is `code`, in the name of `token`. `who` is who made it: a user, or all
+ * ServiceAccounts of a namespace, whose tokens one person can make in any number. One who makes
+ * links or sessions without end loses the own ones, not those of others. */
 void sessions_add_link(struct sessions *sessions,
                        struct str code,
                        struct str token,
+                       struct str who,
                        int64_t now_ms);
 /* The token of a link, which is used up with it. False: there is none, or no longer. */
 bool sessions_use_link(struct sessions *sessions,
@@ -49,6 +54,7 @@ void sessions_open(struct sessions *sessions,
                    struct str id,
                    struct str key,
                    struct str token,
+                   struct str who,
                    int64_t now_ms);
 /* The token of a session; STR_NONE: nobody is signed in with these. Lives until the next change. */
 struct str sessions_find(const struct sessions *sessions,

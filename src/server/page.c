@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ACCOUNT_PREFIX "system:serviceaccount:"
+
 /* The web page under /ui.
  *
  *     GET    /ui/a/FILE       a file of the page; nothing secret is in them
@@ -207,6 +209,16 @@ static struct str session_token(struct request *request)
     return token;
 }
 
+/* All ServiceAccounts of a namespace are one: who may make one's tokens may make another's. */
+static struct str session_who(const struct user *user)
+{
+    struct str rest = str_sub(user->name, sizeof(ACCOUNT_PREFIX) - 1, user->name.len);
+
+    return str_starts(user->name, STR(ACCOUNT_PREFIX))
+               ? str_sub(user->name, 0, sizeof(ACCOUNT_PREFIX) - 1 + str_find(rest, ':'))
+               : user->name;
+}
+
 static void session_open(struct request *request)
 {
     struct server *server = request->server;
@@ -231,7 +243,8 @@ static void session_open(struct request *request)
         request_fail(request, 500, "InternalError", "%s", err.text);
         return;
     }
-    sessions_open(&server->page->sessions, str_from(id), str_from(key), token, clock_now_ms());
+    sessions_open(&server->page->sessions, str_from(id), str_from(key), token,
+                  session_who(&request->user), clock_now_ms());
     cookie_set(request, id, SESSION_MS_MAX / 1000);
     session_reply(request, 201, key);
 }
@@ -262,7 +275,8 @@ static void link_make(struct request *request)
         request_fail(request, 500, "InternalError", "%s", err.text);
         return;
     }
-    sessions_add_link(&request->server->page->sessions, str_from(code), token, clock_now_ms());
+    sessions_add_link(&request->server->page->sessions, str_from(code), token,
+                      session_who(&request->user), clock_now_ms());
     http_reply(request->x, 201, "application/json",
                str_printf(request_arena(request), "{\"code\":\"%s\"}", code));
 }
@@ -273,7 +287,7 @@ int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1]
     if (!secret_draw(ret_code, err))
         return err->code;
     sessions_add_link(&server->page->sessions, str_from(ret_code), buf_str(&server->token),
-                      clock_now_ms());
+                      STR("muster up"), clock_now_ms());
     return 0;
 }
 
