@@ -87,7 +87,9 @@ static int make_container_folder(const struct pod *pod, size_t index, struct err
 
 int prepare_ephemeral(struct pod *pod, size_t index, struct err *err)
 {
-    int r = security_check_container(pod, index, err);
+    int r = people_check(pod, err);
+    if (r == 0)
+        r = security_check_container(pod, index, err);
     if (r == 0)
         r = check_mounts(pod, index, err);
     return r ? r : make_container_folder(pod, index, err);

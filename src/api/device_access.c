@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/share.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -12,15 +13,15 @@
 
 #define MIG_PREFIX "nvidia.com/mig-"
 
-static const char *const lists[] = {"containers", "initContainers"};
+static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
 
 /* Whether the container at this place gets the pod's share of a device. */
 static bool is_shared(const struct json *pod, size_t list, size_t index)
 {
     struct share_target target;
 
-    return share_wanted(pod) && share_find_target(pod, &target) && target.init == (list == 1) &&
-           target.index == index;
+    return list < 2 && share_wanted(pod) && share_find_target(pod, &target) &&
+           target.init == (list == 1) && target.index == index;
 }
 
 static bool asks_for_devices(const struct json *container)
@@ -58,7 +59,7 @@ static void see_nothing(struct arena *arena, struct json *container)
 
 void device_access_mutate(struct arena *arena, struct json *pod)
 {
-    for (size_t list = 0; list < 2; list++) {
+    for (size_t list = 0; list < COUNT_OF(lists); list++) {
         size_t index = 0;
 
         JSON_FOREACH(json_get(json_get(pod, "spec"), lists[list]), container) {
@@ -91,7 +92,7 @@ static void check_container(struct admit *admit, const struct json *container, s
 
 void device_access_check(struct admit *admit)
 {
-    for (size_t list = 0; list < 2; list++) {
+    for (size_t list = 0; list < COUNT_OF(lists); list++) {
         size_t index = 0;
 
         JSON_FOREACH(json_get(json_get(admit->object, "spec"), lists[list]), container) {

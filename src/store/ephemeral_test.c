@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/people.h"
 #include "base/count.h"
 #include "base/str.h"
 #include "store/harness.h"
@@ -47,6 +48,26 @@ TEST(an_ephemeral_container_comes_through_its_own_address_and_stays)
     EXPECT(patch_part(&h, "ephemeralcontainers", ADD("\"name\":\"e\",\"image\":\"b\"")) == 0);
     EXPECT(strcmp(harness_text(&h, "spec.ephemeralContainers.1.name"), "d") == 0 ||
            strcmp(harness_text(&h, "spec.ephemeralContainers.0.name"), "d") == 0);
+    harness_close(&h);
+}
+
+/* kubectl debug is no way around the rules for a person's pods. */
+TEST(an_ephemeral_container_of_a_person_is_hers)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    add_pod(&h);
+    EXPECT(harness_patch(&h, &kind_namespace, "", "default",
+                         "{\"metadata\":{\"annotations\":{\"" PERSON_NAME "\":\"ann\",\"" PERSON_UID
+                         "\":\"1001\",\"" PERSON_GID "\":\"1001\",\"" PERSON_HOME
+                         "\":\"/home/ann\"}}}") == 0);
+    EXPECT(patch_part(&h, "ephemeralcontainers",
+                      ADD("\"name\":\"d\",\"image\":\"b\",\"securityContext\":{\"runAsUser\":0}")) <
+               0 &&
+           h.status == 403);
+    EXPECT(strstr(h.text, "runAsUser 0"));
+    EXPECT(patch_part(&h, "ephemeralcontainers", ADD("\"name\":\"d\",\"image\":\"b\"")) == 0);
     harness_close(&h);
 }
 

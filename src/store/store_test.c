@@ -328,6 +328,38 @@ TEST(dependents_follow_their_owner_by_policy)
     each(owner_rules);
 }
 
+static void shared_rules(struct harness *h)
+{
+    char uids[2][64];
+    char body[768];
+
+    for (size_t i = 0; i < 2; i++) {
+        EXPECT(harness_create(h, &kind_configmap, "default",
+                              i ? "{\"metadata\":{\"name\":\"second\"}}"
+                                : "{\"metadata\":{\"name\":\"first\"}}") == 0);
+        (void)snprintf(uids[i], sizeof(uids[i]), "%s", harness_text(h, "metadata.uid"));
+    }
+    (void)snprintf(
+        body, sizeof(body),
+        "{\"metadata\":{\"name\":\"child\",\"ownerReferences\":["
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"first\",\"uid\":\"%s\"},"
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"second\",\"uid\":\"%s\"}"
+        "]}}",
+        uids[0], uids[1]);
+    EXPECT(harness_create(h, &kind_secret, "default", body) == 0);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "first", "") == 0);
+    harness_settle(h);
+    EXPECT(harness_get(h, &kind_secret, "default", "child") == 0);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "second", "") == 0);
+    harness_settle(h);
+    EXPECT(harness_get(h, &kind_secret, "default", "child") == -ENOENT);
+}
+
+TEST(a_dependent_of_several_stays_while_one_of_them_lives)
+{
+    each(shared_rules);
+}
+
 #define JOB_SPEC                                                                           \
     "\"template\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\"," \
     "\"image\":\"i\"}]}}"
