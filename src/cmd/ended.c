@@ -16,9 +16,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
 struct ended {
     struct api *api;
@@ -26,7 +27,7 @@ struct ended {
     const struct log *log;
     struct arena arena;
     struct map known; /* uid -> itself */
-    const char *path;
+    const char *path; /* the caller's */
 };
 
 static void ended_know(struct ended *ended, struct str uid)
@@ -35,13 +36,16 @@ static void ended_know(struct ended *ended, struct str uid)
         (void)map_set(&ended->known, str_dup(&ended->arena, uid), ended);
 }
 
-/* What is written already; too long a file is cut. */
+/* What is written already; too long a file is cut, and what was in it forgotten. */
 static void ended_load(struct ended *ended)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct str text = STR("");
     struct str line;
 
+    map_done(&ended->known);
+    arena_done(&ended->arena);
+    ended->arena = (struct arena){0};
     if (file_read(&arena, ended->path, &text, NULL) < 0)
         return;
     struct str kept = past_trim(text);
@@ -59,11 +63,16 @@ static void ended_write(struct ended *ended, struct str line)
 {
     int fd = open(ended->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
-    if (fd < 0 || write(fd, line.p, line.len) != (ssize_t)line.len)
+    ssize_t n = fd < 0 ? -1 : write(fd, line.p, line.len);
+    struct stat st;
+    if (n != (ssize_t)line.len)
         log_warn(ended->log, "history.write", LOG_C("file", ended->path),
-                 LOG_C("error", uv_strerror(-errno)));
+                 LOG_C("error", n < 0 ? strerrordesc_np(errno) : "a part of the line was written"));
+    bool is_long = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > (off_t)PAST_BYTES_MAX;
     if (fd >= 0)
         (void)close(fd);
+    if (is_long)
+        ended_load(ended);
 }
 
 static void on_job(void *user, const struct api_change *change)
@@ -85,7 +94,7 @@ struct ended *ended_start(struct api *api, const char *path, const struct log *l
 
     ended->api = api;
     ended->log = log;
-    ended->path = str_c(&ended->arena, str_from(path));
+    ended->path = path;
     ended_load(ended);
     ended->watch =
         api_watch(api, &(struct api_watch_request){.kind = &kind_torchrunjob}, on_job, ended);

@@ -51,7 +51,8 @@ static int history_collect(struct session *session, struct buf *text, struct err
     if (r < 0 && err->http_status == 403) /* all namespaces are not everybody's */
         r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &count, err);
     for (size_t i = 0; r == 0 && i < count; i++)
-        (void)past_add(text, object_json(jobs[i], &session->arena), false);
+        if (!str_contains(kept, jobs[i]->uid)) /* it has its line */
+            (void)past_add(text, object_json(jobs[i], &session->arena), false);
     return r;
 }
 
