@@ -32,6 +32,8 @@ POD = {
                                    "labelSelector": {"matchLabels": {"a": "b"}}}],
     "tolerations": [{"operator": "Exists"}],
 }
+HOOK = {"name": "a.b.c", "clientConfig": {"url": "https://a.b/c"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
 SELECTOR = {"matchLabels": {"a": "b"}}
@@ -128,6 +130,10 @@ OBJECTS = [
         "validations": [{"expression": "true"}], "variables": [{"name": "v", "expression": "1"}]}}),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", {"spec": {
         "policyName": "p", "validationActions": ["Deny"]}}),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", {"webhooks": [HOOK]}),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", {"webhooks": [HOOK]}),
+    ("certificates.k8s.io/v1", "CertificateSigningRequest", {"spec": {
+        "request": whole_objects.REQUEST, "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}}),
     ("apiregistration.k8s.io/v1", "APIService", {
         "metadata": {"name": "v1.a.b"},
         "spec": {"group": "a.b", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
@@ -161,6 +167,8 @@ KNOWN = [
     ("HorizontalPodAutoscaler", r"metrics|targetCPU", "autoscaling by metrics that nobody asked for is not made up"),
     ("DaemonSet", r"deprecated\.daemonset|f:annotations\.\.$", "an annotation for clients of a version that is gone"),
     ("ReplicationController", r"f:template\.f:metadata\.f:creationTimestamp$", "what is null is not stored and nobody's"),
+    ("CertificateSigningRequest", r"managedFields", "Kubernetes names no owner of what nobody may change"),
+    ("CertificateSigningRequest", r"spec\.(username|groups|uid|extra)", "it says who asked, who is another on each server"),
     ("CSINode", r"f:topologyKeys$", "what is null is not stored and nobody's"),
     ("CustomResourceDefinition", r"finalizers|status\.", "a definition is established in the write that creates it"),
 ]

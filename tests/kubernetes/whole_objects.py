@@ -52,10 +52,18 @@ UNIONS = {
     "authorization.k8s.io/v1.SubjectAccessReviewSpec": ("resourceAttributes", "nonResourceAttributes"),
     "authorization.k8s.io/v1.SelfSubjectAccessReviewSpec": ("resourceAttributes", "nonResourceAttributes"),
     "admissionregistration.k8s.io/v1.ParamRef": ("name", "selector"),
+    "admissionregistration.k8s.io/v1.WebhookClientConfig": ("service", "url"),
 }
 
 # By message and field, or by field alone: a text that is not the field's name, a number that is not 7. "X.f.key" is the key of
 # the map.
+# A request for a certificate of the user jo; its key is nowhere.
+REQUEST = (
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HOENBUUF3RFRFTE1Ba0dBMVVFQXd3Q2FtOHdXVEFUQmdjcWhrak9QUU"
+    "lCQmdncWhrak9QUU1CQndOQwpBQVE4RERNQ0ZyeTlzWk1xdmNHYU52dVRqMkRUWGt6MkNORXo3OWVDelJHLzY1THFUaW1DZi91R0RUYlI5bnI4"
+    "Ck1QNjg4R0k1RWRVcUxlc0RqUlkrWjhYZW9BQXdDZ1lJS29aSXpqMEVBd0lEU0FBd1JRSWhBS1YrMUVEQ2E3YzQKSEthaVdZU0lHdFI1aklmVy"
+    "tMNVZYL3hLaWZlcmUweG5BaUF2ODhjT01CVkwyYUFzUmdnR0Fhbkc1dW9IT0JoLwpVT1JWQURRZEEyNXk2dz09Ci0tLS0tRU5EIENFUlRJRklD"
+    "QVRFIFJFUVVFU1QtLS0tLQo=")
 ACCESS, OPERATION = "ReadWriteOnce", "CREATE"
 VALUES = {
     "ConfigMap.data.key": "a", "ConfigMap.binaryData.key": "a", "Secret.data.key": "a",
@@ -77,6 +85,11 @@ VALUES = {
     "timeZone": "Europe/Berlin", "completionMode": "Indexed", "PodFailurePolicyRule.action": "Ignore",
     "podReplacementPolicy": "Failed", "succeededIndexes": "0-3", "succeededCount": 3, "pathType": "Exact",
     "policyTypes": "Ingress", "ResourceAttributes.namespace": "default",
+    "MutatingWebhook.name": "a.example.com", "ValidatingWebhook.name": "a.example.com",
+    "WebhookClientConfig.url": "https://a.example.com/b", "sideEffects": "None", "admissionReviewVersions": "v1",
+    "reinvocationPolicy": "Never", "Rule.scope": "Namespaced", "ServiceReference.path": "/path",
+    "CertificateSigningRequestSpec.request": REQUEST, "CertificateSigningRequestSpec.usages": "client auth",
+    "CertificateSigningRequestSpec.signerName": "a.example.com/b", "CertificateSigningRequestSpec.expirationSeconds": 700,
     "Validation.reason": "Invalid", "validationActions": "Warn", "parameterNotFoundAction": "Allow",
 }
 
@@ -96,6 +109,13 @@ LEFT_OUT = {
     "ServiceSpec.clusterIPs": "the server gives one",
     "JobSpec.selector": "the server makes it",
     "RollingUpdateDaemonSet.maxSurge": "not beside maxUnavailable, which has a default",
+    "PodSpec.ephemeralContainers": "they are added to a pod that is there",
+    "CertificateSigningRequestSpec.username": "the server sets it",
+    "CertificateSigningRequestSpec.uid": "the server sets it",
+    "CertificateSigningRequestSpec.groups": "the server sets it",
+    "CertificateSigningRequestSpec.extra": "the server sets it",
+    "CertificateSigningRequestStatus.certificate": "only a signer writes it",
+    "CertificateSigningRequestStatus.conditions": "is written at /approval",
     "Secret.stringData": "is written only, and comes back in data",
 }
 # What they name and must be there.
