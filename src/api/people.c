@@ -86,11 +86,11 @@ static struct str person_refuses_ids(struct arena *arena,
                           (long long)id, STR_ARG(person->name), (long long)person->uid);
     for (size_t i = 0; i < COUNT_OF(groups); i++)
         if (json_i64(json_get(context, groups[i]), &id) && !person_has_group(person, id))
-            return str_printf(arena, "%s %lld: " STR_FMT " is not of that group", groups[i],
+            return str_printf(arena, "%s %lld: " STR_FMT " is not in that group", groups[i],
                               (long long)id, STR_ARG(person->name));
     JSON_FOREACH(json_get(context, "supplementalGroups"), group)
         if (!person_has_group(person, json_i64_or(group, -1)))
-            return str_printf(arena, "supplementalGroups %lld: " STR_FMT " is not of that group",
+            return str_printf(arena, "supplementalGroups %lld: " STR_FMT " is not in that group",
                               (long long)json_i64_or(group, -1), STR_ARG(person->name));
     if (str_is(json_str_at(context, "seccompProfile.type"), "Unconfined"))
         return STR("seccompProfile.type Unconfined is for the owner's pods");

@@ -445,7 +445,7 @@ void policy_check(struct admit *admit, struct str *warnings)
     check_list(admit, scope, "variables", "expression", CEL_DYN);
     if (json_count(json_get(spec, "auditAnnotations")))
         warn(admit->arena, warnings,
-             "spec.auditAnnotations have no effect: the audit log does not have annotations");
+             "spec.auditAnnotations have no effect: the audit log does not keep them");
 }
 
 void policy_check_binding(struct admit *admit, struct str *warnings)

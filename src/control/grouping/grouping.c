@@ -377,8 +377,7 @@ struct json *grouping_manifest(const struct grouping *grouping, struct arena *ar
         json_add_i64(arena, spec, "minSubGroup", grouping->min_sub);
     else
         json_add_i64(arena, spec, "minMember", grouping->min_member);
-    json_add_str(arena, spec, "queue", grouping->queue);
-    json_add_str(arena, spec, "priorityClassName", grouping->priority);
+    json_fill(arena, spec, "{queue: $, priorityClassName: $}", grouping->queue, grouping->priority);
     if (grouping->preemptibility.len)
         json_add_str(arena, spec, "preemptibility", grouping->preemptibility);
     if (grouping->preempt_delay.len)
