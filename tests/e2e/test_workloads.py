@@ -126,7 +126,7 @@ def test_sets_jobs_at_moments_and_quotas():
 
         for name, how in (("names", "resourceClaimName"), ("makes", "resourceClaimTemplateName")):
             m.apply(CLAIMING % {"name": name, "how": how})
-            wait_for(lambda: "resource claim" in json.dumps(m.get("pod", name).get("status", {}).get("conditions", [])),
+            wait_for(lambda: "ResourceClaim" in json.dumps(m.get("pod", name).get("status", {}).get("conditions", [])),
                      "the pod to say that its claim is not there")
             check(m.get("pod", name)["status"]["phase"] == "Pending", "a pod runs without its claim")
             m.kubectl("delete", "pod", name, "--timeout=30s")
