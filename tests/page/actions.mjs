@@ -3,7 +3,7 @@ import { job, kubectl, link, main } from "./browser.mjs";
 
 await main(async ({ page, context }) => {
     kubectl(["apply", "-f", "-"], job("acted-on", "while :; do echo step; sleep 2; done"));
-    await page.goto(link());
+    await page.goto(link);
     await page.getByRole("link", { name: "acted-on" }).first().click();
     await page.locator(".pill.running").waitFor();
     // Cancelled: nothing happens.
@@ -47,7 +47,7 @@ await main(async ({ page, context }) => {
 
     // The owner deletes it.
     await context.clearCookies();
-    await page.goto(link());
+    await page.goto(link);
     await page.getByRole("link", { name: "acted-on" }).first().click();
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();

@@ -22,6 +22,17 @@ export async function open({ width = 1280, height = 900, dark = false } = {}) {
     });
     const page = await context.newPage();
     page.setDefaultTimeout(LIMIT_MS);
+    // Tests beside this one make and remove network interfaces, and Chromium then gives a load up. A link is made anew.
+    const goto = page.goto.bind(page);
+    page.goto = async (url, left = 20) => {
+        try {
+            return await goto(typeof url === "function" ? url() : url);
+        } catch (e) {
+            if (left === 0 || !/ERR_NETWORK_CHANGED/.test(e.message))
+                throw e;
+            return page.goto(url, left - 1);
+        }
+    };
     const troubles = [];
     page.on("pageerror", e => troubles.push(`error: ${e.message}`));
     page.on("console", m => m.type() === "error" && /Content.Security|Refused to|Trusted/i.test(m.text()) && troubles.push(m.text()));

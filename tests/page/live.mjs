@@ -4,7 +4,7 @@ import { job, kubectl, link, main } from "./browser.mjs";
 const MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>";
 
 await main(async ({ page }) => {
-    await page.goto(link());
+    await page.goto(link);
     await page.locator("main[data-view=overview] .tiles").waitFor();
     if (/[0-9a-f]{64}/.test(page.url()))
         throw new Error(`the code stays in the address: ${page.url()}`);

@@ -4,7 +4,7 @@ import { axe, job, kubectl, link, main } from "./browser.mjs";
 await main(async ({ page, troubles }) => {
     kubectl(["apply", "-f", "-"], job("steady", "while :; do echo step; sleep 2; done"));
     kubectl(["apply", "-f", "-"], job("broken", "echo no", 3));
-    await page.goto(link());
+    await page.goto(link);
     await page.locator("main[data-view=overview] .pill.running").first().waitFor();
     await page.locator(".alarms", { hasText: "broken" }).waitFor();
     const views = ["", "gpus", "timeline", "whatif", "job/default/PyTorchJob/steady", "job/default/PyTorchJob/broken", "queue/default-queue",
