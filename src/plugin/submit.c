@@ -310,16 +310,14 @@ static void submit_warn_outside(struct session *session,
 }
 
 /* Remembers for this person where the job comes from. */
-static int submit_record(struct session *session,
-                         struct submit_request *request,
-                         char record[HOME_ID_BYTES + 1],
-                         struct err *err)
+static int submit_record(struct session *session, struct submit_request *request, struct err *err)
 {
+    char record[HOME_ID_BYTES + 1];
     int r = home_record_name(record, err);
 
     if (r < 0)
         return r;
-    request->record = record;
+    request->record = str_c(&session->arena, str_from(record));
     return home_record_write(&session->arena, record,
                              &(struct home_record){.ns = str_from(request->ns),
                                                    .job = str_from(request->name),
@@ -338,7 +336,6 @@ static int submit_build(struct session *session,
     struct submit_request request = {.name = v->name, .ns = session->config.ns, .command = command};
     char path[PATH_MAX];
     char host[256] = "";
-    char record[HOME_ID_BYTES + 1];
     struct str named;
     int r = submit_read_file(session, v, ret_job, err);
 
@@ -349,13 +346,13 @@ static int submit_build(struct session *session,
         v->name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
     request.name = v->name;
     if (!v->no_workspace) {
-        request.folder = realpath(v->dir, path);
-        if (!request.folder)
+        if (!realpath(v->dir, path))
             return err_set(err, -errno, "%s: %s", v->dir, strerrordesc_np(errno));
+        request.folder = str_c(&session->arena, str_from(path)); /* the job borrows it */
         (void)gethostname(host, sizeof(host) - 1);
-        request.host = host;
+        request.host = str_c(&session->arena, str_from(host));
         if (v->results && !v->dry_run)
-            r = submit_record(session, &request, record, err);
+            r = submit_record(session, &request, err);
     }
     if (r == 0)
         r = submit_make_writes(session, v, err);
