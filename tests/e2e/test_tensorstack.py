@@ -5,7 +5,7 @@ import os
 import shutil
 import urllib.request
 
-from harness import EXAMPLES, Muster, Skip, check, python_with, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, free_port, python_with, torch_pythons, wait_for
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -137,7 +137,9 @@ def test_real_torchrun_on_two_replicas():
         raise Skip("no current torch")
     with Muster(nodes=2, path_first=os.path.dirname(new[0])) as m:
         script = os.path.join(EXAMPLES, "trainjob", "allreduce.py")
-        options = 'torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2"]}'
+        # A port of its own: pods share the machine's network, and torchrun takes whoever listens there for its store.
+        options = ('torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", '
+                   f'"--rdzv_endpoint=reduce-worker-0:{free_port()}"]}}')
         m.kubectl("create", "-f", "-", input=(JOB % {"name": "reduce", "spec": options, "replicas": replica("worker", script, 2)})
                   .replace("command: [sh, -c]", "command: [python]"))
         wait_for(lambda: phase(m, "reduce") == "Succeeded", "the training to succeed", 120)
@@ -151,7 +153,8 @@ def test_debians_torchrun_needs_no_flags_of_its_own():
     with Muster(path_first="/usr/bin") as m:
         create(m, "old", [replica("worker", "true")],
                "runPolicy: {cleanUpPolicy: None}\n"
-               '  torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", "--no_python"]}')
+               '  torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", "--no_python", '
+               '"--rdzv_endpoint=localhost:0"]}')
         wait_for(lambda: phase(m, "old") in ("Succeeded", "Failed"), "the training to end", 120)
         logs = m.kubectl("logs", "-l", "tensorstack.dev/owner-name=old", "--tail=-1").stdout
         check(phase(m, "old") == "Succeeded" and "AttributeError" not in logs, logs)
