@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -69,7 +70,7 @@ static void run_close(struct whatif_run *run)
                                     (uv_handle_t *)&run->pipes[0], (uv_handle_t *)&run->pipes[1],
                                     (uv_handle_t *)&run->pipes[2]};
 
-    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(handles); i++)
         if (!uv_is_closing(handles[i]))
             uv_close(handles[i], run_released);
 }

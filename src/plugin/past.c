@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -15,24 +16,23 @@
 bool past_add(struct buf *out, const struct json *job, bool deleted)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *line = json_new_object(&arena);
     const struct json *status = json_get(job, "status");
-
     struct str phase = json_str(json_get(status, "phase"));
 
     if (!job_is_over(phase) && !deleted)
         return false;
-    json_add_str(&arena, line, "uid", json_str_at(job, "metadata.uid"));
-    json_add_str(&arena, line, "namespace", json_str_at(job, "metadata.namespace"));
-    json_add_str(&arena, line, "name", json_str_at(job, "metadata.name"));
-    json_add_str(&arena, line, "queue", job_queue(job));
-    json_add_str(&arena, line, "phase", job_is_over(phase) ? phase : STR("Cancelled"));
-    json_add_i64(&arena, line, "exitCode", json_i64_or(json_get(status, "exitCode"), 0));
-    json_add_i64(&arena, line, "gpus", json_i64_or(json_get(status, "numGPUs"), 0));
-    json_add_str(&arena, line, "start", json_str(json_get(status, "startTime")));
-    json_add_str(&arena, line, "end", json_str(json_get(status, "completionTime")));
-    json_add_i64(&arena, line, "runSeconds", json_i64_or(json_get(status, "runSeconds"), 0));
-    json_write(out, line);
+    json_write(
+        out, json_make(&arena,
+                       "{uid: $, namespace: $, name: $, queue: $, phase: $, exitCode: $, gpus: $, "
+                       "start: $, end: $, runSeconds: $}",
+                       json_str_at(job, "metadata.uid"), json_str_at(job, "metadata.namespace"),
+                       json_str_at(job, "metadata.name"), job_queue(job),
+                       job_is_over(phase) ? phase : STR("Cancelled"),
+                       json_i64_or(json_get(status, "exitCode"), 0),
+                       json_i64_or(json_get(status, "numGPUs"), 0),
+                       json_str(json_get(status, "startTime")),
+                       json_str(json_get(status, "completionTime")),
+                       json_i64_or(json_get(status, "runSeconds"), 0)));
     buf_addc(out, '\n');
     return true;
 }

@@ -230,7 +230,7 @@ static void write_pod(struct run *run, const struct object *pod, const struct gr
     run->actions->list.items[run->actions->list.count - 1].beside = true;
 }
 
-static bool is_ours(const struct control_input *input, const struct json *pod)
+bool group_is_ours(const struct control_input *input, const struct json *pod)
 {
     return !input->config->other_schedulers ||
            str_eq(json_str_at(pod, "spec.schedulerName"), input->config->scheduler_name);
@@ -246,7 +246,7 @@ static void reconcile(const struct control_input *input,
     struct err err = {0};
 
     if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len ||
-        !is_ours(input, tree(&run, pod)))
+        !group_is_ours(input, tree(&run, pod)))
         return;
     /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
     struct str named = object_annotation(pod, GROUP_ANNOTATION);
@@ -289,7 +289,7 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
     struct grouping grouping = {0};
 
     if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
-        json_count(owners) > 1 || !is_ours(input, pod))
+        json_count(owners) > 1 || !group_is_ours(input, pod))
         return;
     if (first) {
         const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),

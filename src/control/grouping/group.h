@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct arena;
@@ -14,6 +15,9 @@ struct object;
 /* Pods that have to start together, by the spec of a pod group: minMember, or what its subgroups
  * ask for together. */
 int64_t group_minimum(const struct json *spec);
+
+/* Is the pod for our scheduler? Where there is no other one, each is. */
+bool group_is_ours(const struct control_input *input, const struct json *pod);
 
 /* Names the group on a pod that is about to be created, uid and all, so that the pod grouper need
  * not write it afterwards. Where the pod names one, or its owners are not known yet, nothing is

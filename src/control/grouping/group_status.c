@@ -227,15 +227,6 @@ static void tell_pod(struct actions *actions,
     action_warn(actions, pod, "Unschedulable", message);
 }
 
-static bool is_ours(const struct control_input *input,
-                    const struct object *pod,
-                    struct arena *arena)
-{
-    return !input->config->other_schedulers ||
-           str_eq(json_str_at(object_json(pod, arena), "spec.schedulerName"),
-                  input->config->scheduler_name);
-}
-
 static void tally_group(const struct control_input *input,
                         const struct object *group,
                         const struct json *subgroups,
@@ -252,7 +243,7 @@ static void tally_group(const struct control_input *input,
             if (!is_outside(subgroups, pod))
                 continue;
             tally->outside = tally->outside_count++ ? tally->outside : pod->name;
-            if (tally->outside_count <= TOLD_MAX && is_ours(input, pod, arena))
+            if (tally->outside_count <= TOLD_MAX && group_is_ours(input, object_json(pod, arena)))
                 tell_pod(actions, group, pod, input->now_ms);
         }
 }
