@@ -26,6 +26,7 @@ OUTPUT_LINES_MAX = 60  # of a failed suite
 CHECK = ("unit", "tidy", "docs", "run", "reference", "purity", "dependencies", "scenarios", "conformance", "conformance-strict",
          "sched-property", "sim")
 EXIT_SKIPPED = 77  # as automake and meson have it
+NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
 
 
@@ -115,11 +116,13 @@ def main(argv):
         only = "build"
     plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
     total = [0, 0, 0, 0]
+    failed = []  # said again at the end, where it is looked for first
     start = time.monotonic()
     for build, again in plan:
         if build == "build-asan" and not only and not build_asan():
             print("build-asan: does not build")
             total[1] += 1
+            failed.append(f"failed: {build}: it does not build")
             continue
         for test in suites(build, again):
             if check and test["name"] not in CHECK:
@@ -128,11 +131,11 @@ def main(argv):
             total = [a + b for a, b in zip(total, counts)]
             if counts[1]:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
+                failed += [f"failed: {build}/{test['name']}: {name}" for name in NAMED.findall(output) or reasons or [words(counts)]]
             for line in reasons:
                 print(f"{build}/{test['name']}: {line}")
             print(f"{build}/{test['name']}: {words(counts)} ({seconds:.1f} s)", flush=True)
-    print(f"{time.monotonic() - start:.0f} s")
-    print(words(total))
+    print("\n".join([*failed, f"{time.monotonic() - start:.0f} s", words(total)]))
     return 1 if total[1] or not total[0] else 0
 
 

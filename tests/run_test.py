@@ -89,6 +89,13 @@ class Total(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "4 passed, 1 failed, 0 skipped, 0 flaky"))
         self.assertIn("why", lines)
 
+    def test_what_failed_is_named_again_at_the_end(self):
+        named = "for i in $(seq 99); do echo $i; done; echo FAIL x; echo failed: y; echo 1 passed, 2 failed; seq 99; exit 1"
+        status, lines = self.run_all(suite("a", named), suite("b", "echo why; exit 1"), suite("c", "true"))
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[-5:-2], ["failed: build/a: x", "failed: build/a: y",
+                                        "failed: build/b: 0 passed, 1 failed, 0 skipped, 0 flaky"])
+
     def test_a_run_in_which_everything_was_skipped_proves_nothing(self):
         status, lines = self.run_all(suite("a", "exit 77"))
         self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed, 1 skipped, 0 flaky"))
