@@ -180,13 +180,16 @@ static void limits_add_v1(const struct pod *pod, const struct json *container, s
     int64_t memory = container_amount(container, "limits", "memory", false);
     int64_t cpu = container_amount(container, "limits", "cpu", true);
     struct group group;
-    /* Groups are made one by one in version 1: what is not limited is in none. */
+    /* Groups are made one by one in version 1. Memory is counted for all: only its group knows of
+     * what no process has mapped (a memfd, a file in /dev/shm). */
+    group_of(pod, container, cgroups->memory, &group);
+    add_folders(records, &group);
     if (memory) {
-        group_of(pod, container, cgroups->memory, &group);
-        add_folders(records, &group);
         record_file(records, group.container, "memory.limit_in_bytes", memory);
         record_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
-        record_join(records, group.container);
+    }
+    record_join(records, group.container);
+    if (memory) {
         buf_addf(records, "cgroup.oom=%s/memory.oom_control", group.container);
         buf_addc(records, '\0');
     }
@@ -262,45 +265,6 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
         else
             record_join(records, group.container);
     }
-}
-
-static void process_use(int64_t pid, struct cgroup_use *use)
-{
-    char path[64], line[128];
-    long long size, resident, shared;
-    (void)snprintf(path, sizeof(path), "/proc/%lld/statm", (long long)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    if (fgets(line, sizeof(line), file) &&
-        sscanf(line, "%lld %lld %lld", &size, &resident, &shared) == 3)
-        use->memory_bytes += (resident - shared) * sysconf(_SC_PAGESIZE);
-    (void)fclose(file);
-    use->tasks++;
-}
-
-/* Of version 1 every pod is in a group of processes, of version 2 in the one that there is. */
-struct cgroup_use cgroup_use(const struct cgroups *cgroups, struct str uid)
-{
-    struct cgroup_use use = {0};
-    char path[CGROUP_PATH_BYTES * 2 + NAME_MAX];
-    const char *base = cgroups->kind == CGROUP_V1 ? cgroups->pids : cgroups->memory;
-    int n = snprintf(path, sizeof(path), "%s/" STR_FMT, base, STR_ARG(uid));
-    DIR *folder = cgroups->kind == CGROUP_NONE ? NULL : opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
-            continue;
-        (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s/cgroup.procs", entry->d_name);
-        FILE *file = fopen(path, "re");
-        long long pid;
-        while (file && fscanf(file, "%lld", &pid) == 1)
-            process_use(pid, &use);
-        if (file)
-            (void)fclose(file);
-    }
-    if (folder)
-        closedir(folder);
-    return use;
 }
 
 /* Groups have no files that could be removed, only folders in folders. */

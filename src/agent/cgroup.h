@@ -35,12 +35,5 @@ void cgroup_look(struct cgroups *cgroups);
 void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records);
 /* The records of an exec: join the group of the container that runs. */
 void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records);
-/* What the processes of a pod of that uid use now; zeroes where nothing is known. Memory is what is
- * theirs alone, resident. */
-struct cgroup_use {
-    int64_t memory_bytes;
-    int64_t tasks;
-};
-struct cgroup_use cgroup_use(const struct cgroups *cgroups, struct str uid);
 /* The groups of a pod of that uid, where its shim could not remove them. Those in use stay. */
 void cgroup_remove(const struct cgroups *cgroups, struct str uid);

@@ -1,7 +1,7 @@
 #include "agent/protect.h"
 
-#include "agent/cgroup.h"
 #include "agent/core.h"
+#include "agent/counters.h"
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
 #include "agent/node.h"
@@ -106,7 +106,7 @@ static void evict_for(struct agent *agent, enum pressure_kind kind)
         struct pod *pod = entry->value;
         if (pod->stage != POD_RUNNING)
             continue;
-        struct cgroup_use use = cgroup_use(&agent->machine.cgroups, pod->uid);
+        struct counters use = counters_of_pod(&agent->machine.cgroups, pod->uid);
         /* One is on its way out: that may be enough, if it does not take long. */
         if (pod->run.stop_ms && use.tasks && agent_now_ms() < pod->run.stop_ms + LEAVING_MS) {
             arena_done(&arena);

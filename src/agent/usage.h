@@ -1,5 +1,6 @@
 #pragma once
 
+#include "agent/counters.h"
 #include "api/podio.h"
 
 #include <stdint.h>
@@ -10,8 +11,9 @@ struct agent;
  *
  * Cpu time is counted, so what is told is a mean: over the time since the sample before the last
  * one, or since the container began. Samples are taken with the heartbeat, and only while somebody
- * has asked lately. */
+ * has asked lately; the files of a container are read at most once in USAGE_FRESH_MS, whoever asks. */
 #define USAGE_SAMPLE_MS 10000 /* two samples are at least so far apart */
+#define USAGE_FRESH_MS  2000
 #define USAGE_ASKED_MS  (10LL * 60 * 1000)
 
 struct usage_counter {
@@ -24,6 +26,8 @@ struct usage_samples {
     unsigned instance;
     struct usage_counter before;
     struct usage_counter last;
+    struct counters read;
+    int64_t read_ms; /* 0: never */
 };
 
 /* The mean between `before` and `now`, and of how long that is; remembers `now` when it is time. */

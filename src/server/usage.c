@@ -28,6 +28,8 @@
 /* The agent's answer, kept for one request. */
 struct usages {
     struct arena *arena;
+    struct str ns;   /* of pods; empty: any */
+    struct str name; /* of the pod or node; empty: any */
     VEC(struct podio_usage) items;
 };
 
@@ -35,6 +37,9 @@ static void usages_take(void *user, const struct podio_usage *usage)
 {
     struct usages *usages = user;
 
+    if ((usages->ns.len && !str_eq(usage->ns, usages->ns)) ||
+        (usages->name.len && !str_eq(usage->pod.len ? usage->pod : usage->node, usages->name)))
+        return;
     VEC_PUSH(usages->arena, &usages->items, *usage);
 }
 
@@ -163,7 +168,8 @@ static void answer_one(struct request *request,
 static void usage_answer(struct request *request, const struct api_result *result)
 {
     struct podio *podio = request->server->podio;
-    struct usages usages = {.arena = request_arena(request)};
+    struct usages usages = {
+        .arena = request_arena(request), .ns = request->call.ns, .name = request->call.name};
     bool nodes = request->call.kind == &kind_node;
 
     if (result->code < 0) {
