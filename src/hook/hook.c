@@ -89,12 +89,12 @@ struct call {
     struct json *made;   /* what they made of it; NULL: nothing */
     struct json *ns_object;
     struct str old_version;
-    size_t at;                           /* the mutating webhook that is asked */
-    unsigned changes;                    /* how many answers changed it */
-    unsigned changes_at[HOOK_HOOKS_MAX]; /* that many, when the webhook was last asked; +1 */
-    bool second;                         /* round: those that want to see it again */
-    unsigned asking;                     /* questions that are under way */
-    size_t waiting;                      /* for validating webhooks */
+    size_t at;            /* the mutating webhook that is asked */
+    unsigned changes;     /* how many answers changed it */
+    unsigned *changes_at; /* that many, when each webhook was last asked; +1 */
+    bool second;          /* round: those that want to see it again */
+    unsigned asking;      /* questions that are under way */
+    size_t waiting;       /* for validating webhooks */
     struct str warnings;
     struct err refusal;
     struct str refusal_message;
@@ -448,7 +448,7 @@ static void call_again(struct call *call)
     call->made = NULL;
     call->at = 0;
     call->changes = 0;
-    memset(call->changes_at, 0, sizeof(call->changes_at));
+    memset(call->changes_at, 0, call->table->count * sizeof(call->changes_at[0]));
     call_pass(call, call->request.verb == API_DELETE ? PASS_LOOK : PASS_CHANGE);
 }
 
@@ -522,6 +522,7 @@ static void call_begin(struct hooks *hooks,
         call->next->link = &call->next;
     hooks->calls = call;
     call->table = hook_table_ref(hooks->table);
+    call->changes_at = ARENA_ARRAY(&call->arena, unsigned, call->table->count + 1);
     call->operation = operation;
     call->review = (struct api_review){.change = on_object, .look = on_final, .user = call};
     call->done = done;

@@ -55,6 +55,13 @@ static struct str label_patch(struct arena *arena, struct str name, const struct
                                            STR_ARG(json_text(arena, labels))));
 }
 
+static struct str patch_of(struct arena *arena, const char *patch)
+{
+    return str_printf(arena,
+                      "\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":\"" STR_FMT "\"",
+                      STR_ARG(base64_encode(arena, str_from(patch))));
+}
+
 static struct str answer_of(struct pending *p, const struct json *request)
 {
     struct arena *arena = &p->arena;
@@ -68,6 +75,15 @@ static struct str answer_of(struct pending *p, const struct json *request)
     else if (str_starts(p->hook, STR("strip"))) /* [{"op":"remove","path":"/metadata"}] */
         rest = STR("\"allowed\":true,\"patchType\":\"JSONPatch\",\"patch\":"
                    "\"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL21ldGFkYXRhIn1d\"");
+    else if (str_starts(p->hook, STR("approve")))
+        rest = patch_of(arena, "[{\"op\":\"add\",\"path\":\"/status\",\"value\":{\"conditions\":[{"
+                               "\"type\":\"Approved\",\"status\":\"True\",\"reason\":\"x\"}],"
+                               "\"phase\":\"Succeeded\"}}]");
+    else if (str_starts(p->hook, STR("spec")))
+        rest = patch_of(arena,
+                        "[{\"op\":\"add\",\"path\":\"/spec/activeDeadlineSeconds\",\"value\":5},"
+                        "{\"op\":\"add\",\"path\":\"/metadata/finalizers\",\"value\":"
+                        "[\"a.io/b\"]}]");
     else if (str_starts(p->hook, STR("deny")) && bad)
         rest = STR("\"allowed\":false,\"status\":{\"code\":403,\"reason\":\"Forbidden\","
                    "\"message\":\"it is bad\"}");
@@ -151,7 +167,12 @@ static void play_close(struct play *play)
     hooks_free(play->hooks);
 }
 
-static void add(struct play *play, bool mutating, const char *name, const char *more)
+/* About these resources, "a, b/status" of any group. */
+static void add_about(struct play *play,
+                      bool mutating,
+                      const char *name,
+                      const char *resources,
+                      const char *more)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *root = NULL;
@@ -160,18 +181,23 @@ static void add(struct play *play, bool mutating, const char *name, const char *
                    "metadata: {name: %s}\n"
                    "webhooks:\n"
                    "- name: %s.x.io\n"
-                   "  rules: [{operations: ['*'], apiGroups: [''], apiVersions: [v1], resources: "
-                   "[configmaps]}]\n"
+                   "  rules: [{operations: ['*'], apiGroups: ['*'], apiVersions: [v1], resources: "
+                   "[%s]}]\n"
                    "  admissionReviewVersions: [v1]\n"
                    "  sideEffects: None\n"
                    "  clientConfig: {url: 'https://x/'}\n"
                    "  %s\n",
-                   name, name, more);
+                   name, name, resources, more);
 
     EXPECT(yaml_parse(&arena, text, &root, NULL) == 0);
     EXPECT(harness_create(&play->h, mutating ? &kind_mutatingwebhooks : &kind_validatingwebhooks,
                           "", str_c(&arena, json_text(&arena, root))) == 0);
     harness_settle(&play->h);
+}
+
+static void add(struct play *play, bool mutating, const char *name, const char *more)
+{
+    add_about(play, mutating, name, "configmaps", more);
 }
 
 #define MAP(name, labels) \
@@ -267,5 +293,88 @@ TEST(what_is_deleted_is_asked_about_one_by_one)
     EXPECT(harness_get(&play.h, &kind_configmap, "default", "b") < 0);
     EXPECT(harness_get(&play.h, &kind_configmap, "default", "c") < 0);
     EXPECT(strcmp(play.asked, "deny:D deny:D ") == 0);
+    play_close(&play);
+}
+
+#define CSR                                                                              \
+    "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"request\":"                              \
+    "\"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0=\",\"usages\":[\"client auth\"]," \
+    "\"signerName\":\"a.io/b\"}}"
+#define POD \
+    "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}"
+
+TEST(a_mutating_webhook_writes_no_status_where_its_writer_could_not)
+{
+    struct play play;
+
+    play_open(&play);
+    add_about(&play, true, "approve", "certificatesigningrequests, pods", "");
+    EXPECT(harness_create(&play.h, &kind_csr, "", CSR) == 0);
+    EXPECT(strcmp(play.asked, "approve:C ") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "status.conditions.0.type"), "") == 0);
+    EXPECT(harness_patch(&play.h, &kind_csr, "", "a",
+                         "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.labels.x"), "y") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "status.conditions.0.type"), "") == 0);
+    EXPECT(harness_create(&play.h, &kind_pod, "default", POD) == 0);
+    EXPECT(strcmp(harness_text(&play.h, "status.phase"), "Pending") == 0);
+    play_close(&play);
+}
+
+#define BUDGET(least) \
+    "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"minAvailable\":" least ",\"selector\":{}}}"
+
+TEST(generations_are_counted_where_webhooks_change_an_object)
+{
+    struct play play;
+
+    play_open(&play);
+    add_about(&play, true, "label-a", "poddisruptionbudgets", "");
+    EXPECT(harness_create(&play.h, &kind_pdb, "default", BUDGET("1")) == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.generation"), "1") == 0);
+    EXPECT(harness_patch(&play.h, &kind_pdb, "default", "b",
+                         "{\"metadata\":{\"labels\":null},\"spec\":{\"minAvailable\":2}}") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.labels.a"), "yes") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.generation"), "2") == 0);
+    play_close(&play);
+}
+
+TEST(a_mutating_webhook_of_a_status_changes_nothing_else)
+{
+    struct play play;
+
+    play_open(&play);
+    EXPECT(harness_create(&play.h, &kind_pod, "default", POD) == 0);
+    add_about(&play, true, "spec", "pods/status", "");
+    EXPECT(harness_call(&play.h, &(struct api_request){
+                                     .verb = API_PATCH,
+                                     .kind = &kind_pod,
+                                     .ns = STR("default"),
+                                     .name = STR("p"),
+                                     .subresource = STR("status"),
+                                     .patch = API_PATCH_MERGE,
+                                     .body = STR("{\"status\":{\"message\":\"m\"}}")}) == 0);
+    EXPECT(strcmp(play.asked, "spec:U ") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "status.message"), "m") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "spec.activeDeadlineSeconds"), "") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.finalizers.0"), "") == 0);
+    play_close(&play);
+}
+
+#define MANY 300
+
+TEST(every_webhook_is_asked_however_many_there_are)
+{
+    struct play play;
+
+    play_open(&play);
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "quiet-%03d", i);
+        add_about(&play, false, name, "secrets", "");
+    }
+    add(&play, false, "zzz-deny", "");
+    EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
+    EXPECT(strcmp(play.asked, "zzz-deny:C ") == 0);
     play_close(&play);
 }

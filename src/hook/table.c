@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "hook/review.h"
@@ -41,13 +42,19 @@ struct hook_table *hook_table_make(struct object **configurations, size_t count)
     table->refs = 1;
     if (count)
         qsort(configurations, count, sizeof(configurations[0]), object_order);
+    struct json **trees = ARENA_ARRAY(&table->arena, struct json *, count + 1);
+    size_t most = 0;
     for (size_t i = 0; i < count; i++) {
         struct object *object = object_ref(configurations[i]);
 
         arena_defer(&table->arena, object_release, object);
-        table->count += review_hooks(&table->arena, object_json(object, &table->arena),
-                                     object->kind == &kind_mutatingwebhooks,
-                                     &table->hooks[table->count], HOOK_HOOKS_MAX - table->count);
+        trees[i] = object_json(object, &table->arena);
+        most += json_count(json_get(trees[i], "webhooks"));
     }
+    table->hooks = ARENA_ARRAY(&table->arena, struct hook, most + 1);
+    for (size_t i = 0; i < count; i++)
+        table->count +=
+            review_hooks(&table->arena, trees[i], configurations[i]->kind == &kind_mutatingwebhooks,
+                         &table->hooks[table->count], most - table->count);
     return table;
 }

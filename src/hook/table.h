@@ -7,13 +7,11 @@
 
 struct object;
 
-/* table: all webhooks at a moment; a write keeps the table it began with. */
-#define HOOK_HOOKS_MAX 256 /* of all configurations together; further ones are not asked */
-
+/* table: all webhooks at a moment, however many; a write keeps the table it began with. */
 struct hook_table {
     unsigned refs;
     struct arena arena;
-    struct hook hooks[HOOK_HOOKS_MAX]; /* mutating first, each in the order of names */
+    struct hook *hooks; /* mutating first, each in the order of names */
     size_t count;
 };
 

@@ -443,6 +443,33 @@ int write_review(struct write *write, const struct json *old, const struct json 
     return review_stop(write, &err);
 }
 
+/* What a write of this part of the object cannot change is taken from `old`. */
+static struct json *keep_old(struct write *write, struct json *root, const struct json *old);
+
+/* A node tells its status when it registers; everybody else starts without one. */
+static void status_reset(const struct write *write, struct json *root)
+{
+    if (write->kind->status && write->kind != &kind_node)
+        json_remove(root, STR("status"));
+}
+
+/* Others change no more than who writes it may: Kubernetes, too, prepares an object after it has
+ * asked mutating webhooks. */
+static void review_keep(struct write *write, struct json *object, const struct json *old)
+{
+    if (!old) {
+        status_reset(write, object);
+        return;
+    }
+    struct json *kept = keep_old(write, object, old);
+    if (kept == object)
+        return;
+    while (json_first(object))
+        json_remove(object, json_key(json_first(object)));
+    JSON_FOREACH(kept, member)
+        json_set(object, json_key(member), json_clone(write->arena, member));
+}
+
 /* What others make of it has to fit as what its writer sent had to. */
 static int review_change(struct write *write, struct admit *admit, const struct schema *schema)
 {
@@ -457,6 +484,7 @@ static int review_change(struct write *write, struct admit *admit, const struct 
         return review_stop(write, &err);
     if (r == 0)
         return 0;
+    review_keep(write, admit->object, admit->old);
     write->doubles = (struct json_doubles){0};
     r = check_shape(write, admit->object, schema);
     write->reply->result.warnings = warnings;
@@ -580,9 +608,7 @@ int write_new(struct write *write, struct json *root)
 
     if (r == 0)
         r = give_identity(write, meta);
-    /* A node tells its status when it registers; everybody else starts without one. */
-    if (write->kind->status && write->kind != &kind_node)
-        json_remove(root, STR("status"));
+    status_reset(write, root);
     if (r == 0)
         r = check_namespace(write);
     if (r == 0)
@@ -593,6 +619,7 @@ int write_new(struct write *write, struct json *root)
         return reply_fail(write->reply, 409, "AlreadyExists",
                           STR_FMT " \"" STR_FMT "\" already exists",
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name));
+    meta = json_get(root, "metadata"); /* webhooks may have brought another */
     if (json_count(write->managed))
         json_set(meta, STR("managedFields"), write->managed);
     else
@@ -652,7 +679,6 @@ static void key_carry(struct arena *arena,
         json_remove(to, str_from(key));
 }
 
-/* What a write cannot change stays as it was. */
 static struct json *keep_old(struct write *write, struct json *root, const struct json *old)
 {
     static const char *const kept[] = {
@@ -756,7 +782,8 @@ int write_replace(struct write *write, struct json *root)
         return 0;
     }
     if (write->old->generation && spec_changed(root, old))
-        json_add_i64(write->arena, meta, "generation", write->old->generation + 1);
+        json_add_i64(write->arena, json_get(root, "metadata"), "generation",
+                     write->old->generation + 1);
     return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
 }
 
