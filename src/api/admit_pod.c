@@ -357,6 +357,10 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
     check_containers(admit, spec, &volumes, "containers", path);
     check_containers(admit, spec, &volumes, "initContainers", path);
     check_containers(admit, spec, &volumes, "ephemeralContainers", path);
+    if (!str_is(path, "spec") && json_count(json_get(spec, "ephemeralContainers")))
+        admit_forbidden(admit, at(admit, path, "ephemeralContainers"),
+                        "ephemeral containers not allowed in pod template; add them to a pod when "
+                        "it is there, with kubectl debug");
     check_volumes(admit, spec, &volumes, path);
     admit_pod_names(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),

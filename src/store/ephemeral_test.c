@@ -106,6 +106,18 @@ TEST(an_ephemeral_container_is_refused_in_words)
                           "\"main\",\"image\":\"i\"}],\"ephemeralContainers\":[{\"name\":\"d\","
                           "\"image\":\"b\"}]}}") < 0);
     EXPECT(strstr(h.causes, "cannot be set on create"));
+    test_case("nor a template");
+    EXPECT(harness_create(&h, &kind_podtemplate, "default",
+                          "{\"metadata\":{\"name\":\"t\"},\"template\":{\"spec\":{\"containers\":[{"
+                          "\"name\":\"main\",\"image\":\"i\"}],\"ephemeralContainers\":[{\"name\":"
+                          "\"d\",\"image\":\"b\"}]}}}") < 0);
+    EXPECT(strstr(h.causes, "template.spec.ephemeralContainers"));
+    EXPECT(harness_create(
+               &h, &kind_job, "default",
+               "{\"metadata\":{\"name\":\"j\"},\"spec\":{\"template\":{\"spec\":{\"restartPolicy\":"
+               "\"Never\",\"containers\":[{\"name\":\"main\",\"image\":\"i\"}],"
+               "\"ephemeralContainers\":[{\"name\":\"d\",\"image\":\"b\"}]}}}}") < 0);
+    EXPECT(strstr(h.causes, "spec.template.spec.ephemeralContainers"));
     test_case("no other kind has that part");
     EXPECT(harness_call(&h, &(struct api_request){.verb = API_GET,
                                                   .kind = &kind_node,
