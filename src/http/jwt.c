@@ -1,5 +1,6 @@
 #include "http/jwt.h"
 
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/buf.h"
@@ -28,11 +29,8 @@ static void write_claims(struct buf *buf, const struct jwt *jwt)
     buf_addf(buf, "],\"iat\":%lld,\"nbf\":%lld,\"exp\":%lld,\"sub\":",
              (long long)(jwt->issued_ms / 1000), (long long)(jwt->issued_ms / 1000),
              (long long)(jwt->expires_ms / 1000));
-    struct buf subject = {0};
-    buf_addf(&subject, "system:serviceaccount:" STR_FMT ":" STR_FMT, STR_ARG(jwt->ns),
-             STR_ARG(jwt->account));
-    json_write_string(buf, buf_str(&subject));
-    buf_done(&subject);
+    _cleanup_(arena_done) struct arena arena = {0};
+    json_write_string(buf, account_user(&arena, jwt->ns, jwt->account));
     buf_add(buf, STR(",\"kubernetes.io\":{\"namespace\":"));
     json_write_string(buf, jwt->ns);
     buf_add(buf, STR(",\"serviceaccount\":{\"name\":"));

@@ -1,3 +1,4 @@
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -34,8 +35,7 @@ static void add_group(struct user *user, struct str group)
 
 static void identify_account(struct arena *arena, struct user *user, struct str ns, struct str name)
 {
-    *user = (struct user){.name = str_printf(arena, "system:serviceaccount:" STR_FMT ":" STR_FMT,
-                                             STR_ARG(ns), STR_ARG(name))};
+    *user = (struct user){.name = account_user(arena, ns, name)};
     add_group(user, STR("system:serviceaccounts"));
     add_group(user, str_printf(arena, "system:serviceaccounts:" STR_FMT, STR_ARG(ns)));
 }
@@ -104,15 +104,11 @@ static bool as_allowed(struct request *request,
 /* The user named, with the groups that go with it where none are given. */
 static bool as_user(struct request *request, struct str name, bool has_groups, struct user *as)
 {
-    struct str prefix = STR("system:serviceaccount:");
-    struct str rest = str_sub(name, prefix.len, name.len);
-    size_t colon = str_find(rest, ':');
+    struct str ns, account;
 
     *as = (struct user){.name = name};
-    if (!str_starts(name, prefix) || colon == rest.len)
+    if (!account_split(name, &ns, &account))
         return as_allowed(request, "", STR("users"), STR(""), name);
-    struct str ns = str_sub(rest, 0, colon);
-    struct str account = str_sub(rest, colon + 1, rest.len);
     if (!has_groups)
         identify_account(request_arena(request), as, ns, account);
     return as_allowed(request, "", STR("serviceaccounts"), ns, account);

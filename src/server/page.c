@@ -1,3 +1,4 @@
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -20,8 +21,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#define ACCOUNT_PREFIX "system:serviceaccount:"
 
 /* The web page under /ui.
  *
@@ -98,15 +97,14 @@ static void page_headers(struct http_exchange *x, bool document)
     http_header(x, "Cache-Control", document ? STR("no-cache") : STR("no-store"));
 }
 
-bool page_identify(struct request *request)
+bool page_viewer(struct request *request, struct arena *arena, struct user *ret)
 {
     const struct http_head *head = &request->x->head;
     struct page *page = request->server->page;
     struct str token = sessions_find(&page->sessions, gate_cookie(head, str_from(page->cookie)),
                                      http_head_get(head, "X-Muster-Key"), clock_now_ms());
 
-    return token.len &&
-           identify_token(request->server, request_arena(request), token, STR_NONE, &request->user);
+    return token.len && identify_token(request->server, arena, token, STR_NONE, ret);
 }
 
 /* True: answered, because nobody or another site asks. */
@@ -116,7 +114,7 @@ static bool page_turn_away(struct request *request)
         request_fail(request, 403, "Forbidden", "the request comes from another site");
         return true;
     }
-    if (page_identify(request))
+    if (page_viewer(request, request_arena(request), &request->user))
         return false;
     request_fail(request, 401, "Unauthorized",
                  "nobody is signed in here, or no longer; open the link of `muster open`");
@@ -209,16 +207,6 @@ static struct str session_token(struct request *request)
     return token;
 }
 
-/* All ServiceAccounts of a namespace are one: who may make one's tokens may make another's. */
-static struct str session_who(const struct user *user)
-{
-    struct str rest = str_sub(user->name, sizeof(ACCOUNT_PREFIX) - 1, user->name.len);
-
-    return str_starts(user->name, STR(ACCOUNT_PREFIX))
-               ? str_sub(user->name, 0, sizeof(ACCOUNT_PREFIX) - 1 + str_find(rest, ':'))
-               : user->name;
-}
-
 static void session_open(struct request *request)
 {
     struct server *server = request->server;
@@ -244,7 +232,7 @@ static void session_open(struct request *request)
         return;
     }
     sessions_open(&server->page->sessions, str_from(id), str_from(key), token,
-                  session_who(&request->user), clock_now_ms());
+                  account_share(request->user.name), clock_now_ms());
     cookie_set(request, id, SESSION_MS_MAX / 1000);
     session_reply(request, 201, key);
 }
@@ -276,7 +264,7 @@ static void link_make(struct request *request)
         return;
     }
     sessions_add_link(&request->server->page->sessions, str_from(code), token,
-                      session_who(&request->user), clock_now_ms());
+                      account_share(request->user.name), clock_now_ms());
     http_reply(request->x, 201, "application/json",
                str_printf(request_arena(request), "{\"code\":\"%s\"}", code));
 }

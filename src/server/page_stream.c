@@ -4,13 +4,14 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "page/slim.h"
 #include "server/authz.h"
+#include "server/queue.h"
 #include "server/rbac.h"
 #include "server/request.h"
 #include "tool/timer.h"
@@ -26,14 +27,10 @@
  * A line of JSON each: {"w":0,"t":"ADDED","o":{...}}, w being the place of the watch in the address;
  * SYNCED when all there is was told; FORBIDDEN and ABSENT, with words, for a watch that the viewer
  * may not have or whose kind is not known; PING now and then; AGAIN at the end, when the tab fell
- * behind or may see something else than before: it asks again.
- *
- * As in watch.c events wait as references and become text when the socket takes them, so that a
- * slow tab costs a pointer an event, up to QUEUE_MAX. */
-#define WATCHES_MAX       24
-#define PENDING_BYTES_MAX ((size_t)256 << 10) /* text waiting in one connection */
-#define QUEUE_MAX         4096
-#define PING_MS           15000 /* and whether the session still holds */
+ * behind or may see something else than before: it asks again. */
+#define WATCHES_MAX 24
+#define EVENTS_MAX  4096
+#define PING_MS     15000 /* and whether the session still holds */
 
 struct page_watch {
     struct page_stream *stream;
@@ -42,32 +39,17 @@ struct page_watch {
     size_t number;
 };
 
-struct page_item {
-    enum api_event event; /* CLOSED: AGAIN */
-    size_t number;
-    const struct object *object;
-};
-
 struct page_stream {
     struct request *request;
     struct http_exchange *x;
     struct page_watch watches[WATCHES_MAX];
     size_t count;
     size_t unsynced;
-    VEC(struct page_item) queue;
-    size_t head;
-    size_t initial_count; /* queued when the last watch had told its state: it may be large */
+    struct queue queue; /* an item's number: that of its watch; CLOSED: AGAIN */
     struct timer *timer;
     struct str ns;
     bool over;
 };
-
-static void stream_clear(struct page_stream *stream)
-{
-    for (size_t i = stream->head; i < stream->queue.count; i++)
-        object_unref(stream->queue.items[i].object);
-    stream->head = stream->queue.count = 0;
-}
 
 static void stream_stop(struct page_stream *stream)
 {
@@ -86,8 +68,7 @@ static void stream_free(struct page_stream *stream)
         return;
     stream->over = true;
     stream_stop(stream);
-    stream_clear(stream);
-    VEC_DONE(&stream->queue);
+    queue_done(&stream->queue);
     timer_free(stream->timer);
 }
 
@@ -104,11 +85,12 @@ static const char *item_word(enum api_event event)
     return "AGAIN";
 }
 
-static void item_write(struct buf *buf, const struct page_item *item)
+static void item_write(void *user, struct buf *buf, struct queue_item *item)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
-    buf_addf(buf, "{\"w\":%zu,\"t\":\"%s\"", item->number, item_word(item->event));
+    (void)user;
+    buf_addf(buf, "{\"w\":%zu,\"t\":\"%s\"", (size_t)item->number, item_word(item->event));
     if (item->object) {
         buf_add(buf, STR(",\"o\":"));
         json_write(buf, slim(object_json(item->object, &arena)));
@@ -118,42 +100,18 @@ static void item_write(struct buf *buf, const struct page_item *item)
 
 static void stream_pump(struct page_stream *stream)
 {
-    _cleanup_(buf_done) struct buf buf = {0};
-
-    while (stream->head < stream->queue.count && http_pending(stream->x) < PENDING_BYTES_MAX) {
-        struct page_item item = stream->queue.items[stream->head++];
-
-        buf_clear(&buf);
-        item_write(&buf, &item);
-        http_write(stream->x, buf_str(&buf));
-        object_unref(item.object);
-        if (item.event == API_CLOSED) {
-            stream_free(stream);
-            http_end(stream->x);
-            return;
-        }
-    }
-    if (stream->head == stream->queue.count) {
-        stream->head = stream->queue.count = 0;
-        stream->initial_count = 0;
-        if (stream->queue.capacity > 64)
-            VEC_DONE(&stream->queue);
-    }
-}
-
-static void stream_push(struct page_stream *stream, struct page_item item)
-{
-    if (item.object)
-        (void)object_ref(item.object);
-    VEC_PUSH(NULL, &stream->queue, item);
+    if (!queue_pump(&stream->queue, stream->x, item_write, NULL))
+        return;
+    stream_free(stream);
+    http_end(stream->x);
 }
 
 /* All that waits is dropped for one line: the tab lists again. */
 static void stream_again(struct page_stream *stream)
 {
     stream_stop(stream);
-    stream_clear(stream);
-    stream_push(stream, (struct page_item){.event = API_CLOSED});
+    queue_clear(&stream->queue);
+    queue_push(&stream->queue, (struct queue_item){.event = API_CLOSED});
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -168,10 +126,10 @@ static void on_change(void *user, const struct api_change *change)
         stream_pump(stream);
         return;
     }
-    stream_push(stream, (struct page_item){change->event, watch->number, change->object});
+    queue_push(&stream->queue, (struct queue_item){change->event, watch->number, change->object});
     if (change->event == API_SYNCED && stream->unsynced && --stream->unsynced == 0)
-        stream->initial_count = stream->queue.count - stream->head;
-    if (!stream->unsynced && stream->queue.count - stream->head > QUEUE_MAX + stream->initial_count)
+        queue_mark_initial(&stream->queue);
+    if (!stream->unsynced && queue_is_behind(&stream->queue, EVENTS_MAX))
         stream_again(stream);
     stream_pump(stream);
 }
@@ -193,36 +151,42 @@ static void on_close(struct http_exchange *x)
 }
 
 /* NULL: the viewer may list and watch it; else the sentence of a refusal. */
-static const char *watch_refusal(struct page_stream *stream, const struct kind *kind)
+static const char *watch_refusal(const struct page_stream *stream,
+                                 struct arena *arena,
+                                 const struct user *viewer,
+                                 const struct kind *kind)
 {
-    struct request *request = stream->request;
-    struct arena *arena = request_arena(request);
+    const struct authz *authz = stream->request->server->authz;
     static const char *const verbs[] = {"list", "watch"};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < COUNT_OF(verbs); i++) {
         struct rbac_request wanted = {.verb = str_from(verbs[i]),
                                       .group = str_from(kind->group),
                                       .resource = str_from(kind->plural),
                                       .ns = kind->namespaced ? stream->ns : STR("")};
 
-        if (!authz_allows(request->server->authz, arena, &request->user, &wanted))
-            return str_c(arena, authz_sentence(arena, &request->user, &wanted));
+        if (!authz_allows(authz, arena, viewer, &wanted))
+            return str_c(arena, authz_sentence(arena, viewer, &wanted));
     }
     return NULL;
 }
 
-/* Rights may have been taken away, or the session is over. */
+/* Rights may have been taken away, or the session is over. A tab may stay for weeks: what is looked
+ * up here is not kept with the request. */
 static void on_ping(void *user)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
     struct page_stream *stream = user;
-    bool holds = page_identify(stream->request);
+    struct user viewer = {0};
+    bool holds = page_viewer(stream->request, &arena, &viewer);
 
     for (size_t i = 0; holds && i < stream->count; i++)
-        holds = !stream->watches[i].watch || !watch_refusal(stream, stream->watches[i].kind);
+        holds = !stream->watches[i].watch ||
+                !watch_refusal(stream, &arena, &viewer, stream->watches[i].kind);
     if (!holds)
         stream_again(stream);
-    else if (stream->head == stream->queue.count)
-        stream_push(stream, (struct page_item){.event = API_BOOKMARK});
+    else if (!queue_count(&stream->queue))
+        queue_push(&stream->queue, (struct queue_item){.event = API_BOOKMARK});
     stream_pump(stream);
 }
 
@@ -264,7 +228,7 @@ static void watch_start(struct page_stream *stream, size_t number, struct str na
                               STR_ARG(str_sub(name, 0, 128))));
         return;
     }
-    const char *refusal = watch_refusal(stream, kind);
+    const char *refusal = watch_refusal(stream, request_arena(request), &request->user, kind);
     if (refusal) {
         watch_tell(stream, number, "FORBIDDEN", str_from(refusal));
         return;

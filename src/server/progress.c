@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -34,10 +35,10 @@ bool progress_is(const struct request *request)
 
 bool progress_is_from(const struct request *request)
 {
-    struct str account = str_printf(request_arena(request), "system:serviceaccount:" STR_FMT ":",
-                                    STR_ARG(request->route.ns));
+    struct str ns, name;
 
-    return identify_bearer(request).len && str_starts(request->user.name, account);
+    return identify_bearer(request).len && account_split(request->user.name, &ns, &name) &&
+           str_eq(ns, request->route.ns);
 }
 
 struct str progress_audience(const struct request *request)

@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json.h"
@@ -16,16 +17,11 @@ static bool is_kind(const struct object *object, const char *name)
     return strcmp(object->kind->name, name) == 0;
 }
 
-/* system:serviceaccount:NS:NAME */
 static bool is_service_account(struct str user, struct str ns, struct str name)
 {
-    struct str prefix = STR("system:serviceaccount:");
+    struct str of, account;
 
-    if (!str_starts(user, prefix))
-        return false;
-    struct str rest = str_sub(user, prefix.len, user.len);
-    size_t colon = str_find(rest, ':');
-    return str_eq(str_sub(rest, 0, colon), ns) && str_eq(str_sub(rest, colon + 1, rest.len), name);
+    return account_split(user, &of, &account) && str_eq(of, ns) && str_eq(account, name);
 }
 
 static bool subject_is(const struct json *subject,

@@ -205,7 +205,7 @@ bool page_begin(struct request *request);
 /* The whole request is there. */
 void page_handle(struct request *request);
 /* Whom the session of a request names now; false: nobody, any more. */
-bool page_identify(struct request *request);
+bool page_viewer(struct request *request, struct arena *arena, struct user *ret);
 bool page_is_stream(const struct request *request);
 struct page *page_new(struct server *server, const struct server_options *options);
 void page_free(struct page *page);

@@ -10,10 +10,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/accept.h"
+#include "server/queue.h"
 #include "server/request.h"
 #include "tool/timer.h"
 
@@ -21,27 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Watch streams. Events wait as references to objects and become text only when the socket takes
- * them, so a slow watcher costs a pointer an event; one that falls QUEUE_MAX events behind is told
- * 410 and has to list again. The state at the start does not count: it may be large. */
+/* Watch streams. One that falls EVENTS_MAX behind is told 410 and has to list again. */
 
-#define PENDING_BYTES_MAX ((size_t)256 << 10) /* text waiting in one connection */
-#define QUEUE_MAX         8192
-#define TIMEOUT_S_MAX     ((uint64_t)24 * 3600)
-
-struct item {
-    enum api_event event;
-    const struct object *object; /* NULL: SYNCED, BOOKMARK, CLOSED */
-    uint64_t revision;
-};
+#define EVENTS_MAX    8192
+#define TIMEOUT_S_MAX ((uint64_t)24 * 3600)
 
 struct stream {
     struct request *request;
     struct http_exchange *x;
     struct api_watch *watch;
-    VEC(struct item) queue;
-    size_t head; /* of the queue */
-    size_t initial_count;
+    struct queue queue; /* an item's number: the revision */
     struct err closed;
     struct timer *timer;
     bool bookmarks;
@@ -58,9 +47,7 @@ static void stream_free(struct stream *stream)
         return;
     stream->over = true;
     api_watch_stop(stream->request->server->api, stream->watch);
-    for (size_t i = stream->head; i < stream->queue.count; i++)
-        object_unref(stream->queue.items[i].object);
-    VEC_DONE(&stream->queue);
+    queue_done(&stream->queue);
     timer_free(stream->timer);
 }
 
@@ -77,7 +64,7 @@ static const char *event_name(enum api_event event)
     return "ERROR";
 }
 
-static void write_bookmark(struct stream *stream, struct buf *buf, const struct item *item)
+static void write_bookmark(struct stream *stream, struct buf *buf, const struct queue_item *item)
 {
     const struct kind *kind = stream->request->kind;
     char version[KIND_API_VERSION_BYTES];
@@ -86,14 +73,14 @@ static void write_bookmark(struct stream *stream, struct buf *buf, const struct 
              "{\"kind\":\"%s\",\"apiVersion\":\"" STR_FMT
              "\",\"metadata\":{\"resourceVersion\":\"%llu\",\"creationTimestamp\":null",
              kind->name, STR_ARG(kind_api_version(kind, version)),
-             (unsigned long long)item->revision);
+             (unsigned long long)item->number);
     if (item->event == API_SYNCED)
         buf_add(buf, STR(",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}"));
     buf_add(buf, STR("}}"));
 }
 
 /* The object of an event in JSON. */
-static void write_object(struct stream *stream, struct buf *buf, const struct item *item)
+static void write_object(struct stream *stream, struct buf *buf, const struct queue_item *item)
 {
     if (item->object) {
         view_write(stream->request, buf, item->object, stream->first);
@@ -109,7 +96,10 @@ static void write_object(struct stream *stream, struct buf *buf, const struct it
 }
 
 /* A frame in protobuf. False: the object has none. */
-static bool write_frame(struct stream *stream, struct buf *buf, struct item *item, struct err *err)
+static bool write_frame(struct stream *stream,
+                        struct buf *buf,
+                        struct queue_item *item,
+                        struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf text = {0};
@@ -120,8 +110,9 @@ static bool write_frame(struct stream *stream, struct buf *buf, struct item *ite
            protobuf_event_write(buf, event_name(item->event), root, err) == 0;
 }
 
-static void write_item(struct stream *stream, struct buf *buf, struct item *item)
+static void write_item(void *user, struct buf *buf, struct queue_item *item)
 {
+    struct stream *stream = user;
     struct err err = {0};
 
     if (stream->request->accept.media != MEDIA_PROTOBUF) {
@@ -137,63 +128,38 @@ static void write_item(struct stream *stream, struct buf *buf, struct item *item
                   err.text);
     stream->closed.http_status = 500;
     object_unref(item->object);
-    *item = (struct item){.event = API_CLOSED};
+    *item = (struct queue_item){.event = API_CLOSED};
     (void)write_frame(stream, buf, item, &err);
 }
 
-/* Turn queued events into text as far as the connection takes it. */
 static void pump(struct stream *stream)
 {
-    _cleanup_(buf_done) struct buf buf = {0};
-
-    while (stream->head < stream->queue.count && http_pending(stream->x) < PENDING_BYTES_MAX) {
-        struct item item = stream->queue.items[stream->head++];
-
-        buf_clear(&buf);
-        write_item(stream, &buf, &item);
-        http_write(stream->x, buf_str(&buf));
-        object_unref(item.object);
-        if (item.event == API_CLOSED) {
-            stream_free(stream);
-            http_end(stream->x);
-            return;
-        }
-    }
-    if (stream->head == stream->queue.count) {
-        stream->head = stream->queue.count = 0;
-        if (stream->queue.capacity > 64)
-            VEC_DONE(&stream->queue);
-    }
-}
-
-static void push(struct stream *stream, struct item item)
-{
-    object_ref(item.object);
-    VEC_PUSH(NULL, &stream->queue, item);
+    if (!queue_pump(&stream->queue, stream->x, write_item, stream))
+        return;
+    stream_free(stream);
+    http_end(stream->x);
 }
 
 /* Everything queued is dropped for one ERROR event: the client lists again. */
 static void fall_behind(struct stream *stream)
 {
-    for (size_t i = stream->head; i < stream->queue.count; i++)
-        object_unref(stream->queue.items[i].object);
-    stream->head = stream->queue.count = 0;
+    queue_clear(&stream->queue);
     (void)err_set(&stream->closed, -1, "too old resource version: this watcher reads too slowly");
     stream->closed.http_status = 410;
     api_watch_stop(stream->request->server->api, stream->watch);
     stream->watch = NULL;
-    push(stream, (struct item){.event = API_CLOSED});
+    queue_push(&stream->queue, (struct queue_item){.event = API_CLOSED});
 }
 
 static void on_change(void *user, const struct api_change *change)
 {
     struct stream *stream = user;
-    struct item item = {change->event, change->object, change->revision};
+    struct queue_item item = {change->event, change->revision, change->object};
 
     switch (change->event) {
     case API_SYNCED:
         stream->synced = true;
-        stream->initial_count = stream->queue.count - stream->head;
+        queue_mark_initial(&stream->queue);
         if (!stream->send_initial)
             return;
         break;
@@ -214,8 +180,8 @@ static void on_change(void *user, const struct api_change *change)
             return;
         break;
     }
-    push(stream, item);
-    if (stream->synced && stream->queue.count - stream->head > QUEUE_MAX + stream->initial_count)
+    queue_push(&stream->queue, item);
+    if (stream->synced && queue_is_behind(&stream->queue, EVENTS_MAX))
         fall_behind(stream);
     pump(stream);
 }

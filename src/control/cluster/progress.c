@@ -1,6 +1,7 @@
 #include "control/cluster/progress.h"
 
 #include "api/kind.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -62,15 +63,12 @@ bool progress_allows(const struct json *review, struct str ns, struct str audien
 {
     const struct json *status = json_get(review, "status");
     struct str user = json_str_at(status, "user.username");
-    struct str prefix = STR("system:serviceaccount:");
+    struct str of, account;
     bool meant = false;
 
     /* A server that knows nothing of audiences authenticates and names none: that is not enough. */
     JSON_FOREACH(json_get(status, "audiences"), entry)
         meant = meant || str_eq(json_str(entry), audience);
-    if (!meant || !json_bool_or(json_get(status, "authenticated"), false) ||
-        !str_starts(user, prefix))
-        return false;
-    struct str account = str_sub(user, prefix.len, user.len);
-    return account.len > ns.len && account.p[ns.len] == ':' && str_starts(account, ns);
+    return meant && json_bool_or(json_get(status, "authenticated"), false) &&
+           account_split(user, &of, &account) && str_eq(of, ns);
 }
