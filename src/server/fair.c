@@ -1,5 +1,6 @@
 #include "server/fair.h"
 
+#include "base/account.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -43,7 +44,7 @@ static void user_drop(struct fair *fair, struct fair_user *user)
 
 const char *fair_enter(struct fair *fair, struct str name, const struct fair_load *load)
 {
-    struct fair_user *user = user_make(fair, name);
+    struct fair_user *user = user_make(fair, account_share(name));
     const char *full = NULL;
 
     if (load->stream ? user->streams >= FAIR_STREAMS_MAX : user->requests >= FAIR_REQUESTS_MAX)
@@ -64,7 +65,7 @@ const char *fair_enter(struct fair *fair, struct str name, const struct fair_loa
 
 void fair_leave(struct fair *fair, struct str name, const struct fair_load *load)
 {
-    struct fair_user *user = map_get(&fair->users, name);
+    struct fair_user *user = map_get(&fair->users, account_share(name));
 
     assert(user);
     user->streams -= load->stream;

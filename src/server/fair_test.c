@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 TEST(fair_one_user_does_not_take_what_others_need)
 {
@@ -48,5 +49,22 @@ TEST(fair_forgets_users_that_have_nothing_under_way)
     EXPECT(fair.users.count == 1);
     fair_leave(&fair, STR("eve"), &load);
     EXPECT(fair.users.count == 0);
+    fair_done(&fair);
+}
+
+TEST(fair_serviceaccounts_of_a_namespace_share_what_one_user_has)
+{
+    struct fair fair = {0};
+    struct fair_load watch = {.stream = true};
+
+    for (int i = 0; i < FAIR_STREAMS_MAX; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "system:serviceaccount:eve:a%d", i);
+        EXPECT(!fair_enter(&fair, str_from(name), &watch));
+    }
+    EXPECT(fair_enter(&fair, STR("system:serviceaccount:eve:b"), &watch));
+    EXPECT(!fair_enter(&fair, STR("system:serviceaccount:joe:b"), &watch));
+    fair_leave(&fair, STR("system:serviceaccount:eve:c"), &watch);
+    EXPECT(!fair_enter(&fair, STR("system:serviceaccount:eve:d"), &watch));
     fair_done(&fair);
 }
