@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define RUNS_MAX         2     /* at once: each is a core's work */
+#define RUNS_MAX         8     /* the page has half as many under way; some are ending */
 #define LIMIT_MS         20000 /* 10,000 pods are decided in less than one */
 #define OUTPUT_BYTES_MAX ((size_t)8 << 20)
 #define WORDS_BYTES_MAX  ((size_t)4 << 10)

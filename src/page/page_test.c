@@ -8,6 +8,7 @@
 #include "page/gate.h"
 #include "page/session.h"
 #include "page/slim.h"
+#include "page/turns.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -181,4 +182,21 @@ TEST(page_is_small_and_has_no_code_in_its_markup)
     }
     EXPECT(bytes <= PAGE_BYTES_MAX);
     EXPECT(!page_file_find(STR("../secret")));
+}
+
+TEST(page_turns_are_one_a_user_and_only_so_many)
+{
+    static const char *const others[] = {"b", "c", "d", "e", "f", "g", "h", "i"};
+    struct turns turns = {0};
+    int first = turns_take(&turns, STR("a"));
+
+    EXPECT(first >= 0);
+    EXPECT(turns_take(&turns, STR("a")) == TURNS_OWN);
+    for (int i = 1; i < TURNS_MAX; i++)
+        EXPECT(turns_take(&turns, str_from(others[i])) >= 0);
+    EXPECT(turns_take(&turns, STR("z")) == TURNS_ALL);
+    EXPECT(turns_take(&turns, STR("a")) == TURNS_OWN);
+    turns_give(&turns, first);
+    EXPECT(turns_take(&turns, STR("z")) == first);
+    turns_done(&turns);
 }

@@ -12,6 +12,7 @@
 #include "page/file.h"
 #include "page/gate.h"
 #include "page/session.h"
+#include "page/turns.h"
 #include "server/request.h"
 #include "server/server.h"
 #include "tool/clock.h"
@@ -36,6 +37,7 @@
  * itself; then it is asked by the API's own rules whether that viewer may. */
 
 #define BODY_BYTES_MAX ((size_t)64 << 10)
+#define WHATIF_RETRY_S 3
 
 struct page {
     struct sessions sessions;
@@ -43,8 +45,9 @@ struct page {
     size_t name_count;
     void (*whatif)(void *user, const struct server_whatif *question); /* NULL: not here */
     void *whatif_user;
-    bool secure;     /* over TLS */
-    char cookie[24]; /* its name: cookies know no ports, so that it has ours */
+    struct turns turns; /* of those who ask it */
+    bool secure;        /* over TLS */
+    char cookie[24];    /* its name: cookies know no ports, so that it has ours */
 };
 
 /* Scripts and styles of ours only, nothing from outside, no text that becomes markup. */
@@ -72,6 +75,7 @@ void page_free(struct page *page)
     if (!page)
         return;
     sessions_done(&page->sessions);
+    turns_done(&page->turns);
     mem_free(page);
 }
 
@@ -281,15 +285,35 @@ int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1]
 
 /* ---- what if ---- */
 
+struct whatif_turn {
+    struct request *request;
+    int number;
+};
+
 static void on_whatif(void *user, struct str trouble, struct str json)
 {
-    struct request *request = user;
+    struct whatif_turn *turn = user;
+    struct request *request = turn->request;
 
+    turns_give(&request->server->page->turns, turn->number);
     if (trouble.len)
         request_fail(request, 422, "Invalid", STR_FMT, STR_ARG(str_sub(trouble, 0, 1000)));
     else
         http_reply(request->x, 200, "application/json", json);
     http_unref(request->x);
+}
+
+static void whatif_refuse(struct request *request, bool own)
+{
+    status_reply(
+        request,
+        &(struct status){.code = 429,
+                         .reason = "TooManyRequests",
+                         .message = own ? STR("your last question is being worked out; ask again "
+                                              "when it is answered")
+                                        : STR("others are asking too; try again in a few "
+                                              "seconds"),
+                         .retry_after_s = WHATIF_RETRY_S});
 }
 
 static void whatif_ask_for(struct request *request)
@@ -307,6 +331,13 @@ static void whatif_ask_for(struct request *request)
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
+    struct whatif_turn *turn = ARENA_NEW(request_arena(request), struct whatif_turn);
+    *turn =
+        (struct whatif_turn){request, turns_take(&page->turns, account_share(request->user.name))};
+    if (turn->number < 0) {
+        whatif_refuse(request, turn->number == TURNS_OWN);
+        return;
+    }
     (void)http_ref(request->x);
     page->whatif(
         page->whatif_user,
@@ -317,7 +348,7 @@ static void whatif_ask_for(struct request *request)
             .drain = json_str(json_get(body, "drain")),
             .quota = json_str(json_get(body, "quota")),
             .done = on_whatif,
-            .done_user = request,
+            .done_user = turn,
         });
 }
 
