@@ -239,9 +239,10 @@ static void nodes_make(struct agent *agent)
         (void)snprintf(agent->nodes[i].name, sizeof(agent->nodes[i].name), "%s-%u",
                        options->node_prefix, i);
     }
-    agent->cpus_per_node =
-        options->cpus_per_node ? options->cpus_per_node : agent->machine.cpu_count;
-    /* What there is once is advertised once. A CPU is a share of time: it is not divided. */
+    /* What there is once is advertised once. */
+    agent->cpu_milli_per_node =
+        options->cpus_per_node ? options->cpus_per_node * 1000
+                               : pressure_cpu_milli(agent->machine.cpu_count, options->node_count);
     agent->memory_per_node_bytes = options->memory_per_node_bytes
                                        ? options->memory_per_node_bytes
                                        : agent->machine.memory_bytes / options->node_count;

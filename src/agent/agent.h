@@ -38,7 +38,7 @@ struct agent_options {
     uint32_t gpus_per_node;   /* pretend GPUs; AGENT_GPUS_FOUND: those NVML finds */
     bool gpu_uuids;           /* pretend GPUs are named as a device plugin does: GPU-node-0-1 */
     uint32_t gpu_time_slices; /* each GPU is advertised that often; 0: 1 */
-    int64_t cpus_per_node;    /* 0: those of the machine */
+    int64_t cpus_per_node;    /* 0: its part of the machine's */
     int64_t memory_per_node_bytes; /* 0: its part of the machine's */
     int64_t pods_max;              /* of all nodes at once; 0: as memory allows (pressure.h) */
     const char *proc_dir;          /* NULL: /proc; where tests say how the machine is */

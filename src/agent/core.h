@@ -61,7 +61,7 @@ struct agent {
     struct node *nodes;
     struct pressure pressure;
     int64_t looked_ms; /* at the machine, last */
-    int64_t cpus_per_node;
+    int64_t cpu_milli_per_node;
     int64_t memory_per_node_bytes;
     int64_t disk_per_node_bytes;
     int64_t pods_per_node;

@@ -66,11 +66,18 @@ static void add_labels(struct agent *agent,
     }
 }
 
+/* "4", or "2666m" where it does not divide. */
+static struct str cpu_text(struct arena *arena, int64_t milli)
+{
+    return milli % 1000 ? str_printf(arena, "%lldm", (long long)milli)
+                        : str_printf(arena, "%lld", (long long)(milli / 1000));
+}
+
 static void add_resources(struct agent *agent, struct arena *arena, struct json *resources)
 {
     json_fill(arena, resources,
               "{cpu: $, memory: $, ephemeral-storage: $, hugepages-2Mi: '0', pods: $}",
-              str_printf(arena, "%lld", (long long)agent->cpus_per_node),
+              cpu_text(arena, agent->cpu_milli_per_node),
               str_printf(arena, "%lldKi", (long long)(agent->memory_per_node_bytes / 1024)),
               str_printf(arena, "%lldKi", (long long)(agent->disk_per_node_bytes / 1024)),
               str_printf(arena, "%lld", (long long)agent->pods_per_node));

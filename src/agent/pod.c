@@ -92,6 +92,6 @@ void pod_env_context(const struct pod *pod, struct env_context *ret)
                                 .pod_ip = str_from(pod->ip),
                                 .host_ip = str_from(agent->node_address),
                                 .node_name = str_from(agent->nodes[pod->node].name),
-                                .node_cpu_milli = agent->cpus_per_node * 1000,
+                                .node_cpu_milli = agent->cpu_milli_per_node,
                                 .node_memory_bytes = agent->memory_per_node_bytes};
 }

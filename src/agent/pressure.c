@@ -76,6 +76,12 @@ int64_t pressure_slots(int64_t memory_bytes)
                                         : slots;
 }
 
+int64_t pressure_cpu_milli(int64_t cpus, int64_t nodes)
+{
+    int64_t milli = cpus * 1000 / nodes;
+    return milli < 1000 ? 1000 : milli;
+}
+
 /* ---- reading ---- */
 
 /* "MemTotal:       24035148 kB" */

@@ -65,6 +65,9 @@ size_t pressure_victim(const struct pressure_pod *pods, size_t count);
 
 /* How many pods a node of so much memory runs at once. */
 int64_t pressure_slots(int64_t memory_bytes);
+/* What each of so many nodes has of a machine's CPUs, in thousandths. At least one: with less a node
+ * would run nothing that asks for a CPU, and a CPU is a share of time. */
+int64_t pressure_cpu_milli(int64_t cpus, int64_t nodes);
 
 /* Texts of /proc/meminfo, /proc/pressure/memory and /proc/loadavg into the reading. */
 void pressure_read_memory(struct str meminfo, struct pressure_reading *reading);

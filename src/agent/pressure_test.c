@@ -91,3 +91,11 @@ TEST(pods_without_requests_count_with_a_default)
     EXPECT(pressure_slots(1) == PRESSURE_SLOTS_MIN);
     EXPECT(pressure_slots((int64_t)1 << 42) == PRESSURE_SLOTS_MAX);
 }
+
+TEST(virtual_nodes_divide_the_machines_cpus)
+{
+    EXPECT(pressure_cpu_milli(8, 1) == 8000);
+    EXPECT(pressure_cpu_milli(8, 2) == 4000);
+    EXPECT(pressure_cpu_milli(8, 3) == 2666);
+    EXPECT(pressure_cpu_milli(2, 4) == 1000); /* one that asks for a CPU has a place */
+}

@@ -104,7 +104,7 @@ static const struct option up_options[] = {
              "(default: the installed libmuster-gpu.so, if there is one)"},
     {"cpus-per-node", 0, OPTION_I64, offsetof(struct up_values, cpus_per_node), .fallback = "0",
      .min = 0, .max = 100000, .value = "N",
-     .help = "simulate N CPUs on every node (0: those of this machine)"},
+     .help = "simulate N CPUs on every node (0: this machine's, divided between its nodes)"},
     {"memory-per-node", 0, OPTION_STR, offsetof(struct up_values, memory_per_node),
      .value = "QUANTITY",
      .help = "simulate this much memory on every node, such as 512Gi (default: this machine's, "

@@ -136,6 +136,8 @@ class Muster:
         self.kubeconfig = os.path.join(self.folder, "kubeconfig")
         self.log = os.path.join(self.folder, "muster.log")
         self.flags = ["--nodes", str(nodes), "--gpus-per-node", str(gpus_per_node), *flags]
+        if nodes > 1 and "--cpus-per-node" not in flags:  # what a test needs does not depend on the machine
+            self.flags += ["--cpus-per-node", str(max(2, os.cpu_count()))]
         self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
         self.env.update(env or {})
         if path_first:
