@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,15 @@ static void check_name(struct admit *admit, const struct json *spec)
                           .p);
 }
 
+static void check_max_run(struct admit *admit, const struct json *spec)
+{
+    const struct json *value = json_get(spec, "maxRunTime");
+    int64_t ms = 0;
+
+    if (!json_is_null(value) && (!time_parse_duration(json_str(value), &ms) || ms <= 0))
+        admit_invalid(admit, STR("spec.maxRunTime"), value, "must be a duration such as \"90m\"");
+}
+
 void admit_torchrun_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -78,6 +88,7 @@ void admit_torchrun_validate(struct admit *admit)
     int64_t max = json_i64_or(json_at(spec, "elastic.maxNodes"), 0);
 
     check_quantities(admit, spec);
+    check_max_run(admit, spec);
     if (admit->kind == &kind_torchrunjob)
         check_name(admit, spec);
     if (min && max && max < min)

@@ -32,6 +32,7 @@ struct submit_values {
     int output;
     const char *priority;
     const char *time;
+    bool requeue;
     const char *image;
     const char *memory;
     const char *cpus;
@@ -77,6 +78,8 @@ struct submit_values {
         SUBMIT_FLAG("priority", 0, STR, priority, "CLASS", "PriorityClass of the job"),            \
         SUBMIT_FLAG("time", 't', STR, time, "DURATION",                                            \
                     "longest time the job may run, such as 90m or 2h (Slurm's 2:00:00 too)"),      \
+        SUBMIT_FLAG("requeue", 0, BOOL, requeue, NULL,                                             \
+                    "after --time the job is queued again, instead of being over"),                \
         SUBMIT_FLAG("image", 0, STR, image, "IMAGE", "image of the training container"),           \
         SUBMIT_FLAG("memory", 0, STR, memory, "QUANTITY",                                          \
                     "memory of a pod that has all GPUs of its node, such as 64Gi; one with fewer " \

@@ -202,6 +202,10 @@ int submit_job(struct arena *arena,
                      v->kept_seconds);
     if (v->time)
         r = submit_add_time(arena, v->time, spec, err);
+    if (v->requeue && json_is_null(json_get(spec, "maxRunTime")))
+        return err_set(err, -EINVAL, "--requeue says what happens after --time: give both");
+    if (v->requeue)
+        json_add_bool(arena, spec, "requeueAfterMaxRunTime", true);
     if (r == 0)
         r = submit_add_mounts(arena, v, spec, err);
     return r < 0 ? r : job_add_env(arena, spec, v->env.items, v->env.count, getenv, err);

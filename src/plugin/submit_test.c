@@ -1,3 +1,5 @@
+#include "api/crd_builtin.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -9,6 +11,8 @@
 #include "workspace/manifest.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 TEST(a_time_is_read_as_people_and_as_sbatch_write_it)
 {
@@ -44,6 +48,25 @@ TEST(a_time_is_read_as_people_and_as_sbatch_write_it)
     }
 }
 
+/* Paths that the schema of TorchrunJobs does not have: the server refuses a job with such a field. */
+static struct schema_unknown job_unknown(struct arena *arena, struct json *job)
+{
+    struct schema_unknown unknown = {0};
+    const struct schema *schema = NULL;
+    struct json *crd = NULL;
+
+    for (size_t i = 0; i < crd_builtin_count; i++)
+        if (strcmp(crd_builtins[i].name, "torchrunjobs.torchrun.ai") == 0)
+            EXPECT(json_parse(arena, (struct str){crd_builtins[i].text, crd_builtins[i].text_len},
+                              &crd, NULL) == 0);
+    EXPECT(schema_compile(arena, json_at(crd, "spec.versions.0.schema.openAPIV3Schema"), &schema,
+                          NULL) == 0);
+    schema_prune(arena, schema, json_clone(arena, job), &unknown);
+    for (size_t i = 0; i < unknown.count; i++)
+        printf("unknown field " STR_FMT "\n", STR_ARG(unknown.items[i]));
+    return unknown;
+}
+
 TEST(every_flag_is_a_field_of_the_job)
 {
     static const char *writes[] = {"/data/out"};
@@ -53,6 +76,7 @@ TEST(every_flag_is_a_field_of_the_job)
                                    .gpus = 2,
                                    .priority = "high",
                                    .time = "2h",
+                                   .requeue = true,
                                    .image = "torch:2",
                                    .memory = "64Gi",
                                    .cpus = "8",
@@ -92,6 +116,7 @@ TEST(every_flag_is_a_field_of_the_job)
         test_case(rows[i].path);
         EXPECT(str_is(json_str_at(job, rows[i].path), rows[i].value));
     }
+    EXPECT(job_unknown(&arena, job).count == 0);
     const struct json *annotations = json_at(job, "metadata.annotations");
     EXPECT(str_is(json_str(json_get(annotations, HOME_FOLDER)), "/home/me"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_HOST)), "box"));

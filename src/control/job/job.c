@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
+#include "control/core/group_name.h"
 #include "control/core/memory.h"
 #include "control/core/status.h"
 #include "control/job/job_engine.h"
@@ -155,6 +156,22 @@ static bool step_deadline(struct job_run *run)
     return true;
 }
 
+/* The scheduler has stopped its pods, because they had run for as long as they may, and starts them
+ * never again: there is nothing to wait for. */
+static bool step_max_run(struct job_run *run)
+{
+    const struct object *group = cache_get(run->input->cache, &kind_podgroup, run->model.object->ns,
+                                           group_name(run->model.object, run->arena));
+
+    if (!group || !run->state.start_ms || !object_annotation(group, GROUP_OVER_ANNOTATION).len)
+        return false;
+    struct str limit = json_str_at(object_json(group, run->arena), "spec.maxRunTime");
+    job_finish(run, JOB_TIMED_OUT,
+               str_printf(run->arena, "ran for its maxRunTime (" STR_FMT ")", STR_ARG(limit)));
+    step_finished(run);
+    return true;
+}
+
 /* Something is wrong with the input. Pods that run already are left to their end, but nothing new
  * is started: a failure is final. */
 static void step_held_up(struct job_run *run)
@@ -240,7 +257,7 @@ static void step(struct job_run *run)
     }
     if (run->model.waiting_counts && !state->start_ms)
         state->start_ms = run->input->now_ms;
-    if (step_deadline(run) || !job_provision(run))
+    if (step_deadline(run) || step_max_run(run) || !job_provision(run))
         return;
     job_gang(run);
     if (job_phase_is_final(state->phase)) {

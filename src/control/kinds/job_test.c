@@ -151,6 +151,13 @@ static const struct row rows[] = {
      "RUN", "0R 1R", "svc", "Running", "", 0, 0, 0, "look+1"},
     {"the deadline has passed", "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":60}",
      "RUN", "0R 1R", "svc", "TimedOut", "activeDeadlineSeconds (60)", 0, 0, 0, "pod-2"},
+    {"the scheduler stopped it after its maxRunTime", "\"numGPUs\":4,\"maxRunTime\":\"10m\"", "RUN",
+     "0R 1Rx", "svc over", "TimedOut", "ran for its maxRunTime (10m)", 0, 0, 0, "pod-1"},
+    {"also if its pods were gone first", "\"numGPUs\":4,\"maxRunTime\":\"10m\"",
+     "\"phase\":\"Preempted\",\"generation\":1,\"startTime\":\"2001-09-09T01:36:00Z\"", "",
+     "svc over", "TimedOut", "maxRunTime", 1, 0, 0, ""},
+    {"a maxRunTime that is none", "\"numGPUs\":4,\"maxRunTime\":\"soon\"", "", "", "", "Pending",
+     "spec.maxRunTime", 0, 0, 0, ""},
     {"time of earlier generations counts",
      "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":3600}",
      "\"phase\":\"Running\",\"runSeconds\":3000,\"runStartTime\":\"2001-09-09T01:36:00Z\"", "0R 1R",
@@ -363,6 +370,11 @@ static const char *extra(struct world *world, const char *words)
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\"},\"status\":{"
                 "\"message\":\"waiting for 4 GPUs: 3 of 8 free\"}}");
+        else if (str_is(word, "over"))
+            put(world, &kind_podgroup,
+                "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\",\"annotations\":{"
+                "\"muster.dev/max-run-time-reached\":\"2001-09-09T01:46:00Z\"}},\"spec\":{"
+                "\"maxRunTime\":\"10m\"}}");
         else if (str_is(word, "upload"))
             annotations = "\"torchrun.ai/workspace\":\"upload\"";
         else if (str_is(word, "uploaded"))

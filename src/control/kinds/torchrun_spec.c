@@ -124,6 +124,8 @@ static const struct decode_field job_fields[] = {
     FIELD(command, "command", STR),
     FIELD(setup_command, "setupCommand", STR),
     FIELD(suspend, "suspend", BOOL),
+    FIELD(max_run_ms, "maxRunTime", DURATION, .min = 1, .max = SECONDS_MAX * (int64_t)1000),
+    FIELD(requeue, "requeueAfterMaxRunTime", BOOL),
     FIELD(job_env, "env", JSON),
     FIELD(job_node_selector, "scheduling.nodeSelector", JSON),
     FIELD(job_tolerations, "scheduling.tolerations", JSON),

@@ -106,6 +106,8 @@ struct torchrun_spec {
     struct str command;
     struct str setup_command;
     bool suspend;
+    int64_t max_run_ms; /* 0: nothing said; the pod group has it, and the scheduler keeps to it */
+    bool requeue;       /* after max_run_ms */
     const struct json *job_env;
     const struct json *job_node_selector;
     const struct json *job_tolerations;
