@@ -81,6 +81,21 @@ static void check_max_run(struct admit *admit, const struct json *spec)
         admit_invalid(admit, STR("spec.maxRunTime"), value, "must be a duration such as \"90m\"");
 }
 
+static void check_after(struct admit *admit, const struct json *spec)
+{
+    struct str own = json_str_at(admit->object, "metadata.name");
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(spec, "after"), entry) {
+        const struct json *job = json_get(entry, "job");
+
+        if (own.len && str_eq(json_str(job), own))
+            admit_invalid(admit, str_printf(admit->arena, "spec.after[%zu].job", index), job,
+                          "a job cannot wait for itself");
+        index++;
+    }
+}
+
 void admit_torchrun_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -91,6 +106,7 @@ void admit_torchrun_validate(struct admit *admit)
     check_max_run(admit, spec);
     if (admit->kind == &kind_torchrunjob)
         check_name(admit, spec);
+    check_after(admit, spec);
     if (min && max && max < min)
         admit_invalid(admit, STR("spec.elastic.maxNodes"), json_at(spec, "elastic.maxNodes"),
                       "must be at least minNodes");

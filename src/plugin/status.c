@@ -56,6 +56,25 @@ static void status_add_pods(struct session *session, const char *job, struct buf
     view_pods(text, &session->arena, pods);
 }
 
+/* "prepare (Running)": how a job that this one waits for stands. */
+static struct str status_after(struct session *session, const struct json *tree)
+{
+    struct str text = STR_NONE;
+
+    JSON_FOREACH(json_at(tree, "spec.after"), entry) {
+        _cleanup_(object_unrefp) struct object *job = NULL;
+        const char *name = str_c(&session->arena, json_str(json_get(entry, "job")));
+        bool there = session_get(session, &kind_torchrunjob, name, &job, NULL) == 0;
+        struct str phase =
+            there ? json_str_at(object_json(job, &session->arena), "status.phase") : STR("gone");
+
+        text = str_printf(&session->arena, STR_FMT "%s%s (" STR_FMT ")", STR_ARG(text),
+                          text.len ? ", " : "", name,
+                          STR_ARG(phase.len ? str_dup(&session->arena, phase) : STR("Pending")));
+    }
+    return text;
+}
+
 static void status_text(struct session *session, const struct object *job, struct buf *text)
 {
     struct arena *arena = &session->arena;
@@ -69,6 +88,7 @@ static void status_text(struct session *session, const struct object *job, struc
     view_line(text, "Queue:", job_queue(tree));
     view_line(text, "Phase:", phase.len ? phase : STR("Pending"));
     view_line(text, "Message:", json_str(json_get(status, "message")));
+    view_line(text, "After:", status_after(session, tree));
     view_line(text, "Command:", json_str_at(tree, "spec.command"));
     view_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
     view_line(text, "Pods:", number(arena, json_get(status, "numNodes")));

@@ -326,6 +326,20 @@ static int submit_record(struct session *session, struct submit_request *request
                              err);
 }
 
+/* Names that were mistyped would be waited for for ever. */
+static int submit_find_after(struct session *session, const struct json *job, struct err *err)
+{
+    JSON_FOREACH(json_at(job, "spec.after"), entry) {
+        _cleanup_(object_unrefp) struct object *other = NULL;
+        const char *name = str_c(&session->arena, json_str(json_get(entry, "job")));
+        int r = session_get(session, &kind_torchrunjob, name, &other, err);
+
+        if (r < 0)
+            return err_wrap(err, r, "--after");
+    }
+    return 0;
+}
+
 /* The job as a file and the flags have it; upload->folder is what is sent. */
 static int submit_build(struct session *session,
                         struct submit_values *v,
@@ -360,6 +374,8 @@ static int submit_build(struct session *session,
         r = precheck_choose_queue(session, &v->queue, err);
     if (r == 0)
         r = submit_job(&session->arena, v, &request, *ret_job, err);
+    if (r == 0 && v->after.count)
+        r = submit_find_after(session, *ret_job, err);
     if (r == 0 && request.folder && session_is_local(session))
         submit_warn_outside(session, v, json_str_at(*ret_job, "spec.command"), request.folder);
     return r;

@@ -33,6 +33,7 @@ struct submit_values {
     const char *priority;
     const char *time;
     bool requeue;
+    struct option_list after;
     const char *image;
     const char *memory;
     const char *cpus;
@@ -80,6 +81,8 @@ struct submit_values {
                     "longest time the job may run, such as 90m or 2h (Slurm's 2:00:00 too)"),      \
         SUBMIT_FLAG("requeue", 0, BOOL, requeue, NULL,                                             \
                     "after --time the job is queued again, instead of being over"),                \
+        SUBMIT_FLAG("after", 0, LIST, after, "JOB,...",                                            \
+                    "start when these jobs have succeeded; afterany:JOB: when it has ended"),      \
         SUBMIT_FLAG("image", 0, STR, image, "IMAGE", "image of the training container"),           \
         SUBMIT_FLAG("memory", 0, STR, memory, "QUANTITY",                                          \
                     "memory of a pod that has all GPUs of its node, such as 64Gi; one with fewer " \
@@ -107,6 +110,9 @@ int submit_job(struct arena *arena,
 /* "90m", "1h30m" as they are; "2:30:00", "1-12:00:00" and "90" (minutes) as sbatch reads them.
  * Milliseconds; -EINVAL in words. */
 int submit_time(const char *text, int64_t *ret_ms, struct err *err);
+
+/* One --after: "a,b", or as sbatch has it "afterok:a:b,afterany:c"; entries of spec.after. */
+int submit_after(struct arena *arena, const char *text, struct json *after, struct err *err);
 
 /* The way itself. Returns the exit status, or -errno. `run`: Ctrl-C cancels the job. */
 int submit_go(struct session *session,

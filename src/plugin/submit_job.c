@@ -1,5 +1,6 @@
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/time.h"
 #include "plugin/home.h"
 #include "plugin/job.h"
@@ -88,6 +89,48 @@ static int submit_add_time(struct arena *arena,
     if (r == 0)
         json_add_str(arena, spec, "maxRunTime",
                      str_printf(arena, "%llds", (long long)((ms + 999) / 1000)));
+    return r;
+}
+
+int submit_after(struct arena *arena, const char *text, struct json *after, struct err *err)
+{
+    struct str rest = str_from(text);
+    struct str part;
+
+    while (str_cut(&rest, ',', &part)) {
+        bool typed = str_find(part, ':') < part.len;
+        struct str type = STR("afterok");
+        struct str name;
+
+        if (typed)
+            (void)str_cut(&part, ':', &type);
+        bool any = str_is(type, "afterany");
+        if (!any && !str_is(type, "afterok"))
+            return err_set(err, -EINVAL,
+                           "--after: '" STR_FMT "' is not known: afterok:JOB waits for its "
+                           "success, afterany:JOB for its end",
+                           STR_ARG(type));
+        for (bool first = true; str_cut(&part, ':', &name) || first; first = false) {
+            name = str_from(job_arg(str_c(arena, name)));
+            if (!name.len)
+                return err_set(err, -EINVAL, "--after: '%.80s' lacks the name of a job", text);
+            json_push(after,
+                      json_make(arena, "{job: $, when: $}", name, any ? "Ended" : "Succeeded"));
+        }
+    }
+    return 0;
+}
+
+static int submit_add_after(struct arena *arena,
+                            const struct submit_values *v,
+                            struct json *spec,
+                            struct err *err)
+{
+    struct json *after = v->after.count ? json_add_array(arena, spec, "after") : NULL;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < v->after.count; i++)
+        r = submit_after(arena, v->after.items[i], after, err);
     return r;
 }
 
@@ -206,6 +249,8 @@ int submit_job(struct arena *arena,
         return err_set(err, -EINVAL, "--requeue says what happens after --time: give both");
     if (v->requeue)
         json_add_bool(arena, spec, "requeueAfterMaxRunTime", true);
+    if (r == 0)
+        r = submit_add_after(arena, v, spec, err);
     if (r == 0)
         r = submit_add_mounts(arena, v, spec, err);
     return r < 0 ? r : job_add_env(arena, spec, v->env.items, v->env.count, getenv, err);

@@ -71,12 +71,14 @@ TEST(every_flag_is_a_field_of_the_job)
 {
     static const char *writes[] = {"/data/out"};
     static const char *volumes[] = {"sets:/sets"};
+    static const char *after[] = {"first"};
     _cleanup_(arena_done) struct arena arena = {0};
     struct submit_values values = {.queue = "q",
                                    .gpus = 2,
                                    .priority = "high",
                                    .time = "2h",
                                    .requeue = true,
+                                   .after = {.items = after, .count = 1},
                                    .image = "torch:2",
                                    .memory = "64Gi",
                                    .cpus = "8",
@@ -98,6 +100,7 @@ TEST(every_flag_is_a_field_of_the_job)
         {"spec.jobQueue", "q"},
         {"spec.command", "python x.py"},
         {"spec.maxRunTime", "7200s"},
+        {"spec.after.0.job", "first"},
         {"spec.image", "torch:2"},
         {"spec.scheduling.priorityClassName", "high"},
         {"spec.nodeResources.memory", "64Gi"},
@@ -127,6 +130,39 @@ TEST(every_flag_is_a_field_of_the_job)
     writes[0] = "/data/out";
     volumes[0] = "sets";
     EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+}
+
+TEST(what_a_job_waits_for_is_written_as_sbatch_has_it)
+{
+    static const struct {
+        const char *text;
+        const char *want; /* NULL: refused */
+    } rows[] = {
+        {"a", "a+"},
+        {"a,b", "a+ b+"},
+        {"afterok:a:b,afterany:c", "a+ b+ c*"},
+        {"torchrunjob.torchrun.ai/a", "a+"},
+        {"afternotok:a", NULL},
+        {"afterok:", NULL},
+        {"a,,b", NULL},
+        {"", NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *after = json_new_array(&arena);
+        struct err err = {0};
+        struct str text = STR_NONE;
+
+        test_case(rows[i].text);
+        int r = submit_after(&arena, rows[i].text, after, &err);
+        EXPECT(r == (rows[i].want ? 0 : -EINVAL));
+        JSON_FOREACH(after, entry)
+            text = str_printf(&arena, STR_FMT "%s" STR_FMT "%s", STR_ARG(text), text.len ? " " : "",
+                              STR_ARG(json_str(json_get(entry, "job"))),
+                              str_is(json_str(json_get(entry, "when")), "Ended") ? "*" : "+");
+        EXPECT(r < 0 || str_is(text, rows[i].want));
+    }
 }
 
 TEST(large_files_are_named_before_they_are_sent)

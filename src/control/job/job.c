@@ -255,10 +255,20 @@ static void step(struct job_run *run)
         step_suspended(run);
         return;
     }
+    bool fresh = !state->start_ms && !run->members.count;
+    if (run->model.never.len && fresh) {
+        job_finish(run, JOB_FAILED, run->model.never);
+        step_finished(run);
+        return;
+    }
     if (run->model.waiting_counts && !state->start_ms)
         state->start_ms = run->input->now_ms;
     if (step_deadline(run) || step_max_run(run) || !job_provision(run))
         return;
+    if (run->model.hold.len && fresh) {
+        job_say(run, JOB_QUEUED, run->model.hold);
+        return;
+    }
     job_gang(run);
     if (job_phase_is_final(state->phase)) {
         state->problem = (struct job_problem){0};

@@ -192,8 +192,11 @@ struct job_model {
         JOB_CLEAN_ALL,
         JOB_CLEAN_FAILED, /* what runs goes if the job failed, nothing if it succeeded */
     } clean;
-    bool peers_end;     /* when a pod fails for good, the others are about to end by themselves */
-    bool tell_objects;  /* an event for every pod and service made or deleted */
+    bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
+    bool tell_objects; /* an event for every pod and service made or deleted */
+    /* Before its pods are made for the first time: */
+    struct str hold;    /* what it waits for, in words; empty: nothing */
+    struct str never;   /* why they never will be; the job fails; empty: they may */
     struct str warning; /* something that was left out, in words; empty: nothing */
 };
 

@@ -281,6 +281,7 @@ static void translate(const struct control_input *input,
     make_labels(t, model);
     torchrun_make_pods(t, model);
     torchrun_make_storage(t, model);
+    torchrun_read_after(t, model);
 }
 
 /* ---- status ---- */
@@ -390,6 +391,7 @@ static void write_status(const struct job_model *model,
     json_add_i64(arena, status, "observedGeneration", model->object->generation);
     if (model->workspace_revision.len)
         json_add_str(arena, status, "workspaceRevision", model->workspace_revision);
+    torchrun_write_after(t, status, arena);
     write_conditions(t, state, status, now_ms, arena);
 }
 
@@ -443,6 +445,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 {
     if (object->kind == &kind_torchrunjob) {
         control_keys_add(ret, object->ns, object->name);
+        torchrun_after_keys(cache, object, ret);
         return;
     }
     if (object->kind == &kind_torchrunqueue) {

@@ -8,11 +8,26 @@
 #include <stdint.h>
 
 struct arena;
+struct cache;
 struct control_input;
+struct control_keys;
 struct json;
 struct object;
 
 /* torchrun_model: what the files that translate a TorchrunJob share. */
+
+/* How a job of spec.after stands. */
+struct torchrun_waiting {
+    const struct torchrun_after *after;
+    struct str uid; /* of the one that is meant; empty: it has not been seen */
+    enum {
+        TORCHRUN_AFTER_WAITS,
+        TORCHRUN_AFTER_MET,
+        TORCHRUN_AFTER_NEVER,
+    } state;
+    struct str words; /* unless it is met */
+};
+
 struct torchrun {
     const struct control_input *input;
     struct arena *arena;
@@ -28,12 +43,20 @@ struct torchrun {
     struct str rdzv_backend;  /* standalone, c10d, static, etcd-v2 */
     struct str rdzv_endpoint; /* given by the user; empty: the job's own */
     bool elastic;
-    bool hosted;              /* the sync pod has the store of the c10d rendezvous */
-    bool host_workspace;      /* the sync pod serves a workspace */
-    int64_t gpus_per_node;    /* 0: a queue without GPUs */
-    bool shape_from_template; /* the trainer's own resources say what a pod gets */
+    bool hosted;                      /* the sync pod has the store of the c10d rendezvous */
+    bool host_workspace;              /* the sync pod serves a workspace */
+    int64_t gpus_per_node;            /* 0: a queue without GPUs */
+    bool shape_from_template;         /* the trainer's own resources say what a pod gets */
+    struct torchrun_waiting *waiting; /* for each of spec.after; NULL: none */
 };
 
 /* Fill model->pod_spec, sync_spec and claims. */
 void torchrun_make_pods(struct torchrun *t, struct job_model *model);
 void torchrun_make_storage(struct torchrun *t, struct job_model *model);
+
+/* spec.after: model->hold and model->never; what is remembered of it; whom a change concerns. */
+void torchrun_read_after(struct torchrun *t, struct job_model *model);
+void torchrun_write_after(const struct torchrun *t, struct json *status, struct arena *arena);
+void torchrun_after_keys(const struct cache *cache,
+                         const struct object *object,
+                         struct control_keys *ret);

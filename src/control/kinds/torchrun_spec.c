@@ -51,6 +51,20 @@ static const struct decode_field resource_fields[] = {
 static const struct decode_table resource_table =
     DECODE_TABLE(struct torchrun_resource, NULL, resource_fields);
 
+static const char *const after_words[] =
+    {[TORCHRUN_AFTER_SUCCEEDED] = "Succeeded", [TORCHRUN_AFTER_ENDED] = "Ended", NULL};
+static const struct decode_field after_fields[] = {
+    DECODE_FIELD(struct torchrun_after, job, "job", STR, .required = true),
+    DECODE_FIELD(struct torchrun_after,
+                 when,
+                 "when",
+                 ENUM,
+                 .words = after_words,
+                 .absent = "Succeeded"),
+};
+static const struct decode_table after_table =
+    DECODE_TABLE(struct torchrun_after, NULL, after_fields);
+
 /* What both kinds have. */
 #define SHARED_FIELDS                                                                              \
     FIELD(node_resources, "nodeResources", JSON),                                                  \
@@ -126,6 +140,13 @@ static const struct decode_field job_fields[] = {
     FIELD(suspend, "suspend", BOOL),
     FIELD(max_run_ms, "maxRunTime", DURATION, .min = 1, .max = SECONDS_MAX * (int64_t)1000),
     FIELD(requeue, "requeueAfterMaxRunTime", BOOL),
+    DECODE_ITEMS(struct torchrun_spec,
+                 after,
+                 after_count,
+                 "after",
+                 LIST,
+                 .table = &after_table,
+                 .max = TORCHRUN_AFTER_MAX),
     FIELD(job_env, "env", JSON),
     FIELD(job_node_selector, "scheduling.nodeSelector", JSON),
     FIELD(job_tolerations, "scheduling.tolerations", JSON),

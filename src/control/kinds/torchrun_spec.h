@@ -39,6 +39,16 @@ struct torchrun_resource {
     const struct json *template;
 };
 
+/* A job that must have ended before this one starts. */
+struct torchrun_after {
+    struct str job;
+    enum {
+        TORCHRUN_AFTER_SUCCEEDED,
+        TORCHRUN_AFTER_ENDED,
+    } when;
+};
+#define TORCHRUN_AFTER_MAX 64
+
 struct torchrun_spec {
     /* ---- of the queue, or of the job over it ---- */
     const struct json *node_resources; /* NULL: nothing said */
@@ -108,6 +118,8 @@ struct torchrun_spec {
     bool suspend;
     int64_t max_run_ms; /* 0: nothing said; the pod group has it, and the scheduler keeps to it */
     bool requeue;       /* after max_run_ms */
+    const struct torchrun_after *after;
+    size_t after_count;
     const struct json *job_env;
     const struct json *job_node_selector;
     const struct json *job_tolerations;
