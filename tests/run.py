@@ -131,7 +131,8 @@ def main(argv):
             total = [a + b for a, b in zip(total, counts)]
             if counts[1]:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
-                failed += [f"failed: {build}/{test['name']}: {name}" for name in NAMED.findall(output) or reasons or [words(counts)]]
+                named = NAMED.findall(output) or reasons or [words(counts)]
+                failed += [f"failed: {build}/{test['name']}: {name}" for name in named]
             for line in reasons:
                 print(f"{build}/{test['name']}: {line}")
             print(f"{build}/{test['name']}: {words(counts)} ({seconds:.1f} s)", flush=True)
