@@ -6,7 +6,6 @@
 #include "api/quantity.h"
 #include "api/quota.h"
 #include "api/ranges.h"
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -14,6 +13,7 @@
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
+#include "store/sums.h"
 #include "store/write.h"
 
 #include <stdbool.h>
@@ -24,27 +24,15 @@
 
 /* What the others of the namespace take; the object that is written is left out. */
 static __int128 taken_by_others(const struct write *write,
+                                const struct object *quota,
                                 const struct json *spec,
                                 struct str resource)
 {
-    const struct shelf *shelf = write->shelf;
-    const struct kind *kind = shelf->kind;
-    __int128 sum = 0;
+    const struct entry *entry =
+        write->name.len ? shelf_find(write->shelf, write->ns, write->name) : NULL;
 
-    for (size_t at = shelf_lower(shelf, write->ns, STR("")); at < shelf->entries.count; at++) {
-        const struct entry *entry = shelf->entries.items[at];
-        const struct object *object = entry_latest(entry);
-        _cleanup_(arena_done) struct arena arena = {0};
-
-        if (!str_eq(entry->ns, write->ns))
-            break;
-        if (!object || str_eq(entry->name, write->name))
-            continue;
-        const struct json *tree = object_json(object, &arena);
-        if (quota_covers(spec, kind, tree))
-            sum += quota_taken(resource, kind, tree);
-    }
-    return sum;
+    return sums_taken(write->store, write->shelf, quota, spec, resource) -
+           sums_of(write->shelf, spec, resource, entry_latest(entry));
 }
 
 static void add_amount(struct write *write,
@@ -85,7 +73,7 @@ static struct str check_quota(struct write *write,
         __int128 took = admit->old ? quota_taken(resource, kind, admit->old) : 0;
         if (takes <= took)
             continue;
-        __int128 others = taken_by_others(write, spec, resource);
+        __int128 others = taken_by_others(write, quota, spec, resource);
         if (others + takes <= limit.nano)
             continue;
         add_amount(write, &requested, resource, (struct quantity){takes - took, limit.format});

@@ -2,6 +2,8 @@
 #include "base/count.h"
 #include "base/str.h"
 #include "store/harness.h"
+#include "store/state.h"
+#include "store/sums.h"
 #include "test.h"
 
 #include <stddef.h>
@@ -85,6 +87,75 @@ TEST(a_pod_that_has_ended_takes_nothing_of_a_quota)
                                .body = STR("{\"status\":{\"phase\":\"Succeeded\"}}")};
     EXPECT(harness_call(&h, &done) == 0);
     EXPECT(harness_create(&h, &kind_pod, "default", POD("b", "")) == 0);
+    harness_close(&h);
+}
+
+static int pod_phase(struct harness *h, const char *name, const char *body)
+{
+    return harness_call(h, &(struct api_request){.verb = API_PATCH,
+                                                 .kind = &kind_pod,
+                                                 .ns = STR("default"),
+                                                 .name = str_from(name),
+                                                 .subresource = STR("status"),
+                                                 .patch = API_PATCH_MERGE,
+                                                 .body = str_from(body)});
+}
+
+TEST(a_quota_follows_all_that_happens_in_its_namespace)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_resourcequota, "default",
+                          QUOTA("\"pods\":3,\"requests.cpu\":\"1\"")) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("a", REQUESTS("400m"))) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("b", REQUESTS("400m"))) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("c", REQUESTS("400m"))) < 0);
+    EXPECT(strstr(h.text, "used: requests.cpu=800m"));
+    test_case("a refused one and one that was only tried take nothing");
+    struct api_request trial = {.verb = API_CREATE,
+                                .kind = &kind_pod,
+                                .ns = STR("default"),
+                                .dry_run = true,
+                                .body = STR(POD("t", REQUESTS("200m")))};
+    EXPECT(harness_call(&h, &trial) == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("c", REQUESTS("200m"))) == 0);
+    test_case("one that ends gives back");
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("d", REQUESTS("100m"))) < 0);
+    EXPECT(strstr(h.text, "used: pods=3,requests.cpu=1"));
+    EXPECT(pod_phase(&h, "a", "{\"status\":{\"phase\":\"Failed\"}}") == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("d", REQUESTS("400m"))) == 0);
+    test_case("so does one that goes");
+    EXPECT(harness_delete(&h, &kind_pod, "default", "b", "{\"gracePeriodSeconds\":0}") == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("e", REQUESTS("500m"))) < 0);
+    EXPECT(strstr(h.text, "used: requests.cpu=600m"));
+    test_case("another quota counts anew");
+    EXPECT(harness_patch(&h, &kind_resourcequota, "default", "q",
+                         "{\"spec\":{\"hard\":{\"pods\":2,\"requests.cpu\":\"2\"}}}") == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD("e", REQUESTS("500m"))) < 0);
+    EXPECT(strstr(h.text, "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"));
+    harness_close(&h);
+}
+
+#define MANY_PODS 1000
+
+TEST(a_quota_of_a_full_namespace_is_not_added_up_for_every_write)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(
+               &h, &kind_resourcequota, "default",
+               QUOTA("\"pods\":2000,\"requests.cpu\":\"2000\",\"limits.cpu\":\"2000\"")) == 0);
+    for (int i = 0; i < MANY_PODS; i++) {
+        char pod[300];
+        (void)snprintf(pod, sizeof(pod),
+                       "{\"metadata\":{\"name\":\"p%d\"},\"spec\":{\"containers\":[{\"name\":\"c\","
+                       "\"image\":\"i\",\"resources\":{\"limits\":{\"cpu\":\"1\"}}}]}}",
+                       i);
+        EXPECT(harness_create(&h, &kind_pod, "default", pod) == 0);
+    }
+    EXPECT(((struct store *)h.api)->sums.added_up == 3); /* once a resource */
     harness_close(&h);
 }
 

@@ -9,6 +9,7 @@
 #include "store/history.h"
 #include "store/reply.h"
 #include "store/reserve.h"
+#include "store/sums.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +42,8 @@ struct shape {
  *
  *   objects     host version batch shelf history reply
  *   file        checkpoint db maintain reserve
- *   requests    fill watch quota policy admission idle managed write apply bind scale patch read
- *               delete edit evict
+ *   requests    fill watch sums quota policy admission idle managed keep write apply bind scale
+ *               patch read delete edit evict
  *   follow-ups  custom collect
  *   loop        turn store */
 struct store {
@@ -89,6 +90,7 @@ struct store {
     bool watches_due;
 
     struct service_network services;
+    struct sums sums;                                                     /* of quotas */
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
     void *admit_user;
     struct map by_uid; /* committed: uid -> struct entry */

@@ -27,6 +27,7 @@
 #include "store/scale.h"
 #include "store/shelf.h"
 #include "store/state.h"
+#include "store/sums.h"
 #include "store/turn.h"
 #include "store/watch.h"
 #include "store/write.h"
@@ -288,6 +289,7 @@ static void free_store(struct store *store)
     history_done(&store->history);
     watches_free(store);
     collect_done(store);
+    sums_forget(store);
     shelves_free(store);
     kinds_free(store->api.kinds);
     custom_done(store);

@@ -17,6 +17,7 @@
 #include "store/reserve.h"
 #include "store/shelf.h"
 #include "store/state.h"
+#include "store/sums.h"
 #include "store/watch.h"
 
 #include <errno.h>
@@ -187,6 +188,7 @@ static void batch_undo(struct store *store, struct batch *batch)
 {
     if (!batch)
         return;
+    sums_forget(store);
     for (size_t i = batch->changes.count; i-- > 0;) {
         struct entry *entry = batch->changes.items[i].entry;
 

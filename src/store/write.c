@@ -20,12 +20,14 @@
 #include "store/batch.h"
 #include "store/host.h"
 #include "store/idle.h"
+#include "store/keep.h"
 #include "store/managed.h"
 #include "store/policy.h"
 #include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
+#include "store/sums.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -443,33 +445,6 @@ int write_review(struct write *write, const struct json *old, const struct json 
     return review_stop(write, &err);
 }
 
-/* What a write of this part of the object cannot change is taken from `old`. */
-static struct json *keep_old(struct write *write, struct json *root, const struct json *old);
-
-/* A node tells its status when it registers; everybody else starts without one. */
-static void status_reset(const struct write *write, struct json *root)
-{
-    if (write->kind->status && write->kind != &kind_node)
-        json_remove(root, STR("status"));
-}
-
-/* Others change no more than who writes it may: Kubernetes, too, prepares an object after it has
- * asked mutating webhooks. */
-static void review_keep(struct write *write, struct json *object, const struct json *old)
-{
-    if (!old) {
-        status_reset(write, object);
-        return;
-    }
-    struct json *kept = keep_old(write, object, old);
-    if (kept == object)
-        return;
-    while (json_first(object))
-        json_remove(object, json_key(json_first(object)));
-    JSON_FOREACH(kept, member)
-        json_set(object, json_key(member), json_clone(write->arena, member));
-}
-
 /* What others make of it has to fit as what its writer sent had to. */
 static int review_change(struct write *write, struct admit *admit, const struct schema *schema)
 {
@@ -484,7 +459,7 @@ static int review_change(struct write *write, struct admit *admit, const struct 
         return review_stop(write, &err);
     if (r == 0)
         return 0;
-    review_keep(write, admit->object, admit->old);
+    keep_reviewed(write, admit->object, admit->old);
     write->doubles = (struct json_doubles){0};
     r = check_shape(write, admit->object, schema);
     write->reply->result.warnings = warnings;
@@ -577,6 +552,7 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
     object_unref(entry->staged);
     entry->staged = event == API_DELETED ? NULL : object_ref(object);
     entry->staged_revision = store->staged_revision = revision;
+    sums_follow(store, write->shelf, previous, entry->staged);
     struct batch *batch = batch_open(store);
     batch->bytes += text.len;
     VEC_PUSH(NULL, &batch->changes,
@@ -608,7 +584,7 @@ int write_new(struct write *write, struct json *root)
 
     if (r == 0)
         r = give_identity(write, meta);
-    status_reset(write, root);
+    keep_no_status(write, root);
     if (r == 0)
         r = check_namespace(write);
     if (r == 0)
@@ -664,63 +640,6 @@ static int check_preconditions(struct write *write, const struct json *meta)
                           "latest version and try again",
                           STR_ARG(resource), STR_ARG(write->name));
     return 0;
-}
-
-static void key_carry(struct arena *arena,
-                      struct json *to,
-                      const struct json *from,
-                      const char *key)
-{
-    const struct json *value = json_get(from, key);
-
-    if (value)
-        json_set(to, str_from(key), json_clone(arena, value));
-    else
-        json_remove(to, str_from(key));
-}
-
-static struct json *keep_old(struct write *write, struct json *root, const struct json *old)
-{
-    static const char *const kept[] = {
-        "name",       "namespace",         "uid",
-        "generation", "creationTimestamp", "deletionTimestamp",
-        "selfLink",   "generateName",      "deletionGracePeriodSeconds"};
-    bool status_only = str_is(write->subresource, "status");
-    struct json *meta = json_get(root, "metadata");
-    const struct json *old_meta = json_get(old, "metadata");
-
-    if (status_only) {
-        struct json *merged = json_clone(write->arena, old);
-
-        key_carry(write->arena, merged, root, "status");
-        /* Kubernetes' own kinds let who writes a status annotate as well. */
-        if (!write->kind->custom) {
-            key_carry(write->arena, json_get(merged, "metadata"), meta, "annotations");
-            key_carry(write->arena, json_get(merged, "metadata"), meta, "labels");
-        }
-        return merged;
-    }
-    if (str_is(write->subresource, "ephemeralcontainers")) {
-        struct json *merged = json_clone(write->arena, old);
-
-        key_carry(write->arena, json_get(merged, "spec"), json_get(root, "spec"),
-                  "ephemeralContainers");
-        return merged;
-    }
-    if (str_is(write->subresource, "approval")) {
-        struct json *merged = json_clone(write->arena, old);
-
-        key_carry(write->arena, json_make_path(write->arena, merged, "status"),
-                  json_get(root, "status"), "conditions");
-        return merged;
-    }
-    for (size_t i = 0; i < COUNT_OF(kept); i++)
-        key_carry(write->arena, meta, old_meta, kept[i]);
-    if (write->kind == &kind_csr) /* what is asked for is what was approved */
-        key_carry(write->arena, root, old, "spec");
-    if (write->kind->status)
-        key_carry(write->arena, root, old, "status");
-    return root;
 }
 
 /* Everything but metadata and status is what generations count. */
