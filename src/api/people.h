@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/account.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ struct object;
 
 #define PERSON_QUEUE_LABEL "kai.scheduler/queue"
 
-#define PEOPLE_NAMESPACE  "muster-people" /* of their ServiceAccounts: they have no rights there */
+#define PEOPLE_NAMESPACE  ACCOUNT_PEOPLE /* of their ServiceAccounts */
 #define PERSON_GROUPS_MAX 64
 #define PERSON_PATHS_MAX  16
 

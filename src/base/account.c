@@ -29,5 +29,7 @@ struct str account_share(struct str user)
 {
     struct str ns, name;
 
-    return account_split(user, &ns, &name) ? str_sub(user, 0, sizeof(PREFIX) - 1 + ns.len) : user;
+    return account_split(user, &ns, &name) && !str_is(ns, ACCOUNT_PEOPLE)
+               ? str_sub(user, 0, sizeof(PREFIX) - 1 + ns.len)
+               : user;
 }

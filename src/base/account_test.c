@@ -22,6 +22,8 @@ TEST(names_of_serviceaccounts_are_split_in_one_way)
         {"system:serviceaccount:a", NULL, NULL, "system:serviceaccount:a"},
         {"system:serviceaccount:", NULL, NULL, "system:serviceaccount:"},
         {"system:serviceaccounts:a:b", NULL, NULL, "system:serviceaccounts:a:b"},
+        {"system:serviceaccount:muster-people:jo", "muster-people", "jo",
+         "system:serviceaccount:muster-people:jo"},
         {"jo", NULL, NULL, "jo"},
         {"", NULL, NULL, ""},
     };
