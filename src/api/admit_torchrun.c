@@ -1,4 +1,5 @@
 #include "api/admit.h"
+#include "api/array.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/quantity.h"
@@ -44,9 +45,25 @@ static void check_quantities(struct admit *admit, const struct json *spec)
     }
 }
 
+/* Returns how many characters the index adds to the name of a job: "-9999". */
+static size_t check_array(struct admit *admit, const struct json *spec)
+{
+    const struct json *text = json_at(spec, "array.indexes");
+    struct array_indexes indexes = {0};
+    struct err err = {0};
+
+    if (json_is_null(json_get(spec, "array")))
+        return 0;
+    if (array_parse(admit->arena, json_str(text), &indexes, &err) < 0) {
+        admit_invalid(admit, STR("spec.array.indexes"), text, err.text);
+        return 0;
+    }
+    return str_printf(admit->arena, "-%lld", (long long)indexes.items[indexes.count - 1]).len;
+}
+
 /* A service is named after the job, and each pod NAME-worker-N, which is its host name as well:
  * what cannot be made would be waited for for ever. */
-static void check_name(struct admit *admit, const struct json *spec)
+static void check_name(struct admit *admit, const struct json *spec, size_t more)
 {
     const struct json *name = json_at(admit->object, "metadata.name");
     int64_t nodes = json_i64_or(json_get(spec, "numNodes"), 1);
@@ -63,12 +80,12 @@ static void check_name(struct admit *admit, const struct json *spec)
     if (json_str(name).len <= NAMES_LABEL_MAX && wrong)
         admit_invalid(admit, STR("metadata.name"), name,
                       str_printf(admit->arena, "its service has the same name: %s", wrong).p);
-    else if (pod.len > NAMES_LABEL_MAX)
+    else if (pod.len + more > NAMES_LABEL_MAX)
         admit_invalid(admit, STR("metadata.name"), name,
                       str_printf(admit->arena,
                                  "at most %zu characters: NAME-worker-%lld may have %d",
-                                 NAMES_LABEL_MAX - (pod.len - json_str(name).len), (long long)last,
-                                 NAMES_LABEL_MAX)
+                                 NAMES_LABEL_MAX - more - (pod.len - json_str(name).len),
+                                 (long long)last, NAMES_LABEL_MAX)
                           .p);
 }
 
@@ -105,7 +122,7 @@ void admit_torchrun_validate(struct admit *admit)
     check_quantities(admit, spec);
     check_max_run(admit, spec);
     if (admit->kind == &kind_torchrunjob)
-        check_name(admit, spec);
+        check_name(admit, spec, check_array(admit, spec));
     check_after(admit, spec);
     if (min && max && max < min)
         admit_invalid(admit, STR("spec.elastic.maxNodes"), json_at(spec, "elastic.maxNodes"),

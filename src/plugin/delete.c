@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "plugin/array.h"
 #include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
@@ -78,6 +79,27 @@ static bool name_pods(struct session *session, const char *job)
     return any;
 }
 
+/* Of a job, or of all jobs of an array. */
+static bool name_written(struct session *session, const char *job, const struct object *object)
+{
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    bool any = false;
+
+    if (!array_is(object_json(object, &session->arena)))
+        return name_pods(session, job);
+    if (array_jobs(session, job, &jobs, &count, NULL) == 0 && count) {
+        session_say(session, "  %zu job%s of the array", count, count == 1 ? "" : "s");
+        any = true;
+    }
+    for (size_t i = 0; i < count && i < PODS_MAX; i++)
+        (void)name_pods(session, str_c(&session->arena, jobs[i]->name));
+    if (count > PODS_MAX)
+        session_say(session, "  and what %zu more jobs wrote, which was not listed",
+                    count - PODS_MAX);
+    return any;
+}
+
 /* Claims that belong to the job alone; shared ones outlive it. */
 static bool name_claims(struct session *session, const struct object *job)
 {
@@ -110,7 +132,7 @@ static int confirm(struct session *session,
 
     session_say(session, "deleting job %s%s would destroy:", job,
                 job_is_over(phase) ? "" : ", which is not over,");
-    any = name_pods(session, job);
+    any = name_written(session, job, object);
     any = name_claims(session, object) || any;
     if (!any)
         session_say(session, "  the job itself; it wrote nothing into its folder");

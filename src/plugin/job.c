@@ -34,6 +34,15 @@ bool job_is_over(struct str phase)
     return str_is(phase, "Succeeded") || str_is(phase, "Failed") || str_is(phase, "TimedOut");
 }
 
+int job_exit_status(const struct json *job)
+{
+    int64_t code = json_i64_or(json_at(job, "status.exitCode"), 1);
+
+    if (str_is(json_str_at(job, "status.phase"), "Succeeded"))
+        return 0;
+    return code > 0 && code < 256 ? (int)code : 1;
+}
+
 bool job_awaits_folder(const struct object *job)
 {
     return str_is(object_annotation(job, JOB_WORKSPACE), "upload") &&

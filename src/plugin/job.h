@@ -20,6 +20,8 @@ struct object;
 const char *job_arg(const char *text);
 /* Whether a job of this phase never runs again. */
 bool job_is_over(struct str phase);
+/* The exit status of a job that is over; 1 where it failed without one. */
+int job_exit_status(const struct json *job);
 /* Whether the folder that was promised has not come yet. */
 bool job_awaits_folder(const struct object *job);
 /* The TorchrunQueue of a job: spec.jobQueue, or spec.queue as older files call it. */

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/yaml.h"
+#include "plugin/array.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/view.h"
@@ -182,34 +183,75 @@ static const struct option logs_options[] = {
     {0},
 };
 
-static int logs_run(struct invocation *invocation)
+/* One job's. */
+static int logs_show(struct session *session,
+                     const struct logs_values *v,
+                     const char *job,
+                     struct err *err)
 {
-    const struct logs_values *v = invocation->values;
-    struct follow_options options = {.job = job_arg(invocation->args[0]),
+    struct follow_options options = {.job = job,
                                      .watch = v->follow,
                                      .previous = v->previous,
                                      .rank = v->rank,
                                      .tail = v->tail,
                                      .generation = v->generation,
                                      .quiet = !v->follow};
-    struct session session;
-    struct err err = {0};
     int64_t current = 0;
-    int status = session_open(&session, invocation, &err);
+    int status = 0;
 
-    if (status == 0 && (v->previous || v->generation >= 0))
-        status = kept_generation(&session, options.job, &current, &err);
+    if (v->previous || v->generation >= 0)
+        status = kept_generation(session, job, &current, err);
     if (status == 0 && v->previous && v->generation < 0 && current > 0)
         options.generation = current - 1;
     if (status == 0 && options.generation > current)
-        status = err_set(&err, -ENOENT, "job %s is only in generation %lld", options.job,
-                         (long long)current);
+        status =
+            err_set(err, -ENOENT, "job %s is only in generation %lld", job, (long long)current);
     else if (status == 0 && options.generation >= 0 && options.generation < current)
-        status = kept_logs(&session, &options, &err);
+        status = kept_logs(session, &options, err);
     else if (status == 0)
-        status = follow_job(&session, &options, &err);
+        status = follow_job(session, &options, err);
     if (status == 0 && !v->follow && !v->previous && v->generation < 0)
-        status = kept_of_gone(&session, &options, &err);
+        status = kept_of_gone(session, &options, err);
+    return status;
+}
+
+/* Of each job of an array that there is, one after another; the status is the worst. */
+static int logs_array(struct session *session,
+                      const struct logs_values *v,
+                      const char *array,
+                      struct err *err)
+{
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    int worst = 0;
+    int r = array_jobs(session, array, &jobs, &count, err);
+
+    for (size_t i = 0; r >= 0 && i < count; i++) {
+        const char *job = str_c(&session->arena, jobs[i]->name);
+
+        (void)fflush(stdout);
+        session_say(session, "==> %s <==", job);
+        r = logs_show(session, v, job, err);
+        worst = r > worst ? r : worst;
+    }
+    return r < 0 ? r : worst;
+}
+
+static int logs_run(struct invocation *invocation)
+{
+    const struct logs_values *v = invocation->values;
+    const char *name = job_arg(invocation->args[0]);
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    struct session session;
+    struct err err = {0};
+    int status = session_open(&session, invocation, &err);
+
+    if (status == 0) {
+        bool found = session_get(&session, &kind_torchrunjob, name, &job, NULL) == 0;
+        bool array = found && array_is(object_json(job, &session.arena));
+
+        status = array ? logs_array(&session, v, name, &err) : logs_show(&session, v, name, &err);
+    }
     if (status < 0)
         status = session_fail(&session, &err);
     session_close(&session);

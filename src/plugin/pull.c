@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "plugin/array.h"
 #include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
@@ -163,30 +164,20 @@ static int look(struct session *session,
     return r;
 }
 
-static int pull(struct session *session,
-                const struct invocation *invocation,
-                const struct pull_values *v,
-                struct err *err)
+/* What one job wrote. */
+static int pull_job(struct session *session,
+                    const char *job,
+                    const char *to,
+                    struct str path,
+                    const struct pull_values *v,
+                    struct err *err)
 {
-    const char *job = job_arg(invocation->args[0]);
-    struct str path = invocation->arg_count > 1 ? str_from(invocation->args[1]) : STR("");
-    const char *to = v->to ? v->to : job;
-    _cleanup_(object_unrefp) struct object *object = NULL;
     const struct object **pods = NULL;
     size_t count = 0;
     struct part *parts;
     uint64_t room;
-    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+    int r = results_pods(session, job, &pods, &count, err);
 
-    if (r < 0)
-        return err->http_status == 404 ? err_set(err, r, "job %s does not exist in namespace %s",
-                                                 job, session->config.ns)
-                                       : r;
-    while (path.len && path.p[path.len - 1] == '/')
-        path.len--;
-    r = path.len ? manifest_check_path(path, err) : 0;
-    if (r == 0)
-        r = results_pods(session, job, &pods, &count, err);
     if (r == 0 && count == 0)
         r = err_set(err, -ENOENT,
                     "job %s has no pod, and so no folder: it has not started, or was suspended",
@@ -210,6 +201,54 @@ static int pull(struct session *session,
         if (parts[i].list.files.count)
             r = copy(session, &parts[i], path, v, err);
     return r;
+}
+
+/* Each job of an array into a folder of its own. One that has no pod has nothing. */
+static int pull_array(struct session *session,
+                      const char *array,
+                      const char *to,
+                      struct str path,
+                      const struct pull_values *v,
+                      struct err *err)
+{
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    int r = array_jobs(session, array, &jobs, &count, err);
+
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const char *job = str_c(&session->arena, jobs[i]->name);
+
+        r = pull_job(session, job, str_printf(&session->arena, "%s/%s", to, job).p, path, v, err);
+        if (r == -ENOENT)
+            session_say(session, "%s", err->text);
+        r = r == -ENOENT ? 0 : r;
+    }
+    return r;
+}
+
+static int pull(struct session *session,
+                const struct invocation *invocation,
+                const struct pull_values *v,
+                struct err *err)
+{
+    const char *job = job_arg(invocation->args[0]);
+    struct str path = invocation->arg_count > 1 ? str_from(invocation->args[1]) : STR("");
+    const char *to = v->to ? v->to : job;
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+
+    if (r < 0)
+        return err->http_status == 404 ? err_set(err, r, "job %s does not exist in namespace %s",
+                                                 job, session->config.ns)
+                                       : r;
+    while (path.len && path.p[path.len - 1] == '/')
+        path.len--;
+    r = path.len ? manifest_check_path(path, err) : 0;
+    if (r < 0)
+        return r;
+    return array_is(object_json(object, &session->arena))
+               ? pull_array(session, job, to, path, v, err)
+               : pull_job(session, job, to, path, v, err);
 }
 
 static int pull_check(const struct invocation *invocation,

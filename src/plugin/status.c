@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "plugin/array.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/view.h"
@@ -54,6 +55,16 @@ static void status_add_pods(struct session *session, const char *job, struct buf
 
     pods.items = job_pods(session, job, &pods.count, NULL);
     view_pods(text, &session->arena, pods);
+}
+
+static void status_add_jobs(struct session *session, const char *array, struct buf *text)
+{
+    struct view_objects jobs = {0};
+
+    if (array_jobs(session, array, &jobs.items, &jobs.count, NULL) < 0 || !jobs.count)
+        return;
+    buf_addc(text, '\n');
+    view_jobs(text, &session->arena, jobs, &(struct view_jobs_options){.now_ms = clock_now_ms()});
 }
 
 /* "prepare (Running)": how a job that this one waits for stands. */
@@ -121,7 +132,10 @@ static int status_run(struct invocation *invocation)
         print_objects(&session, v->output, (const struct object *[]){job}, 1);
     } else {
         status_text(&session, job, &text);
-        status_add_pods(&session, job_arg(invocation->args[0]), &text);
+        if (array_is(object_json(job, &session.arena)))
+            status_add_jobs(&session, job_arg(invocation->args[0]), &text);
+        else
+            status_add_pods(&session, job_arg(invocation->args[0]), &text);
         term_write(&session.out, buf_str(&text));
     }
     session_close(&session);

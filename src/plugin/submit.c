@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/yaml.h"
+#include "plugin/array.h"
 #include "plugin/home.h"
 #include "plugin/home_record.h"
 #include "plugin/job.h"
@@ -365,6 +366,8 @@ static int submit_build(struct session *session,
         request.folder = str_c(&session->arena, str_from(path)); /* the job borrows it */
         (void)gethostname(host, sizeof(host) - 1);
         request.host = str_c(&session->arena, str_from(host));
+        /* The jobs of an array would overwrite each other's. */
+        v->results = v->results && !v->array && !array_is(*ret_job);
         if (v->results && !v->dry_run)
             r = submit_record(session, &request, err);
     }
@@ -429,6 +432,13 @@ int submit_go(struct session *session,
     if (v.detach || !v.follow) {
         printf("%s\n", v.name);
         return 0;
+    }
+    if (array_is(job)) {
+        session_say(session,
+                    "Ctrl-C leaves the jobs running; `%s cancel %s` ends them, `%s pull %s` "
+                    "copies what they wrote",
+                    session->program, v.name, session->program, v.name);
+        return array_follow(session, v.name, err);
     }
     r = follow_job(session,
                    &(struct follow_options){.job = v.name,

@@ -34,6 +34,7 @@ struct submit_values {
     const char *time;
     bool requeue;
     struct option_list after;
+    const char *array;
     const char *image;
     const char *memory;
     const char *cpus;
@@ -83,6 +84,10 @@ struct submit_values {
                     "after --time the job is queued again, instead of being over"),                \
         SUBMIT_FLAG("after", 0, LIST, after, "JOB,...",                                            \
                     "start when these jobs have succeeded; afterany:JOB: when it has ended"),      \
+        SUBMIT_FLAG(                                                                               \
+            "array", 0, STR, array, "INDEXES%N",                                                   \
+            "make an array of jobs, such as 0-9, each with its MUSTER_ARRAY_INDEX; %N: at "        \
+            "most N at a time"),                                                                   \
         SUBMIT_FLAG("image", 0, STR, image, "IMAGE", "image of the training container"),           \
         SUBMIT_FLAG("memory", 0, STR, memory, "QUANTITY",                                          \
                     "memory of a pod that has all GPUs of its node, such as 64Gi; one with fewer " \

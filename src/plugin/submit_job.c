@@ -1,3 +1,4 @@
+#include "api/array.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -134,6 +135,34 @@ static int submit_add_after(struct arena *arena,
     return r;
 }
 
+/* "0-9%2": the indexes, and how many at a time. */
+static int submit_add_array(struct arena *arena,
+                            const char *text,
+                            struct json *spec,
+                            struct err *err)
+{
+    struct str whole = str_from(text);
+    size_t percent = str_find(whole, '%');
+    struct str indexes = str_sub(whole, 0, percent);
+    struct json *array = json_add_object(arena, spec, "array");
+    struct array_indexes all;
+    int64_t limit = 0;
+    int r = array_parse(arena, indexes, &all, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "--array");
+    json_add_str(arena, array, "indexes", indexes);
+    if (percent >= whole.len)
+        return 0;
+    if (!str_to_i64(str_sub(whole, percent + 1, whole.len), &limit) || limit < 1 ||
+        limit > ARRAY_COUNT_MAX)
+        return err_set(err, -EINVAL,
+                       "--array: behind %% stands how many may run at a time, 1 to %d",
+                       ARRAY_COUNT_MAX);
+    json_add_i64(arena, array, "limit", limit);
+    return 0;
+}
+
 struct submit_mount {
     struct str name;
     struct str path;
@@ -251,6 +280,8 @@ int submit_job(struct arena *arena,
         json_add_bool(arena, spec, "requeueAfterMaxRunTime", true);
     if (r == 0)
         r = submit_add_after(arena, v, spec, err);
+    if (r == 0 && v->array)
+        r = submit_add_array(arena, v->array, spec, err);
     if (r == 0)
         r = submit_add_mounts(arena, v, spec, err);
     return r < 0 ? r : job_add_env(arena, spec, v->env.items, v->env.count, getenv, err);

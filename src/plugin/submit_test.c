@@ -78,6 +78,7 @@ TEST(every_flag_is_a_field_of_the_job)
                                    .priority = "high",
                                    .time = "2h",
                                    .requeue = true,
+                                   .array = "0-9%2",
                                    .after = {.items = after, .count = 1},
                                    .image = "torch:2",
                                    .memory = "64Gi",
@@ -101,6 +102,7 @@ TEST(every_flag_is_a_field_of_the_job)
         {"spec.command", "python x.py"},
         {"spec.maxRunTime", "7200s"},
         {"spec.after.0.job", "first"},
+        {"spec.array.indexes", "0-9"},
         {"spec.image", "torch:2"},
         {"spec.scheduling.priorityClassName", "high"},
         {"spec.nodeResources.memory", "64Gi"},
@@ -124,6 +126,15 @@ TEST(every_flag_is_a_field_of_the_job)
     EXPECT(str_is(json_str(json_get(annotations, HOME_FOLDER)), "/home/me"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_HOST)), "box"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_RECORD)), "5"));
+
+    EXPECT(json_i64_or(json_at(job, "spec.array.limit"), 0) == 2);
+    static const char *const wrong[] = {"", "9-0", "0-9%", "0-9%0", "0-9%x", "%2", "0-1000"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        test_case(wrong[i]);
+        values.array = wrong[i];
+        EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+    }
+    values.array = NULL;
 
     values.writes.items[0] = "data/out";
     EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);

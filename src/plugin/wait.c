@@ -32,15 +32,6 @@ static const struct option wait_options[] = {
     {0},
 };
 
-static int wait_status(const struct json *job)
-{
-    int64_t code = json_i64_or(json_at(job, "status.exitCode"), 1);
-
-    if (str_is(json_str_at(job, "status.phase"), "Succeeded"))
-        return 0;
-    return code > 0 && code < 256 ? (int)code : 1;
-}
-
 /* The exit status of one job, or -errno. */
 static int wait_job(struct session *session, const char *name, int64_t until_ms, struct err *err)
 {
@@ -55,7 +46,7 @@ static int wait_job(struct session *session, const char *name, int64_t until_ms,
         struct str phase = json_str_at(tree, "status.phase");
         if (job_is_over(phase)) {
             (void)printf("%s " STR_FMT "\n", name, STR_ARG(phase));
-            return wait_status(tree);
+            return job_exit_status(tree);
         }
         if (until_ms && clock_monotonic_ms() > until_ms) {
             session_say(session, "job %s is still " STR_FMT, name,

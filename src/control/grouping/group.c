@@ -1,5 +1,6 @@
 #include "control/grouping/group.h"
 
+#include "api/array.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -121,6 +122,8 @@ static int collect_owners(struct run *run,
         if (at->owner_count > 1)
             return err_set(err, -1, "%s " STR_FMT " has %zu owners; a pod group needs one",
                            at->kind->name, STR_ARG(at->name), at->owner_count);
+        if (at->kind == &kind_torchrunjob && object_label(at, ARRAY_LABEL_INDEX).len)
+            break; /* the jobs of an array are gangs, the array is none */
         at = at->owner_count ? owner_object(run, at->ns, &at->owners[0]) : NULL;
     }
     in->owner_count = count;

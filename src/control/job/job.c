@@ -253,6 +253,8 @@ static void step(struct job_run *run)
     }
     if (run->model.suspend) {
         step_suspended(run);
+        if (run->model.parts)
+            run->model.parts(&run->model, run->input, state, &run->actions);
         return;
     }
     bool fresh = !state->start_ms && !run->members.count;
@@ -269,7 +271,10 @@ static void step(struct job_run *run)
         job_say(run, JOB_QUEUED, run->model.hold);
         return;
     }
-    job_gang(run);
+    if (run->model.parts)
+        run->model.parts(&run->model, run->input, state, &run->actions);
+    else
+        job_gang(run);
     if (job_phase_is_final(state->phase)) {
         state->problem = (struct job_problem){0};
         step_finished(run);

@@ -15,6 +15,7 @@ struct control_key;
 struct control_keys;
 struct json;
 struct kind;
+struct job_state;
 struct object;
 
 /* job: one engine for every kind of training job.
@@ -164,6 +165,13 @@ struct job_model {
                  struct json *body,
                  struct arena *arena);
     const void *front; /* of the front end, for fill() and write() */
+    /* Instead of pods: makes what the job consists of, and says how it is. While the job is
+     * suspended too, and then it says nothing. NULL: pods. */
+    void (*parts)(const struct job_model *model,
+                  const struct control_input *input,
+                  struct job_state *state,
+                  struct actions *actions);
+    void *own; /* of the front end, for parts() */
     VEC(struct job_claim) claims;
     VEC(struct job_extra) extras;
     /* The workspace: wait for an upload. */

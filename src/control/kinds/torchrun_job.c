@@ -1,3 +1,4 @@
+#include "api/array.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -275,6 +276,13 @@ static void translate(const struct control_input *input,
     model->workspace_revision = object_annotation(object, TORCHRUN_REVISION);
     t->host_workspace =
         model->upload || t->spec.source_url.len || str_is(t->spec.source, "existing");
+    torchrun_read_array(t, model);
+    t->array_above = torchrun_array_of(input->cache, object);
+    if (t->array_above) {
+        arena_defer(arena, object_release, object_ref(t->array_above));
+        t->host_workspace = false; /* the array has it for all its jobs */
+        model->upload = false;
+    }
     read_shape(t);
     read_size(t, model);
     read_rendezvous(t);
@@ -282,6 +290,11 @@ static void translate(const struct control_input *input,
     torchrun_make_pods(t, model);
     torchrun_make_storage(t, model);
     torchrun_read_after(t, model);
+    if (t->is_array) {
+        model->own = t;
+        model->parts = torchrun_array_step;
+        model->headless = t->host_workspace; /* for the name of the sync pod */
+    }
 }
 
 /* ---- status ---- */
@@ -372,6 +385,18 @@ static void write_conditions(const struct torchrun *t,
     }
 }
 
+static void array_words(const struct torchrun *t, struct json *status, struct arena *arena)
+{
+    const struct json *array = json_get(status, "array");
+    struct array_indexes done = {0};
+    size_t count = 0;
+
+    if (array_parse(arena, json_str(json_get(array, "succeeded")), &done, NULL) == 0)
+        count = done.count;
+    json_add_str(arena, status, "workersStatus",
+                 str_printf(arena, "%zu/%zu done", count, t->array.count));
+}
+
 static void write_status(const struct job_model *model,
                          const struct job_state *state,
                          struct json *status,
@@ -383,7 +408,12 @@ static void write_status(const struct job_model *model,
     job_state_write(state, status, arena);
     json_add_str(arena, status, "queue", t->queue_name);
     json_add_str(arena, status, "jobID", t->job_id);
-    if (t->worker->pod_spec) {
+    if (t->is_array) { /* its jobs hold GPUs and have pods, it does not */
+        if (t->array_status)
+            json_set(status, STR("array"), t->array_status);
+        json_fill(arena, status, "{numGPUs: 0, numNodes: 0}");
+        array_words(t, status, arena);
+    } else if (t->worker->pod_spec) {
         json_fill(arena, status, "{numGPUs: $, numNodes: $, distribution: $}", t->gpus_total,
                   (int64_t)t->worker->count, distribution(t, arena));
         write_workers(t, state, status, arena);
@@ -446,6 +476,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     if (object->kind == &kind_torchrunjob) {
         control_keys_add(ret, object->ns, object->name);
         torchrun_after_keys(cache, object, ret);
+        if (object_label(object, ARRAY_LABEL).len && object_controller(object))
+            control_keys_add(ret, object->ns, object_controller(object)->name);
         return;
     }
     if (object->kind == &kind_torchrunqueue) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/array.h"
 #include "base/str.h"
 #include "control/job/job.h"
 #include "control/kinds/torchrun_spec.h"
@@ -7,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct actions;
 struct arena;
 struct cache;
 struct control_input;
@@ -48,11 +50,24 @@ struct torchrun {
     int64_t gpus_per_node;            /* 0: a queue without GPUs */
     bool shape_from_template;         /* the trainer's own resources say what a pod gets */
     struct torchrun_waiting *waiting; /* for each of spec.after; NULL: none */
+    bool is_array;
+    struct array_indexes array;
+    struct json *array_status;        /* as it is to be written; NULL: as it is */
+    const struct object *array_above; /* the array that this is a job of; NULL: none */
 };
 
 /* Fill model->pod_spec, sync_spec and claims. */
 void torchrun_make_pods(struct torchrun *t, struct job_model *model);
 void torchrun_make_storage(struct torchrun *t, struct job_model *model);
+
+/* spec.array: what it says; what it does instead of making pods (job_model.parts). */
+void torchrun_read_array(struct torchrun *t, struct job_model *model);
+void torchrun_array_step(const struct job_model *model,
+                         const struct control_input *input,
+                         struct job_state *state,
+                         struct actions *actions);
+/* The array that a job is one of; NULL: none. */
+const struct object *torchrun_array_of(const struct cache *cache, const struct object *job);
 
 /* spec.after: model->hold and model->never; what is remembered of it; whom a change concerns. */
 void torchrun_read_after(struct torchrun *t, struct job_model *model);

@@ -210,6 +210,16 @@ static void make_network_env(struct torchrun *t, struct json *env)
         env_add(t->arena, env, "OMPI_MCA_btl_tcp_if_include", both);
 }
 
+/* The job whose sync pod serves the workspace: the array's for all its jobs. NULL: there is none. */
+static const struct object *workspace_keeper(const struct torchrun *t)
+{
+    bool shared = t->array_above &&
+                  (str_is(object_annotation(t->array_above, TORCHRUN_WORKSPACE), "upload") ||
+                   t->spec.source_url.len || str_is(t->spec.source, "existing"));
+
+    return shared ? t->array_above : t->host_workspace ? t->job : NULL;
+}
+
 static void make_env(struct torchrun *t, struct json *trainer)
 {
     struct json *own = json_get(trainer, "env");
@@ -231,12 +241,13 @@ static void make_env(struct torchrun *t, struct json *trainer)
         env_add(t->arena, env, LAUNCH_ENV_SETUP, setup);
     env_add(t->arena, env, LAUNCH_ENV_APP_DIR, folder.len ? folder : t->mount_path);
     env_add(t->arena, env, LAUNCH_ENV_MAX_RESTARTS, t->elastic ? STR(ELASTIC_RESTARTS) : STR("0"));
-    if (t->host_workspace) {
+    const struct object *keeper = workspace_keeper(t);
+    if (keeper) {
         env_add(t->arena, env, LAUNCH_ENV_SYNC_URL,
                 str_printf(t->arena, "http://" STR_FMT "-sync-0." STR_FMT ":%d",
-                           STR_ARG(t->job->name), STR_ARG(t->job->name), LAUNCH_SYNC_PORT));
+                           STR_ARG(keeper->name), STR_ARG(keeper->name), LAUNCH_SYNC_PORT));
         /* Optional: the sync pod of a job that an older muster began has none. */
-        env_add_secret(t->arena, env, LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid),
+        env_add_secret(t->arena, env, LAUNCH_SECRET_NAME(t->arena, keeper->name, keeper->uid),
                        true);
     }
     json_set(trainer, STR("env"), env);
@@ -467,8 +478,8 @@ static void torchrun_fill(const struct job_model *model,
 
 void torchrun_make_pods(struct torchrun *t, struct job_model *model)
 {
-    bool etcd = str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
-    bool store = t->elastic && is_hosted(t);
+    bool etcd = !t->is_array && str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
+    bool store = !t->is_array && t->elastic && is_hosted(t);
 
     t->worker->pod_spec = make_worker_spec(t, model);
     t->hosted = is_hosted(t) && (t->host_workspace || store);

@@ -1,5 +1,6 @@
 #include "control/kinds/torchrun_spec.h"
 
+#include "api/array.h"
 #include "api/decode.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -147,6 +148,9 @@ static const struct decode_field job_fields[] = {
                  LIST,
                  .table = &after_table,
                  .max = TORCHRUN_AFTER_MAX),
+    FIELD(array, "array", JSON),
+    FIELD(array_indexes, "array.indexes", STR),
+    FIELD(array_limit, "array.limit", I64, .min = 1, .max = ARRAY_COUNT_MAX),
     FIELD(job_env, "env", JSON),
     FIELD(job_node_selector, "scheduling.nodeSelector", JSON),
     FIELD(job_tolerations, "scheduling.tolerations", JSON),

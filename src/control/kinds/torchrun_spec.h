@@ -120,6 +120,9 @@ struct torchrun_spec {
     bool requeue;       /* after max_run_ms */
     const struct torchrun_after *after;
     size_t after_count;
+    const struct json *array; /* NULL: it is none */
+    struct str array_indexes;
+    int64_t array_limit; /* of its jobs that have not ended; 0: none */
     const struct json *job_env;
     const struct json *job_node_selector;
     const struct json *job_tolerations;

@@ -135,7 +135,7 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
         json_push(json_get(container, "volumeMounts"),
                   json_make(t->arena, "{name: 'workspace', mountPath: $}", t->mount_path));
     }
-    if (!enabled && !t->host_workspace && !existing.len) {
+    if (t->array_above || (!enabled && !t->host_workspace && !existing.len)) {
         if (model->sync_spec)
             add_volume(t->arena, model->sync_spec, "workspace", STR_NONE);
         return;
