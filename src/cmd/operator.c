@@ -10,6 +10,7 @@
 #include "control/cluster/coexist.h"
 #include "control/cluster/sharing.h"
 #include "control/core/controllers.h"
+#include "exec/notify.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "kube/kube.h"
@@ -48,6 +49,7 @@ struct operator_values {
     const char *launcher_image;
     const char *controllers;
     int others;
+    int notify_to;
     int64_t per_second;
     const char *listen;
     const char *debug_listen;
@@ -72,6 +74,7 @@ enum others {
 };
 
 static const char *const others_words[] = {"auto", "ignore", NULL};
+static const char *const notify_words[] = {"public", "any", NULL};
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option operator_options[] = {
@@ -106,6 +109,10 @@ static const struct option operator_options[] = {
      .fallback = "auto", .choices = others_words, .value = "WORD",
      .help = "auto: leave the kinds of Kubeflow's operators, JobSet's controller and KAI Scheduler "
              "to them while they run; ignore: handle these kinds anyway"},
+    {"notify-to", 0, OPTION_CHOICE, offsetof(struct operator_values, notify_to),
+     .fallback = "public", .choices = notify_words, .value = "WORD",
+     .help = "which addresses jobs may name in spec.notify: public, or any, also those of this "
+             "machine and of its network"},
     {"kube-api-qps", 0, OPTION_I64, offsetof(struct operator_values, per_second),
      .fallback = "1000", .min = 1, .max = 100000, .value = "N",
      .help = "requests per second to the API server; a burst may be twice as large"},
@@ -219,12 +226,15 @@ static int set_up(struct operator* op, struct err *err)
 
     if (r < 0)
         return r;
+    if (!op->notifier)
+        op->notifier = notifier_new(&op->loop, values->notify_to == 1);
     r = runner_start(&op->loop, kube_api(op->kube),
                      &(struct runner_options){
                          .config = config,
                          .log = &op->log,
                          .without = without_of(op),
                          .seed = op->seed,
+                         .post = notifier_post(op->notifier),
                      },
                      &op->runner, err);
     if (r < 0)
@@ -418,6 +428,7 @@ static void close_all(struct operator* op)
     operator_others_stop(op);
     scheduler_stop(op->scheduler);
     runner_stop(op->runner);
+    notifier_free(op->notifier);
     lease_free(op->lease);
     operator_http_stop(op);
     operator_webhook_stop(op);

@@ -14,6 +14,7 @@ struct err;
 struct http_server;
 struct kube;
 struct lease;
+struct notifier;
 struct operator_others;
 struct operator_values;
 struct operator_webhook;
@@ -33,6 +34,7 @@ struct operator
     struct runner_names without; /* controllers that stay off, whoever else runs */
     struct operator_others *others;
     struct runner *runner;
+    struct notifier *notifier;
     struct scheduler *scheduler;
     struct http_server *http;
     struct http_server *debug;

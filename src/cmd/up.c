@@ -16,6 +16,7 @@
 #include "cmd/reach.h"
 #include "cmd/scheduling.h"
 #include "cmd/whatif.h"
+#include "exec/notify.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "hook/hook.h"
@@ -69,11 +70,13 @@ struct up_values {
     struct option_list page_names;
     struct scheduling_values scheduling;
     int images;
+    int notify_to;
     int log_level;
 };
 
 static const char *const image_kinds[] = {"host", "oci", NULL};
 static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
+static const char *const notify_words[] = {"public", "any", NULL};
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option up_options[] = {
@@ -119,6 +122,10 @@ static const struct option up_options[] = {
     {"controllers", 0, OPTION_STR, offsetof(struct up_values, controllers), .value = "[-]NAME,...",
      .help = "controllers to run: NAME,... runs only these, -NAME,... runs all but these (default: "
              "all)"},
+    {"notify-to", 0, OPTION_CHOICE, offsetof(struct up_values, notify_to), .fallback = "public",
+     .choices = notify_words, .value = "WORD",
+     .help = "which addresses jobs may name in spec.notify: public, or any, also those of this "
+             "machine and of its network"},
     {"images", 0, OPTION_CHOICE, offsetof(struct up_values, images), .fallback = "host",
      .choices = image_kinds, .value = "KIND",
      .help = "host: commands run on this machine's own file system and images are ignored; oci: "
@@ -170,6 +177,7 @@ struct up {
     struct server *server;
     struct agent *agent;
     struct runner *runner;
+    struct notifier *notifier;
     struct scheduler *scheduler;
     struct idle *idle;
     struct ended *ended;
@@ -349,6 +357,8 @@ static int start_control(struct up *up, struct err *err)
         str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
     options.config.api_port = up->port;
     options.config.zone = read_zone;
+    up->notifier = notifier_new(&up->loop, up->values->notify_to == 1);
+    options.post = notifier_post(up->notifier);
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
     VEC_PUSH(up->arena, &without, NULL);
@@ -487,6 +497,7 @@ static void stop(struct up *up)
         store_set_admit_pod(up->store, NULL, NULL);
     scheduler_stop(up->scheduler);
     runner_stop(up->runner);
+    notifier_free(up->notifier);
     agent_stop(up->agent);
     signer_stop(up->signer);
     hooks_stop(up->hooks);

@@ -138,6 +138,7 @@ static struct api_request request_for(struct arena *arena, const struct action *
             request.body = STR("{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
                                "\"propagationPolicy\":\"Foreground\"}");
         break;
+    case ACTION_POST: request.body = json_text(arena, action->body); break; /* no request, yet */
     case ACTION_EVENT:
     case ACTION_WATCH:
     case ACTION_LOOK_AGAIN: break; /* no request */
@@ -177,6 +178,35 @@ static int write_down(struct execution *execution, struct err *err)
         execution->requests[i] = request_for(actions->arena, action);
     }
     return 0;
+}
+
+static void on_posted(void *user, int code, const struct err *err)
+{
+    struct execution *execution = user;
+
+    execution->under_way--;
+    if (code && !execution->code) {
+        execution->code = code;
+        if (err)
+            execution->err = *err;
+    }
+    if (!execution->under_way)
+        advance(execution);
+}
+
+/* What cannot be sent is a failure of the list. */
+static void post(struct execution *execution, size_t index)
+{
+    const struct executor_post *post = execution->call.post;
+    const struct api_request *request = &execution->requests[index];
+
+    if (!post)
+        return;
+    int r = post->send(post->user, request->name, request->body, on_posted, execution);
+    if (r == 0)
+        execution->under_way++;
+    else
+        execution->code = err_set(&execution->err, r, "too many are told at the moment");
 }
 
 static void send_action(struct execution *execution, size_t index)
@@ -221,7 +251,12 @@ static void send_wave(struct execution *execution)
         if (execution->under_way && (!together || execution->under_way >= EXECUTOR_WAVE_MAX))
             return;
         type = action->type;
-        send_action(execution, execution->next);
+        if (type == ACTION_POST)
+            post(execution, execution->next);
+        else
+            send_action(execution, execution->next);
+        if (execution->code)
+            return;
     }
 }
 
@@ -255,6 +290,11 @@ int executor_run(const struct executor_call *call,
     int r = write_down(execution, err);
     if (r == 0)
         send_wave(execution);
+    if (r == 0 && !execution->under_way && execution->code) {
+        r = execution->code;
+        if (err)
+            *err = execution->err;
+    }
     *ret = execution->under_way ? execution : NULL;
     if (!execution->under_way)
         execution_free(execution);

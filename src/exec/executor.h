@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,12 +42,24 @@ typedef void executor_done_fn(void *user, const struct executor_result *result);
 /* `count` random bytes as hexadecimal digits. */
 typedef int executor_draw_fn(struct buf *out, size_t count, struct err *err);
 
+/* Sends a document to a person's address. 0: `done` is called once, from the loop; else nothing is. */
+typedef void executor_posted_fn(void *user, int code, const struct err *err);
+struct executor_post {
+    int (*send)(void *user,
+                struct str url,
+                struct str body,
+                executor_posted_fn *done,
+                void *done_user);
+    void *user;
+};
+
 struct executor_call {
     struct api *api;
     const char *component; /* source.component of events */
     int64_t now_ms;
-    executor_draw_fn *draw; /* of secrets; NULL: tls_random_hex() */
-    executor_done_fn *done; /* from the loop, once; not after execution_forget() */
+    executor_draw_fn *draw;           /* of secrets; NULL: tls_random_hex() */
+    const struct executor_post *post; /* NULL: nothing leaves, as in a simulation */
+    executor_done_fn *done;           /* from the loop, once; not after execution_forget() */
     void *user;
 };
 

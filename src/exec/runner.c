@@ -93,6 +93,7 @@ struct runner {
     const struct log *log;
     int64_t (*now)(void *user);
     executor_draw_fn *draw;
+    const struct executor_post *post;
     void *now_user;
     const char *const *without;
     VEC(struct watch *) watches;
@@ -517,6 +518,7 @@ static void reconcile(struct work *work, int64_t now_ms)
                                                  .component = "muster",
                                                  .now_ms = now_ms,
                                                  .draw = runner->draw,
+                                                 .post = runner->post,
                                                  .done = on_done,
                                                  .user = work},
                          &work->actions, &work->execution, &err);
@@ -715,6 +717,7 @@ int runner_start(uv_loop_t *loop,
                               .now = options->now,
                               .now_user = options->now_user,
                               .draw = options->draw,
+                              .post = options->post,
                               .without = options->without,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);

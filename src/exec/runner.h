@@ -43,6 +43,7 @@ struct runner_options {
     /* The clock; NULL: the wall clock. The simulator hands in its own. */
     int64_t (*now)(void *user);
     void *now_user;
+    const struct executor_post *post; /* outlives it; NULL: nothing leaves */
     executor_draw_fn *draw; /* of secrets; NULL: the real thing. The simulator has its own. */
 };
 

@@ -190,6 +190,8 @@ int local_start(struct arena *arena, const char *folder, struct err *err)
                           LOCAL_IDLE,
                           "--gpus-if-none",
                           GPUS_IF_NONE,
+                          "--notify-to", /* it serves nobody but who started it */
+                          "any",
                           NULL};
     _cleanup_(disk_closep) int log = -1;
     struct stat st;

@@ -35,6 +35,7 @@ struct submit_values {
     bool requeue;
     struct option_list after;
     const char *array;
+    const char *notify;
     const char *image;
     const char *memory;
     const char *cpus;
@@ -88,6 +89,8 @@ struct submit_values {
             "array", 0, STR, array, "INDEXES%N",                                                   \
             "make an array of jobs, such as 0-9, each with its MUSTER_ARRAY_INDEX; %N: at "        \
             "most N at a time"),                                                                   \
+        SUBMIT_FLAG("notify", 0, STR, notify, "URL",                                               \
+                    "POST a JSON document there when the job starts and when it ends"),            \
         SUBMIT_FLAG("image", 0, STR, image, "IMAGE", "image of the training container"),           \
         SUBMIT_FLAG("memory", 0, STR, memory, "QUANTITY",                                          \
                     "memory of a pod that has all GPUs of its node, such as 64Gi; one with fewer " \

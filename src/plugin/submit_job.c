@@ -280,6 +280,11 @@ int submit_job(struct arena *arena,
         json_add_bool(arena, spec, "requeueAfterMaxRunTime", true);
     if (r == 0)
         r = submit_add_after(arena, v, spec, err);
+    if (r == 0 && v->notify && !str_starts(str_from(v->notify), STR("http://")) &&
+        !str_starts(str_from(v->notify), STR("https://")))
+        r = err_set(err, -EINVAL, "--notify: '%.80s' is not an http or https address", v->notify);
+    if (r == 0 && v->notify)
+        json_add_c(arena, json_make_path(arena, spec, "notify"), "url", v->notify);
     if (r == 0 && v->array)
         r = submit_add_array(arena, v->array, spec, err);
     if (r == 0)

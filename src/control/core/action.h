@@ -22,6 +22,7 @@ enum action_type {
     ACTION_DELETE,       /* kind/ns/name/uid; "not found" counts as done */
     ACTION_EVENT,        /* a Kubernetes Event about kind/ns/name/uid */
     ACTION_LOOK_AGAIN,   /* reconcile this key again at at_ms, without waiting for a change */
+    ACTION_POST,         /* body goes to a person's address (name), as JSON (exec/notify.h) */
     ACTION_WATCH,        /* watch this kind from now on, and look again when it is known */
 };
 
@@ -69,5 +70,6 @@ void action_warn(struct actions *actions,
                  const struct object *subject,
                  const char *reason,
                  struct str message);
+void action_post(struct actions *actions, struct str url, struct json *body);
 void action_look_again(struct actions *actions, int64_t at_ms);
 void action_watch(struct actions *actions, const struct kind *kind);

@@ -9,6 +9,7 @@ extern const struct controller *const controllers[];
 extern const struct controller defaults_controller;        /* default queues, priority classes */
 extern const struct controller torchrun_queue_controller;  /* TorchrunQueue */
 extern const struct controller torchrun_job_controller;    /* TorchrunJob */
+extern const struct controller torchrun_notify_controller; /* spec.notify of TorchrunJobs */
 extern const struct controller jobset_controller;          /* JobSet */
 extern const struct controller pytorch_job_controller;     /* PyTorchJob */
 extern const struct controller tf_job_controller;          /* TFJob */

@@ -189,6 +189,11 @@ static void carry_out(struct scene *scene, const struct action *action)
         scene->event_words = str_printf(&scene->arena, STR_FMT STR_FMT "\n",
                                         STR_ARG(scene->event_words), STR_ARG(action->message));
         break;
+    case ACTION_POST:
+        scene->posts =
+            str_printf(&scene->arena, STR_FMT STR_FMT " " STR_FMT "\n", STR_ARG(scene->posts),
+                       STR_ARG(action->name), STR_ARG(json_text(&scene->arena, action->body)));
+        break;
     case ACTION_LOOK_AGAIN:
     case ACTION_WATCH: break;
     }

@@ -24,6 +24,7 @@ struct scene {
     uint64_t revision;
     struct str refusal;     /* of the server: nothing is created while there is one */
     struct str events;      /* reasons of all events so far, with blanks between */
+    struct str posts;       /* "URL BODY" of everything posted so far, a line each */
     struct str event_words; /* and their messages, a line each */
     /* A kind whose CRD is somebody else's, and the members of status that it has (NULL-terminated):
      * all others are dropped, of what is read as of what is written. NULL: none. */

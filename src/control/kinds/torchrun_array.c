@@ -173,6 +173,7 @@ static void array_make(struct array_run *run, size_t position)
     /* What is the array's own. It goes with all of them, so none has a time to live. */
     json_remove(spec, STR("array"));
     json_remove(spec, STR("after"));
+    json_remove(spec, STR("notify"));
     json_remove(json_get(spec, "reliability"), STR("ttlSecondsAfterFinished"));
     array_add_env(run, spec, index);
     json_set(body, STR("spec"), spec);

@@ -120,6 +120,9 @@ struct torchrun_spec {
     bool requeue;       /* after max_run_ms */
     const struct torchrun_after *after;
     size_t after_count;
+    struct str notify_url;
+    const struct str *notify_events; /* none: all */
+    size_t notify_event_count;
     const struct json *array; /* NULL: it is none */
     struct str array_indexes;
     int64_t array_limit; /* of its jobs that have not ended; 0: none */
