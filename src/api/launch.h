@@ -21,6 +21,8 @@
  *       Copies itself, or SOURCE: what init containers do.
  *   muster-launch results list|read FOLDER PATH
  *       What the job wrote, to stdout (workspace/results.h).
+ *   muster-launch stacks
+ *       What the processes of this container are doing, to stdout (stacks/pod.h).
  */
 #define LAUNCH_DIR       "/.muster"
 #define LAUNCH_PATH      LAUNCH_DIR "/muster-launch"

@@ -8,6 +8,7 @@
 #include "launch/rank.h"
 #include "launch/torchrun.h"
 #include "launch/worker.h"
+#include "stacks/pod.h"
 #include "workspace/address.h"
 #include "workspace/c10d.h"
 #include "workspace/disk.h"
@@ -198,6 +199,16 @@ static int results_main(const char *what, const char *folder, const char *path)
     return r < 0 ? 1 : 0;
 }
 
+/* What the container's processes are doing, to stdout: how kubectl torchrun autopsy asks where only
+ * exec reaches a pod. */
+static int stacks_main(void)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    pod_stacks(NULL, 0, &out);
+    return disk_write(STDOUT_FILENO, buf_str(&out)) < 0 ? 1 : 0;
+}
+
 int main(int argc, char *argv[])
 {
     const char *what = argc == 2 ? argv[1] : "";
@@ -217,12 +228,14 @@ int main(int argc, char *argv[])
         return install_main(argv[2], argc == 4 ? argv[3] : self);
     if (argc == 5 && strcmp(argv[1], "results") == 0)
         return results_main(argv[2], argv[3], argv[4]);
+    if (strcmp(what, "stacks") == 0)
+        return stacks_main();
     if (strcmp(what, "version") == 0) {
         printf("muster-launch %s\n", MUSTER_VERSION);
         return 0;
     }
     fprintf(stderr,
             "usage: muster-launch worker|sync|install FILE [SOURCE]|results list|read FOLDER "
-            "PATH|version (runs inside a job's pods)\n");
+            "PATH|stacks|version (runs inside a job's pods)\n");
     return 2;
 }
