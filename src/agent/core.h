@@ -83,6 +83,7 @@ struct agent {
     size_t pods_open;
     size_t streams_open;
     size_t results_open; /* of them */
+    size_t stacks_open;  /* the same */
 };
 
 int64_t agent_now_ms(void);

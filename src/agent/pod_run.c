@@ -207,7 +207,7 @@ static void shim_lost(void *user)
     pod_mark(pod);
 }
 
-static void container_runs(struct pod *pod, struct run_container *c, long long started_ms)
+static void container_runs(struct pod *pod, struct run_container *c, const struct shim_event *event)
 {
     if (c->state == RUN_ENDED)
         return;
@@ -217,7 +217,8 @@ static void container_runs(struct pod *pod, struct run_container *c, long long s
                   str_printf(&arena, "Started container " STR_FMT, STR_ARG(c->name)));
     c->state = RUN_RUNNING;
     c->seen = true;
-    c->started_ms = started_ms;
+    c->pid = event->pid;
+    c->started_ms = event->started_ms;
     if (!c->init || c->sidecar)
         probe_begin(pod, (size_t)(c - pod->run.containers));
     pod_mark(pod);
@@ -240,7 +241,7 @@ static void shim_message(void *user, const char *text, int fd)
         } else if (event.exited && pod_read_exit(pod, c, &end)) {
             pod_container_ended(pod, c, &end);
         } else if (!event.exited && !event.end) {
-            container_runs(pod, c, event.started_ms);
+            container_runs(pod, c, &event);
         }
         return;
     }

@@ -5,6 +5,7 @@
 #include "agent/logs.h"
 #include "agent/pod.h"
 #include "agent/results.h"
+#include "agent/stacks.h"
 #include "agent/stream.h"
 #include "agent/usage.h"
 #include "api/podio.h"
@@ -85,6 +86,7 @@ const struct podio_ops streams_ops = {
     .logs = logs_open,
     .exec = exec_open,
     .results = results_open,
+    .stacks = stacks_open,
     .write = stream_write,
     .resize = stream_resize,
     .pause = stream_pause,

@@ -40,6 +40,13 @@ struct podio_results_request {
     bool list;
 };
 
+/* What the processes of a pod are doing now: the document of stacks/pod.h. */
+struct podio_stacks_request {
+    struct str ns;
+    struct str pod;
+    struct str container; /* empty: all */
+};
+
 struct podio_exec_request {
     struct str ns;
     struct str pod;
@@ -86,6 +93,9 @@ struct podio_ops {
     struct podio_stream *(*results)(struct podio *podio,
                                     const struct podio_results_request *request,
                                     const struct podio_reader *reader);
+    struct podio_stream *(*stacks)(struct podio *podio,
+                                   const struct podio_stacks_request *request,
+                                   const struct podio_reader *reader);
     /* To the process: stdin bytes (an empty str closes stdin), terminal size. */
     void (*write)(struct podio_stream *stream, struct str bytes);
     void (*resize)(struct podio_stream *stream, uint16_t columns, uint16_t rows);

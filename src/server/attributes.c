@@ -80,7 +80,8 @@ struct rbac_request attributes_of(struct arena *arena,
 
     if (route->type != ROUTE_RESOURCE)
         return (struct rbac_request){.verb = attributes_lower(arena, method), .path = path};
-    if (str_is(sub, "results") && str_is(route->plural, "pods") && str_is(wanted.verb, "get")) {
+    bool shows = str_is(sub, "results") || str_is(sub, "stacks");
+    if (shows && str_is(route->plural, "pods") && str_is(wanted.verb, "get")) {
         sub = STR("exec");
         wanted.verb = STR("create");
     }

@@ -10,8 +10,8 @@ struct route;
  *
  * As in Kubernetes, with two rules that are stricter. To open a stream into a pod (exec, attach,
  * portforward) takes the verb create, by whichever method: a WebSocket is opened by GET, and who
- * may only look must not get a shell by that. And pods/results, which Kubernetes does not have, is
- * what `cat` in the pod would print: it takes the right to exec. */
+ * may only look must not get a shell by that. And pods/results and pods/stacks, which Kubernetes does
+ * not have, are what `cat` and a debugger in the pod would print: they take the right to exec. */
 struct rbac_request attributes_of(struct arena *arena,
                                   const struct route *route,
                                   struct str method,

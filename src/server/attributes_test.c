@@ -49,6 +49,8 @@ TEST(attributes_of_a_request)
          "p"},
         {"the files of a pod are what exec shows", "GET", PODS "/p/results", "", "create",
          "pods/exec", "p"},
+        {"so is what its processes are doing", "GET", PODS "/p/stacks", "", "create", "pods/exec",
+         "p"},
         {"a proxy goes by its method, and the name has no port", "GET", PODS "/p:80/proxy/x", "",
          "get", "pods/proxy", "p"},
         {"evicted", "POST", PODS "/p/eviction", "", "create", "pods/eviction", "p"},

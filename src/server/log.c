@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* pods/log: the agent's log stream as a chunked text; pods/results: what a job wrote into its
- * folder, the same way. The head goes out with the first bytes, so that a failure before them is a
+ * folder, and pods/stacks: what its processes are doing, the same way. The head goes out with the first bytes, so that a failure before them is a
  * proper error. */
 
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
@@ -176,4 +176,22 @@ void pod_results(struct request *request)
     struct log_stream *log = stream_new(request, "application/octet-stream");
     log->podio = podio->ops->results(
         podio, &results, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
+}
+
+void pod_stack_traces(struct request *request)
+{
+    struct podio *podio = request->server->podio;
+    struct podio_stacks_request stacks = {
+        .ns = request->route.ns,
+        .pod = request->route.name,
+        .container = http_query(request_arena(request), request->x->head.query, "container"),
+    };
+
+    if (!podio || !podio->ops->stacks) {
+        request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
+        return;
+    }
+    struct log_stream *log = stream_new(request, "application/json");
+    log->podio = podio->ops->stacks(
+        podio, &stacks, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
 }

@@ -161,6 +161,7 @@ void usage_register(struct api *api);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
 void pod_results(struct request *request);
+void pod_stack_traces(struct request *request);
 void exec_handle(struct request *request); /* and attach */
 void forward_handle(struct request *request);
 

@@ -455,6 +455,8 @@ void resource_handle(struct request *request)
         pod_log(request);
     else if (kind == &kind_pod && str_is(sub, "results") && reads)
         pod_results(request);
+    else if (kind == &kind_pod && str_is(sub, "stacks") && reads)
+        pod_stack_traces(request);
     else if (reads)
         read_resource(request);
     else
