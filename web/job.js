@@ -3,7 +3,7 @@ import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
 import { at, JOB_KINDS, podGpus, uidOf } from "./model.js";
-import { card, empty, facts, pill, place, since, table } from "./parts.js";
+import { card, empty, facts, pill, place, since, starts, table } from "./parts.js";
 import { missing } from "./views.js";
 
 /** @typedef {import("./model.js").Job} Job */
@@ -245,7 +245,7 @@ function waitCard(context, job) {
     if (job.state !== "waiting" || !record)
         return null;
     return card("Why it waits", h("p", { class: "lead" }, record.message),
-        facts([["In line", place(job)], ["Would help", record.change], ["Missing", Object.entries(record.missing ?? {}).filter(([, v]) => Number(v) > 0).map(([k, v]) => `${amount(Number(v))} ${k === "gpu" ? "GPUs" : k}`).join(", ")],
+        facts([["In line", place(job)], ["Starts", starts(record.estimate, context.now)], ["Would help", record.change], ["Missing", Object.entries(record.missing ?? {}).filter(([, v]) => Number(v) > 0).map(([k, v]) => `${amount(Number(v))} ${k === "gpu" ? "GPUs" : k}`).join(", ")],
             ["Free now", record.free ? `${amount(record.free.gpu)} of ${amount(record.total?.gpu)} GPUs` : ""],
             ["Nodes", Object.entries(record.nodes ?? {}).map(([k, v]) => `${v} ${k === "gpu" ? "short of GPUs" : k === "possible" ? "with room for a pod" : k}`).join(", ")],
             ["Starts by", record.startsBy ? clock(time(record.startsBy)) : ""], ["Room kept since", record.roomKeptSince ? clock(time(record.roomKeptSince)) : ""]]));

@@ -1,6 +1,6 @@
 // parts: what several views are made of.
 import { h, s } from "./dom.js";
-import { amount, duration } from "./format.js";
+import { amount, duration, time } from "./format.js";
 
 /** @typedef {import("./model.js").Job} Job */
 
@@ -75,6 +75,20 @@ export function since(job, now) {
 export function place(job) {
     const record = job.group?.status?.explanation;
     return record?.place && job.state === "waiting" ? `${record.place} of ${record.line}` : "";
+}
+
+/**
+ * When a job that waits will start, as the scheduler expects it; the words of `muster explain`.
+ * @param {any} estimate
+ * @param {number} now
+ */
+export function starts(estimate, now) {
+    const from = time(estimate?.earliest), to = time(estimate?.latest);
+    if (!from)
+        return estimate?.message ?? "";
+    if (!to)
+        return `in ${duration(from - now)} at the earliest`;
+    return to <= now ? "was expected by now" : `in ${from <= now ? "0 s" : duration(from - now)} to ${duration(to - now)} (${estimate.percent} %)`;
 }
 
 /**

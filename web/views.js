@@ -239,7 +239,9 @@ export function timeline(context) {
                 jobs.map(job => {
                     const mine = evictions.filter(e => e.involvedObject?.uid === job.uid);
                     const begin = job.started || now;
-                    const startsBy = time(job.group?.status?.explanation?.startsBy);
+                    const record = job.group?.status?.explanation;
+                    const startsBy = time(record?.estimate?.latest) || time(record?.startsBy);
+                    const startsFrom = Math.max(now, time(record?.estimate?.earliest));
                     const words = `${job.name}: ${job.state}, asked for at ${clock(job.created)}` + (job.started ? `, began at ${clock(job.started)}` : "") + (job.ended ? `, ended at ${clock(job.ended)}` : "");
                     return h("div", { class: "line", key: job.uid },
                         h("a", { href: job.href, class: "job" }, h("span", { class: `dot c${job.colour}`, "aria-hidden": "true" }), job.name, h("span", { class: "sub" }, job.queue)),
@@ -247,10 +249,10 @@ export function timeline(context) {
                             s("rect", { class: "now", x: x(now), y: 0, width: 0.15, height: 20 }),
                             s("rect", { class: "wait", x: x(job.created), y: 7, width: Math.max(0.2, x(begin) - x(job.created)), height: 6 }),
                             job.started ? s("rect", { class: `f${job.colour} ${job.state}`, x: x(job.started), y: 3, width: Math.max(0.3, x(job.ended || now) - x(job.started)), height: 14 }) : null,
-                            startsBy > now ? s("rect", { class: "estimate", x: x(now), y: 6, width: Math.max(0.5, x(startsBy) - x(now)), height: 8 }) : null,
+                            startsBy > now ? s("rect", { class: "estimate", x: x(startsFrom), y: 6, width: Math.max(0.5, x(startsBy) - x(startsFrom)), height: 8 }) : null,
                             mine.map(e => s("rect", { class: "evicted", x: x(time(e.lastTimestamp ?? e.eventTime)) - 0.25, y: 0, width: 0.5, height: 20 }, s("title", null, e.message)))));
                 })) : empty(context.filter ? "Nothing matches." : "No job ran or waited in this time."),
-            h("p", { class: "legend" }, h("span", { class: "key waitkey" }, "waits"), h("span", { class: "key runkey" }, "runs (in its own colour)"), h("span", { class: "key evictedkey" }, "evicted"), h("span", { class: "key estimatekey" }, "starts by"))),
+            h("p", { class: "legend" }, h("span", { class: "key waitkey" }, "waits"), h("span", { class: "key runkey" }, "runs (in its own colour)"), h("span", { class: "key evictedkey" }, "evicted"), h("span", { class: "key estimatekey" }, "starts, as expected"))),
         h("section", { class: "card", key: "evictions" }, h("h2", null, "Who made room for whom"),
             evictions.length ? table("Evictions", ["When", "Job", "What happened"], evictions.slice(0, 50).map(e => ({
                 key: uidOf(e), cells: [clock(time(e.lastTimestamp ?? e.eventTime)), `${e.involvedObject?.namespace}/${e.involvedObject?.name}`, e.message],

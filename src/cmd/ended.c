@@ -10,6 +10,9 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "estimate/runtimes.h"
+#include "exec/scheduler.h"
 #include "plugin/past.h"
 #include "tool/file.h"
 #include "tool/log.h"
@@ -99,6 +102,30 @@ struct ended *ended_start(struct api *api, const char *path, const struct log *l
     ended->watch =
         api_watch(api, &(struct api_watch_request){.kind = &kind_torchrunjob}, on_job, ended);
     return ended;
+}
+
+void ended_teach(struct scheduler *scheduler, const char *path)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str text = STR("");
+    struct str line;
+
+    if (file_read(&arena, path, &text, NULL) < 0)
+        return;
+    while (str_cut(&text, '\n', &line)) {
+        struct json *job = NULL;
+
+        if (json_parse(&arena, line, &job, NULL) < 0)
+            continue;
+        struct str name =
+            str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(json_str(json_get(job, "namespace"))),
+                       STR_ARG(json_str(json_get(job, "name"))));
+        scheduler_teach(scheduler,
+                        &(struct runtimes_like){.name = name,
+                                                .queue = json_str(json_get(job, "queue")),
+                                                .gpus = json_i64_or(json_get(job, "gpus"), 0)},
+                        1000 * json_i64_or(json_get(job, "runSeconds"), 0));
+    }
 }
 
 void ended_stop(struct ended *ended)

@@ -9,6 +9,8 @@
 #include "cmd/muster.h"
 #include "control/core/group_name.h"
 #include "control/grouping/group.h"
+#include "estimate/band.h"
+#include "tool/clock.h"
 #include "tool/option.h"
 
 #include <errno.h>
@@ -153,6 +155,7 @@ static void explain_record(struct subject *subject, const struct json *record)
     if (json_get(record, "roomKeptSince"))
         line("Room", str_printf(arena, "has been kept for it since " STR_FMT,
                                 STR_ARG(json_str(json_get(record, "roomKeptSince")))));
+    line("Estimate", band_words(arena, json_get(record, "estimate"), clock_now_ms()));
     line("Starts by", json_str(json_get(record, "startsBy")));
 }
 

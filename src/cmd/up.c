@@ -368,11 +368,15 @@ static int start_control(struct up *up, struct err *err)
     if (r == 0)
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
     if (r == 0)
-        r = scheduler_start(
-            &up->loop, hooks_api(up->hooks),
-            &(struct scheduler_options){
-                .config = &sched, .log = &up->log, .renamed = on_renamed, .renamed_user = up},
-            &up->scheduler, err);
+        r = scheduler_start(&up->loop, hooks_api(up->hooks),
+                            &(struct scheduler_options){.config = &sched,
+                                                        .log = &up->log,
+                                                        .taught = true,
+                                                        .renamed = on_renamed,
+                                                        .renamed_user = up},
+                            &up->scheduler, err);
+    if (r == 0)
+        ended_teach(up->scheduler, datadir_file(up->arena, &up->dir, PAST_FILE));
     return r;
 }
 

@@ -12,11 +12,13 @@
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/group_name.h"
+#include "estimate/band.h"
 #include "exec/kai_config.h"
 #include "exec/queue_writer.h"
 #include "exec/reservations.h"
 #include "exec/scheduler_apply.h"
 #include "exec/scheduler_config.h"
+#include "exec/scheduler_estimate.h"
 #include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
@@ -51,6 +53,7 @@ struct scheduler {
     struct applier *applier;
     struct reservations *reservations; /* NULL: devices are not reserved */
     struct reporter *reporter;
+    struct estimator *estimator; /* NULL: nobody asks when things start (the simulator) */
     struct queue_writer *writer;
     struct shards *shards;
     struct config_watcher *config;
@@ -70,6 +73,7 @@ struct scheduler {
     int64_t shards_ms;   /* when the shards want a turn */
     int64_t reserved_ms; /* when the reservations do */
     int64_t wake_ms;     /* what the core asked for; 0: nothing */
+    size_t waiting;      /* groups, by the last plan */
     int64_t rested_ms;   /* no cycle before this: the last one was long */
     struct scheduler_stats stats;
 };
@@ -132,6 +136,9 @@ static void on_change(void *user, const struct api_change *change)
         else
             cache_put(scheduler->cache, change->object);
         reporter_observe(scheduler->reporter, what, change->object);
+        if (scheduler->estimator && change->object->kind == &kind_podgroup)
+            estimator_observe(scheduler->estimator, change->object, what == SCHED_DROP,
+                              clock_of(scheduler));
         if (!is_reservation(scheduler, change->object) &&
             sched_observe(scheduler->core, what, change->object, &err) < 0)
             log_warn(scheduler->log, "scheduler.odd_object",
@@ -339,6 +346,7 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
+    scheduler->waiting = plan.waiting_count;
     scheduler_stats_plan(&scheduler->stats, &plan, now_ms);
     applier_apply(scheduler->applier, &plan, now_ms);
     reporter_apply(scheduler->reporter, &plan, now_ms);
@@ -350,11 +358,42 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     return arm_for_later(scheduler);
 }
 
+static bool tell_estimate(void *user, struct str ns, struct str group, const struct band *band)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct scheduler *scheduler = user;
+
+    return reporter_estimate(scheduler->reporter, ns, group, &arena, band_json(&arena, band),
+                             clock_of(scheduler));
+}
+
+static bool is_known_pod(void *user, const struct object *pod)
+{
+    return !is_reservation(user, pod);
+}
+
+static void estimate_turn(struct scheduler *scheduler)
+{
+    int64_t due_ms = INT64_MAX;
+
+    if (!scheduler->estimator || scheduler->watches_synced < WATCHES)
+        return;
+    due_ms = estimator_turn(scheduler->estimator, scheduler->waiting, clock_of(scheduler));
+    if (due_ms != INT64_MAX)
+        arm(scheduler, due_ms);
+}
+
+static void on_estimated(void *user)
+{
+    estimate_turn(user);
+}
+
 /* Reservations come behind the cycle: one that nobody uses may be what the cycle asks for. */
 int64_t scheduler_turn(struct scheduler *scheduler)
 {
     int64_t next = cycle_turn(scheduler);
 
+    estimate_turn(scheduler);
     if (!scheduler->reservations || scheduler->watches_synced < WATCHES)
         return next;
     scheduler->reserved_ms = reservations_turn(scheduler->reservations, clock_of(scheduler));
@@ -449,8 +488,19 @@ int scheduler_start(uv_loop_t *loop,
                                                                   .seed = options->seed,
                                                                   .again = on_again,
                                                                   .user = scheduler});
-    if (loop)
+    if (loop) {
         scheduler->timer = timer_new(loop, scheduler);
+        scheduler->estimator = estimator_new(&(struct estimator_options){.loop = loop,
+                                                                         .cache = scheduler->cache,
+                                                                         .core = scheduler->core,
+                                                                         .seed = 1,
+                                                                         .learned = options->taught,
+                                                                         .is_known = is_known_pod,
+                                                                         .tell = tell_estimate,
+                                                                         .again = on_estimated,
+                                                                         .user = scheduler,
+                                                                         .log = options->log});
+    }
     start_settings(scheduler);
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
@@ -467,6 +517,12 @@ void scheduler_metrics(const struct scheduler *scheduler, struct buf *buf)
     scheduler_metrics_write(buf, scheduler->core, scheduler->cache, &scheduler->stats);
 }
 
+void scheduler_teach(struct scheduler *scheduler, const struct runtimes_like *like, int64_t run_ms)
+{
+    if (scheduler->estimator)
+        estimator_teach(scheduler->estimator, like, run_ms);
+}
+
 const struct sched *scheduler_core(const struct scheduler *scheduler)
 {
     return scheduler->core;
@@ -479,6 +535,7 @@ void scheduler_stop(struct scheduler *scheduler)
     for (size_t i = 0; i < WATCHES; i++)
         api_watch_stop(scheduler->api, scheduler->watches[i].watch);
     applier_free(scheduler->applier);
+    estimator_free(scheduler->estimator);
     reservations_free(scheduler->reservations);
     reporter_free(scheduler->reporter);
     config_watcher_free(scheduler->config);

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -9,6 +10,7 @@ struct api;
 struct buf;
 struct err;
 struct log;
+struct runtimes_like;
 struct sched;
 struct sched_config;
 struct sharing_settings;
@@ -42,6 +44,7 @@ struct scheduler_options {
     const struct sharing_settings *sharing;
     const struct log *log;      /* may be NULL */
     uint64_t seed;              /* of hash tables */
+    bool taught;                /* scheduler_teach() tells of jobs that have ended before */
     int64_t (*now)(void *user); /* the clock; NULL: the wall clock */
     void *now_user;
     /* The Config `kai-config` changed these for everybody; empty fields: as the program was
@@ -60,6 +63,8 @@ int scheduler_start(uv_loop_t *loop,
 int64_t scheduler_turn(struct scheduler *scheduler);
 /* The core, to look at (queue shares, node views). */
 const struct sched *scheduler_core(const struct scheduler *scheduler);
+/* A job of the past ran so long: what estimates of starts are made from. */
+void scheduler_teach(struct scheduler *scheduler, const struct runtimes_like *like, int64_t run_ms);
 /* What it tells Prometheus, added to `buf` as text. */
 void scheduler_metrics(const struct scheduler *scheduler, struct buf *buf);
 /* NULL is fine. Calls under way are not waited for. */

@@ -443,6 +443,24 @@ static void tell_event(const struct gang *gang,
                                .now_ms = now_ms});
 }
 
+bool reporter_estimate(struct reporter *reporter,
+                       struct str ns,
+                       struct str group,
+                       struct arena *arena,
+                       struct json *estimate,
+                       int64_t now_ms)
+{
+    struct gang *gang = gang_find(reporter, ns, group);
+    const struct object *object = cache_get(reporter->options.cache, &kind_podgroup, ns, group);
+    struct json *body = json_new_object(arena);
+
+    if (!gang || !object || gang->told == SCHED_REASON_NONE || gang->told == UNKNOWN)
+        return false;
+    json_set(json_make_path(arena, body, "status.explanation"), STR("estimate"), estimate);
+    patch_status(gang, object, arena, body, now_ms);
+    return true;
+}
+
 static void clear_group(struct gang *gang, int64_t now_ms)
 {
     _cleanup_(arena_done) struct arena arena = {0};

@@ -1,11 +1,15 @@
 #pragma once
 
+#include "base/str.h"
 #include "sched/sched.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct api;
+struct arena;
 struct cache;
+struct json;
 struct object;
 
 /* scheduler_report: reports to waiting groups and pods why they wait, and clears it when they
@@ -45,6 +49,14 @@ void reporter_free(struct reporter *reporter);
 void reporter_observe(struct reporter *reporter,
                       enum sched_change change,
                       const struct object *object);
+/* When a group that waits will start: the member `estimate` of its explanation. False: there is no
+ * such group, or it was not told that it waits. */
+bool reporter_estimate(struct reporter *reporter,
+                       struct str ns,
+                       struct str group,
+                       struct arena *arena,
+                       struct json *estimate,
+                       int64_t now_ms);
 void reporter_apply(struct reporter *reporter, const struct sched_plan *plan, int64_t now_ms);
 /* When something is due that was put off; INT64_MAX: nothing. */
 int64_t reporter_due_ms(const struct reporter *reporter);

@@ -73,11 +73,14 @@ static void list_write(struct session *session,
                        struct view_objects jobs,
                        struct buf *text)
 {
+    struct view_jobs_options options = {
+        .wide = v->output == OUTPUT_WIDE, .with_namespace = v->all, .now_ms = clock_now_ms()};
+
+    if (jobs.count && options.wide)
+        session_list_if(session, &kind_podgroup, v->all ? "*" : session->config.ns, NULL,
+                        &options.groups);
     if (jobs.count)
-        view_jobs(text, &session->arena, jobs,
-                  &(struct view_jobs_options){.wide = v->output == OUTPUT_WIDE,
-                                              .with_namespace = v->all,
-                                              .now_ms = clock_now_ms()});
+        view_jobs(text, &session->arena, jobs, &options);
 }
 
 static int list_ask(struct session *session,

@@ -18,6 +18,7 @@ struct api_request;
 struct client;
 struct json;
 struct kind;
+struct view_objects;
 struct kube;
 struct object;
 struct timer;
@@ -122,6 +123,12 @@ int session_list(struct session *session,
                  const struct object ***ret,
                  size_t *ret_count,
                  struct err *err);
+/* The same, and nothing where that is refused. */
+void session_list_if(struct session *session,
+                     const struct kind *kind,
+                     const char *ns,
+                     const char *label_selector,
+                     struct view_objects *ret);
 /* A merge patch of one object. */
 int session_patch(struct session *session,
                   const struct kind *kind,

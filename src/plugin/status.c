@@ -86,6 +86,17 @@ static struct str status_after(struct session *session, const struct json *tree)
     return text;
 }
 
+/* What cannot be listed is left out: the job's own words are there. */
+void session_list_if(struct session *session,
+                     const struct kind *kind,
+                     const char *ns,
+                     const char *selector,
+                     struct view_objects *ret)
+{
+    if (session_list(session, kind, ns, selector, &ret->items, &ret->count, NULL) < 0)
+        *ret = (struct view_objects){0};
+}
+
 static void status_text(struct session *session, const struct object *job, struct buf *text)
 {
     struct arena *arena = &session->arena;
@@ -93,13 +104,17 @@ static void status_text(struct session *session, const struct object *job, struc
     struct json *status = json_get(tree, "status");
     struct str phase = json_str(json_get(status, "phase"));
     struct json *failure = json_get(status, "failure");
+    struct view_objects groups = {0};
 
+    if (!job_is_over(phase))
+        session_list_if(session, &kind_podgroup, session->config.ns, NULL, &groups);
     view_line(text, "Job:", job->name);
     view_line(text, "Namespace:", job->ns);
     view_line(text, "Queue:", job_queue(tree));
     view_line(text, "Phase:", phase.len ? phase : STR("Pending"));
     view_line(text, "Message:", json_str(json_get(status, "message")));
     view_line(text, "After:", status_after(session, tree));
+    view_line(text, "Estimate:", view_starts(arena, job, groups, clock_now_ms()));
     view_line(text, "Command:", json_str_at(tree, "spec.command"));
     view_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
     view_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
@@ -155,17 +170,6 @@ const struct command command_status = {
 
 /* ---- explain ---- */
 
-/* What cannot be listed is left out: the job's own words are there. */
-static void explain_list(struct session *session,
-                         const struct kind *kind,
-                         const char *selector,
-                         struct view_objects *ret)
-{
-    if (session_list(session, kind, session->config.ns, selector, &ret->items, &ret->count, NULL) <
-        0)
-        *ret = (struct view_objects){0};
-}
-
 static int explain_run(struct invocation *invocation)
 {
     _cleanup_(object_unrefp) struct object *job = NULL;
@@ -177,13 +181,14 @@ static int explain_run(struct invocation *invocation)
     if (r == 0)
         r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r == 0) {
-        struct view_explain view = {.job = job};
+        struct view_explain view = {.job = job, .now_ms = clock_now_ms()};
 
-        explain_list(&session, &kind_podgroup, NULL, &view.groups);
-        explain_list(&session, &kind_pod,
-                     str_printf(&session.arena, "torchrun-job-name=" STR_FMT, STR_ARG(job->name)).p,
-                     &view.pods);
-        explain_list(&session, &kind_event, NULL, &view.events);
+        session_list_if(&session, &kind_podgroup, session.config.ns, NULL, &view.groups);
+        session_list_if(
+            &session, &kind_pod, session.config.ns,
+            str_printf(&session.arena, "torchrun-job-name=" STR_FMT, STR_ARG(job->name)).p,
+            &view.pods);
+        session_list_if(&session, &kind_event, session.config.ns, NULL, &view.events);
         view_explain(&text, &session.arena, &view);
         term_write(&session.out, buf_str(&text));
     } else {

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/time.h"
+#include "estimate/band.h"
 #include "plugin/job.h"
 #include "tool/term.h"
 
@@ -31,6 +32,45 @@ static struct str phase_or_pending(const struct json *job)
     return phase.len ? phase : STR("Pending");
 }
 
+static bool is_group_of(const struct object *group, const struct object *job)
+{
+    const struct object_owner *owner = object_controller(group);
+
+    return job->uid.len &&
+           ((owner && str_eq(owner->uid, job->uid)) || str_contains(group->name, job->uid));
+}
+
+/* A group that says nothing does not wait any more. */
+static const struct json *group_estimate(const struct json *group)
+{
+    return json_str_at(group, "status.message").len ? json_at(group, "status.explanation.estimate")
+                                                    : NULL;
+}
+
+/* What the scheduler expects of the start of a job that waits; NULL: nothing. */
+static const struct json *estimate_of(struct arena *arena,
+                                      const struct object *job,
+                                      struct view_objects groups)
+{
+    for (size_t i = 0; i < groups.count; i++) {
+        const struct json *found = NULL;
+
+        if (is_group_of(groups.items[i], job))
+            found = group_estimate(object_json(groups.items[i], arena));
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+struct str view_starts(struct arena *arena,
+                       const struct object *job,
+                       struct view_objects groups,
+                       int64_t now_ms)
+{
+    return band_words(arena, estimate_of(arena, job, groups), now_ms);
+}
+
 void view_jobs(struct buf *out,
                struct arena *arena,
                struct view_objects jobs,
@@ -38,8 +78,9 @@ void view_jobs(struct buf *out,
 {
     static const char *const narrow[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
                                          "PHASE", "WORKERS", "AGE",  NULL};
-    static const char *const wide[] = {"NAME",    "QUEUE", "GPUS",     "PODS",    "PHASE",
-                                       "WORKERS", "AGE",   "RESTARTS", "MESSAGE", NULL};
+    static const char *const wide[] = {"NAME",      "QUEUE",   "GPUS", "PODS",
+                                       "PHASE",     "WORKERS", "AGE",  "RESTARTS",
+                                       "STARTS IN", "MESSAGE", NULL};
     struct table table;
 
     table_init(&table, arena, options->wide ? wide : narrow);
@@ -60,6 +101,8 @@ void view_jobs(struct buf *out,
         if (!options->wide)
             continue;
         table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
+        table_add(&table,
+                  band_short(arena, estimate_of(arena, job, options->groups), options->now_ms));
         table_add(&table, json_str(json_get(status, "message")));
     }
     table_write(out, &table, true);
@@ -139,11 +182,9 @@ static void explain_add_groups(struct buf *out,
 {
     for (size_t i = 0; i < view->groups.count; i++) {
         const struct object *group = view->groups.items[i];
-        const struct object_owner *owner = object_controller(group);
         struct json *tree = object_json(group, arena);
 
-        if (!(owner && str_eq(owner->uid, view->job->uid)) &&
-            !str_contains(group->name, view->job->uid))
+        if (!is_group_of(group, view->job))
             continue;
         view_line(out, "Gang:", group->name);
         view_line(out, "Needs:",
@@ -152,6 +193,7 @@ static void explain_add_groups(struct buf *out,
         explain_add_new(out, "Waits for:", json_str_at(tree, "status.message"));
         JSON_FOREACH(json_at(tree, "status.schedulingConditions"), condition)
             explain_add_new(out, "Scheduler:", json_str(json_get(condition, "message")));
+        view_line(out, "Estimate:", band_words(arena, group_estimate(tree), view->now_ms));
     }
 }
 

@@ -20,7 +20,8 @@ struct view_objects {
 
 struct view_jobs_options {
     bool wide;
-    bool with_namespace; /* NAME is NAMESPACE/NAME */
+    bool with_namespace;        /* NAME is NAMESPACE/NAME */
+    struct view_objects groups; /* pod groups, also of others; for when jobs start (wide) */
     int64_t now_ms;
 };
 
@@ -30,6 +31,11 @@ void view_jobs(struct buf *out,
                const struct view_jobs_options *options);
 /* "Name:        value"; nothing for an empty value. */
 void view_line(struct buf *out, const char *name, struct str value);
+/* When a job that waits will start, in words; empty: nobody knows, or it does not wait. */
+struct str view_starts(struct arena *arena,
+                       const struct object *job,
+                       struct view_objects groups,
+                       int64_t now_ms);
 /* Nothing, not even the headers, when there is no pod. */
 void view_pods(struct buf *out, struct arena *arena, struct view_objects pods);
 /* What a pod is doing, or why it does not, in one line. */
@@ -41,6 +47,7 @@ struct view_explain {
     struct view_objects groups; /* pod groups, also of others */
     struct view_objects pods;   /* of the job */
     struct view_objects events; /* also of others; they are sorted */
+    int64_t now_ms;
 };
 
 void view_explain(struct buf *out, struct arena *arena, const struct view_explain *view);

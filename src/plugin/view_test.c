@@ -43,12 +43,20 @@ static const char *const some_jobs[] = {
     "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
     "\"status\":{\"phase\":\"Running\",\"numGPUs\":8,\"numNodes\":2,\"workersStatus\":\"2/2\","
     "\"message\":\"all run\"}}",
-    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"queue\":\"q\"},"
+    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\",\"uid\":\"u-b\"," CREATED "},"
+    "\"spec\":{\"queue\":\"q\"},"
     "\"status\":{\"message\":\"waits for 4 GPUs\",\"restarts\":3}}",
     "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
     "\"status\":{\"phase\":\"Suspended\",\"numGPUs\":8}}",
     "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"r\"},"
     "\"status\":{\"phase\":\"Succeeded\",\"numGPUs\":8}}",
+    NULL};
+
+static const char *const waiting_groups[] = {
+    "{\"metadata\":{\"name\":\"pg-b-u-b\",\"namespace\":\"n\"," CREATED "},\"status\":{"
+    "\"message\":\"needs 4 "
+    "GPUs\",\"explanation\":{\"estimate\":{\"earliest\":\"2026-11-15T03:20:00Z\","
+    "\"latest\":\"2026-11-15T03:45:00Z\",\"percent\":80,\"similarJobs\":37}}}}",
     NULL};
 
 TEST(list_shows_a_line_a_job_and_a_dash_for_what_is_not_known)
@@ -73,12 +81,25 @@ TEST(list_wide_shows_restarts_and_messages_and_all_namespaces_the_namespace)
 
     jobs.count = 2;
     view_jobs(&out, &arena, jobs,
-              &(struct view_jobs_options){
-                  .wide = true, .with_namespace = true, .now_ms = an_hour_later()});
-    EXPECT(str_contains(buf_str(&out), STR("   RESTARTS   MESSAGE\n")));
+              &(struct view_jobs_options){.wide = true,
+                                          .with_namespace = true,
+                                          .groups = objects(&arena, &kind_podgroup, waiting_groups),
+                                          .now_ms = an_hour_later()});
+    EXPECT(str_contains(buf_str(&out), STR("   RESTARTS   STARTS IN   MESSAGE\n")));
     EXPECT(str_contains(buf_str(&out), STR("n/a ")));
-    EXPECT(str_contains(buf_str(&out), STR("   0          all run\n")));
-    EXPECT(str_contains(buf_str(&out), STR("   3          waits for 4 GPUs\n")));
+    EXPECT(str_contains(buf_str(&out), STR("   0          -           all run\n")));
+    EXPECT(str_contains(buf_str(&out), STR("   3          20-45 min   waits for 4 GPUs\n")));
+}
+
+TEST(a_job_that_waits_says_when_it_starts_and_others_say_nothing)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
+    struct view_objects groups = objects(&arena, &kind_podgroup, waiting_groups);
+
+    EXPECT(str_is(view_starts(&arena, jobs.items[1], groups, an_hour_later()),
+                  "starts in about 20-45 min (80 %), from 37 similar jobs"));
+    EXPECT(!view_starts(&arena, jobs.items[0], groups, an_hour_later()).len);
 }
 
 TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)

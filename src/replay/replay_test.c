@@ -6,7 +6,6 @@
 #include "replay/policy.h"
 #include "replay/replay.h"
 #include "replay/result.h"
-#include "replay/runtimes.h"
 #include "replay/trace.h"
 #include "test.h"
 
@@ -172,21 +171,4 @@ TEST(a_report_has_every_policy_in_every_form)
         EXPECT(str_contains(buf_str(&out), STR("kai")) && str_contains(buf_str(&out), STR("fifo")));
     }
     arena_done(&arena);
-}
-
-TEST(run_times_are_those_of_jobs_alike_and_else_of_the_queue)
-{
-    struct runtimes runtimes = {0};
-
-    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 50) == 0);
-    for (int64_t i = 1; i <= 200; i++)
-        runtimes_add(&runtimes, STR("q"), 1, i);
-    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 0) == 200 - RUNTIMES_RUNS + 1);
-    EXPECT(runtimes_percentile(&runtimes, STR("q"), 1, 100) == 200);
-    runtimes_add(&runtimes, STR("q"), 8, 5000);
-    EXPECT(runtimes_percentile(&runtimes, STR("q"), 8, 50) < 5000);
-    for (int i = 0; i < RUNTIMES_LEAST; i++)
-        runtimes_add(&runtimes, STR("q"), 8, 5000);
-    EXPECT(runtimes_percentile(&runtimes, STR("q"), 7, 50) == 5000);
-    runtimes_done(&runtimes);
 }

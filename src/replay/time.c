@@ -2,10 +2,10 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "estimate/runtimes.h"
 #include "replay/policy.h"
 #include "replay/replay.h"
 #include "replay/result.h"
-#include "replay/runtimes.h"
 #include "replay/trace.h"
 #include "replay/world.h"
 #include "sched/sched.h"
@@ -236,10 +236,11 @@ static void arrive(struct replay *replay)
     const struct trace_job *spec = &replay->jobs->items[job];
     struct run *run = &replay->runs[job];
     struct line *line = line_of(replay, spec);
+    struct runtimes_like like = {.queue = spec->queue, .gpus = spec->gpus};
     int64_t expected = 0;
 
     if (replay->options->world.policy->order == LINE_EXPECTED) {
-        expected = runtimes_percentile(&replay->runtimes, spec->queue, spec->gpus, 50);
+        expected = runtimes_percentile(&replay->runtimes, &like, 50);
         expected = expected ? expected : EXPECTED_MS;
     }
     run->line = line;
@@ -284,7 +285,8 @@ static void end(struct replay *replay, uint32_t job)
     run->line->asked_milli -= milli_of(spec);
     replay->ended++;
     replay->result->jobs[job].end_ms = replay->now_ms;
-    runtimes_add(&replay->runtimes, spec->queue, spec->gpus, spec->run_ms);
+    runtimes_add(&replay->runtimes,
+                 &(struct runtimes_like){.queue = spec->queue, .gpus = spec->gpus}, spec->run_ms);
 }
 
 /* A whole job goes with any of its pods. */

@@ -43,6 +43,23 @@ def test_a_wait_is_explained_in_words_and_as_a_record():
         check("Would help" not in explain(), explain())
 
 
+def test_a_wait_says_when_it_will_be_over():
+    with Muster(nodes=1, gpus_per_node=4) as m:
+        def told(name, words):
+            wait_for(lambda: words in run([binary("muster"), "explain", f"default/{name}"], env=m.env).stdout, words)
+
+        m.apply(PODS.replace("NAME, ", "first, annotations: {muster.dev/max-run-time: 30m}, "))
+        wait_for(lambda: any(p["status"].get("phase") == "Running" for p in m.get("pods")), "the first to run")
+        m.apply(PODS.replace("NAME", "second"))
+        told("second", "Estimate     starts in about")
+        group = next(g for g in m.get("podgroups") if "second" in g["metadata"]["name"])
+        estimate = group["status"]["explanation"]["estimate"]
+        check(estimate["percent"] == 80 and estimate["earliest"] <= estimate["latest"], str(estimate))
+        # Nobody knows how long the second will run.
+        m.apply(PODS.replace("NAME", "third"))
+        told("third", "no estimate: no job like those before it has ended yet; set maxRunTime")
+
+
 POD = """
 apiVersion: v1
 kind: Pod
