@@ -363,6 +363,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
                         "it is there, with kubectl debug");
     check_volumes(admit, spec, &volumes, path);
     admit_pod_names(admit, spec, path);
+    admit_pod_group(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),
                "Always, OnFailure, Never");
     check_enum(admit, json_get(spec, "dnsPolicy"), at(admit, path, "dnsPolicy"),

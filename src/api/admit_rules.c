@@ -258,6 +258,8 @@ static const struct {
     {&kind_queue, NULL, NULL, admit_queue_validate},
     {&kind_podgroup, NULL, NULL, admit_podgroup_validate},
     {&kind_topology, NULL, NULL, admit_topology_validate},
+    {&kind_podgroup_k8s, NULL, NULL, admit_group_validate},
+    {&kind_workload, NULL, NULL, admit_workload_validate},
 };
 #define RULES COUNT_OF(rules)
 

@@ -57,6 +57,8 @@ struct kind_crd {
 
 /* KINDS(X): every kind our code refers to by name.
  * X(symbol, group, version, Kind, plural, singular, short, categories, namespaced, status, custom)
+ * Discovery has their groups in this order, and kubectl takes the first that has a name: plain
+ * "podgroups" are those of scheduling.run.ai.
  */
 #define KINDS(X)                                                                                   \
     X(namespace, "", "v1", "Namespace", "namespaces", "namespace", "ns", "", false, true, false)   \
@@ -74,8 +76,6 @@ struct kind_crd {
       true, false)                                                                                 \
     X(event, "", "v1", "Event", "events", "event", "ev", "", true, false, false)                   \
     X(lease, "coordination.k8s.io", "v1", "Lease", "leases", "lease", "", "", true, false, false)  \
-    X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",                \
-      "priorityclass", "pc", "", false, false, false)                                              \
     X(storageclass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", "storageclass",      \
       "sc", "", false, false, false)                                                               \
     X(crd, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions",  \
@@ -138,7 +138,11 @@ struct kind_crd {
     X(kaiconfig, "kai.scheduler", "v1", "Config", "configs", "config", "", "", false, true, true)  \
     X(queue, "scheduling.run.ai", "v2", "Queue", "queues", "queue", "", "", false, true, true)     \
     X(podgroup, "scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "podgroup", "pg", "",    \
-      true, true, true)
+      true, true, true)                                                                            \
+    X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",                \
+      "priorityclass", "pc", "", false, false, false)                                              \
+    X(podgroup_k8s, "scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", "podgroup", "", "",   \
+      true, true, false)
 
 /* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
  * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the
@@ -156,6 +160,8 @@ struct kind_crd {
       "controllerrevision", "", "", true, false, false)                                            \
     X(replicationcontroller, "", "v1", "ReplicationController", "replicationcontrollers",          \
       "replicationcontroller", "rc", "all", true, true, false)                                     \
+    X(workload, "scheduling.k8s.io", "v1beta1", "Workload", "workloads", "workload", "", "", true, \
+      false, false)                                                                                \
     X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)    \
     X(resourcequota, "", "v1", "ResourceQuota", "resourcequotas", "resourcequota", "quota", "",    \
       true, true, false)                                                                           \

@@ -12,7 +12,7 @@ struct kind;
 struct schema;
 
 /* types: every message of every Kubernetes type that is served, as of Kubernetes 1.33;
- * of a Pod, as of 1.37.
+ * of a Pod, as of 1.37, and so scheduling.k8s.io/v1beta1.
  *
  * The facts stand in src/api/types, one file a group, one line a field; tools/embed_types.c makes C
  * of them when the program is built, and refuses what it does not understand. Everything that must

@@ -37,7 +37,7 @@ static bool common_victim(const struct search *search, const struct group *victi
 /* ---- whom ---- */
 static bool has_surplus(const struct group *group)
 {
-    return group_elastic_left(group) > 0;
+    return !group->whole && group_elastic_left(group) > 0;
 }
 
 static bool loses_nothing(const struct search *search, const struct group *victim)

@@ -332,6 +332,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .last_eviction_ms = annotation_time(decode, "kai.scheduler/last-eviction-timestamp"),
         .over_ms = annotation_time(decode, "muster.dev/max-run-time-reached"),
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
+        .whole = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "all"),
     };
     decode_by(decode, &group_table, ret);
     group_minima(decode, ret);

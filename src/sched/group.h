@@ -51,6 +51,7 @@ struct group {
     bool in_unsorted;
     bool preemptible;
     bool semi;
+    bool whole;     /* gives up all of its pods or none */
     bool known;     /* false: only named by pods so far */
     uint32_t id;    /* its own for as long as the core lives */
     struct str key; /* ns/name */

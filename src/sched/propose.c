@@ -187,7 +187,7 @@ static uint32_t surplus_set(const struct group *group, bool *ret_one)
     uint32_t set = 0;
 
     *ret_one = false;
-    if (!group->set_count || !set_surplus(group, 0))
+    if (!group->set_count || group->whole || !set_surplus(group, 0))
         return SET_NONE;
     while (!group->sets[set].leaf) {
         uint32_t member = last_member(group, set, true);

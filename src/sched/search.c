@@ -69,6 +69,22 @@ static void note_failed(const struct order *order,
         tasks->items[0]->shape->failed_in = order->id;
 }
 
+/* What of a victim would go back next; where it is stopped as a whole, all that was evicted. */
+static void victim_tasks(struct search *search,
+                         const struct group *group,
+                         const struct pod_vec *evicted,
+                         struct pod_vec *ret)
+{
+    if (!group->whole) {
+        group_tasks(search->sched, group, true, ret);
+        return;
+    }
+    ret->count = 0;
+    for (size_t i = 0; i < evicted->count; i++)
+        if (evicted->items[i]->group == group && evicted->items[i]->status == ST_RELEASING)
+            VEC_PUSH(search->sched->arena, ret, evicted->items[i]);
+}
+
 /* Places the group's first pods, and whoever was evicted for them, in fair order. */
 static bool place_everybody(struct search *search,
                             const struct pod_vec *tasks,
@@ -109,7 +125,7 @@ static bool place_everybody(struct search *search,
         }
         if (no_use(sched, &order, group))
             continue;
-        group_tasks(sched, group, true, &own);
+        victim_tasks(search, group, evicted, &own);
         if (!own.count)
             continue;
         if (!allocate_tasks(sched, group, &own, true, &failure)) {
@@ -117,7 +133,7 @@ static bool place_everybody(struct search *search,
             continue;
         }
         search->crowded = search->crowded || !placed;
-        group_tasks(sched, group, true, &own);
+        victim_tasks(search, group, evicted, &own);
         if (own.count)
             order_push(&order, group);
     }

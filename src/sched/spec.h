@@ -264,6 +264,7 @@ struct sched_group {
     int64_t max_run_ms;
     bool requeue;
     int64_t over_ms;     /* annotation: when that time was over, without `requeue`; 0: it is not */
+    bool whole;          /* annotation: its pods are stopped together, also those above minimum */
     bool held;           /* schedulingBackoff says to leave it out for now */
     int64_t expected_ms; /* how long it is expected to run; 0: not known */
 };

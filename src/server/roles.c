@@ -109,11 +109,14 @@ static const struct {
     {"muster:aggregate-to-edit", WRITE, "batch.tensorstack.dev", "pytorchtrainingjobs", NULL},
     {"muster:aggregate-to-edit", WRITE, "tensorstack.dev", "tensorboards", NULL},
     {"muster:aggregate-to-edit", WRITE, "scheduling.run.ai", "podgroups", NULL},
+    {"muster:aggregate-to-edit", WRITE, "scheduling.k8s.io", "podgroups,workloads", NULL},
 
     {"muster:aggregate-to-view", READ,
      "torchrun.ai,jobset.x-k8s.io,trainer.kubeflow.org,kubeflow.org,batch.tensorstack.dev,"
      "tensorstack.dev,scheduling.run.ai",
      "*", NULL},
+    {"muster:aggregate-to-view", READ, "scheduling.k8s.io", "podgroups,podgroups/status,workloads",
+     NULL},
 
     {"system:discovery", "get", NULL, NULL,
      "/api,/api/*,/apis,/apis/*,/healthz,/livez,/openapi,/openapi/*,/readyz,/version,/version/"},

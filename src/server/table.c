@@ -566,6 +566,32 @@ static void pdb_row(struct row *row)
     cell_age(row);
 }
 
+/* Of scheduling.k8s.io; those of scheduling.run.ai have the columns of their CRD. */
+static void podgroup_row(struct row *row)
+{
+    const struct json *conditions = json_at(row->root, "status.conditions");
+    struct str state = STR("Pending");
+
+    JSON_FOREACH(conditions, condition) {
+        struct str type = json_str(json_get(condition, "type"));
+        bool is_true = str_is(json_str(json_get(condition, "status")), "True");
+
+        if (str_is(type, "PodGroupInitiallyScheduled"))
+            state = is_true ? STR("Scheduled") : STR("Unschedulable");
+        else if (str_is(type, "DisruptionTarget") && is_true)
+            state = json_str(json_get(condition, "reason"));
+        else
+            continue;
+        if (str_is(type, "DisruptionTarget"))
+            break;
+    }
+    cell(row, json_is_null(json_at(row->root, "spec.schedulingPolicy.gang")) ? STR("Basic")
+                                                                             : STR("Gang"));
+    cell_or(row, json_str_at(row->root, "spec.workloadRef.workloadName"), "<none>");
+    cell(row, state);
+    cell_age(row);
+}
+
 static void age_row(struct row *row)
 {
     cell_age(row);
@@ -634,6 +660,8 @@ static const struct builtin builtins[] = {
      "Age:string:0,SignerName:string:0,Requestor:string:0,RequestedDuration:string:0,"
      "Condition:string:0"},
     {&kind_apiservice, apiservice_row, "Service:string:0,Available:string:0,Age:string:0"},
+    {&kind_podgroup_k8s, podgroup_row,
+     "Policy:string:0,Workload:string:0,Status:string:0,Age:string:0"},
     {&kind_pdb, pdb_row,
      "Min Available:string:0,Max Unavailable:string:0,Allowed Disruptions:integer:0,"
      "Age:string:0"},

@@ -26,6 +26,7 @@
 
 #define IS_DEFAULT_CLASS "storageclass.kubernetes.io/is-default-class"
 #define CLAIM_PROTECTION "kubernetes.io/pvc-protection"
+#define GROUP_PROTECTION "scheduling.k8s.io/podgroup-protection"
 
 static const struct object *object_latest(const struct write *write,
                                           const struct kind *kind,
@@ -82,7 +83,8 @@ static struct priority priority_of(struct write *write, const struct object *cla
                                                           : STR("PreemptLowerPriority")};
 }
 
-static struct priority default_priority(struct write *write)
+/* The class of those that name none; NULL: there is none. */
+static const struct object *default_priority_class(struct write *write)
 {
     const struct shelf *shelf = shelf_of(write->store, &kind_priorityclass);
 
@@ -90,9 +92,17 @@ static struct priority default_priority(struct write *write)
         const struct object *class = entry_latest(shelf->entries.items[i]);
 
         if (class && str_contains(class->raw, STR("\"globalDefault\":true")))
-            return priority_of(write, class);
+            return class;
     }
-    return (struct priority){.found = true, .preemption = STR("PreemptLowerPriority")};
+    return NULL;
+}
+
+static struct priority default_priority(struct write *write)
+{
+    const struct object *class = default_priority_class(write);
+
+    return class ? priority_of(write, class)
+                 : (struct priority){.found = true, .preemption = STR("PreemptLowerPriority")};
 }
 
 static int admit_priority(struct write *write, struct json *spec)
@@ -112,6 +122,37 @@ static int admit_priority(struct write *write, struct json *spec)
     json_add_i64(write->arena, spec, "priority", priority.value);
     if (json_is_null(json_get(spec, "preemptionPolicy")))
         json_add_str(write->arena, spec, "preemptionPolicy", priority.preemption);
+    return 0;
+}
+
+/* A group of scheduling.k8s.io has the priority of its class, and stays while pods of it run. */
+static int admit_group(struct write *write, struct json *root)
+{
+    struct json *spec = json_make_path(write->arena, root, "spec");
+    struct json *meta = json_get(root, "metadata");
+    struct str name = json_str(json_get(spec, "priorityClassName"));
+    const struct object *class =
+        name.len ? object_latest(write, &kind_priorityclass, name) : default_priority_class(write);
+    int64_t value = class ? priority_of(write, class).value : 0;
+
+    if (name.len && !class)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          "podgroups.scheduling.k8s.io \"" STR_FMT
+                          "\" is forbidden: no PriorityClass with name " STR_FMT " was found",
+                          STR_ARG(write->name), STR_ARG(name));
+    if (json_i64_or(json_get(spec, "priority"), value) != value)
+        return reply_fail(write->reply, 403, "Forbidden",
+                          "podgroups.scheduling.k8s.io \"" STR_FMT
+                          "\" is forbidden: the integer value of priority (%lld) must not be "
+                          "provided in the spec; %lld follows from the PriorityClass",
+                          STR_ARG(write->name),
+                          (long long)json_i64_or(json_get(spec, "priority"), 0), (long long)value);
+    if (!name.len && class)
+        json_add_str(write->arena, spec, "priorityClassName", str_dup(write->arena, class->name));
+    json_add_i64(write->arena, spec, "priority", value);
+    if (!json_is(json_get(meta, "finalizers"), JSON_ARRAY))
+        json_add_array(write->arena, meta, "finalizers");
+    json_push(json_get(meta, "finalizers"), json_new_str(write->arena, STR(GROUP_PROTECTION)));
     return 0;
 }
 
@@ -325,6 +366,8 @@ int admission_run(struct write *write, struct admit *admit)
         return r;
     if (write->kind == &kind_pvc)
         admit_claim(write, admit->object);
+    if (write->kind == &kind_podgroup_k8s)
+        return admit_group(write, admit->object);
     if (write->kind == &kind_trainjob)
         admit_runtime(write, admit);
     if (write->kind == &kind_csr)

@@ -145,6 +145,9 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
         {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","
                                  "\"nodeName\":\"n\",\"source\":{}}}"},
+        {&kind_workload,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"podGroupTemplates\":[{\"name\":\"a\","
+         "\"schedulingPolicy\":{\"basic\":{}}}]}}"},
         {&kind_servicecidr,
          "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"cidrs\":[\"10.0.0.0/8\"]}}"},
         {&kind_ipaddress, "{\"metadata\":{\"name\":\"10.0.0.1\"},\"spec\":{\"parentRef\":{}}}"},

@@ -152,6 +152,8 @@ EXCUSED = {
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): "is answered and not stored",
     ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): "is answered and not stored",
     ("authorization.k8s.io/v1", "SubjectAccessReview"): "is answered and not stored",
+    ("scheduling.k8s.io/v1beta1", "PodGroup"): "is of Kubernetes 1.37; ../e2e/test_workload_api.py",
+    ("scheduling.k8s.io/v1beta1", "Workload"): "is of Kubernetes 1.37; src/store/workload_test.c",
     ("metrics.k8s.io/v1beta1", "NodeMetrics"): "is measured and not stored",
     ("metrics.k8s.io/v1beta1", "PodMetrics"): "is measured and not stored",
 }
@@ -286,6 +288,7 @@ def client_program(folder):
 UNTYPED = {  # kinds that client-go has no types for; the modules that have them bring half of the API server along
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("apiregistration.k8s.io/v1", "APIService"),
     ("metrics.k8s.io/v1beta1", "NodeMetrics"), ("metrics.k8s.io/v1beta1", "PodMetrics"),
+    ("scheduling.k8s.io/v1beta1", "PodGroup"), ("scheduling.k8s.io/v1beta1", "Workload"),  # of Kubernetes 1.37
 }
 NAMES = {"IPAddress": "10.0.0.9"}  # that must be something else than a word
 

@@ -24,6 +24,7 @@ extern const struct controller mirrors_controller;         /* pods that stand fo
 extern const struct controller runtimes_controller;        /* default ClusterTrainingRuntimes */
 extern const struct controller group_status_controller;    /* status of pod groups */
 extern const struct controller group_controller;           /* pod groups */
+extern const struct controller gang_status_controller;     /* PodGroups of scheduling.k8s.io */
 
 /* What a controller-manager does; only where there is none. */
 extern const struct controller batch_job_controller;   /* batch/v1 Job */
@@ -40,3 +41,4 @@ extern const struct controller root_ca_controller;         /* kube-root-ca.crt i
 extern const struct controller endpoints_controller;       /* addresses of Services */
 extern const struct controller claims_controller;          /* PersistentVolumeClaims */
 extern const struct controller disruption_controller;      /* PodDisruptionBudgets */
+extern const struct controller group_protection_controller; /* finalizer of PodGroups */

@@ -24,6 +24,14 @@ struct object;
  * namespaces that does not ask for labels leaves them out, and so does the scheduler. */
 #define GROUP_STAND_IN "muster.dev/stand-in"
 
+/* On pods: the PodGroup of scheduling.k8s.io that they name is not looked at. */
+#define GROUP_IGNORE_WORKLOAD "kai.scheduler/ignore-workload-api"
+/* On pod groups: "all" where their pods are stopped together or not at all. */
+#define GROUP_DISRUPTION "muster.dev/disruption-mode"
+
+/* The PodGroup of scheduling.k8s.io that a pod names in spec.schedulingGroup; empty: none. */
+struct str group_named(const struct object *pod, struct arena *arena);
+
 /* pg-<name>-<uid> of the object that owns the gang. */
 struct str group_name(const struct object *owner, struct arena *arena);
 

@@ -239,6 +239,88 @@ bool group_is_ours(const struct control_input *input, const struct json *pod)
            str_eq(json_str_at(pod, "spec.schedulerName"), input->config->scheduler_name);
 }
 
+/* ---- pods that name a PodGroup of scheduling.k8s.io ---- */
+
+/* Its owners are asked for what the group does not say; one that cannot be read says nothing. */
+static struct grouping_input named_input(struct run *run, const struct object *pod)
+{
+    struct grouping_input in = input_of(run, tree(run, pod));
+
+    if (pod->owner_count == 1)
+        (void)collect_owners(run, owner_object(run, pod->ns, &pod->owners[0]), &in, NULL);
+    return in;
+}
+
+/* Where its pods must be near to each other by a label, that is a Topology of one level. */
+static void make_topology(struct run *run, const struct json *group)
+{
+    struct str label = json_str_at(group, "spec.schedulingConstraints.topology.0.key");
+
+    if (!label.len || !is_known(run, &kind_topology) ||
+        cache_get(run->input->cache, &kind_topology, STR(""),
+                  grouping_label_topology(run->arena, label)))
+        return;
+    action_create(run->actions, &kind_topology, grouping_topology_manifest(run->arena, label));
+}
+
+/* Why the pod cannot be in the group; empty: it can. */
+static struct str group_refuses(struct run *run, const struct json *pod, const struct json *group)
+{
+    int64_t own = json_i64_or(json_at(pod, "spec.priority"), 0);
+    int64_t its = json_i64_or(json_at(group, "spec.priority"), 0);
+
+    if (own == its)
+        return STR_NONE;
+    return str_printf(run->arena,
+                      "all pods in a single pod group should have the same priority as the pod "
+                      "group's priority, got %lld and %lld; give the pod the priorityClassName of "
+                      "PodGroup \"" STR_FMT "\"",
+                      (long long)own, (long long)its, STR_ARG(json_str_at(group, "metadata.name")));
+}
+
+static void reconcile_named(struct run *run, const struct object *pod, struct str name)
+{
+    const struct control_input *input = run->input;
+    struct grouping grouping = {0};
+
+    if (!is_known(run, &kind_podgroup_k8s))
+        return;
+    const struct object *object = cache_get(input->cache, &kind_podgroup_k8s, pod->ns, name);
+    if (!object) {
+        group_tell_pod(run->actions, pod,
+                       str_printf(run->arena,
+                                  "The pod waits for PodGroup \"" STR_FMT
+                                  "\" of scheduling.k8s.io, which does not exist; create it in "
+                                  "namespace \"" STR_FMT "\"",
+                                  STR_ARG(name), STR_ARG(pod->ns)),
+                       input->now_ms);
+        return;
+    }
+    const struct json *group = tree(run, object);
+    struct str refusal = group_refuses(run, tree(run, pod), group);
+    if (refusal.len) {
+        group_tell_pod(run->actions, pod, refusal, input->now_ms);
+        return;
+    }
+    struct grouping_input in = named_input(run, pod);
+    make_topology(run, group);
+    if (run->waits)
+        return;
+    grouping_workload(&in, group, &grouping);
+    write_group(run, &grouping);
+    write_pod(run, pod, &grouping);
+}
+
+/* The PodGroup of scheduling.k8s.io that the pod is to be in; empty: none. */
+static struct str named_by(const struct json *pod)
+{
+    const struct json *notes = json_at(pod, "metadata.annotations");
+
+    return str_is(json_str(json_get(notes, GROUP_IGNORE_WORKLOAD)), "true")
+               ? STR_NONE
+               : json_str_at(pod, "spec.schedulingGroup.podGroupName");
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -251,6 +333,10 @@ static void reconcile(const struct control_input *input,
     if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len ||
         !group_is_ours(input, tree(&run, pod)))
         return;
+    if (named_by(tree(&run, pod)).len) {
+        reconcile_named(&run, pod, named_by(tree(&run, pod)));
+        return;
+    }
     /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
     struct str named = object_annotation(pod, GROUP_ANNOTATION);
     if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
@@ -292,7 +378,7 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
     struct grouping grouping = {0};
 
     if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
-        json_count(owners) > 1 || !group_is_ours(input, pod))
+        json_count(owners) > 1 || named_by(pod).len || !group_is_ours(input, pod))
         return;
     if (first) {
         const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),
@@ -330,16 +416,55 @@ static void pods_below(const struct cache *cache,
         pods_below(cache, child, false, ret);
 }
 
+static bool pods_grouped(const struct cache *cache,
+                         struct str ns,
+                         struct str group,
+                         struct control_keys *ret)
+{
+    const struct object *pod;
+    size_t cursor = 0;
+    bool any = false;
+
+    while ((pod = cache_next_grouped(cache, &kind_pod, group, &cursor)))
+        if (str_eq(pod->ns, ns)) {
+            control_keys_add(ret, pod->ns, pod->name);
+            any = true;
+        }
+    return any;
+}
+
+/* Those that are in it, or, while there are none, those that wait for it. */
+static void pods_naming(const struct cache *cache,
+                        const struct object *group,
+                        struct control_keys *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *pod;
+    size_t cursor = 0;
+
+    if (pods_grouped(cache, group->ns, group_name(group, &arena), ret))
+        return;
+    while ((pod = cache_next(cache, &kind_pod, group->ns, &cursor)))
+        if (str_eq(group_named(pod, &arena), group->name))
+            control_keys_add(ret, pod->ns, pod->name);
+}
+
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
     if (object->kind == &kind_pod) {
         control_keys_add(ret, object->ns, object->name);
+    } else if (object->kind == &kind_podgroup_k8s) {
+        pods_naming(cache, object, ret);
+    } else if (object->kind == &kind_podgroup && object->owner_count &&
+               str_is(object->owners[0].kind, kind_podgroup_k8s.name)) {
+        if (!cache_get(cache, &kind_podgroup, object->ns, object->name))
+            (void)pods_grouped(cache, object->ns, object->name, ret);
     } else if (object->kind == &kind_podgroup) {
         /* One that was deleted under its pods comes back. */
         if (!cache_get(cache, &kind_podgroup, object->ns, object->name) && object->owner_count)
             control_keys_add(ret, object->ns, object->owners[0].name);
     } else if (object->kind != &kind_torchrunqueue && object->kind != &kind_node &&
-               object->kind != &kind_priorityclass) {
+               object->kind != &kind_priorityclass && object->kind != &kind_topology) {
         pods_below(cache, object, true, ret);
     }
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct actions;
 struct arena;
 struct control_input;
 struct json;
@@ -15,6 +16,13 @@ struct object;
 /* Pods that have to start together, by the spec of a pod group: minMember, or what its subgroups
  * ask for together. */
 int64_t group_minimum(const struct json *spec);
+
+/* A pod that waits, and that the scheduler does not look at, learns why: a condition and an event,
+ * once for the same words. */
+void group_tell_pod(struct actions *actions,
+                    const struct object *pod,
+                    struct str message,
+                    int64_t now_ms);
 
 /* Is the pod for our scheduler? Where there is no other one, each is. */
 bool group_is_ours(const struct control_input *input, const struct json *pod);

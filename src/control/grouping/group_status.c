@@ -194,20 +194,14 @@ static void tally_pod(struct tally *tally, const struct object *pod, struct aren
         add_requests(&tally->allocated, pod, root);
 }
 
-/* A pod that waits in no subgroup learns why, as the scheduler never looks at it. */
-static void tell_pod(struct actions *actions,
-                     const struct object *group,
-                     const struct object *pod,
-                     int64_t now_ms)
+void group_tell_pod(struct actions *actions,
+                    const struct object *pod,
+                    struct str message,
+                    int64_t now_ms)
 {
     struct arena *arena = actions->arena;
     const struct json *root = object_json(pod, arena);
     const struct json *before = json_get(root, "status");
-    struct str message = str_printf(arena,
-                                    "Pod references subgroup \"" STR_FMT
-                                    "\", which does not exist in PodGroup " STR_FMT "/" STR_FMT,
-                                    STR_ARG(object_label(pod, GROUP_SUBGROUP_LABEL)),
-                                    STR_ARG(group->ns), STR_ARG(group->name));
 
     if (pod->deleted_ms || json_str_at(root, "spec.nodeName").len ||
         json_count(json_at(root, "spec.schedulingGates")))
@@ -225,6 +219,21 @@ static void tell_pod(struct actions *actions,
     arena_defer(arena, object_release, object_ref(pod));
     action_patch_status(actions, pod, body);
     action_warn(actions, pod, "Unschedulable", message);
+}
+
+/* A pod that waits in no subgroup learns why, as the scheduler never looks at it. */
+static void tell_pod(struct actions *actions,
+                     const struct object *group,
+                     const struct object *pod,
+                     int64_t now_ms)
+{
+    group_tell_pod(actions, pod,
+                   str_printf(actions->arena,
+                              "Pod references subgroup \"" STR_FMT
+                              "\", which does not exist in PodGroup " STR_FMT "/" STR_FMT,
+                              STR_ARG(object_label(pod, GROUP_SUBGROUP_LABEL)), STR_ARG(group->ns),
+                              STR_ARG(group->name)),
+                   now_ms);
 }
 
 static void tally_group(const struct control_input *input,

@@ -97,6 +97,14 @@ int grouping_decide(const struct grouping_input *input,
                     struct grouping *ret,
                     struct err *err);
 
+/* The group of pods that name `group`, a PodGroup of scheduling.k8s.io. The topology that its
+ * constraint stands for has the one label as its only level, and a name of its own. */
+void grouping_workload(const struct grouping_input *input,
+                       const struct json *group,
+                       struct grouping *ret);
+struct str grouping_label_topology(struct arena *arena, struct str label);
+struct json *grouping_topology_manifest(struct arena *arena, struct str label);
+
 /* Whether the pod, or an owner of it, asks that no group is made for it. */
 bool grouping_skips(const struct grouping_input *input);
 

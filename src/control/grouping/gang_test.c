@@ -1,0 +1,212 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Pods that name a PodGroup of scheduling.k8s.io: what the grouper and the status controller do. */
+struct stage {
+    struct arena arena;
+    struct cache *cache;
+    struct actions actions;
+    bool others; /* there are other schedulers */
+};
+
+static void stage_open(struct stage *stage)
+{
+    *stage = (struct stage){.cache = cache_new(1)};
+    stage->actions.arena = &stage->arena;
+}
+
+static void stage_close(struct stage *stage)
+{
+    cache_free(stage->cache);
+    arena_done(&stage->arena);
+}
+
+static void put(struct stage *stage, const struct kind *kind, const char *text)
+{
+    struct object *object = NULL;
+
+    EXPECT(object_new(kind, str_from(text), &object, NULL) == 0);
+    if (object)
+        cache_put(stage->cache, object);
+    object_unref(object);
+}
+
+static void react(struct stage *stage, const struct controller *controller, const char *name)
+{
+    struct control_config config = {.scheduler_name = STR("kai-scheduler"),
+                                    .other_schedulers = stage->others,
+                                    .queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+    struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
+    struct control_key key = {.ns = STR("d"), .name = str_from(name)};
+
+    stage->actions.list.count = 0;
+    controller->reconcile(&input, &key, &stage->actions);
+}
+
+/* The body of the first action of a type on a kind; NULL: there is none. */
+static const struct json *done(const struct stage *stage,
+                               enum action_type type,
+                               const struct kind *kind)
+{
+    for (size_t i = 0; i < stage->actions.list.count; i++)
+        if (stage->actions.list.items[i].type == type && stage->actions.list.items[i].kind == kind)
+            return stage->actions.list.items[i].body;
+    return NULL;
+}
+
+#define POD(more)                                                                               \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\"," \
+    "\"uid\":\"pu\"" more "},\"spec\":{\"schedulerName\":\"kai-scheduler\",\"priority\":7,"     \
+    "\"schedulingGroup\":{\"podGroupName\":\"g\"},\"containers\":[{\"name\":\"c\"}]}}"
+#define GANG(more)                                                                                 \
+    "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"           \
+    "\"name\":\"g\",\"namespace\":\"d\",\"uid\":\"gu\",\"generation\":3,\"labels\":{"              \
+    "\"kai.scheduler/queue\":\"team\"}},\"spec\":{\"priority\":7,\"priorityClassName\":\"build\"," \
+    "\"schedulingPolicy\":{\"gang\":{\"minCount\":3}}" more "}}"
+
+TEST(a_pod_is_in_the_group_that_it_names_with_its_numbers)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s, GANG(",\"disruptionMode\":{\"all\":{}}"));
+    react(&stage, &group_controller, "p");
+    const struct json *group = done(&stage, ACTION_CREATE, &kind_podgroup);
+    const struct json *pod = done(&stage, ACTION_PATCH, &kind_pod);
+    EXPECT(str_is(json_str_at(group, "metadata.name"), "pg-g-gu"));
+    EXPECT(str_is(json_str_at(group, "metadata.ownerReferences.0.uid"), "gu"));
+    EXPECT(json_i64_or(json_at(group, "spec.minMember"), 0) == 3);
+    EXPECT(str_is(json_str_at(group, "spec.queue"), "team"));
+    EXPECT(str_is(json_str_at(group, "spec.priorityClassName"), "build"));
+    EXPECT(str_is(
+        json_str(json_get(json_at(group, "metadata.annotations"), "muster.dev/disruption-mode")),
+        "all"));
+    EXPECT(str_is(json_str_at(pod, "metadata.annotations.pod-group-name"), "pg-g-gu"));
+    stage_close(&stage);
+}
+
+TEST(a_pod_whose_group_does_not_exist_waits_and_says_so)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    react(&stage, &group_controller, "p");
+    EXPECT(!done(&stage, ACTION_CREATE, &kind_podgroup));
+    const struct json *status = done(&stage, ACTION_PATCH_STATUS, &kind_pod);
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.type"), "PodScheduled"));
+    EXPECT(str_contains(json_str_at(status, "status.conditions.0.message"),
+                        STR("waits for PodGroup \"g\" of scheduling.k8s.io")));
+    stage_close(&stage);
+}
+
+TEST(a_pod_of_another_priority_than_its_group_is_told)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s,
+        "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"
+        "\"name\":\"g\",\"namespace\":\"d\",\"uid\":\"gu\"},\"spec\":{\"priority\":8,"
+        "\"schedulingPolicy\":{\"basic\":{}}}}");
+    react(&stage, &group_controller, "p");
+    EXPECT(!done(&stage, ACTION_CREATE, &kind_podgroup));
+    EXPECT(str_contains(
+        json_str_at(done(&stage, ACTION_PATCH_STATUS, &kind_pod), "status.conditions.0.message"),
+        STR("got 7 and 8")));
+    stage_close(&stage);
+}
+
+TEST(a_label_that_pods_must_share_becomes_a_topology_of_one_level)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s,
+        GANG(",\"schedulingConstraints\":{\"topology\":[{\"key\":\"a.b/Rack_1\"}]}"));
+    react(&stage, &group_controller, "p");
+    const struct json *topology = done(&stage, ACTION_CREATE, &kind_topology);
+    const struct json *group = done(&stage, ACTION_CREATE, &kind_podgroup);
+    EXPECT(str_is(json_str_at(topology, "spec.levels.0.nodeLabel"), "a.b/Rack_1"));
+    EXPECT(str_starts(json_str_at(topology, "metadata.name"), STR("label-a.b.rack-1-")));
+    EXPECT(str_eq(json_str_at(group, "spec.topologyConstraint.topology"),
+                  json_str_at(topology, "metadata.name")));
+    EXPECT(
+        str_is(json_str_at(group, "spec.topologyConstraint.requiredTopologyLevel"), "a.b/Rack_1"));
+    stage_close(&stage);
+}
+
+TEST(pods_of_another_scheduler_and_those_that_say_so_are_not_put_into_the_group_they_name)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    put(&stage, &kind_pod,
+        POD(",\"annotations\":{\"kai.scheduler/ignore-workload-api\":\"true\"}"));
+    react(&stage, &group_controller, "p");
+    EXPECT(str_is(json_str_at(done(&stage, ACTION_CREATE, &kind_podgroup), "metadata.name"),
+                  "pg-p-pu"));
+    stage.others = true;
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"d\",\"uid\":\"qu\"},\"spec\":{"
+        "\"schedulerName\":\"default-scheduler\",\"schedulingGroup\":{\"podGroupName\":\"g\"}}}");
+    react(&stage, &group_controller, "q");
+    EXPECT(stage.actions.list.count == 0);
+    react(&stage, &gang_status_controller, "g");
+    EXPECT(stage.actions.list.count == 0);
+    stage_close(&stage);
+}
+
+#define OURS(status)                                                                    \
+    "{\"metadata\":{\"name\":\"pg-g-gu\",\"namespace\":\"d\",\"uid\":\"x\"},\"spec\":{" \
+    "\"minMember\":3},\"status\":{" status "}}"
+#define MEMBER(name, more)                                                     \
+    "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"d\",\"uid\":\"" name \
+    "\",\"annotations\":{\"pod-group-name\":\"pg-g-gu\"}},\"spec\":{" more "}}"
+
+TEST(the_group_says_why_it_waits_and_once_that_it_was_scheduled)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    put(&stage, &kind_podgroup,
+        OURS("\"schedulingConditions\":[{\"message\":\"2 of 3 pods\",\"reasons\":[{\"reason\":"
+             "\"NotReady\"}]}]"));
+    react(&stage, &gang_status_controller, "g");
+    EXPECT(stage.actions.list.count == 0); /* Kubernetes says nothing either */
+    put(&stage, &kind_podgroup,
+        OURS("\"schedulingConditions\":[{\"message\":\"no room\",\"reasons\":[{\"reason\":"
+             "\"NotEnoughResources\"}]}]"));
+    put(&stage, &kind_pod, MEMBER("a", "\"nodeName\":\"n\""));
+    react(&stage, &gang_status_controller, "g");
+    const struct json *status = done(&stage, ACTION_PATCH_STATUS, &kind_podgroup_k8s);
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.type"), "PodGroupInitiallyScheduled"));
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.status"), "False"));
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.reason"), "Unschedulable"));
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.message"), "no room"));
+    EXPECT(json_i64_or(json_at(status, "status.conditions.0.observedGeneration"), 0) == 3);
+    put(&stage, &kind_pod, MEMBER("b", "\"nodeName\":\"n\""));
+    put(&stage, &kind_pod, MEMBER("c", "\"nodeName\":\"n\""));
+    react(&stage, &gang_status_controller, "g");
+    status = done(&stage, ACTION_PATCH_STATUS, &kind_podgroup_k8s);
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.status"), "True"));
+    EXPECT(str_is(json_str_at(status, "status.conditions.0.reason"), "Scheduled"));
+    stage_close(&stage);
+}

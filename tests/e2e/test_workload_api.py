@@ -1,0 +1,49 @@
+"""PodGroups of Kubernetes itself (scheduling.k8s.io/v1beta1), and pods that name them."""
+
+from harness import Muster, check, wait_for
+from test_scheduling_manifests import text
+from test_scheduling_status import create, running
+
+GROUP, JOB = text("workload.yaml").split("---")
+KIND = "podgroups.scheduling.k8s.io"
+
+
+def pods(m):
+    return [p for p in m.get("pods") if p["metadata"]["name"].startswith("workload-")]
+
+
+def bound(m):
+    return [p["metadata"]["name"] for p in pods(m) if p["spec"].get("nodeName")]
+
+
+def told(pod):
+    return next((c["message"] for c in pod["status"].get("conditions", [])
+                 if c["type"] == "PodScheduled" and c["status"] == "False"), "")
+
+
+def scheduled(m):
+    """(status, reason) of the group's condition."""
+    conditions = m.get(KIND, "workload").get("status", {}).get("conditions", [])
+    return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "PodGroupInitiallyScheduled"), None)
+
+
+def test_a_gang_of_kubernetes_own_waits_whole_and_starts_whole():
+    with Muster(gpus_per_node=3) as m:
+        create(m, "first")
+        wait_for(lambda: running(m, "first"), "first to run")
+        m.kubectl("create", "-f", "-", input=JOB)
+        wait_for(lambda: [p for p in pods(m) if 'waits for PodGroup "workload"' in told(p)],
+                 "a pod to say that its group does not exist")
+        m.kubectl("create", "-f", "-", input=GROUP)
+        wait_for(lambda: scheduled(m) == ("False", "Unschedulable"), "the gang to say that it cannot start")
+        check(not bound(m), f"a part of the gang is bound: {bound(m)}")
+        check("Gang" in m.kubectl("get", KIND).stdout and "Unschedulable" in m.kubectl("get", KIND).stdout,
+              m.kubectl("get", KIND).stdout)
+        m.kubectl("delete", "pod", "first", "--wait=false")
+        wait_for(lambda: len([p for p in pods(m) if p["status"]["phase"] == "Running"]) == 3, "the gang to run")
+        wait_for(lambda: scheduled(m) == ("True", "Scheduled"), "the gang to say that it was scheduled")
+        # It stays until none of its pods is left.
+        m.kubectl("delete", KIND, "workload", "--wait=false")
+        check(m.get(KIND, "workload"), "the group went before its pods")
+        m.kubectl("delete", "job", "workload", "--wait=false")
+        wait_for(lambda: not m.get(KIND, "workload"), "the group to go with its last pod")
