@@ -31,6 +31,7 @@ struct submit_values {
     const char *file;
     int output;
     const char *priority;
+    const char *preemptibility;
     const char *time;
     bool requeue;
     struct option_list after;
@@ -79,6 +80,10 @@ struct submit_values {
         SUBMIT_FLAG("volume", 0, LIST, volumes, "CLAIM:PATH",                                      \
                     "PersistentVolumeClaim to mount at PATH"),                                     \
         SUBMIT_FLAG("priority", 0, STR, priority, "CLASS", "PriorityClass of the job"),            \
+        SUBMIT_FLAG("preemptibility", 0, STR, preemptibility, "WORD",                              \
+                    "what of the job may be stopped for others: preemptible (all), "               \
+                    "non-preemptible (nothing; needs quota) or semi-preemptible (pods above "      \
+                    "--min-nodes; the others need quota); default: by its priority"),              \
         SUBMIT_FLAG("time", 't', STR, time, "DURATION",                                            \
                     "longest time the job may run, such as 90m or 2h (Slurm's 2:00:00 too)"),      \
         SUBMIT_FLAG("requeue", 0, BOOL, requeue, NULL,                                             \

@@ -240,6 +240,22 @@ static void submit_add_home(struct arena *arena,
     json_add_c(arena, annotations, HOME_RECORD, request->record);
 }
 
+static int submit_add_preemptibility(struct arena *arena,
+                                     const char *word,
+                                     struct json *metadata,
+                                     struct err *err)
+{
+    if (!str_is(str_from(word), "preemptible") && !str_is(str_from(word), "non-preemptible") &&
+        !str_is(str_from(word), "semi-preemptible"))
+        return err_set(err, -EINVAL,
+                       "--preemptibility: '%.40s' is none of preemptible, non-preemptible and "
+                       "semi-preemptible",
+                       word);
+    json_add_c(arena, json_make_path(arena, metadata, "annotations"),
+               "kai.scheduler/preemptibility", word);
+    return 0;
+}
+
 int submit_job(struct arena *arena,
                const struct submit_values *v,
                const struct submit_request *request,
@@ -272,7 +288,9 @@ int submit_job(struct arena *arena,
     if (v->kept_seconds)
         json_add_i64(arena, json_make_path(arena, spec, "reliability"), "ttlSecondsAfterFinished",
                      v->kept_seconds);
-    if (v->time)
+    if (v->preemptibility)
+        r = submit_add_preemptibility(arena, v->preemptibility, metadata, err);
+    if (r == 0 && v->time)
         r = submit_add_time(arena, v->time, spec, err);
     if (v->requeue && json_is_null(json_get(spec, "maxRunTime")))
         return err_set(err, -EINVAL, "--requeue says what happens after --time: give both");

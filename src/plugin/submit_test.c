@@ -76,6 +76,7 @@ TEST(every_flag_is_a_field_of_the_job)
     struct submit_values values = {.queue = "q",
                                    .gpus = 2,
                                    .priority = "high",
+                                   .preemptibility = "semi-preemptible",
                                    .time = "2h",
                                    .requeue = true,
                                    .array = "0-9%2",
@@ -128,6 +129,8 @@ TEST(every_flag_is_a_field_of_the_job)
     EXPECT(str_is(json_str(json_get(annotations, HOME_FOLDER)), "/home/me"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_HOST)), "box"));
     EXPECT(str_is(json_str(json_get(annotations, HOME_RECORD)), "5"));
+    EXPECT(str_is(json_str(json_get(annotations, "kai.scheduler/preemptibility")),
+                  "semi-preemptible"));
 
     EXPECT(json_i64_or(json_at(job, "spec.array.limit"), 0) == 2);
     static const char *const wrong[] = {"", "9-0", "0-9%", "0-9%0", "0-9%x", "%2", "0-1000"};
@@ -138,6 +141,9 @@ TEST(every_flag_is_a_field_of_the_job)
     }
     values.array = NULL;
 
+    values.preemptibility = "sometimes";
+    EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
+    values.preemptibility = NULL;
     values.writes.items[0] = "data/out";
     EXPECT(submit_job(&arena, &values, &request, json_new_object(&arena), &err) == -EINVAL);
     writes[0] = "/data/out";

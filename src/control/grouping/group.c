@@ -192,6 +192,21 @@ static void warn_of_topology(struct run *run,
                         "PodGroup or a JobSet for that"));
 }
 
+static void warn_of_preemptibility(struct run *run,
+                                   const struct object *pod,
+                                   const struct grouping_input *in)
+{
+    struct str word = grouping_odd_preemptibility(in);
+
+    if (word.len)
+        action_warn(run->actions, pod, "PodGrouperWarning",
+                    str_printf(run->arena,
+                               "kai.scheduler/preemptibility is \"" STR_FMT
+                               "\", which means nothing, so the priority decides; it can be "
+                               "preemptible, non-preemptible or semi-preemptible",
+                               STR_ARG(word)));
+}
+
 static void write_group(struct run *run, const struct grouping *grouping)
 {
     struct json *manifest = grouping_manifest(grouping, run->arena);
@@ -358,8 +373,10 @@ static void reconcile(const struct control_input *input,
         action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
         return;
     }
-    if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
+    if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name)) {
         warn_of_topology(&run, pod, &in);
+        warn_of_preemptibility(&run, pod, &in);
+    }
     write_group(&run, &grouping);
     write_pod(&run, pod, &grouping);
 }

@@ -175,6 +175,21 @@ static struct str preemptibility_of(const struct grouping_input *input, const st
     return is_preemptibility(value) ? value : STR_NONE;
 }
 
+struct str grouping_odd_preemptibility(const struct grouping_input *input)
+{
+    for (size_t i = 0; i <= input->owner_count; i++) {
+        const struct json *said = i < input->owner_count ? input->owners[i] : input->pod;
+        struct str label = grouping_label(said, PREEMPTIBLE);
+        struct str note = grouping_annotation(said, PREEMPTIBLE);
+
+        if (label.len && !is_preemptibility(label))
+            return label;
+        if (note.len && !is_preemptibility(note))
+            return note;
+    }
+    return STR_NONE;
+}
+
 static struct str either_label(const struct grouping_input *input,
                                const struct json *owner,
                                const char *key)

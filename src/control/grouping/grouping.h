@@ -108,5 +108,8 @@ struct json *grouping_topology_manifest(struct arena *arena, struct str label);
 /* Whether the pod, or an owner of it, asks that no group is made for it. */
 bool grouping_skips(const struct grouping_input *input);
 
+/* What an owner or the pod says of preemptibility that is none of its words; empty: nothing. */
+struct str grouping_odd_preemptibility(const struct grouping_input *input);
+
 /* The PodGroup, ready to be created. */
 struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena);

@@ -335,6 +335,63 @@ TEST(a_tensorboard_is_in_the_queue_of_its_job)
     EXPECT(str_is(group.preemptibility, "preemptible"));
 }
 
+TEST(every_training_kind_can_be_semi_preemptible)
+{
+    static const struct {
+        const char *version, *kind, *spec;
+        const char *below; /* the owner of the pod, where that is another one */
+    } kinds[] = {
+        {"torchrun.ai/v1alpha1", "TorchrunJob", "", NULL},
+        {"batch.tensorstack.dev/v1beta1", "PyTorchTrainingJob",
+         "\"replicaSpecs\":[{\"type\":\"worker\",\"replicas\":2}]", NULL},
+        {"kubeflow.org/v1", "PyTorchJob", "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":2}}",
+         NULL},
+        {"kubeflow.org/v1", "TFJob", "\"tfReplicaSpecs\":{\"Worker\":{\"replicas\":2}}", NULL},
+        {"kubeflow.org/v1", "XGBoostJob",
+         "\"xgbReplicaSpecs\":{\"Master\":{\"replicas\":1},\"Worker\":{\"replicas\":2}}", NULL},
+        {"kubeflow.org/v1", "JAXJob", "\"jaxReplicaSpecs\":{\"Worker\":{\"replicas\":2}}", NULL},
+        {"kubeflow.org/v1", "PaddleJob", "\"paddleReplicaSpecs\":{\"Worker\":{\"replicas\":2}}",
+         NULL},
+        {"kubeflow.org/v2beta1", "MPIJob",
+         "\"mpiReplicaSpecs\":{\"Launcher\":{\"replicas\":1},\"Worker\":{\"replicas\":2}}", NULL},
+        {"jobset.x-k8s.io/v1alpha2", "JobSet",
+         "\"replicatedJobs\":[{\"name\":\"a\",\"replicas\":1,\"template\":{\"spec\":{"
+         "\"parallelism\":2}}}]",
+         NULL},
+        {"trainer.kubeflow.org/v1alpha1", "TrainJob", "",
+         "{\"apiVersion\":\"jobset.x-k8s.io/v1alpha2\",\"kind\":\"JobSet\"," META
+         ",\"spec\":{\"replicatedJobs\":[{\"name\":\"a\",\"replicas\":1,\"template\":{\"spec\":"
+         "{\"parallelism\":2}}}]}}"},
+        {"batch/v1", "Job", "", NULL},
+    };
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue")};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        struct grouping_input in = {
+            .arena = &arena, .config = &config, .find = find, .next = next, .owner_count = 1};
+        struct grouping group;
+        struct err err = {0};
+
+        test_case(kinds[i].kind);
+        in.pod = parse(&arena, STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"d\",\"labels\":{"
+                                   "\"training.kubeflow.org/replica-type\":\"worker\","
+                                   "\"jobset.sigs.k8s.io/replicatedjob-name\":\"a\","
+                                   "\"jobset.sigs.k8s.io/job-index\":\"0\"}}}"));
+        in.owners[0] = parse(
+            &arena, str_printf(&arena,
+                               "{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":"
+                               "\"o\",\"uid\":\"u\",\"namespace\":\"d\",\"annotations\":{"
+                               "\"kai.scheduler/preemptibility\":\"semi-preemptible\"}},"
+                               "\"spec\":{%s}}",
+                               kinds[i].version, kinds[i].kind, kinds[i].spec));
+        if (kinds[i].below)
+            in.owners[in.owner_count++] = parse(&arena, str_from(kinds[i].below));
+        EXPECT(grouping_decide(&in, NULL, &group, &err) == 0);
+        EXPECT(str_is(group.preemptibility, "semi-preemptible"));
+    }
+}
+
 TEST(a_torchrun_job_is_placed_as_its_queue_says_unless_an_annotation_does)
 {
     _cleanup_(arena_done) struct arena arena = {0};
