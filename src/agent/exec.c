@@ -134,12 +134,44 @@ static void pipe_set_reading(struct exec_pipe *pipe, bool reading)
 
 /* ---- the end ---- */
 
+static bool exec_has_output(const struct exec *exec)
+{
+    return exec->pipes[1].open || exec->pipes[2].open;
+}
+
+/* What lies in the pipe now. The loop may not have come to read it: timers go first. */
+static void pipe_drain(struct exec_pipe *pipe)
+{
+    struct exec *exec = pipe->exec;
+    uv_os_fd_t fd = -1;
+    int left = 0;
+
+    if (!pipe->open || uv_fileno((uv_handle_t *)&pipe->pipe, &fd) < 0 ||
+        ioctl(fd, FIONREAD, &left) < 0)
+        return;
+    while (left > 0 && !exec->closed) {
+        ssize_t n =
+            read(fd, exec->read_buffer, left < READ_BYTES ? (size_t)left : (size_t)READ_BYTES);
+        if (n <= 0)
+            return;
+        left -= (int)n;
+        exec->stream.reader.data(exec->stream.reader.user, pipe->channel,
+                                 (struct str){exec->read_buffer, (size_t)n});
+    }
+}
+
 /* The command is over when it has exited and all it wrote has been read. A process that it left
  * behind may hold the pipes open: after the exit only what is there now counts. */
 static void on_later(void *user)
 {
     struct exec *exec = user;
     if (exec->ended || exec->closed)
+        return;
+    if (exec->paused && exec_has_output(exec) && !exec->err.code)
+        return; /* the reader will come back for the rest */
+    for (int i = 1; i < 3; i++)
+        pipe_drain(&exec->pipes[i]);
+    if (exec->closed)
         return;
     exec->ended = true;
     for (int i = 0; i < 3; i++)
@@ -154,8 +186,8 @@ static void exec_maybe_end(struct exec *exec)
 {
     if (exec->ended || exec->closed || !(exec->exited || exec->err.code))
         return;
-    bool open = exec->pipes[1].open || exec->pipes[2].open;
-    if (!exec->err.code && open && timer_is_set(exec->later))
+    bool open = exec_has_output(exec);
+    if (!exec->err.code && open && (exec->paused || timer_is_set(exec->later)))
         return;
     timer_in(exec->later, open && !exec->err.code ? DRAIN_MS : 0, on_later);
 }
@@ -261,6 +293,8 @@ static void exec_pause(struct podio_stream *stream, bool paused)
     exec->paused = paused;
     for (int i = 1; i < 3; i++)
         pipe_set_reading(&exec->pipes[i], !paused);
+    if (!paused)
+        exec_maybe_end(exec);
 }
 
 static void exec_close(struct podio_stream *stream)

@@ -15,6 +15,7 @@
 #include "http1/parse.h"
 #include "server/request.h"
 #include "server/upgrade.h"
+#include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,12 +25,17 @@
  * (one message a piece, first byte the channel) or SPDY (one stream a channel). The command starts
  * when the client has opened all its channels; its end is a Status on the error channel.
  *
+ * A WebSocket has no channels to open, but kubectl has: until 1.34 it throws away what comes for one
+ * that it has not made yet, without an error. It makes them when it begins to read, so we ping it
+ * first, and the command starts with the first message from the client, its answer or any other.
+ *
  * Text messages are as good as binary ones, as in Kubernetes: the Python client sends stdin so. In
  * the base64 protocols a message is the channel's digit and base64. Whatever a client makes us
  * answer waits in its connection; while that is much, we do not read on. */
 
 #define COMMAND_WORDS_MAX 1024
 #define PENDING_BYTES_MAX ((size_t)1 << 20)
+#define SILENCE_MS        2000 /* a client that answers no ping has its command after that */
 
 enum channel {
     CHANNEL_STDIN,
@@ -48,7 +54,8 @@ struct exec {
     struct podio_exec_request wanted;
     struct podio_stream *podio;
     struct websocket ws;
-    struct spdy *spdy; /* NULL: WebSocket */
+    struct spdy *spdy;     /* NULL: WebSocket */
+    struct timer *silence; /* WebSocket: nothing has come from the client; NULL: something has */
     struct buf in;
     bool uses[CHANNELS]; /* asked for by the client */
     uint32_t streams[CHANNELS];
@@ -69,6 +76,8 @@ static void release(struct exec *exec)
     exec->over = true;
     if (exec->podio)
         exec->request->server->podio->ops->close(exec->podio);
+    timer_free(exec->silence);
+    exec->silence = NULL;
     spdy_free(exec->spdy);
     exec->spdy = NULL;
     websocket_done(&exec->ws);
@@ -182,6 +191,27 @@ static void start(struct exec *exec)
         &(struct podio_reader){.data = on_data, .full = on_full, .end = on_end, .user = exec});
 }
 
+/* ---- WebSocket: the client shows that it reads ---- */
+static void on_ready(void *user)
+{
+    struct exec *exec = user;
+
+    timer_free(exec->silence);
+    exec->silence = NULL;
+    if (!exec->started)
+        start(exec);
+}
+
+static void ask_ready(struct exec *exec)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+
+    websocket_write(&out, WEBSOCKET_PING, -1, STR("ready"));
+    http_write(exec->x, buf_str(&out));
+    exec->silence = timer_new(exec->request->server->loop, exec);
+    timer_in(exec->silence, SILENCE_MS, on_ready);
+}
+
 /* ---- from the client ---- */
 static void resize(struct exec *exec, struct str text)
 {
@@ -239,6 +269,8 @@ static void websocket_input(struct exec *exec)
     while (!exec->over && (r = websocket_next(&exec->ws, &exec->in, &message)) > 0) {
         _cleanup_(buf_done) struct buf out = {0};
 
+        if (message.opcode != WEBSOCKET_CLOSE)
+            on_ready(exec);
         if (message.opcode == WEBSOCKET_PING) {
             websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
             answer(exec, &out);
@@ -375,7 +407,7 @@ static void begin(struct request *request, const char *protocol)
     exec->close_messages = str_starts(str_from(protocol), STR("v5."));
     exec->base64 = websocket && str_contains(str_from(protocol), STR("base64."));
     if (websocket)
-        start(exec);
+        ask_ready(exec);
     else
         exec->spdy = spdy_new();
 }

@@ -5,12 +5,13 @@ import json
 import os
 import ssl
 import struct
+import urllib.parse
 
-from harness import PATIENCE, Muster, check, wait_for
+from harness import PATIENCE, Muster, check, free_port, wait_for
 from pods import apply, container, pod, wait_phase, wait_ready
 from test_hostile import Wire, resident_mb
 
-TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9
+TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 PODS = "/api/v1/namespaces/default/pods"
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "v4.base64.channel.k8s.io",
              "base64.channel.k8s.io", None)
@@ -19,6 +20,10 @@ PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "v4.bas
 def frame(opcode, data):
     size = struct.pack("!B", 0x80 | len(data)) if len(data) < 126 else struct.pack("!BH", 0x80 | 126, len(data))
     return bytes([0x80 | opcode]) + size + b"\0\0\0\0" + data  # a mask of zeros changes nothing
+
+
+def command(*words):
+    return "&".join("command=" + urllib.parse.quote(word) for word in words)
 
 
 class Socket(Wire):
@@ -60,14 +65,18 @@ class Socket(Wire):
             opcode, data = self.frame()
             if opcode == CLOSE:
                 return said
+            if opcode == PING:
+                self.send(frame(PONG, data))
+                continue
             channel, data = (data[0] - 48, base64.b64decode(data[1:])) if self.base64 else (data[0], data[1:])
             said[channel] = said.get(channel, b"") + data
 
 
 def test_text_messages_reach_commands_and_ports():
+    number = free_port()
     with Muster() as m:
-        apply(m, pod("a", container(["python3", "-m", "http.server", "8247"], workingDir="/usr/share",
-                                    readinessProbe={"tcpSocket": {"port": 8247}, "periodSeconds": 1}),
+        apply(m, pod("a", container(["python3", "-m", "http.server", str(number)], workingDir="/usr/share",
+                                    readinessProbe={"tcpSocket": {"port": number}, "periodSeconds": 1}),
                      terminationGracePeriodSeconds=0))
         wait_ready(m, "a")
         for protocol in PROTOCOLS:
@@ -85,16 +94,15 @@ def test_text_messages_reach_commands_and_ports():
             s.write(255, b"\0", BINARY)
             said = s.all()
             check(said.get(1) == b"until it is closed" and b"Success" in said[3], f"close of a channel: {said}")
-        command = "&".join(f"command={word}" for word in ("sh", "-c", "read+x%3B+stty+size"))
-        with Socket(m, f"a/exec?stdin=1&stdout=1&tty=1&{command}", PROTOCOLS[1]) as s:
+        with Socket(m, f"a/exec?stdin=1&stdout=1&tty=1&{command('sh', '-c', 'read x; stty size')}", PROTOCOLS[1]) as s:
             s.write(4, b'{"Width":77,"Height":33}')
             s.write(0, b"\n")
             check(b"33 77" in s.all().get(1, b""), "the size of the terminal")
         for protocol in ("v4.channel.k8s.io", "v4.base64.channel.k8s.io"):
-            with Socket(m, "a/portforward?ports=8247", protocol) as s:
+            with Socket(m, f"a/portforward?ports={number}", protocol) as s:
                 s.write(0, b"GET / HTTP/1.0\r\n\r\n")
                 said = s.all()
-                port = (8247).to_bytes(2, "little")
+                port = number.to_bytes(2, "little")
                 check(said[0].startswith(port) and b"Directory listing" in said[0], f"{protocol}: {said[0][:200]}")
                 check(said[1] == port, f"{protocol}: {said[1]}")
         with Wire(m) as w:
@@ -111,6 +119,7 @@ def test_unread_pongs_take_no_memory():
         apply(m, pod("a", container("sleep 1000"), terminationGracePeriodSeconds=0))
         wait_phase(m, "a", "Running")
         with Socket(m, "a/exec?stdin=1&stdout=1&command=cat", PROTOCOLS[0]) as s:
+            check(s.frame()[0] == PING, "the server asks first whether anybody reads")
             before = resident_mb(m)
             data = memoryview(frame(PING, payload) * pings)
             sent, blocked, got = 0, 0, len(s.rest)
@@ -140,3 +149,44 @@ def test_unread_pongs_take_no_memory():
                     return False
                 return True
             wait_for(pull, "an answer to every ping", 60)
+
+
+def test_a_command_starts_when_its_client_reads():
+    """kubectl before 1.34 throws away what comes for a channel that it has not made yet, and makes them when it reads."""
+    with Muster() as m:
+        apply(m, pod("a", container("sleep 1000"), terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        for answers in (True, False):
+            with Socket(m, f"a/exec?stdout=1&{command('echo', 'hello')}", PROTOCOLS[0]) as s:
+                opcode, data = s.frame()
+                check(opcode == PING, f"the first frame is no ping but {opcode}: {data}")
+                if answers:
+                    s.send(frame(PONG, data))
+                said = s.all()  # of one that answers no ping it is not known, and it is not kept waiting for ever
+                check(said.get(1) == b"hello\n" and b"Success" in said.get(3, b""), f"answers: {answers}: {said}")
+
+
+# Writes until nobody has taken anything for a second, leaves the number of bytes behind and ends.
+FILL = """
+import fcntl, os, select
+fcntl.fcntl(1, fcntl.F_SETFL, os.O_NONBLOCK)
+sent = 0
+while select.select([], [1], [], 1)[1]:
+    sent += os.write(1, b"x" * 65536)
+with open("/sent.new", "w") as f:
+    f.write(str(sent))
+os.rename("/sent.new", "/sent")
+"""
+
+
+def test_a_client_that_reads_late_gets_all_of_it():
+    with Muster() as m:
+        apply(m, pod("a", container("sleep 1000"), terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        with Socket(m, f"a/exec?stdout=1&{command('python3', '-c', FILL)}", PROTOCOLS[0]) as s:
+            s.send(frame(PONG, s.frame()[1]))
+            sent = wait_for(lambda: m.kubectl("exec", "a", "--", "cat", "/sent", ok=False).stdout, "the command to be over", 60)
+            m.kubectl("exec", "a", "--", "sleep", "0.5")  # longer than what a process that was left behind is listened to
+            said = s.all()
+            got = len(said.get(1, b""))
+            check(got == int(sent) and b"Success" in said.get(3, b""), f"{got} bytes of {sent} arrived; {said.get(3)}")
