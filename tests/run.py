@@ -2,12 +2,15 @@
 """run.py [--only BUILD | --check]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
-the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. A suite that ends with
-`N passed, N failed[, N skipped[, N flaky]]` counts as its tests, another one as one test; one that exits 77 was skipped, and
-its last line says why. What is skipped is no failure, but it is counted, and every reason is shown (`skipped: ...`). A flaky
-test failed once and passed when it was repeated: it is named, and too many fail their suite (tests/e2e/flaky.py). Each suite
-has the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is in BUILD/logs/SUITE.log; it is
-shown when the suite fails.
+the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. Suites run beside each other, one for each core;
+those of a priority below 0, which fill the machine themselves, begin when the others are over, one after another. Beside the
+last of them, which mostly waits (priority -2), build-asan is made and its unit tests run, nicely.
+
+A suite that ends with `N passed, N failed[, N skipped[, N flaky]]` counts as its tests, another one as one test; one that
+exits 77 was skipped, and its last line says why. What is skipped is no failure, but it is counted, and every reason is shown
+(`skipped: ...`). A flaky test failed once and passed when it was repeated: it is named, and too many fail their suite
+(tests/e2e/flaky.py). Each suite has the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is
+in BUILD/logs/SUITE.log; it is shown when the suite fails.
 
 --check runs what takes seconds in build/ (CHECK): what to run before each commit.
 """
@@ -18,7 +21,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
@@ -28,11 +33,15 @@ CHECK = ("unit", "tidy", "docs", "run", "reference", "purity", "dependencies", "
 EXIT_SKIPPED = 77  # as automake and meson have it
 NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
+NICELY = ("nice", "-n", "10")
+WAITS = -2  # the priority of a suite that leaves the machine idle
+# What runs in build-asan, and what the end-to-end tests there start.
+SANITIZED = ("unit", "muster", "kubectl-torchrun", "muster-launch", "muster-shim", "libmuster-gpu.so")
 
 
 def build_asan():
-    """Configure and compile build-asan/; False, with the reason printed, when that fails."""
-    commands = [["ninja", "-C", "build-asan", "--quiet"]]
+    """Configure build-asan/ and compile what is run of it; False, with the reason printed, when that fails."""
+    commands = [[*NICELY, "ninja", "-C", "build-asan", "--quiet", *SANITIZED]]
     if not os.path.exists(os.path.join(ROOT, "build-asan", "build.ninja")):
         commands.insert(0, ["meson", "setup", "build-asan", "-Db_sanitize=address,undefined"] + SANITIZE)
     for command in commands:
@@ -49,8 +58,16 @@ def suites(build, again):
                           stdout=subprocess.PIPE).stdout
     for test in sorted(json.loads(text), key=lambda t: -t["priority"]):
         marked = any(s.split(":")[-1] == "again" for s in test["suite"])
-        if marked == again or (again and test["name"] == "unit"):
+        if again and test["name"] == "unit":
+            yield from parts(test, os.cpu_count() or 1)
+        elif marked == again:
             yield test
+
+
+def parts(test, count):
+    """The unit tests in several processes, where one would be the last thing that runs."""
+    for part in range(count):
+        yield {**test, "name": f"{test['name']}-{part + 1}", "cmd": [*test["cmd"], "--part", f"{part + 1}/{count}"]}
 
 
 def judge(output, status, late):
@@ -85,8 +102,9 @@ def run_suite(build, test):
     start = time.monotonic()
     late = False
     with open(log, "w", encoding="utf-8", errors="replace") as out:
-        process = subprocess.Popen(test["cmd"], cwd=test.get("workdir") or os.path.join(ROOT, build), env=env, stdout=out,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen([*(NICELY if "san" in build else ()), *test["cmd"]], env=env, stdout=out,
+                                   cwd=test.get("workdir") or os.path.join(ROOT, build), stderr=subprocess.STDOUT,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             process.wait(timeout=(test["timeout"] or 3600) * patience)
         except subprocess.TimeoutExpired:
@@ -109,35 +127,71 @@ def words(counts):
     return ", ".join(f"{count} {word}" for count, word in zip(counts, ("passed", "failed", "skipped", "flaky")))
 
 
+class Total:
+    """What all suites came to: told as each ends, and what failed once more at the end, where it is looked for first."""
+
+    def __init__(self):
+        self.counts = [0, 0, 0, 0]
+        self.failed = {}  # suite: lines about it
+        self.lock = threading.Lock()
+
+    def add(self, suite, counts, reasons, seconds=0.0, output=""):
+        with self.lock:
+            self.counts = [a + b for a, b in zip(self.counts, counts)]
+            if counts[1]:
+                print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
+                self.failed[suite] = [f"failed: {suite}: {name}" for name in NAMED.findall(output) or reasons or [words(counts)]]
+            for line in reasons:
+                print(f"{suite}: {line}")
+            print(f"{suite}: {words(counts)} ({seconds:.1f} s)", flush=True)
+
+
+def run_suites(build, tests, total):
+    """All of them; failures are kept in the order of the suites, whichever ended first."""
+    def one(test):
+        total.add(f"{build}/{test['name']}", *run_suite(build, test))
+    total.failed.update({f"{build}/{test['name']}": [] for test in tests})
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(one, [test for test in tests if test["priority"] >= 0]))
+    for test in tests:
+        if test["priority"] < 0:
+            one(test)
+
+
+def run_sanitized(total):
+    """What may run beside other suites; returns what is left."""
+    if not build_asan():
+        total.add("build-asan", [0, 1, 0, 0], ["it does not build"])
+        return []
+    tests = list(suites("build-asan", True))
+    run_suites("build-asan", [test for test in tests if test["priority"] >= 0], total)
+    return [test for test in tests if test["priority"] < 0]
+
+
+def run_everything(total):
+    tests = list(suites("build", False))
+    run_suites("build", [test for test in tests if test["priority"] > WAITS], total)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run_suites, "build", [test for test in tests if test["priority"] <= WAITS], total)
+        left = run_sanitized(total)
+        waiting.result()
+    run_suites("build-asan", left, total)
+
+
 def main(argv):
     only = argv[argv.index("--only") + 1] if "--only" in argv else None
     check = "--check" in argv
-    if check:
-        only = "build"
-    plan = [(only, "san" in only)] if only else [("build", False), ("build-asan", True)]
-    total = [0, 0, 0, 0]
-    failed = []  # said again at the end, where it is looked for first
+    total = Total()
     start = time.monotonic()
-    for build, again in plan:
-        if build == "build-asan" and not only and not build_asan():
-            print("build-asan: does not build")
-            total[1] += 1
-            failed.append(f"failed: {build}: it does not build")
-            continue
-        for test in suites(build, again):
-            if check and test["name"] not in CHECK:
-                continue
-            counts, reasons, seconds, output = run_suite(build, test)
-            total = [a + b for a, b in zip(total, counts)]
-            if counts[1]:
-                print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
-                named = NAMED.findall(output) or reasons or [words(counts)]
-                failed += [f"failed: {build}/{test['name']}: {name}" for name in named]
-            for line in reasons:
-                print(f"{build}/{test['name']}: {line}")
-            print(f"{build}/{test['name']}: {words(counts)} ({seconds:.1f} s)", flush=True)
-    print("\n".join([*failed, f"{time.monotonic() - start:.0f} s", words(total)]))
-    return 1 if total[1] or not total[0] else 0
+    if check:
+        run_suites("build", [test for test in suites("build", False) if test["name"] in CHECK], total)
+    elif only:
+        run_suites(only, list(suites(only, "san" in only)), total)
+    else:
+        run_everything(total)
+    failed = [line for lines in total.failed.values() for line in lines]
+    print("\n".join([*failed, f"{time.monotonic() - start:.0f} s", words(total.counts)]))
+    return 1 if total.counts[1] or not total.counts[0] else 0
 
 
 if __name__ == "__main__":

@@ -100,6 +100,24 @@ class Total(unittest.TestCase):
         status, lines = self.run_all(suite("a", "exit 77"))
         self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed, 1 skipped, 0 flaky"))
 
+    def test_suites_run_beside_each_other_and_those_that_fill_the_machine_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            meet = f"touch {folder}/$0; for i in $(seq 600); do test -e {folder}/$1 && exit 0; sleep 0.1; done; exit 1"
+            both = [{**suite(a, ""), "cmd": ["sh", "-c", meet, a, b]} for a, b in (("a", "b"), ("b", "a"))]
+            alone = {**suite("c", f"test -e {folder}/a && test -e {folder}/b"), "priority": -1}
+            cores, os.cpu_count = os.cpu_count, lambda: 2
+            try:
+                status, lines = self.run_all(alone, *both)
+            finally:
+                os.cpu_count = cores
+        self.assertEqual((status, lines[-1]), (0, "3 passed, 0 failed, 0 skipped, 0 flaky"))
+        self.assertTrue(lines[-3].startswith("build/c: "), lines)
+
+    def test_units_run_in_parts_that_are_all_of_them(self):
+        made = list(run.parts({**suite("unit", ""), "cmd": ["unit"]}, 2))
+        self.assertEqual([test["name"] for test in made], ["unit-1", "unit-2"])
+        self.assertEqual([test["cmd"] for test in made], [["unit", "--part", "1/2"], ["unit", "--part", "2/2"]])
+
     def test_a_suite_is_ended_at_its_limit(self):
         status, lines = self.run_all(suite("a", "echo 1 passed, 0 failed; exec sleep 600", timeout=1))
         self.assertEqual((status, lines[-1].split(", ", 1)[1]), (1, "1 failed, 0 skipped, 0 flaky"))
