@@ -148,10 +148,17 @@ static int host_path_find(const struct person *person,
     if (!top)
         return err_set(err, -ENOTSUP, "hostPath " STR_FMT ": not " STR_FMT "'s to mount",
                        STR_ARG(path), STR_ARG(person->name));
-    int top_fd = open(str_c(arena, *top), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int machine_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int top_fd = open_trusted(machine_fd, str_c(arena, *top), O_PATH | O_DIRECTORY);
+    close(machine_fd);
+    if (top_fd == -ELOOP)
+        return err_set(err, -ENOTSUP,
+                       "hostPath " STR_FMT ": there is a link on the way that is not root's; name "
+                       "the folder itself in `muster user add --paths`",
+                       STR_ARG(*top));
     if (top_fd < 0)
         return err_set(err, -EAGAIN, "hostPath " STR_FMT ": %s", STR_ARG(*top),
-                       strerrordesc_np(errno));
+                       strerrordesc_np(-top_fd));
     const char *rest = str_c(arena, str_sub(path, top->len, path.len));
     int fd = open_in(top_fd, *rest ? rest : "/", O_PATH, 0);
     close(top_fd);

@@ -80,7 +80,7 @@ int homes_shut(int root_fd, const struct records *spec, char words[static 256])
     for (size_t offset = 0; count < KEEPS_MAX && records_next(spec, &offset, &record);) {
         if (!record_is(&record, "keep"))
             continue;
-        int fd = open_in(root_fd, record.value, O_PATH | O_DIRECTORY, 0);
+        int fd = open_trusted(root_fd, record.value, O_PATH | O_DIRECTORY);
         unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE;
         trees[count++] = fd < 0 ? -1 : (int)syscall(SYS_open_tree, fd, "", flags);
         if (fd >= 0)

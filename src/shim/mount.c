@@ -534,13 +534,29 @@ static int open_sub_as(const struct root *root, int source_fd, const char *sub)
     return fd;
 }
 
+/* Of a person's folder none of the links on the way is hers: root goes there. */
+static int source_open(const char *path, bool as)
+{
+    int top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = top < 0 ? -errno
+             : as    ? open_trusted(top, path, O_PATH | O_DIRECTORY)
+                     : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!as && fd < 0)
+        fd = -errno;
+    if (top >= 0)
+        close(top);
+    return fd;
+}
+
 /* A path inside a volume, which the pod may have filled with links: resolved inside it. */
 static int bind_sub(struct root *root, const struct mount_words *words)
 {
     bool as = has_option(words->options, "as");
-    int source = open(words->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (source < 0)
+    int source = source_open(words->source, as);
+    if (source < 0) {
+        errno = -source;
         return shim_fail(root->words, "open", words->source);
+    }
     int fd = as ? open_sub_as(root, source, words->sub) : open_in(source, words->sub, O_PATH, 0644);
     if (fd == -ENOENT && !as)
         fd = folder_make_in(source, words->sub);

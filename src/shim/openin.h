@@ -10,5 +10,9 @@
 int open_in(int root_fd, const char *path, uint64_t flags, mode_t mode);
 /* What would lead out of the folder is refused. */
 int open_beneath(int root_fd, const char *path, uint64_t flags);
+/* As open_in(), but a link on the way has to be root's or this process's own: a folder that somebody
+ * else can put a link in its place is not the one that was meant. Others are refused with -ELOOP,
+ * and so is "..". */
+int open_trusted(int root_fd, const char *path, uint64_t flags);
 /* Names as the kernel gives them: links are refused. */
 int open_exact(const char *path, uint64_t flags);

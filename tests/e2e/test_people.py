@@ -131,14 +131,22 @@ def test_links_and_shut_folders_are_no_way_to_what_is_not_theirs():
         write(f"{private}/open/data", "hers\n", ALICE)
         os.chmod(private, 0o700)
         os.chown(private, ALICE, ALICE)
-        for name, path in ("link", f"{t.bob.home}/link"), ("shut", f"{private}/open"):
+        swapped = os.path.join(t.top, "scratch", "bob")  # his in a folder of everybody: he puts a link there
+        os.makedirs(os.path.dirname(swapped))
+        os.chmod(os.path.dirname(swapped), 0o1777)
+        os.symlink(f"{private}/open", swapped)
+        os.lchown(swapped, BOB, BOB)
+        t.bob.add("--queue", "default-queue", "--paths", f"{t.shared},{swapped}")
+        for name, path in ("link", f"{t.bob.home}/link"), ("shut", f"{private}/open"), ("swapped", swapped):
             t.bob.create(pod(name, container("cat /m/data", **mount(path)["container"]), volumes=mount(path)["volumes"]))
+        tries = ("link", "shut", "swapped")
+
         def refused():
-            seen = [json.loads(t.bob.kubectl("get", "pod", name, "-o", "json").stdout) for name in ("link", "shut")]
+            seen = [json.loads(t.bob.kubectl("get", "pod", name, "-o", "json").stdout) for name in tries]
             told = json.dumps(seen) + t.bob.kubectl("get", "events").stdout
-            return "create it first" in told and "Permission denied" in told
-        wait_for(refused, "both mounts to be refused", 60)
-        for name in "link", "shut":
+            return all(words in told for words in ("create it first", "Permission denied", "a link on the way"))
+        wait_for(refused, "the mounts to be refused", 60)
+        for name in tries:
             check("hers" not in t.bob.kubectl("logs", name, ok=False).stdout, f"{name} shows alice's file")
 
 
