@@ -12,6 +12,7 @@
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
 # make strangers          clients from registries on muster up, Python's and npm's (STRANGERS="kopf node": some of them)
+# make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -46,7 +47,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance strangers conformance-v017 conformance-cel seeds test-page page-shots
+	asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-page page-shots
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -133,6 +134,10 @@ conformance: all
 strangers: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(STRANGERS),,tests/result.py strangers) tests/strangers/run.py $(STRANGERS)
+
+hostile: all
+	@command -v openssl kubectl > /dev/null || tools/deps.sh test
+	@HOSTILE_SECONDS=$(or $(HOSTILE_SECONDS),600) tests/result.py hostile tests/hostile/tenant.py
 
 test-kubernetes: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
