@@ -154,6 +154,11 @@ void admit_topology_validate(struct admit *admit);
 /* admit_workload.c: kinds of scheduling.k8s.io/v1beta1, and how a pod names one */
 void admit_group_validate(struct admit *admit);
 void admit_workload_validate(struct admit *admit);
+/* spec.scheduling of a Job; `before`: its spec as it was, NULL when it is created. */
+void admit_job_scheduling(struct admit *admit,
+                          const struct json *spec,
+                          const struct json *before,
+                          struct str path);
 void admit_pod_group(struct admit *admit, const struct json *spec, struct str path);
 /* admit_kubeflow.c: kinds of kubeflow.org; nothing for others of that group. */
 void admit_kubeflow(struct admit *admit);

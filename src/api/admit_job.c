@@ -175,6 +175,7 @@ void admit_job_spec(struct admit *admit, const struct json *spec, struct str pat
     check_numbers(admit, spec, path);
     check_mode(admit, spec, path);
     check_policies(admit, spec, path);
+    admit_job_scheduling(admit, spec, NULL, at(admit, path, "scheduling"));
     if (!json_is_null(restart) && !str_is(json_str(restart), "Never") &&
         !str_is(json_str(restart), "OnFailure"))
         admit_unsupported(admit, at(admit, path, "template.spec.restartPolicy"), restart,
@@ -214,6 +215,7 @@ static void check_update(struct admit *admit, const struct json *spec, const str
         if (!json_equal(json_get(spec, fixed[i]), json_get(before, fixed[i])))
             admit_invalid(admit, str_printf(admit->arena, "spec.%s", fixed[i]),
                           json_get(spec, fixed[i]), "field is immutable");
+    admit_job_scheduling(admit, spec, before, STR("spec.scheduling"));
     struct json *now = stopped ? fixed_template(admit->arena, spec) : json_get(spec, "template");
     struct json *then =
         stopped ? fixed_template(admit->arena, before) : json_get(before, "template");

@@ -66,7 +66,10 @@ static void check_union(struct admit *admit,
         admit_invalid(admit, path, value, words);
 }
 
-static void check_policy(struct admit *admit, const struct json *policy, struct str path)
+static void check_policy(struct admit *admit,
+                         const struct json *policy,
+                         struct str path,
+                         bool counted)
 {
     static const char *const names[] = {"basic", "gang"};
     const struct json *gang = json_get(policy, "gang");
@@ -75,9 +78,9 @@ static void check_policy(struct admit *admit, const struct json *policy, struct 
     check_union(admit, policy, path, names, ONE_OF_POLICY);
     if (json_is_null(gang))
         return;
-    if (json_is_null(least))
+    if (json_is_null(least) && counted)
         admit_required(admit, below(admit, path, "gang.minCount"), "");
-    else if (json_i64_or(least, 0) < 1)
+    else if (!json_is_null(least) && json_i64_or(least, 0) < 1)
         admit_invalid(admit, below(admit, path, "gang.minCount"), least, BELOW_ONE);
 }
 
@@ -105,7 +108,8 @@ static void check_group(struct admit *admit, const struct json *spec, struct str
     const struct json *class = json_get(spec, "priorityClassName");
     const struct json *priority = json_get(spec, "priority");
 
-    check_policy(admit, json_get(spec, "schedulingPolicy"), below(admit, path, "schedulingPolicy"));
+    check_policy(admit, json_get(spec, "schedulingPolicy"), below(admit, path, "schedulingPolicy"),
+                 true);
     check_topology(admit, json_get(spec, "schedulingConstraints"),
                    below(admit, path, "schedulingConstraints"));
     if (!json_is_null(mode))
@@ -251,6 +255,50 @@ void admit_workload_validate(struct admit *admit)
     else if (!json_count(list))
         admit_required(admit, STR("spec"), ONE_OF_PARTS);
     check_templates(admit, list);
+}
+
+/* ---- Job ---- */
+
+static void check_job_update(struct admit *admit,
+                             const struct json *now,
+                             const struct json *before,
+                             struct str path)
+{
+    if (json_is_null(now) != json_is_null(before))
+        admit_invalid(admit, path, now, IS_IMMUTABLE);
+    else if (!json_is_null(now))
+        check_unchanged(admit, now, before, path);
+}
+
+void admit_job_scheduling(struct admit *admit,
+                          const struct json *spec,
+                          const struct json *before,
+                          struct str path)
+{
+    static const char *const modes[] = {"single", "all"};
+    const struct json *own = json_get(spec, "scheduling");
+    const struct json *mode = json_get(own, "disruptionMode");
+    const struct json *least = json_at(own, "schedulingPolicy.gang.minCount");
+
+    if (before)
+        check_job_update(admit, own, json_get(before, "scheduling"), path);
+    if (json_is_null(own))
+        return;
+    if (is_there(own, "schedulingPolicy"))
+        check_policy(admit, json_get(own, "schedulingPolicy"),
+                     below(admit, path, "schedulingPolicy"), false);
+    if (json_i64_or(least, 0) > json_i64_or(json_get(spec, "parallelism"), 1))
+        admit_invalid(admit, below(admit, path, "schedulingPolicy.gang.minCount"), least,
+                      "must not be above parallelism: so many pods never wait together");
+    check_topology(admit, json_get(own, "schedulingConstraints"),
+                   below(admit, path, "schedulingConstraints"));
+    if (!json_is_null(mode))
+        check_union(admit, mode, below(admit, path, "disruptionMode"), modes, ONE_OF_MODE);
+    if (json_count(json_get(own, "resourceClaims")))
+        admit_forbidden(admit, below(admit, path, "resourceClaims"), NO_CLAIMS);
+    if (!json_is_null(json_at(spec, "template.spec.schedulingGroup")))
+        admit_forbidden(admit, path,
+                        "the pod template names a group of its own in schedulingGroup; say one");
 }
 
 /* ---- pods ---- */

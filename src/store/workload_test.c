@@ -40,6 +40,30 @@ TEST(a_pod_group_of_kubernetes_gets_its_defaults_its_priority_and_its_finalizer)
     harness_close(&h);
 }
 
+#define JOB(scheduling, template)                                                                 \
+    "{\"metadata\":{\"name\":\"j\"},\"spec\":{\"completions\":2,\"parallelism\":2,"               \
+    "\"scheduling\":" scheduling                                                                  \
+    ",\"template\":{\"spec\":{" template "\"restartPolicy\":\"Never\",\"containers\":[{\"name\":" \
+                                         "\"c\",\"image\":\"i\"}]}}}}"
+
+TEST(how_a_job_is_scheduled_is_said_once_but_for_its_minimum)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_job, "default",
+                          JOB("{\"schedulingPolicy\":{\"gang\":{\"minCount\":2}}}", "")) == 0);
+    EXPECT(harness_patch(&h, &kind_job, "default", "j",
+                         "{\"spec\":{\"scheduling\":{\"schedulingPolicy\":{\"gang\":{"
+                         "\"minCount\":1}}}}}") == 0);
+    EXPECT(harness_patch(&h, &kind_job, "default", "j", "{\"spec\":{\"scheduling\":null}}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "spec.scheduling"));
+    EXPECT(harness_patch(&h, &kind_job, "default", "j",
+                         "{\"spec\":{\"scheduling\":{\"disruptionMode\":{\"all\":{}}}}}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "spec.scheduling.disruptionMode"));
+    harness_close(&h);
+}
+
 TEST(pod_groups_and_workloads_that_could_not_be_meant_are_refused_with_the_field)
 {
     static const struct {
@@ -84,6 +108,11 @@ TEST(pod_groups_and_workloads_that_could_not_be_meant_are_refused_with_the_field
         {"two priorities", &kind_workload,
          WORKLOAD("{\"name\":\"a\"," GANG "},{\"name\":\"b\",\"priority\":3," GANG "}"), 422,
          "must be identical"},
+        {"more than run at once", &kind_job,
+         JOB("{\"schedulingPolicy\":{\"gang\":{\"minCount\":3}}}", ""), 422,
+         "spec.scheduling.schedulingPolicy.gang.minCount"},
+        {"two groups", &kind_job, JOB("{}", "\"schedulingGroup\":{\"podGroupName\":\"g\"},"), 422,
+         "spec.scheduling"},
         {"groups of groups", &kind_workload,
          "{\"metadata\":{\"name\":\"w\"},\"spec\":{\"compositePodGroupTemplates\":[{\"name\":"
          "\"a\"}]}}",

@@ -21,9 +21,9 @@ def told(pod):
                  if c["type"] == "PodScheduled" and c["status"] == "False"), "")
 
 
-def scheduled(m):
+def scheduled(m, name="workload"):
     """(status, reason) of the group's condition."""
-    conditions = m.get(KIND, "workload").get("status", {}).get("conditions", [])
+    conditions = m.get(KIND, name).get("status", {}).get("conditions", [])
     return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "PodGroupInitiallyScheduled"), None)
 
 
@@ -47,3 +47,19 @@ def test_a_gang_of_kubernetes_own_waits_whole_and_starts_whole():
         check(m.get(KIND, "workload"), "the group went before its pods")
         m.kubectl("delete", "job", "workload", "--wait=false")
         wait_for(lambda: not m.get(KIND, "workload"), "the group to go with its last pod")
+
+
+def test_a_job_makes_its_gang_itself():
+    with Muster(gpus_per_node=3) as m:
+        create(m, "first")
+        wait_for(lambda: running(m, "first"), "first to run")
+        m.kubectl("create", "-f", "-", input=JOB.replace("      schedulingGroup: {podGroupName: workload}\n", "").replace(
+            "  parallelism: 3\n", "  parallelism: 3\n  scheduling: {schedulingPolicy: {gang: {}}}\n"))
+        name = wait_for(lambda: [g["metadata"]["name"] for g in m.get(KIND)], "the group of the job")[0]
+        wait_for(lambda: scheduled(m, name) == ("False", "Unschedulable"), "the gang to say that it cannot start")
+        check(not bound(m), f"a part of the gang is bound: {bound(m)}")
+        # Two are enough now; they fit.
+        m.kubectl("patch", "job", "workload", "--type=merge", "-p",
+                  '{"spec": {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 2}}}}}')
+        wait_for(lambda: len(bound(m)) == 2, "two of the gang to start")
+        wait_for(lambda: scheduled(m, name) == ("True", "Scheduled"), "the gang to say that it was scheduled")

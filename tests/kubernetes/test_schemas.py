@@ -27,6 +27,7 @@ PLAIN = {"meta.k8s.io.v1.Time": "string date-time", "meta.k8s.io.v1.MicroTime": 
 # What differs, and why: part of "type field fact", reason.
 KNOWN = [
     (r"^core\.v1\.\S+ \S+ is ours alone", "of a Pod of Kubernetes 1.37, or of what it has in it"),
+    (r"^batch\.v1\.JobSpec scheduling is ours alone", "of Kubernetes 1.37"),
     (r"^apiextensions\S+\.JSONSchemaPropsOr", "one value: see above"),
     (r" x-kubernetes-patch-strategy of Kubernetes is '(retainKeys|replace)'", "clients send the directive that it stands for"),
     (r"ControllerRevision data x-kubernetes-map-type", "is so in Kubernetes, and not said: test_types.py"),

@@ -471,6 +471,7 @@ static void keep_pods(struct batch *b)
     int64_t wanted = b->parallelism < BATCH_PODS_MAX ? b->parallelism : BATCH_PODS_MAX;
     int64_t again_ms = b->failed ? b->last_failure_ms + backoff_ms(b->failed) : 0;
 
+    batch_gang_keep(b->input, b->job, b->spec, b->actions);
     if (b->completions >= 0 && wanted > b->completions - b->succeeded - indexes_given_up(b))
         wanted = b->completions - b->succeeded - indexes_given_up(b);
     else if (b->completions < 0 && b->succeeded)
@@ -664,6 +665,13 @@ static void keys(const struct cache *cache, const struct object *object, struct 
             add_orphan(ret, object);
         return;
     }
+    if (object->kind != &kind_job) {
+        const struct object_owner *owner = object_controller(object);
+
+        if (owner && str_is(owner->kind, kind_job.name))
+            control_keys_add(ret, object->ns, owner->name);
+        return;
+    }
     control_keys_add(ret, object->ns, object->name);
     if (cache_get(cache, &kind_job, object->ns, object->name))
         return;
@@ -671,7 +679,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         add_orphan(ret, pod);
 }
 
-static const struct kind *const watches[] = {&kind_job, &kind_pod, NULL};
+static const struct kind *const watches[] = {&kind_job, &kind_pod, &kind_podgroup_k8s,
+                                             &kind_workload, NULL};
 
 const struct controller batch_job_controller = {.name = "job",
                                                 .embedded = true,

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct actions;
 struct arena;
+struct control_input;
 struct json;
 struct object;
 
@@ -71,3 +73,11 @@ struct json *batch_make_pod(struct arena *arena,
                             const struct object *job,
                             const struct json *spec,
                             const struct batch_slot *slot);
+
+/* spec.scheduling: the PodGroup that the pods of the job name, empty: none; and that group and its
+ * Workload made, or its minimum brought up to date. */
+struct str batch_gang_name(struct arena *arena, const struct object *job, const struct json *spec);
+void batch_gang_keep(const struct control_input *input,
+                     const struct object *job,
+                     const struct json *spec,
+                     struct actions *actions);

@@ -318,3 +318,33 @@ TEST(pods_of_a_job_that_goes_wait_for_nothing)
     scene_run(&scene, &batch_job_controller, "j");
     EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 0);
 }
+
+TEST(a_job_makes_the_group_that_its_pods_name)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job,
+              JOB("'completions':3,'parallelism':3,'scheduling':{'schedulingPolicy':{'gang':{}},"
+                  "'disruptionMode':{'all':{}}},"));
+    scene_run(&scene, &batch_job_controller, "j");
+    const char *name = scene_names(&scene, &kind_podgroup_k8s).p;
+    const struct json *group = scene_get(&scene, &kind_podgroup_k8s, name);
+    EXPECT(json_i64_or(json_at(group, "spec.schedulingPolicy.gang.minCount"), 0) == 3);
+    EXPECT(!json_is_null(json_at(group, "spec.disruptionMode.all")));
+    EXPECT(str_is(json_str_at(group, "spec.workloadRef.templateName"), "pods"));
+    EXPECT(str_eq(json_str_at(group, "spec.workloadRef.workloadName"),
+                  scene_names(&scene, &kind_workload)));
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pod, nth_pod(&scene, 0).p),
+                              "spec.schedulingGroup.podGroupName"),
+                  name));
+    scene_patch(&scene, &kind_job, "j",
+                "{'spec':{'scheduling':{'schedulingPolicy':{'gang':{'minCount':2}}}}}");
+    scene_run(&scene, &batch_job_controller, "j");
+    group = scene_get(&scene, &kind_podgroup_k8s, name);
+    EXPECT(json_i64_or(json_at(group, "spec.schedulingPolicy.gang.minCount"), 0) == 2);
+    const struct json *workload =
+        scene_get(&scene, &kind_workload, scene_names(&scene, &kind_workload).p);
+    EXPECT(json_i64_or(json_at(workload, "spec.podGroupTemplates.0.schedulingPolicy.gang.minCount"),
+                       0) == 2);
+}

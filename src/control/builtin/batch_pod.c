@@ -39,6 +39,10 @@ struct json *batch_make_pod(struct arena *arena,
     json_fill(arena, meta, "{name: $, namespace: $, finalizers: [$]}", slot->name,
               str_dup(arena, job->ns), STR(BATCH_FINALIZER));
     owner_set(arena, meta, job);
+    struct str gang = batch_gang_name(arena, job, spec);
+    if (gang.len)
+        json_add_str(arena, json_make_path(arena, pod_spec, "schedulingGroup"), "podGroupName",
+                     gang);
     if (slot->index >= 0) {
         struct str text = str_printf(arena, "%lld", (long long)slot->index);
 
