@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -86,6 +87,8 @@ void cgroup_look(struct cgroups *cgroups)
         r = r ? r : cgroup_make_base(cgroups->pids, ROOT "/pids");
         if (r == 0)
             base_weigh(cgroups->cpu);
+        if (r == 0 && cgroup_make_base(cgroups->freezer, ROOT "/freezer"))
+            cgroups->freezer[0] = '\0'; /* pods are stopped by signals */
     }
     if (r == 0)
         cgroups->kind = v2 ? CGROUP_V2 : CGROUP_V1;
@@ -267,6 +270,59 @@ void cgroup_add_join(const struct pod *pod, const struct json *container, struct
     }
 }
 
+/* Of version 1 every pod is in a group of processes, of version 2 in the one that there is. */
+size_t cgroup_pids(const struct cgroups *cgroups, struct str uid, pid_t *ret, size_t max)
+{
+    size_t count = 0;
+    char path[CGROUP_PATH_BYTES * 2 + NAME_MAX];
+    const char *base = cgroups->kind == CGROUP_V1 ? cgroups->pids : cgroups->memory;
+    int n = snprintf(path, sizeof(path), "%s/" STR_FMT, base, STR_ARG(uid));
+    DIR *folder = cgroups->kind == CGROUP_NONE ? NULL : opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        (void)snprintf(path + n, sizeof(path) - (size_t)n, "/%s/cgroup.procs", entry->d_name);
+        FILE *file = fopen(path, "re");
+        long long pid;
+        while (file && count < max && fscanf(file, "%lld", &pid) == 1)
+            ret[count++] = (pid_t)pid;
+        if (file)
+            (void)fclose(file);
+    }
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+static void limit_write(const char *folder, const char *file, int64_t bytes)
+{
+    char path[CGROUP_PATH_BYTES * 2 + 64];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, file);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)dprintf(fd, "%lld", (long long)bytes);
+    close(fd);
+}
+
+void cgroup_allow(const struct pod *pod, const struct json *container, int64_t extra_bytes)
+{
+    const struct cgroups *cgroups = &pod->agent->machine.cgroups;
+    int64_t limit = container_amount(container, "limits", "memory", false);
+    struct group group;
+    if (!limit || cgroups->kind == CGROUP_NONE)
+        return;
+    group_of(pod, container, cgroups->memory, &group);
+    if (cgroups->kind == CGROUP_V2) {
+        limit_write(group.container, "memory.max", limit + extra_bytes);
+        return;
+    }
+    /* Neither may pass the other: one of the two orders is right, whichever way it goes. */
+    limit_write(group.container, "memory.memsw.limit_in_bytes", limit + extra_bytes);
+    limit_write(group.container, "memory.limit_in_bytes", limit + extra_bytes);
+    limit_write(group.container, "memory.memsw.limit_in_bytes", limit + extra_bytes);
+}
+
 /* Groups have no files that could be removed, only folders in folders. */
 static void remove_group(const char *base, struct str uid)
 {
@@ -283,8 +339,10 @@ static void remove_group(const char *base, struct str uid)
 
 void cgroup_remove(const struct cgroups *cgroups, struct str uid)
 {
-    const char *bases[] = {cgroups->memory, cgroups->cpu, cgroups->pids};
-    size_t count = cgroups->kind == CGROUP_V1 ? 3 : cgroups->kind == CGROUP_V2 ? 1 : 0;
+    const char *bases[] = {cgroups->memory, cgroups->cpu, cgroups->pids, cgroups->freezer};
+    size_t count = cgroups->kind == CGROUP_V2   ? 1
+                   : cgroups->kind == CGROUP_V1 ? 3 + (cgroups->freezer[0] != '\0')
+                                                : 0;
     for (size_t i = 0; uid.len && i < count; i++)
         remove_group(bases[i], uid);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buf;
 struct err;
@@ -27,7 +28,8 @@ struct cgroups {
     char memory[CGROUP_PATH_BYTES]; /* base folders; version 2 uses this one alone */
     char cpu[CGROUP_PATH_BYTES];
     char pids[CGROUP_PATH_BYTES];
-    char why[240]; /* CGROUP_NONE: what is missing */
+    char freezer[CGROUP_PATH_BYTES]; /* of version 1; empty: there is none */
+    char why[240];                   /* CGROUP_NONE: what is missing */
 };
 
 /* Find and prepare the base folders. */
@@ -35,5 +37,10 @@ void cgroup_look(struct cgroups *cgroups);
 void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records);
 /* The records of an exec: join the group of the container that runs. */
 void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records);
+/* The processes of a pod of that uid; none where there are no groups. */
+size_t cgroup_pids(const struct cgroups *cgroups, struct str uid, pid_t *ret, size_t max);
+/* A container may use so many bytes more than its limit; 0: as many as that says. Without a limit,
+ * or a group, nothing happens. */
+void cgroup_allow(const struct pod *pod, const struct json *container, int64_t extra_bytes);
 /* The groups of a pod of that uid, where its shim could not remove them. Those in use stay. */
 void cgroup_remove(const struct cgroups *cgroups, struct str uid);

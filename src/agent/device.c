@@ -148,6 +148,19 @@ static const struct gpu *card_of(const struct pod *pod, uint32_t device)
                                                               : NULL;
 }
 
+size_t device_cards(const struct pod *pod, const char **ret, size_t max)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < pod->gpu_count && count < max && !pod_is_shared(pod); i++) {
+        const struct gpu *card = card_of(pod, pod->gpus[i]);
+
+        if (card)
+            ret[count++] = card->uuid;
+    }
+    return count;
+}
+
 static void add_file(struct buf *records, const char *path)
 {
     if (access(path, F_OK) == 0)

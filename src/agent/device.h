@@ -11,6 +11,8 @@ struct pod;
 /* device: the GPUs of a pod. */
 void device_take(struct pod *pod);
 void device_give(struct pod *pod);
+/* UUIDs of real cards that are the pod's alone. */
+size_t device_cards(const struct pod *pod, const char **ret, size_t max);
 /* Container `index` has a part of each of the pod's GPUs. */
 bool device_has_share(const struct pod *pod, size_t index);
 /* What container `index` is told about them. */

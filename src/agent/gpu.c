@@ -1,9 +1,11 @@
 #include "agent/gpu.h"
 
 #include "base/count.h"
+#include "base/str.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@ struct nvml {
     int (*shutdown)(void);
     int (*count)(unsigned *);
     int (*handle)(unsigned, nvml_device *);
+    int (*by_uuid)(const char *, nvml_device *);
     int (*name)(nvml_device, char *, unsigned);
     int (*uuid)(nvml_device, char *, unsigned);
     int (*memory)(nvml_device, struct nvml_memory *);
@@ -55,6 +58,7 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
     LOAD(nvml, shutdown, "nvmlShutdown");
     LOAD(nvml, count, "nvmlDeviceGetCount_v2");
     LOAD(nvml, handle, "nvmlDeviceGetHandleByIndex_v2");
+    LOAD(nvml, by_uuid, "nvmlDeviceGetHandleByUUID");
     LOAD(nvml, name, "nvmlDeviceGetName");
     LOAD(nvml, uuid, "nvmlDeviceGetUUID");
     LOAD(nvml, memory, "nvmlDeviceGetMemoryInfo");
@@ -98,4 +102,29 @@ void gpu_look(struct gpus *gpus)
         (void)snprintf(gpus->why, sizeof(gpus->why), "the driver shows no GPU");
     (void)nvml.shutdown();
     (void)dlclose(nvml.library);
+}
+
+int64_t gpu_driver(const struct gpus *gpus)
+{
+    struct str version = str_from(gpus->driver);
+    int64_t major = 0;
+    (void)str_to_i64(str_sub(version, 0, str_find(version, '.')), &major);
+    return major;
+}
+
+int64_t gpu_used_mib(const char *uuid)
+{
+    struct nvml nvml;
+    struct gpus unused;
+    struct nvml_memory memory = {0};
+    nvml_device device;
+    int64_t mib = -1;
+    unused.why[0] = '\0';
+    if (!nvml_open(&nvml, &unused))
+        return -1;
+    if (nvml.by_uuid(uuid, &device) == 0 && nvml.memory(device, &memory) == 0)
+        mib = (int64_t)(memory.used >> 20);
+    (void)nvml.shutdown();
+    (void)dlclose(nvml.library);
+    return mib;
 }

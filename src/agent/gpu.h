@@ -22,3 +22,7 @@ struct gpus {
 };
 
 void gpu_look(struct gpus *gpus);
+/* 580 of "580.159.04"; 0: there is no driver. */
+int64_t gpu_driver(const struct gpus *gpus);
+/* MiB that are in use on the card of that UUID now; -1: not known. */
+int64_t gpu_used_mib(const char *uuid);

@@ -62,8 +62,8 @@ struct run_container {
 
     enum run_state state;
     unsigned instance; /* the current one; while waiting, the one to start next */
+    int pid;           /* the shell's: of its first process, as its shim told */
     bool seen;         /* the shell's: its shim has told of it since it was asked */
-    int pid;           /* the shell's: of its first process, while it runs; 0: not told */
     int64_t started_ms;
     struct run_end end;      /* how the current instance ended (RUN_ENDED) */
     struct run_end previous; /* how the one before it did */

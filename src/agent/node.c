@@ -4,9 +4,11 @@
 #include "agent/core.h"
 #include "agent/doctor.h"
 #include "agent/machine.h"
+#include "agent/suspend.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -57,6 +59,8 @@ static void add_labels(struct agent *agent,
         json_add_str(arena, labels, "nvidia.com/gpu.memory",
                      str_printf(arena, "%lld", (long long)agent->gpu_memory_mib));
     }
+    if (suspend_ability(agent))
+        json_add_c(arena, labels, SUSPEND_LABEL, suspend_ability(agent));
     struct str rest = str_from(agent->options.node_labels), pair;
     while (str_cut(&rest, ',', &pair)) {
         size_t at = str_find(pair, '=');

@@ -17,6 +17,7 @@ struct json;
 struct object;
 struct podio_stream;
 struct probe;
+struct suspend_call;
 struct timer;
 struct usage_samples;
 
@@ -29,6 +30,32 @@ enum pod_stage {
     POD_RUNNING, /* has a shim */
     POD_OVER,    /* ended for good, shim told to go */
     POD_GONE,    /* to be freed */
+};
+
+/* Where a pod stands that gives up its GPUs and stays: see agent/suspend.h. X(NAME, word on disk) */
+#define SUSPEND_STAGES(X)                                                  \
+    X(NONE, "none") /* it runs */                                          \
+    X(OUT, "out")   /* what it has on GPUs is on its way to host memory */ \
+    X(FREEZING, "freezing")                                                \
+    X(FROZEN, "frozen")                                                    \
+    X(IN, "in") /* it was woken, and gets its GPUs back */
+
+enum suspend_stage {
+#define SUSPEND_STAGE_ENUM(name, word) SUSPEND_STAGE_##name,
+    SUSPEND_STAGES(SUSPEND_STAGE_ENUM)
+#undef SUSPEND_STAGE_ENUM
+};
+
+struct pod_suspend {
+    enum suspend_stage stage;
+    int64_t changed_ms; /* when its condition last changed; 0: it was never suspended */
+    int64_t begun_ms;   /* it stands still since then; 0: it runs */
+    int64_t total_ms;   /* that it stood still before */
+    int64_t moved_mib;  /* to host memory */
+    bool moved;         /* its processes are off the GPU */
+    bool refused;       /* it cannot be suspended: `why`; not tried again until it is asked anew */
+    struct str why;
+    struct suspend_call *call; /* the helper, while it works; NULL: it does not */
 };
 
 struct pod_token {
@@ -78,6 +105,7 @@ struct pod {
     struct pod *next_dirty;
     struct podio_stream *streams; /* logs that follow, execs */
     struct probe *probes;
+    struct pod_suspend suspend;
     struct usage_samples *usage; /* one a container; NULL: nobody has asked */
     size_t usage_count;
 };

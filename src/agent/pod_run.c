@@ -17,6 +17,7 @@
 #include "agent/recover.h"
 #include "agent/status.h"
 #include "agent/stream.h"
+#include "agent/suspend.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -187,6 +188,7 @@ void pod_free(struct pod *pod)
         return;
     pod->stage = POD_GONE;
     probe_end_all(pod);
+    suspend_forget(pod);
     streams_end_pod(pod);
     if (map_get(&agent->pods, pod->uid) == pod)
         map_remove(&agent->pods, pod->uid);
@@ -392,7 +394,7 @@ static void pod_check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms
     if (pod->run.stop_ms || !pod->started_ms ||
         !json_i64(json_at(pod->root, "spec.activeDeadlineSeconds"), &seconds))
         return;
-    int64_t end_ms = pod->started_ms + 1000 * seconds;
+    int64_t end_ms = pod->started_ms + 1000 * seconds + pod->suspend.total_ms;
     if (now_ms < end_ms) {
         *wake_ms = end_ms < *wake_ms ? end_ms : *wake_ms;
         return;
@@ -504,6 +506,10 @@ static void pod_step_running(struct pod *pod, int64_t now_ms)
     }
     if (pod->asked)
         return; /* what is ordered now could be begun behind the answer, and be taken for lost */
+    if (suspend_step(pod, now_ms, &wake_ms)) {
+        pod_set_wake(pod, wake_ms);
+        return;
+    }
     /* The shim died and the pod's containers with it, but its policy may start them again. */
     if (!pod->link.open && !lifecycle_is_over(&pod->run)) {
         if (pod->handles_open > 1)
@@ -532,6 +538,7 @@ static void pod_step_running(struct pod *pod, int64_t now_ms)
 /* Its folder goes, its name is free again; but first its shim, which still writes there. */
 static void pod_bury(struct pod *pod)
 {
+    suspend_drop(pod);
     if (pod->stage == POD_RUNNING)
         pod_finish(pod);
     if (pod->awaited && !recover_shim(pod)) {

@@ -138,6 +138,8 @@ static void on_result(void *user, bool ok, struct str words)
 {
     struct probe *probe = user;
     probe->check = NULL;
+    if (probe->pod->suspend.stage != SUSPEND_STAGE_NONE)
+        return; /* asked of one that stands still by now */
     if (ok)
         probe_passed(probe);
     else
@@ -153,7 +155,8 @@ static void on_due(void *user)
     struct probe *probe = user;
     const struct run_container *c = &probe->pod->run.containers[probe->container];
     /* Until the container has started up only the startup probe counts. */
-    if (probe->check || c->stop_ms || (probe->role != PROBE_STARTUP && !c->startup_passed))
+    if (probe->check || c->stop_ms || probe->pod->suspend.stage != SUSPEND_STAGE_NONE ||
+        (probe->role != PROBE_STARTUP && !c->startup_passed))
         return;
     probe->check = check_start(&(struct check_request){
         .pod = probe->pod,

@@ -10,6 +10,7 @@
 #include "agent/node.h"
 #include "agent/pod.h"
 #include "agent/pod_end.h"
+#include "agent/suspend.h"
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -113,6 +114,7 @@ void recover_running(struct pod *pod)
         return;
     for (size_t i = 0; i < pod->run.count; i++)
         recover_container(pod, &pod->run.containers[i]);
+    suspend_recover(pod);
     pod->stage = POD_RUNNING;
     pod->awaited = true;
     (void)recover_shim(pod);
@@ -220,6 +222,7 @@ static void orphan_bury(struct agent *agent, const char *folder)
                                  .closed = orphan_closed,
                                  .user = orphan};
     if (link_connect(&orphan->link, agent->loop, folder, NULL) == 0) {
+        suspend_wake_orphan(agent, folder);
         link_send(&orphan->link, NULL, 0, "stop forget");
     } else if (link_locked(folder)) { /* it will have a socket soon */
         agent->orphans_left = true;

@@ -3,6 +3,7 @@
 #include "agent/core.h"
 #include "agent/lifecycle.h"
 #include "agent/pod.h"
+#include "agent/suspend.h"
 #include "api/object.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -109,7 +110,8 @@ static struct json *container_status(struct arena *arena, const struct pod *pod,
 
 static bool pod_is_ready(const struct pod *pod)
 {
-    if (pod->stage != POD_RUNNING || !lifecycle_is_initialized(&pod->run))
+    if (pod->stage != POD_RUNNING || !lifecycle_is_initialized(&pod->run) ||
+        pod->suspend.stage != SUSPEND_STAGE_NONE)
         return false;
     for (size_t i = 0; i < pod->run.count; i++) {
         const struct run_container *c = &pod->run.containers[i];
@@ -148,10 +150,11 @@ static void add_conditions(struct arena *arena,
         pod->was_ready = ready;
         pod->ready_changed_ms = now_ms;
     }
-    const char *reason = ready       ? NULL
-                         : succeeded ? "PodCompleted"
-                         : failed    ? "PodFailed"
-                                     : "ContainersNotReady";
+    const char *reason = ready                                      ? NULL
+                         : succeeded                                ? "PodCompleted"
+                         : failed                                   ? "PodFailed"
+                         : pod->suspend.stage != SUSPEND_STAGE_NONE ? "PodSuspended"
+                                                                    : "ContainersNotReady";
     struct json *conditions = json_add_array(arena, status, "conditions");
     int64_t initialized_ms = pod->initialized_ms ? pod->initialized_ms : pod->started_ms;
     add_condition(arena, conditions, "PodReadyToStartContainers", pod->stage == POD_RUNNING,
@@ -163,6 +166,7 @@ static void add_conditions(struct arena *arena,
     add_condition(arena, conditions, "Ready", ready, pod->ready_changed_ms, reason);
     add_condition(arena, conditions, "ContainersReady", ready, pod->ready_changed_ms, reason);
     add_condition(arena, conditions, "PodScheduled", true, pod->started_ms, NULL);
+    suspend_add_condition(pod, arena, conditions);
 }
 
 static const char *qos_class(const struct pod *pod)

@@ -38,6 +38,7 @@ int main(int argc, char *argv[], char *envp[])
         &command_gpu,
         &command_image,
         &command_operator,
+        &command_checkpoint, /* the agent calls it */
         &command_reserve,
         &command_hollow_nodes,
         &command_simulate,

@@ -9,6 +9,7 @@ extern const struct command command_doctor;
 extern const struct command command_kubeconfig;
 extern const struct command command_operator;
 extern const struct command command_hollow_nodes;
+extern const struct command command_checkpoint;
 extern const struct command command_reserve;
 extern const struct command command_store;
 extern const struct command command_simulate;

@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -305,6 +306,41 @@ static struct call *bind_call(struct applier *applier,
     return call;
 }
 
+/* A pod that is suspended is bound already: what was written to suspend it is taken off, and its
+ * node lets it go on. */
+static void on_resumed(void *user, const struct api_result *result)
+{
+    struct call *call = user;
+
+    if (call->applier)
+        call_done(call, result->code);
+    call_free(call);
+}
+
+static void resume_pod(struct applier *applier, const struct sched_bind *bind, int64_t now_ms)
+{
+    struct call *call = call_new(applier, 1, now_ms);
+
+    call->ns = str_dup(&call->arena, bind->pod.ns);
+    call->group = str_dup(&call->arena, bind->group);
+    call_add(call, &bind->pod, bind->node);
+    if (event_budget_take(&applier->events, now_ms))
+        tell_pod(
+            applier->options.api, &bind->pod, "Resume",
+            str_printf(&call->arena, "has its GPUs on node " STR_FMT " again", STR_ARG(bind->node)),
+            false, now_ms);
+    api_call(applier->options.api,
+             &(struct api_request){
+                 .verb = API_PATCH,
+                 .kind = &kind_pod,
+                 .ns = call->pods[0].ns,
+                 .name = call->pods[0].name,
+                 .uid = call->pods[0].uid,
+                 .patch = API_PATCH_MERGE,
+                 .body = STR("{\"metadata\":{\"annotations\":{\"" SUSPEND_ANNOTATION "\":null}}}")},
+             on_resumed, call);
+}
+
 static void on_prepared(void *user, int code, const struct err *err)
 {
     struct call *call = user;
@@ -375,7 +411,12 @@ static void apply_binds(struct applier *applier, const struct sched_plan *plan, 
 {
     for (size_t start = 0, end; start < plan->bind_count; start = end) {
         end = start + 1;
-        while (end < plan->bind_count && plan->binds[end].batch == plan->binds[start].batch)
+        if (plan->binds[start].resume) {
+            resume_pod(applier, &plan->binds[start], now_ms);
+            continue;
+        }
+        while (end < plan->bind_count && plan->binds[end].batch == plan->binds[start].batch &&
+               !plan->binds[end].resume)
             end++;
         launch_bind(bind_call(applier, &plan->binds[start], end - start, now_ms));
     }
@@ -477,6 +518,22 @@ static void mark_evicted(struct applier *applier,
     patch_status(applier, pod, &arena, status);
 }
 
+/* The pod gives up its GPUs and stays: its node reads that off the annotation. */
+static void suspend_pod(struct applier *applier, const struct sched_evict *evict, struct call *call)
+{
+    api_call(
+        applier->options.api,
+        &(struct api_request){.verb = API_PATCH,
+                              .kind = &kind_pod,
+                              .ns = evict->pod.ns,
+                              .name = evict->pod.name,
+                              .uid = evict->pod.uid,
+                              .patch = API_PATCH_MERGE,
+                              .body = STR("{\"metadata\":{\"annotations\":{\"" SUSPEND_ANNOTATION
+                                          "\":\"" SUSPEND_YIELD "\"}}}")},
+        on_evicted, call);
+}
+
 static void apply_evicts(struct applier *applier, const struct sched_plan *plan, int64_t now_ms)
 {
     for (size_t i = 0; i < plan->evict_count; i++) {
@@ -495,7 +552,12 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
                   "name: $}}",
                   evict->pod.ns, evict->pod.name);
         struct str words = evict_words(applier, evict, &arena);
-        tell_pod(applier->options.api, &evict->pod, "Evict", words, true, now_ms);
+        tell_pod(applier->options.api, &evict->pod, evict->suspend ? "Suspend" : "Evict", words,
+                 true, now_ms);
+        if (evict->suspend) {
+            suspend_pod(applier, evict, call);
+            continue;
+        }
         mark_evicted(applier, evict, words, now_ms);
         api_call(applier->options.api,
                  &(struct api_request){.verb = API_CREATE,

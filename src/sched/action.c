@@ -198,6 +198,9 @@ static bool consolidate_for(struct sched *sched, struct group *group)
     const struct sched_policy *policy = group_policy(group);
     int64_t request[SCHED_RESOURCES];
 
+    /* Nobody is moved, and loses its work, so that another one goes on a little earlier. */
+    if (group_suspended(sched, group))
+        return false;
     if (!policy->consolidate_max || policy->gpu_strategy == SCHED_SPREAD ||
         policy->cpu_strategy == SCHED_SPREAD)
         return false;

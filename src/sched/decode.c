@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -303,6 +304,20 @@ static int64_t annotation_duration(struct decode *decode, const char *key)
     return ms;
 }
 
+static enum sched_loss loss_of(struct decode *decode)
+{
+    struct str text = object_annotation(decode->object, SUSPEND_POLICY);
+
+    if (str_is(text, SUSPEND_POLICY_SUSPEND))
+        return SCHED_LOSS_SUSPEND;
+    if (text.len && !str_is(text, SUSPEND_POLICY_EVICT))
+        (void)decode_error(decode,
+                           "annotation " SUSPEND_POLICY ": \"" STR_FMT "\" is neither suspend nor "
+                           "evict",
+                           STR_ARG(text));
+    return text.len ? SCHED_LOSS_EVICT : SCHED_LOSS_UNSET;
+}
+
 /* A minSubGroup that is not there means all of them, one of 0 none. */
 static void group_minima(struct decode *decode, struct sched_group *group)
 {
@@ -333,6 +348,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .over_ms = annotation_time(decode, "muster.dev/max-run-time-reached"),
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
         .whole = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "all"),
+        .loss = loss_of(decode),
     };
     decode_by(decode, &group_table, ret);
     group_minima(decode, ret);
@@ -408,6 +424,7 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
         .priority = 100,
         .preempt_min_runtime_ms = -1,
         .reclaim_min_runtime_ms = -1,
+        .loss = loss_of(decode),
     };
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         ret->quota[r].limit = strict ? 0 : SCHED_UNLIMITED;

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/share.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -381,6 +382,38 @@ static enum sched_phase phase_of(const struct decode *decode, struct str node)
     return json_count(json_at(decode->tree, "spec.schedulingGates")) ? SCHED_GATED : SCHED_PENDING;
 }
 
+/* A pod that gives up its GPUs and stays: until its node says that it has, it holds them as one
+ * that is being deleted does; then only the rest. Where somebody else hands out devices, or another
+ * pod may take a share meanwhile, nothing is given up: it could not be had back. */
+static void take_suspension(struct decode *decode, struct sched_pod *pod)
+{
+    struct str wish = object_annotation(decode->object, SUSPEND_ANNOTATION);
+    struct str status = STR_NONE;
+    struct str reason = STR_NONE;
+    struct str message = STR_NONE;
+    int64_t mib = 0;
+
+    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || pod->gpu_fraction_micro ||
+        pod->gpu_memory_mib || !pod->node.len ||
+        (pod->phase != SCHED_RUNNING && pod->phase != SCHED_BOUND))
+        return;
+    JSON_FOREACH(json_at(decode->tree, "status.conditions"), condition)
+        if (str_is(json_str(json_get(condition, "type")), SUSPEND_CONDITION)) {
+            status = json_str(json_get(condition, "status"));
+            reason = json_str(json_get(condition, "reason"));
+            message = json_str(json_get(condition, "message"));
+        }
+    if (str_is(status, "True")) {
+        pod->suspended = true;
+        if (str_is(reason, SUSPEND_MOVED) &&
+            str_to_i64(str_sub(message, 0, str_find(message, ' ')), &mib) && mib > 0)
+            pod->moved_bytes = mib << 20;
+        pod->phase = str_is(wish, SUSPEND_HOLD) ? SCHED_GATED : SCHED_PENDING;
+    } else if (!str_is(reason, SUSPEND_FAILED)) {
+        pod->phase = SCHED_RELEASING;
+    }
+}
+
 static void take_claims(struct decode *decode, struct sched_pod *pod)
 {
     const struct json *list = json_at(decode->tree, "spec.resourceClaims");
@@ -452,4 +485,5 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
     take_constraints(decode, ret);
     take_claims(decode, ret);
     take_order(decode, ret);
+    take_suspension(decode, ret);
 }

@@ -136,6 +136,7 @@ static bool group_says(const struct group *group, const struct sched_group *spec
            group->max_run_ms == spec->max_run_ms && group->requeue == spec->requeue &&
            group->over_ms == spec->over_ms && group->last_eviction_ms >= spec->last_eviction_ms &&
            group->preemptibility == spec->preemptibility && group->whole == spec->whole &&
+           group->loss == spec->loss &&
            (!spec->last_start_ms || group->last_start_ms == spec->last_start_ms) &&
            group->stale_since_ms == spec->stale_since_ms &&
            group->sets[1].min == i64_max(1, spec->min_member);
@@ -177,6 +178,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->held = spec->held;
     group->whole = spec->whole;
     group->preemptibility = spec->preemptibility;
+    group->loss = spec->loss;
     if (spec->subgroup_count || spec->topology.topology.len)
         group->detail = pack_group(spec);
     if (spec->last_start_ms)
@@ -255,6 +257,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     group->preempt_delay_ms = group->last_eviction_ms = group->max_run_ms = group->over_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = group->whole = false;
     group->preemptibility = SCHED_BY_PRIORITY;
+    group->loss = SCHED_LOSS_UNSET;
     group_count(group);
     group_charge_core(group);
     for (size_t i = 0; i < group->pods.count; i++) /* they guard nothing any more */

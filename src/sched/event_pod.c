@@ -1,3 +1,6 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -216,6 +219,20 @@ void pod_out(struct sched *sched, struct pod *pod)
         node_release(sched, node);
 }
 
+/* Where a suspended pod has to go on; nowhere: it is not suspended. */
+static void pod_settle(struct sched *sched, struct pod *pod, struct str node)
+{
+    for (size_t i = 0; pod->home && i < sched->homed.count; i++)
+        if (sched->homed.items[i] == pod) {
+            VEC_REMOVE_SWAP(&sched->homed, i);
+            break;
+        }
+    name_unref(sched, pod->home);
+    pod->home = name_get(sched, node);
+    if (pod->home)
+        VEC_PUSH(NULL, &sched->homed, pod);
+}
+
 void pod_forget(struct sched *sched, struct pod *pod)
 {
     for (size_t i = 0; pod->promised && i < sched->promised.count; i++)
@@ -224,6 +241,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
             break;
         }
     leaving_forget(sched, pod);
+    pod_settle(sched, pod, STR_NONE);
     shape_unref(sched, pod->shape);
     map_remove(&sched->pods_by_key, pod_key(pod));
     pod_labels_dropped(sched, pod);
@@ -347,7 +365,8 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     return true;
 }
 
-void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
+/* What is known of the pod; `home` is the node where it has to go on, if it is suspended. */
+static void pod_put(struct sched *sched, const struct sched_pod *spec, struct str home)
 {
     struct pod *pod = pod_get(sched, spec->ns, spec->name);
     struct shape *shape = shape_get(sched, spec);
@@ -360,6 +379,8 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     if (pod) {
         decided = (struct decided){pod->status, pod->node, pod->evicting,
                                    str_eq(pod_uid(pod), spec->uid), pod->lent_for};
+        if (home.len && !pod->home) /* it has left its GPUs, as the plan wanted */
+            decided = (struct decided){.same_pod = decided.same_pod};
         pod_out(sched, pod);
         shape_unref(sched, pod->shape);
     } else {
@@ -369,6 +390,7 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     bool planned = decided.same_pod && is_decided(decided.status, decided.evicting) &&
                    pod->devices_planned && !spec->device_count;
     pod_call(sched, pod, spec);
+    pod_settle(sched, pod, home);
     pod_take_labels(sched, pod, spec);
     if (!planned)
         pod_number(pod, spec->devices, spec->device_count);
@@ -400,7 +422,69 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     sched->changed = true;
 }
 
-void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
+/* ---- suspended pods ---- */
+
+/* A pod that is suspended is two: one that holds its CPUs and memory and is nobody's to place, and
+ * one that waits for its GPUs, which only its node can give it. So it stands in line, is explained
+ * and is a gang as any other; and its CPUs and memory are there when it goes on. */
+#define HOLDER_SUFFIX "/suspended" /* no pod of the API can be called so */
+
+static struct str holder_name(struct arena *arena, struct str name)
+{
+    return str_printf(arena, STR_FMT HOLDER_SUFFIX, STR_ARG(name));
+}
+
+static struct str devices_text(struct arena *arena, const struct sched_pod *spec)
+{
+    struct str text = STR("/");
+
+    for (size_t i = 0; i < spec->device_count; i++)
+        text = str_printf(arena, STR_FMT "%u,", STR_ARG(text), spec->devices[i]);
+    return text;
+}
+
+static void put_suspended(struct sched *sched, const struct sched_pod *spec)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sched_pod holder = {.ns = spec->ns,
+                               .name = holder_name(&arena, spec->name),
+                               .uid = spec->uid,
+                               .scheduler = STR(HOLDER_SUFFIX),
+                               .created_ms = spec->created_ms,
+                               .phase = SCHED_RUNNING,
+                               .node = spec->node,
+                               .cpu_milli = spec->cpu_milli,
+                               .memory_bytes = spec->memory_bytes + spec->moved_bytes,
+                               .amounts = spec->amounts,
+                               .amount_count = spec->amount_count,
+                               .ports = spec->ports,
+                               .port_count = spec->port_count};
+    /* The second one is no node: it tells pods apart that wait there for other devices. */
+    struct str places[] = {spec->node, devices_text(&arena, spec)};
+    struct sched_expression field = {.key = STR("metadata.name"),
+                                     .op = SCHED_IN,
+                                     .values = places,
+                                     .value_count = COUNT_OF(places)};
+    struct sched_node_term term = {.fields = &field, .field_count = 1};
+    struct sched_toleration all = {.exists = true, .any_effect = true};
+    struct sched_pod rest = *spec;
+
+    rest.node = STR_NONE;
+    rest.cpu_milli = rest.memory_bytes = 0;
+    rest.amount_count = rest.port_count = rest.spread_count = 0;
+    rest.node_selector_count = rest.node_preference_count = 0;
+    rest.affinity_count = rest.anti_affinity_count = 0;
+    rest.affinity_preference_count = rest.anti_affinity_preference_count = 0;
+    rest.node_affinity = true;
+    rest.node_terms = &term;
+    rest.node_term_count = 1;
+    rest.tolerations = &all;
+    rest.toleration_count = 1;
+    pod_put(sched, &holder, STR_NONE);
+    pod_put(sched, &rest, spec->node);
+}
+
+static void pod_drop(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);
 
@@ -409,6 +493,35 @@ void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
     pod_out(sched, pod);
     pod_forget(sched, pod);
     sched->changed = true;
+}
+
+static void drop_holder(struct sched *sched, struct str ns, struct str name)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    pod_drop(sched, ns, holder_name(&arena, name));
+}
+
+void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
+{
+    const struct pod *before = sched->homed.count ? pod_get(sched, spec->ns, spec->name) : NULL;
+
+    if (spec->suspended) {
+        put_suspended(sched, spec);
+        return;
+    }
+    if (before && before->home)
+        drop_holder(sched, spec->ns, spec->name);
+    pod_put(sched, spec, STR_NONE);
+}
+
+void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
+{
+    const struct pod *pod = sched->homed.count ? pod_get(sched, ns, name) : NULL;
+
+    if (pod && pod->home)
+        drop_holder(sched, ns, name);
+    pod_drop(sched, ns, name);
 }
 
 void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
@@ -420,7 +533,8 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
         return;
     pod->evicting = false; /* if it was: nobody is there to be evicted */
     pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    pod_number(pod, NULL, 0);
+    if (!pod->home)
+        pod_number(pod, NULL, 0);
     sched->changed = true;
 }
 

@@ -549,6 +549,8 @@ static struct str gated_text(const struct matter *matter)
 {
     int64_t gated = matter->group->count[ST_GATED];
 
+    if (group_suspended(matter->sched, matter->group))
+        return STR("suspended by hand; its pods keep their memory and place until it is resumed");
     return str_printf(matter->sched->arena,
                       "%lld pod%s of the gang %s scheduling gates that must be removed",
                       (long long)gated, gated == 1 ? "" : "s", gated == 1 ? "has" : "have");
@@ -608,7 +610,7 @@ static struct str room_text(struct matter *matter)
                       STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)), STR_ARG(user));
 }
 
-static struct str reason_sentence(struct matter *matter, enum sched_reason reason)
+static struct str reason_text(struct matter *matter, enum sched_reason reason)
 {
     struct arena *arena = matter->sched->arena;
     const struct group *group = matter->group;
@@ -672,6 +674,19 @@ static struct str reason_sentence(struct matter *matter, enum sched_reason reaso
     return room_text(matter);
 }
 
+static struct str reason_sentence(struct matter *matter, enum sched_reason reason)
+{
+    const struct pod *pod = group_suspended(matter->sched, matter->group);
+    struct str text = reason_text(matter, reason);
+
+    if (!pod || reason == SCHED_REASON_GATED)
+        return text;
+    return str_printf(matter->sched->arena,
+                      "suspended on node " STR_FMT
+                      ", where it goes on when it has its GPUs again: " STR_FMT,
+                      STR_ARG(pod->home->text), STR_ARG(text));
+}
+
 /* ---- keeping the record ---- */
 static uint64_t digest_mixed(uint64_t digest, uint64_t value)
 {
@@ -691,6 +706,8 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
     digest = digest_mixed(digest, group->over_ms != 0);
+    if (group_suspended(sched, group))
+        digest = digest_mixed(digest, 2);
     digest = digest_mixed(digest, sched->now_ms < group->retry_ms);
     digest = digest_mixed(digest, (uint64_t)group_delayed_until(sched, group));
     if (!failure || failure->cycle != sched->cycle)

@@ -1,8 +1,10 @@
 #include "sched/fit.h"
 
 #include "base/count.h"
+#include "base/str.h"
 #include "sched/claim.h"
 #include "sched/fragment.h"
+#include "sched/names.h"
 #include "sched/node.h"
 #include "sched/place.h"
 #include "sched/pod.h"
@@ -71,6 +73,44 @@ enum fit fit_resources(const struct sched *sched,
     if (pod->shape->wants_mig && node->legacy_mig) {
         *ret_short = PLACE_GPU_TYPE;
         return FIT_NO;
+    }
+    return fit;
+}
+
+/* Who has a device of that number whole; NULL: nobody is known to. */
+static const struct pod *device_user(const struct node *node, uint32_t number)
+{
+    for (size_t i = 0; i < node->pods.count; i++)
+        for (uint32_t d = 0; d < node->pods.items[i]->device_count; d++)
+            if (node->pods.items[i]->devices[d] == number &&
+                node->pods.items[i]->status != ST_PIPELINED)
+                return node->pods.items[i];
+    return NULL;
+}
+
+static bool device_shared(const struct node *node, uint32_t number)
+{
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        int64_t named = -1;
+
+        if (node->shares[i].live && node->shares[i].name &&
+            str_to_i64(node->shares[i].name->text, &named) && named == (int64_t)number)
+            return true;
+    }
+    return false;
+}
+
+enum fit fit_devices(const struct pod *pod, const struct node *node)
+{
+    enum fit fit = FIT_IDLE;
+
+    for (uint32_t i = 0; pod->home && i < pod->device_count; i++) {
+        const struct pod *user = device_user(node, pod->devices[i]);
+
+        if (device_shared(node, pod->devices[i]) || (user && user->status != ST_RELEASING))
+            return FIT_NO;
+        if (user)
+            fit = FIT_RELEASING;
     }
     return fit;
 }

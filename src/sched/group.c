@@ -256,6 +256,14 @@ int64_t group_waits_since(const struct group *group)
     return since;
 }
 
+const struct pod *group_suspended(const struct sched *sched, const struct group *group)
+{
+    for (size_t i = 0; sched->homed.count && i < group->pods.count; i++)
+        if (group->pods.items[i]->home)
+            return group->pods.items[i];
+    return NULL;
+}
+
 bool group_kept(const struct sched *sched, const struct group *group)
 {
     return group->kept_in == sched->cycle && group->kept_in;

@@ -79,6 +79,8 @@ struct group {
     bool held;
     uint8_t failures; /* of writes for it, in a row */
     enum sched_preemptibility preemptibility : 8;
+    enum sched_loss loss : 8;
+    uint32_t suspended_in; /* cycle that suspends it instead of evicting it */
     struct sched_group
         *detail;              /* heap, as pack_group() makes it; NULL: no subgroups, no topology */
     int64_t retry_ms;         /* left alone until then: a write for it failed; 0: it is not */
@@ -153,6 +155,8 @@ int64_t group_delayed_until(const struct sched *sched, const struct group *group
 bool group_timed_out(const struct sched *sched, const struct group *group);
 /* Since when the group waits for its minimum. */
 int64_t group_waits_since(const struct group *group);
+/* A pod of it that is suspended; NULL: none is. */
+const struct pod *group_suspended(const struct sched *sched, const struct group *group);
 /* Whether room is kept for the group. */
 bool group_kept(const struct sched *sched, const struct group *group);
 

@@ -43,6 +43,13 @@ static enum place_filter try_node(struct sched *sched,
     ret->fit = fit_resources(sched, pod, node, &why);
     if (ret->fit == FIT_NO)
         return why;
+    if (pod->home) {
+        enum fit devices = fit_devices(pod, node);
+
+        if (devices == FIT_NO)
+            return PLACE_DEVICE;
+        ret->fit = devices < ret->fit ? devices : ret->fit;
+    }
     if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
         return sched->now_ms < node->shut_ms && node->idle[RES_GPU] > 0 ? PLACE_SHUT : PLACE_GPU;
     if (affinity) {

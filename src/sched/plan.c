@@ -1,5 +1,6 @@
 #include "sched/plan.h"
 
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -7,6 +8,7 @@
 #include "base/vec.h"
 #include "sched/action.h"
 #include "sched/explain.h"
+#include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/names.h"
@@ -52,11 +54,34 @@ static bool share_has_number(const struct node *node, uint32_t number)
     return false;
 }
 
-/* The lowest number from `from` on that nobody is known to use. */
-static uint32_t free_number(const struct node *node, uint32_t from)
+static bool number_used(const struct node *node, uint32_t number)
 {
-    while (from < DEVICES_MAX && ((node->devices_used[from / 64] >> (from % 64) & 1) != 0 ||
-                                  share_has_number(node, from)))
+    return (node->devices_used[number / 64] >> (number % 64) & 1) != 0 ||
+           share_has_number(node, number);
+}
+
+/* Whether a suspended pod can go on on this device only. */
+static bool number_awaited(const struct sched *sched, const struct node *node, uint32_t number)
+{
+    for (size_t i = 0; i < sched->homed.count; i++) {
+        const struct pod *pod = sched->homed.items[i];
+
+        for (uint32_t d = 0; str_eq(pod->home->text, node->name) && d < pod->device_count; d++)
+            if (pod->devices[d] == number)
+                return true;
+    }
+    return false;
+}
+
+/* The lowest number from `from` on that nobody is known to use; of those one that nobody waits for,
+ * if there is any, from 0 on. */
+static uint32_t free_number(const struct sched *sched, const struct node *node, uint32_t from)
+{
+    for (uint32_t i = 0;
+         sched->homed.count && i < (uint32_t)node->total[RES_GPU] && i < DEVICES_MAX; i++)
+        if (!number_used(node, i) && !number_awaited(sched, node, i))
+            return i;
+    while (from < DEVICES_MAX && number_used(node, from))
         from++;
     return from;
 }
@@ -66,20 +91,25 @@ static void number_whole(const struct sched *sched, struct pod *pod)
     struct node *node = pod->node;
     uint32_t numbers[DEVICES_MAX];
     uint32_t next = 0;
+    int64_t count = 0;
 
     if (sched->config.devices != SCHED_DEVICES_NUMBERED || pod->gpus <= 0 || pod->claim_count ||
-        pod->gpus > DEVICES_MAX)
+        pod->gpus > DEVICES_MAX || pod->home)
         return;
     for (int64_t i = 0; i < pod->gpus; i++) {
-        numbers[i] = free_number(node, next);
+        numbers[i] = free_number(sched, node, next);
         if (numbers[i] >= DEVICES_MAX)
-            return;
+            break;
         next = numbers[i] + 1;
+        node->devices_used[numbers[i] / 64] |= UINT64_C(1) << (numbers[i] % 64);
+        count++;
     }
+    for (int64_t i = 0; count < pod->gpus && i < count; i++)
+        node->devices_used[numbers[i] / 64] &= ~(UINT64_C(1) << (numbers[i] % 64));
+    if (count < pod->gpus)
+        return;
     pod_number(pod, numbers, (size_t)pod->gpus);
     pod->devices_planned = true;
-    for (uint32_t i = 0; i < pod->device_count; i++)
-        node->devices_used[numbers[i] / 64] |= UINT64_C(1) << (numbers[i] % 64);
 }
 
 static bool share_has_name(const struct node *node, struct str name)
@@ -98,7 +128,7 @@ static struct str new_share_name(struct sched *sched, const struct pod *pod)
     struct str name = pod_uid(pod);
 
     if (sched->config.devices == SCHED_DEVICES_NUMBERED)
-        return str_printf(sched->arena, "%u", free_number(pod->node, 0));
+        return str_printf(sched->arena, "%u", free_number(sched, pod->node, 0));
     for (unsigned i = 1; share_has_name(pod->node, name); i++)
         name = str_printf(sched->arena, STR_FMT "-%u", STR_ARG(pod_uid(pod)), i);
     return name;
@@ -163,6 +193,7 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     struct sched_bind bind = {.pod = ref_of(sched, pod),
                               .group = str_dup(sched->arena, group->name),
                               .node = str_dup(sched->arena, pod->node->name),
+                              .resume = pod->home != NULL,
                               .created_ms = pod->created_ms};
 
     if (group->batch_cycle != sched->cycle) {
@@ -223,6 +254,55 @@ static void note_eviction(struct sched *sched, struct plan *plan, struct group *
                                  str_dup(sched->arena, group->name), SCHED_NOTE_EVICTED});
 }
 
+/* ---- suspension instead of eviction ---- */
+
+static enum sched_loss group_loss(const struct group *group)
+{
+    enum sched_loss loss = group->loss;
+
+    for (const struct queue *queue = group->queue; queue && !loss; queue = queue->parent)
+        loss = queue->spec.loss;
+    return loss;
+}
+
+/* Whether the pod can give up its GPUs and have them back: whole ones with numbers, on a node whose
+ * agent does it. */
+static bool pod_may_stay(const struct pod *pod)
+{
+    return pod->status == ST_RELEASING && pod->logged && pod->evicted_for && !pod->evicting &&
+           pod->observed == ST_RUNNING && pod->observed_node == pod->node && !pod->claim_count &&
+           !pod->shape->shared && !pod->shape->wants_mig && pod->device_count == pod->gpus &&
+           node_label(pod->node, STR(SUSPEND_LABEL)).len;
+}
+
+/* A gang stands still as a whole: every pod of it that has not ended gives way now. Never where KAI
+ * is mimicked, which has no such thing. */
+static bool group_may_stay(const struct sched *sched, const struct group *group)
+{
+    if (group_loss(group) != SCHED_LOSS_SUSPEND || sched->config.quirks ||
+        sched->config.devices != SCHED_DEVICES_NUMBERED || group_timed_out(sched, group))
+        return false;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+
+        if (pod->status != ST_SUCCEEDED && pod->status != ST_FAILED && !pod_may_stay(pod))
+            return false;
+    }
+    return true;
+}
+
+static void mark_suspended(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->touched.count; i++) {
+        const struct undo *start = &sched->touched.items[i];
+        struct group *group = start->pod->group;
+
+        if (ST_IN(start->status, ST_ALLOCATED) && start->pod->status == ST_RELEASING &&
+            group->suspended_in != sched->cycle && group_may_stay(sched, group))
+            group->suspended_in = sched->cycle;
+    }
+}
+
 static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, bool moved)
 {
     const struct group *by = pod->evicted_for;
@@ -237,6 +317,7 @@ static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, 
                                   .for_ns = by ? str_dup(sched->arena, by->ns) : STR_NONE,
                                   .for_group = by ? str_dup(sched->arena, by->name) : STR_NONE,
                                   .moved = moved,
+                                  .suspend = pod->group->suspended_in == sched->cycle,
                                   .message = evict_message(sched, pod)});
 }
 
@@ -323,6 +404,7 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
     struct plan plan = {0};
 
     hold_back_gangs(sched);
+    mark_suspended(sched);
     for (size_t i = 0; i < sched->touched.count; i++)
         emit_pod(sched, &plan, &sched->touched.items[i]);
     for (size_t i = 0; i < sched->touched.count; i++)

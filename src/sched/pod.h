@@ -87,6 +87,7 @@ struct pod {
     struct pod_label *labels; /* heap */
     struct name *subgroup;
     struct name *nominated;     /* node */
+    struct name *home;          /* suspended: the node it has to go on on; NULL: it is not */
     uint32_t lent_for;          /* id of the group whose kept room it was lent; 0: none */
     struct node *observed_node; /* where the last event said it is */
     uint32_t placed_in;         /* cycle that placed it */

@@ -256,6 +256,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->touched);
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->leaving);
+    VEC_DONE(&sched->homed);
     VEC_DONE(&sched->limited);
     VEC_DONE(&sched->notes);
     VEC_DONE(&sched->stale);

@@ -310,6 +310,8 @@ struct sched_bind {
     int64_t gpu_memory_mib;       /* of each shared device */
     const struct str *gpu_groups; /* names of the shared devices, as bound pods name them */
     size_t gpu_group_count;
+    /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
+    bool resume;
     bool first_start;   /* first pods of this group: record last-start-timestamp = now */
     int64_t created_ms; /* the pod was; in whole seconds, as the API has it */
 };
@@ -321,6 +323,7 @@ struct sched_evict {
     struct str for_ns;        /* the group it makes room for; empty for stale gangs */
     struct str for_group;
     bool moved;         /* room elsewhere is set aside for its successor */
+    bool suspend;       /* it gives up its GPUs and stays, see api/suspend.h */
     struct str message; /* why, as a sentence */
 };
 
@@ -364,24 +367,25 @@ enum sched_reason {
 const char *sched_reason_word(enum sched_reason reason);
 
 /* What turns a pod away from a node: X(NAME, word for programs, words for people). */
-#define SCHED_FILTERS(X)                                                     \
-    X(UNREADY, "unready", "not ready or cordoned")                           \
-    X(SELECTOR, "selector", "not matching node selector or affinity")        \
-    X(TAINT, "taint", "with a taint the pod does not tolerate")              \
-    X(GPU_TYPE, "gpuType", "without that kind of GPU")                       \
-    X(TOO_SMALL, "tooSmall", "too small even when empty")                    \
-    X(CPU, "cpu", "short of CPU")                                            \
-    X(MEMORY, "memory", "short of memory")                                   \
-    X(GPU, "gpu", "short of GPUs")                                           \
-    X(OTHER, "other", "short of another resource")                           \
-    X(SLOTS, "podSlots", "with no pod slot left")                            \
-    X(PORT, "hostPort", "with the host port taken")                          \
-    X(AFFINITY, "podAffinity", "ruled out by pod affinity or anti-affinity") \
-    X(SPREAD, "topologySpread", "ruled out by a topology spread constraint") \
-    X(CLAIM, "resourceClaim", "not able to serve its resource claim")        \
-    X(QUEUE, "queueLimit", "where its queue would pass a limit")             \
-    X(RESERVED, "reserved", "with room that is reserved")                    \
-    X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately")
+#define SCHED_FILTERS(X)                                                      \
+    X(UNREADY, "unready", "not ready or cordoned")                            \
+    X(SELECTOR, "selector", "not matching node selector or affinity")         \
+    X(TAINT, "taint", "with a taint the pod does not tolerate")               \
+    X(GPU_TYPE, "gpuType", "without that kind of GPU")                        \
+    X(TOO_SMALL, "tooSmall", "too small even when empty")                     \
+    X(CPU, "cpu", "short of CPU")                                             \
+    X(MEMORY, "memory", "short of memory")                                    \
+    X(GPU, "gpu", "short of GPUs")                                            \
+    X(OTHER, "other", "short of another resource")                            \
+    X(SLOTS, "podSlots", "with no pod slot left")                             \
+    X(PORT, "hostPort", "with the host port taken")                           \
+    X(AFFINITY, "podAffinity", "ruled out by pod affinity or anti-affinity")  \
+    X(SPREAD, "topologySpread", "ruled out by a topology spread constraint")  \
+    X(CLAIM, "resourceClaim", "not able to serve its resource claim")         \
+    X(QUEUE, "queueLimit", "where its queue would pass a limit")              \
+    X(RESERVED, "reserved", "with room that is reserved")                     \
+    X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately") \
+    X(DEVICE, "device", "with another GPU free than the one it was suspended from")
 
 enum sched_filter {
 #define SCHED_FILTER_ENUM(name, ...) SCHED_FILTER_##name,

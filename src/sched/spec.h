@@ -123,7 +123,7 @@ enum sched_phase {
     SCHED_GATED,   /* has scheduling gates */
     SCHED_BOUND,   /* has a node, does not run yet */
     SCHED_RUNNING,
-    SCHED_RELEASING, /* being deleted, still holding its node's resources */
+    SCHED_RELEASING, /* being deleted or suspended, still holding its node's resources */
     SCHED_SUCCEEDED,
     SCHED_FAILED,
 };
@@ -209,6 +209,10 @@ struct sched_pod {
     int64_t deadline_ms;   /* activeDeadlineSeconds: how long it may run, 0: not known */
     int64_t started_ms;    /* status.startTime, from which the deadline counts; 0: not started */
     int64_t deleted_ms;    /* metadata.deletionTimestamp of a pod that runs; 0: none */
+    /* It holds its CPUs and memory on `node` and no GPU (api/suspend.h). PENDING: it goes on when it
+     * has its GPUs there again; GATED: not yet. `devices` are the ones it had. */
+    bool suspended;
+    int64_t moved_bytes; /* of its GPU memory, to the node's memory, with `suspended` */
     /* The specification cannot be read: the pod is never placed, and this sentence is why. */
     struct str invalid;
 };
@@ -233,6 +237,13 @@ enum sched_preemptibility {
     SCHED_PREEMPTIBLE,
     SCHED_NON_PREEMPTIBLE,
     SCHED_SEMI_PREEMPTIBLE, /* the minimum is not, pods above it are */
+};
+
+/* What becomes of work that gives way to other work. */
+enum sched_loss {
+    SCHED_LOSS_UNSET, /* as its queue says, or the one above it; nobody says: it is evicted */
+    SCHED_LOSS_SUSPEND,
+    SCHED_LOSS_EVICT,
 };
 
 struct sched_group {
@@ -263,8 +274,9 @@ struct sched_group {
      * `requeue`. */
     int64_t max_run_ms;
     bool requeue;
-    int64_t over_ms;     /* annotation: when that time was over, without `requeue`; 0: it is not */
-    bool whole;          /* annotation: its pods are stopped together, also those above minimum */
+    int64_t over_ms; /* annotation: when that time was over, without `requeue`; 0: it is not */
+    bool whole;      /* annotation: its pods are stopped together, also those above minimum */
+    enum sched_loss loss;
     bool held;           /* schedulingBackoff says to leave it out for now */
     int64_t expected_ms; /* how long it is expected to run; 0: not known */
 };
@@ -320,6 +332,7 @@ struct sched_queue {
     int64_t preempt_min_runtime_ms; /* -1: inherited */
     int64_t reclaim_min_runtime_ms;
     enum sched_order order;
+    enum sched_loss loss;
     const struct sched_model_limit *models;
     size_t model_count; /* at most SCHED_MODELS_MAX */
 };

@@ -72,6 +72,7 @@ struct sched {
     VEC(struct room) rooms;     /* by node slot */
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
+    VEC(struct pod *) homed;    /* pods that are suspended */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */

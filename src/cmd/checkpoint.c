@@ -1,0 +1,66 @@
+#include "agent/checkpoint.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "cmd/muster.h"
+#include "tool/files.h"
+#include "tool/option.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* muster checkpoint-gpu out|in FILE WORD...: the agent's helper, see agent/checkpoint.h. A word is
+ * a process id, or the UUID of a card. FILE gets one line, "ok PROCESSES MIB" or "failed WORDS". */
+
+#define WORDS_MAX 8192
+
+static const struct option checkpoint_options[] = {{0}};
+
+static int checkpoint_run(struct invocation *invocation)
+{
+    struct arena *arena = invocation->arena;
+    const char **cards = ARENA_ARRAY(arena, const char *, invocation->arg_count);
+    pid_t *pids = ARENA_ARRAY(arena, pid_t, invocation->arg_count);
+    struct checkpoint_order order = {
+        .out = strcmp(invocation->args[0], "out") == 0, .cards = cards, .pids = pids};
+    struct checkpoint_report report;
+    struct err err = {0};
+
+    for (size_t i = 2; i < invocation->arg_count; i++) {
+        int64_t pid = 0;
+
+        if (str_to_i64(str_from(invocation->args[i]), &pid))
+            pids[order.pid_count++] = (pid_t)pid;
+        else if (order.card_count < CHECKPOINT_CARDS_MAX)
+            cards[order.card_count++] = invocation->args[i];
+    }
+    (void)alarm(CHECKPOINT_LIMIT_S); /* the driver may never answer */
+    int r = checkpoint_do(&order, &report, &err);
+    struct str words = r ? str_printf(arena, "failed %s\n", err.text)
+                         : str_printf(arena, "ok %lld %lld\n", (long long)report.processes,
+                                      (long long)report.moved_mib);
+    if (files_write(invocation->args[1], words, 0600, &err) < 0) {
+        (void)fprintf(stderr, "muster " CHECKPOINT_COMMAND ": %s\n", err.text);
+        return EXIT_FAILURE;
+    }
+    return r ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const struct command command_checkpoint = {
+    .name = CHECKPOINT_COMMAND,
+    .summary = "move what processes have on GPUs to host memory, or back",
+    .usage = "out|in FILE PID|UUID...",
+    .options = checkpoint_options,
+    .values_size = 1,
+    .args_min = 2,
+    .args_max = WORDS_MAX,
+    .run = checkpoint_run,
+    .hidden = true,
+};

@@ -1,0 +1,212 @@
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+#include "sched/verify.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pods that give up their GPUs and stay where they are. */
+
+static struct sched *cluster(int64_t gpus)
+{
+    struct sched_config config;
+    struct sched_queue queue = {.name = STR("q"),
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1};
+
+    sched_config_default(&config);
+    struct sched *sched = sched_new(&config);
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    sched_put_queue(sched, &queue);
+    for (int i = 0; i < 2; i++)
+        sched_put_node(sched, &(struct sched_node){.name = i ? STR("b") : STR("a"),
+                                                   .cpu_milli = 64000,
+                                                   .memory_bytes = INT64_C(64) << 30,
+                                                   .gpus = gpus,
+                                                   .pods = 110});
+    return sched;
+}
+
+/* A gang of one pod of the same name. */
+static struct sched_pod pod_of(const char *name, int64_t gpus)
+{
+    return (struct sched_pod){.ns = STR("ns"),
+                              .name = str_from(name),
+                              .uid = str_from(name),
+                              .group = str_from(name),
+                              .cpu_milli = 1000,
+                              .memory_bytes = INT64_C(8) << 30,
+                              .gpus = gpus};
+}
+
+static void put(struct sched *sched, const struct sched_pod *pod)
+{
+    sched_put_group(sched,
+                    &(struct sched_group){
+                        .ns = STR("ns"), .name = pod->group, .queue = STR("q"), .min_member = 1});
+    sched_put_pod(sched, pod);
+}
+
+static const uint32_t numbers[] = {0, 1, 2, 3};
+
+static struct sched_pod running(const char *name, const char *node, uint32_t device)
+{
+    struct sched_pod pod = pod_of(name, 1);
+
+    pod.phase = SCHED_RUNNING;
+    pod.node = str_from(node);
+    pod.devices = &numbers[device];
+    pod.device_count = 1;
+    return pod;
+}
+
+static void suspend(struct sched *sched, struct sched_pod pod, bool held)
+{
+    pod.suspended = true;
+    pod.phase = held ? SCHED_GATED : SCHED_PENDING;
+    put(sched, &pod);
+}
+
+static struct sched_plan cycle(struct sched *sched, struct arena *arena)
+{
+    static int64_t now_ms = 1000;
+    struct sched_plan plan;
+    struct err err = {0};
+
+    sched_cycle(sched, now_ms += 1000, arena, &plan);
+    EXPECT(sched_verify(sched, &err) == 0);
+    return plan;
+}
+
+static struct sched_node_view view_of(const struct sched *sched, const char *node)
+{
+    struct sched_node_view view = {0};
+
+    EXPECT(sched_node_view(sched, str_from(node), &view));
+    return view;
+}
+
+TEST(a_suspended_pod_holds_no_gpu_but_its_cpus_and_memory)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0);
+
+    put(sched, &a);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    suspend(sched, a, true);
+    EXPECT(view_of(sched, "a").idle_gpus == 1);
+    EXPECT(view_of(sched, "a").idle_memory_bytes == INT64_C(56) << 30);
+    EXPECT(view_of(sched, "a").idle_cpu_milli == 63000);
+    EXPECT(cycle(sched, &arena).bind_count == 0); /* held: nobody asks for it */
+    put(sched, &a);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    EXPECT(view_of(sched, "a").idle_memory_bytes == INT64_C(56) << 30);
+    suspend(sched, a, false);
+    sched_drop_pod(sched, STR("ns"), STR("a"));
+    EXPECT(view_of(sched, "a").idle_gpus == 1);
+    EXPECT(view_of(sched, "a").idle_memory_bytes == INT64_C(64) << 30);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_suspended_pod_goes_on_on_its_own_node_and_gpu_once_they_are_free)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), other = running("other", "a", 0);
+
+    put(sched, &a);
+    suspend(sched, a, true);
+    put(sched, &other);
+    suspend(sched, a, false);
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 0); /* although node b has a GPU free */
+    EXPECT(plan.waiting_count == 1);
+    EXPECT(str_starts(plan.waiting[0].message, STR("suspended on node a, where it goes on")));
+    sched_drop_pod(sched, STR("ns"), STR("other"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].resume);
+    EXPECT(str_is(plan.binds[0].node, "a") && plan.binds[0].device_count == 1 &&
+           plan.binds[0].devices[0] == 0);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    suspend(sched, a, false); /* an event from before the decision */
+    EXPECT(cycle(sched, &arena).bind_count == 0);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    put(sched, &a);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    EXPECT(view_of(sched, "a").idle_memory_bytes == INT64_C(56) << 30);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_suspended_pod_waits_for_the_very_gpu_it_had)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(2);
+    struct sched_pod a = running("a", "a", 1), other = running("other", "a", 1);
+
+    put(sched, &a);
+    suspend(sched, a, false);
+    put(sched, &other); /* on the same GPU, by hand; number 0 is free */
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 0);
+    EXPECT(plan.waiting_count == 1 && plan.waiting[0].why.nodes[SCHED_FILTER_DEVICE] == 1);
+    sched_drop_pod(sched, STR("ns"), STR("other"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].devices[0] == 1);
+    sched_bind_failed(sched, STR("ns"), STR("a"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].resume && plan.binds[0].devices[0] == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(new_pods_take_gpus_that_nobody_waits_for_first)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(2);
+    struct sched_pod a = running("a", "a", 0), both = pod_of("both", 2), one = pod_of("one", 1);
+
+    put(sched, &a);
+    suspend(sched, a, true);
+    one.node_selector = NULL;
+    put(sched, &one);
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1);
+    if (str_is(plan.binds[0].node, "a"))
+        EXPECT(plan.binds[0].devices[0] == 1);
+    put(sched, &both);
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].device_count == 2);
+    EXPECT(plan.binds[0].devices[0] != plan.binds[0].devices[1]);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_pod_on_its_way_out_of_its_gpu_holds_it_until_it_is_out)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), b = running("b", "b", 0), next = pod_of("next", 1);
+
+    put(sched, &a);
+    put(sched, &b);
+    put(sched, &next);
+    a.phase = SCHED_RELEASING;
+    put(sched, &a);
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 0 && plan.nominate_count == 1);
+    suspend(sched, a, true);
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && str_is(plan.binds[0].node, "a") && !plan.binds[0].resume);
+    sched_free(sched);
+    arena_done(&arena);
+}

@@ -1,0 +1,124 @@
+"""Pods that give up their GPUs and stay: frozen, counted without a GPU, and going on where they were."""
+
+import json
+import os
+import re
+
+from harness import BUILD, Muster, Skip, check, needs, wait_for
+from pods import phase
+
+
+COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"
+# Stands for a program that uses the GPU: what the agent goes by is the driver's library in its memory.
+CUDA = """
+import ctypes, time
+ctypes.CDLL(%r)
+for i in range(1, 1000000):
+    print(i, flush=True)
+    time.sleep(0.05)
+"""
+DRIVER = os.path.join(BUILD, "tests", "suspend", "libcuda.so.1")
+
+
+def pod(name, command, probe=None):
+    container = {"name": "main", "image": "x", "command": command,
+                 "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "100m", "memory": "1Gi"}}}
+    if probe:
+        container["livenessProbe"] = {"exec": {"command": probe}, "periodSeconds": 1, "failureThreshold": 1}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                       "spec": {"schedulerName": "kai-scheduler", "restartPolicy": "Never",
+                                "terminationGracePeriodSeconds": 1, "containers": [container]}})
+
+
+def running(m, name):
+    return phase(m, name) == "Running"
+
+
+def counted(m, name):
+    """What it has counted so far, and nothing else that it may say."""
+    return [int(n) for n in re.findall(r"^(?:.*step )?(\d+)(?:/.*)?$", m.kubectl("logs", name).stdout, re.MULTILINE)]
+
+
+def suspend(m, name, wish):
+    m.kubectl("annotate", "pod", name, "--overwrite", f"muster.dev/suspend={wish}")
+
+
+def suspended(m, name, reason):
+    conditions = m.get("pod", name)["status"].get("conditions", [])
+    return next((c for c in conditions if c["type"] == "Suspended" and c["reason"] == reason), None)
+
+
+def goes_on(m, name, from_number):
+    wait_for(lambda: counted(m, name)[-1] > from_number, f"{name} to go on")
+    numbers = counted(m, name)
+    check(numbers == list(range(1, len(numbers) + 1)), f"{name} lost a step or did one twice: {numbers}")
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_a_pod_gives_up_its_gpu_and_goes_on_where_it_was():
+    with Muster(gpus_per_node=1) as m:
+        m.apply(pod("first", ["sh", "-c", COUNT], probe=["true"]))
+        wait_for(lambda: running(m, "first") and len(counted(m, "first")) > 5, "the first pod to count")
+        m.apply(pod("second", ["sh", "-c", COUNT]))
+        suspend(m, "first", "hold")
+        wait_for(lambda: suspended(m, "first", "Frozen"), "the first pod to be suspended")
+        wait_for(lambda: running(m, "second"), "the second pod to have the GPU")
+        stood = len(counted(m, "first"))
+        m.kill()
+        m.start()
+        wait_for(lambda: len(counted(m, "second")) > 20, "the second pod to count")
+        check(len(counted(m, "first")) == stood, "a pod that is suspended runs")
+        # Its turn comes when the GPU is free again, and not before.
+        suspend(m, "first", "yield")
+        wait_for(lambda: any("suspended on node" in g.get("status", {}).get("message", "") for g in m.get("podgroups")),
+                 "the first pod to say what it waits for")
+        check(len(counted(m, "first")) == stood, "two pods run on one GPU")
+        m.kubectl("delete", "pod", "second", "--wait=false")
+        wait_for(lambda: suspended(m, "first", "Resumed"), "the first pod to be resumed")
+        goes_on(m, "first", stood)
+        check("muster.dev/suspend" not in m.get("pod", "first")["metadata"]["annotations"], "the wish is still there")
+        check(m.get("pod", "first")["status"]["containerStatuses"][0]["restartCount"] == 0, "it was started again")
+        # One that is deleted while it stands ends as any other.
+        suspend(m, "first", "hold")
+        wait_for(lambda: suspended(m, "first", "Frozen"), "the first pod to be suspended again")
+        m.kubectl("delete", "pod", "first")
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_what_a_process_has_on_the_gpu_is_moved_before_it_is_frozen_and_after_it_is_woken():
+    if not os.path.exists(DRIVER):
+        raise Skip("there is no driver to test with")
+    with Muster(gpus_per_node=1, env={"MUSTER_CUDA_LIBRARY": DRIVER}) as m:
+        fake = os.path.join(m.folder, "fake")
+        os.makedirs(fake)
+        m.stop()
+        m.env["MUSTER_FAKE_CUDA"] = fake
+        m.start()
+        calls = lambda: [line.split()[0] for line in open(os.path.join(fake, "calls"))]
+        m.apply(pod("p", ["python3", "-c", CUDA % DRIVER]))
+        wait_for(lambda: running(m, "p") and len(counted(m, "p")) > 5, "the pod to count")
+        # It does not come to an end of its work: it runs on, and says why.
+        busy = os.path.join(fake, "busy")
+        open(busy, "w").close()
+        suspend(m, "p", "hold")
+        refused = wait_for(lambda: suspended(m, "p", "SuspendFailed"), "the pod to say that it cannot be suspended")
+        check("did not finish its work" in refused["message"], f"{refused}")
+        goes_on(m, "p", len(counted(m, "p")))
+        os.remove(busy)
+        m.kubectl("annotate", "pod", "p", "muster.dev/suspend-")
+        wait_for(lambda: suspended(m, "p", "Resumed"), "the wish to be forgotten")
+        suspend(m, "p", "hold")
+        wait_for(lambda: suspended(m, "p", "Checkpointed"), "the pod to be suspended")
+        check(calls() == ["lock", "checkpoint"], f"{calls()}")
+        stood = len(counted(m, "p"))
+        suspend(m, "p", "yield")
+        wait_for(lambda: suspended(m, "p", "Resumed"), "the pod to be resumed")
+        check(calls() == ["lock", "checkpoint", "restore", "unlock"], f"{calls()}")
+        goes_on(m, "p", stood)
+        # What cannot be brought back is evicted.
+        suspend(m, "p", "hold")
+        wait_for(lambda: suspended(m, "p", "Checkpointed"), "the pod to be suspended once more")
+        open(os.path.join(fake, "broken"), "w").close()
+        suspend(m, "p", "yield")
+        wait_for(lambda: m.get("pod", "p")["status"].get("reason") == "Evicted", "the pod to be evicted")
+        check("cannot be resumed" in m.get("pod", "p")["status"]["message"], f"{m.get('pod', 'p')['status']}")
