@@ -27,6 +27,7 @@ int main(int argc, char *argv[], char *envp[])
         &command_top,
         &command_exec,
         &command_checkpoints,
+        &command_autopsy,
         &command_stop,
         &command_history,
         &command_up,

@@ -150,6 +150,9 @@ int session_http(struct session *session,
                  const struct session_request *request,
                  struct str *ret_body,
                  struct err *err);
+/* 1: the API server is muster's own, which can do more than Kubernetes'; 0: it is another one;
+ * negative: it did not answer, and nothing is guessed. */
+int session_is_muster(struct session *session, struct err *err);
 /* The message of a Kubernetes Status, or the text itself. */
 struct str session_error_text(struct session *session, struct str body);
 /* Turn the loop for about so long, or until something happened. */
@@ -234,6 +237,7 @@ void print_objects(struct session *session,
                    const struct object **objects,
                    size_t count);
 
+extern const struct command command_autopsy;
 extern const struct command command_cancel;
 extern const struct command command_checkpoints;
 extern const struct command command_exec;

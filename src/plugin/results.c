@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #define TRAINER    "trainer"
-#define VERSION_MS 10000
 #define INPUT_MAX  (2 * FRAME_BYTES_MAX) /* of frames that are not whole yet */
 #define PIPE_BYTES 65536
 #define WORDS_MAX  1000
@@ -259,20 +258,6 @@ static int ask_pod(struct intake *in,
 
 /* ---- both ---- */
 
-/* 1: the API server is muster's own, which reads folders itself; 0: it is another one; negative: it
- * did not answer, and nothing is guessed. */
-static int server_is_muster(struct session *session, struct err *err)
-{
-    struct str body = STR("");
-    struct session_request request = {
-        .method = "GET", .path = STR("/version"), .timeout_ms = VERSION_MS};
-    int status = session_http(session, &request, &body, err);
-
-    if (status < 0)
-        return status;
-    return status == 200 && str_contains(body, STR("+muster-"));
-}
-
 /* Where the command works: what the controller told the launcher. */
 static struct str folder_of(struct session *session, const struct object *pod)
 {
@@ -291,7 +276,7 @@ static struct str folder_of(struct session *session, const struct object *pod)
 static int ask(struct intake *in, const struct object *pod, struct str path, struct err *err)
 {
     struct str folder = folder_of(in->session, pod);
-    int r = server_is_muster(in->session, err);
+    int r = session_is_muster(in->session, err);
 
     if (r < 0)
         return r;

@@ -24,6 +24,7 @@
 
 #define PER_SECOND 200
 #define PAGE       500
+#define VERSION_MS 10000
 
 const char *const output_names[] = {"table", "wide", "json", "yaml", "name", NULL};
 
@@ -405,6 +406,18 @@ int session_http(struct session *session,
     if (ret_body)
         *ret_body = call.body;
     return call.status;
+}
+
+int session_is_muster(struct session *session, struct err *err)
+{
+    struct str body = STR("");
+    struct session_request request = {
+        .method = "GET", .path = STR("/version"), .timeout_ms = VERSION_MS};
+    int status = session_http(session, &request, &body, err);
+
+    if (status < 0)
+        return status;
+    return status == 200 && str_contains(body, STR("+muster-"));
 }
 
 struct str session_error_text(struct session *session, struct str body)
