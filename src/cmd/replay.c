@@ -32,6 +32,7 @@ struct replay_values {
     int64_t seeds;
     int64_t window;
     int64_t reserve_after_ms;
+    int64_t estimates;
     bool preemptible;
     int output;
     const char *page;
@@ -59,6 +60,9 @@ static const struct option replay_options[] = {
      .help = "muster: when room is kept for a gang that waits"},
     {"preemptible", 0, OPTION_BOOL, offsetof(struct replay_values, preemptible),
      .help = "jobs may be evicted for queues below their fair share, and start again"},
+    {"estimates", 0, OPTION_I64, offsetof(struct replay_values, estimates), .fallback = "0",
+     .min = 0, .max = TRACE_JOBS_MAX, .value = "N",
+     .help = "ask about N jobs, evenly chosen, when they will start, and say how often it was so"},
     {"output", 'o', OPTION_CHOICE, offsetof(struct replay_values, output), .fallback = "table",
      .choices = outputs, .value = "FORMAT", .help = "table, json or csv"},
     {"page", 0, OPTION_STR, offsetof(struct replay_values, page), .value = "FILE",
@@ -133,6 +137,9 @@ static int load(struct invocation *invocation, struct job *job, struct err *err)
         r = file_read(arena, invocation->args[0], &text, err);
     if (r == 0)
         r = trace_parse(arena, invocation->args[0], text, &job->trace, err);
+    if (r == 0 && values->estimates && !job->trace.ends)
+        r = err_set(err, -EINVAL, "--estimates: %s has no column for run times, so no job waits",
+                    invocation->args[0]);
     if (r < 0)
         return r;
     if (!values->cluster) {
@@ -158,6 +165,7 @@ static void run_all(struct invocation *invocation, struct job *job)
                           .reserve_after_ms = values->reserve_after_ms},
                 .seed = (uint64_t)seed,
                 .window = (size_t)values->window,
+                .estimates = (size_t)values->estimates,
                 .stop = &stopped,
                 .progress = on_progress,
                 .user = &line};
@@ -205,7 +213,6 @@ static int replay_run(struct invocation *invocation)
     struct job job = {0};
     struct err err = {0};
     int r = load(invocation, &job, &err);
-
     if (r == 0) {
         (void)signal(SIGINT, on_stop);
         run_all(invocation, &job);

@@ -30,14 +30,14 @@ static unsigned reach_of(int64_t after_ms)
     return reach;
 }
 
-static double factor_or_one(double factor)
+static double factor_or(double factor, double prior)
 {
-    return factor > 0 ? factor : 1;
+    return factor > 0 ? factor : prior;
 }
 
 static int64_t stretched(int64_t after_ms, double factor)
 {
-    double ms = (double)after_ms * factor_or_one(factor);
+    double ms = (double)after_ms * factor;
 
     return ms < (double)(1000 * DAY_MS) ? (int64_t)ms : 1000 * DAY_MS;
 }
@@ -60,11 +60,12 @@ void band_make(const struct band_memory *memory,
     if (low == FORECAST_NEVER)
         return;
     ret->reach = reach_of(middle == FORECAST_NEVER ? low : middle);
-    ret->earliest_ms = now_ms + stretched(low, memory->reach[ret->reach].low);
+    ret->earliest_ms =
+        now_ms + stretched(low, factor_or(memory->reach[ret->reach].low, 1 / BAND_PRIOR));
     ret->kind = BAND_OPEN;
     if (high == FORECAST_NEVER)
         return;
-    high = stretched(high, memory->reach[ret->reach].high);
+    high = stretched(high, factor_or(memory->reach[ret->reach].high, BAND_PRIOR));
     ret->latest_ms = now_ms + (high > SOON_MS ? high : SOON_MS);
     if (ret->earliest_ms > ret->latest_ms)
         ret->earliest_ms = ret->latest_ms;
@@ -90,11 +91,14 @@ static double factor_within(double factor)
 
 void band_learn(struct band_memory *memory, unsigned reach, enum band_outcome outcome)
 {
-    double low = factor_or_one(memory->reach[reach].low);
-    double high = factor_or_one(memory->reach[reach].high);
+    double low = factor_or(memory->reach[reach].low, 1 / BAND_PRIOR);
+    double high = factor_or(memory->reach[reach].high, BAND_PRIOR);
+    bool coarse = memory->reach[reach].count++ < BAND_COARSE;
+    double step = coarse ? BAND_COARSE_STEP : BAND_STEP;
+    double back = coarse ? BAND_COARSE_BACK : BAND_BACK;
 
-    low = outcome == BAND_EARLY ? low / BAND_STEP : low * BAND_BACK;
-    high = outcome == BAND_LATE ? high * BAND_STEP : high / BAND_BACK;
+    low = outcome == BAND_EARLY ? low / step : low * back;
+    high = outcome == BAND_LATE ? high * step : high / back;
     memory->reach[reach].low = factor_within(low);
     memory->reach[reach].high = factor_within(high);
 }

@@ -15,17 +15,23 @@ struct json;
  * near each other, and too early. So their 10th and 90th percentile are corrected by what came of
  * earlier estimates: each time a start was later than said, the upper end is stretched by
  * BAND_STEP, and each time it was not, drawn in by so little that one in ten starts stays outside;
- * the lower end likewise. Near and far starts are corrected apart. (This is how conformal
+ * the lower end likewise. Near and far starts are corrected apart; of those of which nothing is
+ * known yet the ends are BAND_PRIOR times as far, and the first BAND_COARSE steps are larger. (This is how conformal
  * prediction follows a stream; it holds its rate whatever the errors are like.) */
-#define BAND_PERCENT 80
-#define BAND_STEP    1.2
-#define BAND_BACK    1.0204638 /* 1.2 to the power of 1/9: nine of these undo one step */
-#define BAND_REACHES 6
+#define BAND_PERCENT     80
+#define BAND_STEP        1.2
+#define BAND_BACK        1.0204638 /* 1.2 to the power of 1/9: nine of these undo one step */
+#define BAND_COARSE_STEP 1.5
+#define BAND_COARSE_BACK 1.0460846 /* the same of 1.5 */
+#define BAND_COARSE      10
+#define BAND_PRIOR       2.0
+#define BAND_REACHES     6
 
 struct band_memory {
     struct {
-        double low; /* 0: as 1 */
+        double low; /* 0: nothing is known */
         double high;
+        unsigned count; /* of outcomes */
     } reach[BAND_REACHES];
 };
 

@@ -331,7 +331,7 @@ TEST(a_band_says_what_its_draws_leave_open)
         band_make(&memory, &rows[i].draws, NOW, &band);
         EXPECT(band.kind == rows[i].kind);
     }
-    EXPECT(band.earliest_ms == NOW + 10 * MINUTE && band.latest_ms == NOW + 30 * MINUTE);
+    EXPECT(band.earliest_ms == NOW + 5 * MINUTE && band.latest_ms == NOW + 60 * MINUTE);
 }
 
 /* Starts are two to six times as far as the draws say, which know nothing of it. */

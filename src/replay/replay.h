@@ -25,6 +25,7 @@ struct replay_options {
     struct world_options world;
     uint64_t seed;
     size_t window;                     /* 0: REPLAY_WINDOW */
+    size_t estimates;                  /* jobs to ask when they start, evenly chosen; 0: none */
     const volatile sig_atomic_t *stop; /* not 0: end with what is known */
     void (*progress)(void *user, double share);
     void *user;

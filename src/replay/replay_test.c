@@ -172,3 +172,35 @@ TEST(a_report_has_every_policy_in_every_form)
     }
     arena_done(&arena);
 }
+
+/* One GPU; jobs of ten minutes come faster than they go. */
+TEST(estimates_of_jobs_that_run_alike_come_true_and_change_nothing)
+{
+    struct arena arena = {0};
+    struct buf text = {0};
+    struct trace trace;
+    struct trace_nodes nodes = {0};
+
+    buf_add(&text, STR("submit,run,gpus,queue\n"));
+    for (int i = 0; i < 60; i++)
+        buf_addf(&text, "%d,600,1,q\n", i * 400);
+    buf_addc(&text, '\0');
+    trace = parsed(&arena, text.p);
+    trace_make_nodes(&arena, 1, 1, &nodes);
+    struct replay_options options = {.world = {.policy = replay_policy_named(STR("fifo")),
+                                               .trace = &trace,
+                                               .nodes = &nodes,
+                                               .reserve_after_ms = -1},
+                                     .estimates = 60,
+                                     .stop = &never};
+    struct replay_result result;
+    struct replay_result plain = played(&arena, &trace, &nodes, "fifo");
+    replay_time(&arena, &options, &result);
+    const struct replay_estimates *of = &result.estimates;
+    EXPECT(of->asked > 50 && of->inside + of->early + of->late + of->none == of->asked);
+    EXPECT(of->inside * 2 > of->asked);
+    for (size_t i = 0; i < trace.jobs.count; i++)
+        EXPECT(result.jobs[i].start_ms == plain.jobs[i].start_ms);
+    buf_done(&text);
+    arena_done(&arena);
+}

@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "estimate/band.h"
 #include "replay/policy.h"
 #include "replay/result.h"
 #include "replay/trace.h"
@@ -167,14 +168,56 @@ static void time_table(struct buf *out, const struct replay_report *report)
                  : "");
 }
 
+static double percent_of(size_t part, size_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void estimates_table(struct buf *out, const struct replay_report *report)
+{
+    static const char *const headers[] = {"POLICY", "ASKED", "NO BAND", "INSIDE", "EARLY",
+                                          "LATE",   "RAW",   "WIDTH",   "MS",     NULL};
+    struct arena *arena = report->arena;
+    struct table table;
+    size_t asked = 0;
+
+    table_init(&table, arena, headers);
+    for (size_t i = 0; i < report->results->count; i++) {
+        const struct replay_estimates *of = &report->results->items[i].estimates;
+        size_t judged = of->asked - of->none;
+
+        asked += of->asked;
+        table_add(&table, str_from(report->results->items[i].policy->name));
+        table_add(&table, str_printf(arena, "%zu", of->asked));
+        table_add(&table, str_printf(arena, "%zu", of->none));
+        table_add(&table, number(arena, percent_of(of->inside, judged), 1));
+        table_add(&table, number(arena, percent_of(of->early, judged), 1));
+        table_add(&table, number(arena, percent_of(of->late, judged), 1));
+        table_add(&table, number(arena, percent_of(of->raw_inside, judged), 1));
+        table_add(&table, number(arena, of->width_hours, 2));
+        table_add(&table, number(arena, of->asked ? 1000 * of->cpu_s / (double)of->asked : 0, 0));
+    }
+    if (!asked)
+        return;
+    buf_addc(out, '\n');
+    table_write(out, &table, true);
+    buf_addf(out,
+             "\nOf jobs that waited more than a minute and were told then when they start: "
+             "starts inside the %d %% band, in %%; RAW: inside had nothing been learned; "
+             "WIDTH: of the bands in hours, median; MS: of CPU for each.\n",
+             BAND_PERCENT);
+}
+
 void report_table(struct buf *out, const struct replay_report *report)
 {
     buf_addf(out, "%s: %zu jobs on %lld GPUs of %zu nodes\n\n", report->trace_name,
              report->trace->jobs.count, (long long)report->gpus, report->node_count);
-    if (report->trace->ends)
-        time_table(out, report);
-    else
+    if (!report->trace->ends) {
         filled_table(out, report);
+        return;
+    }
+    time_table(out, report);
+    estimates_table(out, report);
 }
 
 /* ---- JSON ---- */
@@ -263,6 +306,11 @@ static void add_result(const struct replay_report *report,
         add_waits(arena, json_add_object(arena, to, "largeGangs"), &waits);
         add_number(arena, to, "makespanHours", (double)result->makespan_ms / 3600000.0);
         json_add_i64(arena, to, "preemptions", result->preemptions);
+        json_fill(arena, to,
+                  "{estimates: {asked: $, withoutBand: $, inside: $, early: $, late: $}}",
+                  (int64_t)result->estimates.asked, (int64_t)result->estimates.none,
+                  (int64_t)result->estimates.inside, (int64_t)result->estimates.early,
+                  (int64_t)result->estimates.late);
         add_number(arena, to, "gpuHoursLost", result->lost_gpu_hours);
         add_number(arena, to, "jain", result->jain);
         add_groups(report, result, to);

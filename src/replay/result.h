@@ -29,6 +29,18 @@ struct replay_outcome {
     uint32_t preempted;
 };
 
+/* How often jobs started when it was said that they would; estimates.h. */
+struct replay_estimates {
+    size_t asked; /* jobs that waited more than a minute, of those chosen, and started */
+    size_t none;  /* had no estimate with both ends */
+    size_t inside;
+    size_t early;
+    size_t late;
+    size_t raw_inside;  /* would have been, had nothing been learned */
+    double width_hours; /* of the bands; median */
+    double cpu_s;       /* to make them, in all */
+};
+
 struct replay_result {
     const struct replay_policy *policy;
     uint64_t seed;
@@ -42,6 +54,7 @@ struct replay_result {
     double jain; /* mean over time */
     uint64_t decisions;
     double cpu_s;
+    struct replay_estimates estimates;
     bool cut; /* stopped before the end */
 };
 struct replay_results VEC_FIELDS(struct replay_result);

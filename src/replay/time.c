@@ -2,7 +2,9 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "estimate/forecast.h"
 #include "estimate/runtimes.h"
+#include "replay/estimates.h"
 #include "replay/policy.h"
 #include "replay/replay.h"
 #include "replay/result.h"
@@ -71,8 +73,17 @@ struct replay {
     int64_t every_ms;
     double jain_sum;
     size_t jain_count;
+    struct estimates estimates;
     struct replay_result *result;
 };
+
+static double cpu_seconds(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 /* ---- ends ---- */
 static bool ends_before(const struct ending *a, const struct ending *b)
@@ -249,6 +260,7 @@ static void arrive(struct replay *replay)
     line->waiting++;
     line->asked_milli += milli_of(spec);
     line_push(replay, line, job);
+    estimates_arrive(&replay->estimates, replay->arena, job);
 }
 
 static void start(struct replay *replay, uint32_t job)
@@ -263,6 +275,7 @@ static void start(struct replay *replay, uint32_t job)
     run->line->waiting--;
     run->line->held_milli += milli_of(spec);
     replay->result->jobs[job].start_ms = replay->now_ms;
+    estimates_started(&replay->estimates, job, replay->now_ms);
     endings_push(replay, (struct ending){replay->now_ms + spec->run_ms, job, run->tries});
 }
 
@@ -321,6 +334,70 @@ static void decide(struct replay *replay)
     }
     for (size_t i = 0; i < plan->evict_count; i++)
         evict(replay, (uint32_t)world_job_of(plan->evicts[i].pod.name));
+}
+
+/* ---- estimates ---- */
+static int64_t ask_moment(const struct replay *replay)
+{
+    const struct estimates *estimates = &replay->estimates;
+
+    return estimates->due_next < estimates->due.count
+               ? replay->jobs->items[estimates->due.items[estimates->due_next]].submit_ms +
+                     ESTIMATES_AFTER_MS
+               : INT64_MAX;
+}
+
+static bool is_waiting(const struct replay *replay, size_t job)
+{
+    return replay->runs[job].state == STATE_IN_LINE || replay->runs[job].state == STATE_SHOWN;
+}
+
+/* All that waits is shown to the core of the forecast, and it looks at as much of it as ours. */
+static void ask(struct replay *replay, uint32_t asked)
+{
+    const struct replay_policy *policy = replay->options->world.policy;
+    struct arena arena = {0};
+    struct forecast_state state = {.now_ms = replay->now_ms};
+    struct str name = STR_NONE;
+    double began_s = cpu_seconds();
+
+    world_state(&replay->world, &arena, &state);
+    for (size_t i = 0; i < SCHED_ACTION_COUNT; i++)
+        state.config.policy.depth[i] =
+            policy->strict
+                ? 1
+                : (uint32_t)(replay->options->window ? replay->options->window : REPLAY_WINDOW);
+    for (size_t i = 0; i < replay->next; i++) {
+        const struct run *run = &replay->runs[i];
+        const struct trace_job *spec = &replay->jobs->items[i];
+        struct forecast_group group;
+
+        if (run->state != STATE_RUNS && !is_waiting(replay, i))
+            continue;
+        world_job_state(
+            &replay->world, &arena,
+            &(struct world_job){.index = i,
+                                .expected_ms = (run->due - spec->submit_ms) / SCHED_EXPECTED_TIMES,
+                                .started_ms = run->state == STATE_RUNS ? run->start_ms : 0},
+            &group);
+        if (i == asked)
+            name = str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(group.spec.ns),
+                              STR_ARG(group.spec.name));
+        VEC_PUSH(&arena, &state.groups, group);
+    }
+    estimates_ask(&replay->estimates, replay->arena, asked, &state, &replay->runtimes, name);
+    arena_done(&arena);
+    replay->result->estimates.cpu_s += cpu_seconds() - began_s;
+}
+
+static void ask_due(struct replay *replay)
+{
+    while (ask_moment(replay) <= replay->now_ms) {
+        uint32_t job = replay->estimates.due.items[replay->estimates.due_next++];
+
+        if (is_waiting(replay, job))
+            ask(replay, job);
+    }
 }
 
 /* ---- samples ---- */
@@ -395,6 +472,8 @@ static int64_t next_moment(const struct replay *replay)
         at = replay->jobs->items[replay->next].submit_ms;
     if (replay->endings.count && replay->endings.items[0].at_ms < at)
         at = replay->endings.items[0].at_ms;
+    if (ask_moment(replay) < at)
+        at = ask_moment(replay);
     int64_t wake = replay->world.plan.next_wake_ms;
     if (wake > replay->now_ms && wake < at)
         at = wake;
@@ -429,15 +508,8 @@ static void play(struct replay *replay)
             decide(replay);
             show_more(replay);
         }
+        ask_due(replay);
     }
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec now = {0};
-
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 void replay_time(struct arena *arena,
@@ -454,6 +526,10 @@ void replay_time(struct arena *arena,
     for (size_t i = 0; i < jobs->count; i++)
         ret->jobs[i] = (struct replay_outcome){.start_ms = -1, .end_ms = -1};
     replay.runs = ARENA_ARRAY(arena, struct run, jobs->count);
+    replay.estimates.result = &ret->estimates;
+    replay.estimates.stop = options->stop;
+    if (options->estimates)
+        replay.estimates.step = (jobs->count + options->estimates - 1) / options->estimates;
     replay.now_ms = first_ms;
     replay.every_ms = (jobs->items[jobs->count - 1].submit_ms - first_ms) / SAMPLES + 1;
     replay.sample_ms = first_ms + replay.every_ms;
@@ -463,7 +539,8 @@ void replay_time(struct arena *arena,
     ret->makespan_ms = replay.now_ms - first_ms;
     ret->jain = replay.jain_count ? replay.jain_sum / (double)replay.jain_count : 1;
     ret->decisions = replay.world.placed;
-    ret->cpu_s = cpu_seconds() - start_s;
+    estimates_close(&replay.estimates, arena);
+    ret->cpu_s = cpu_seconds() - start_s - ret->estimates.cpu_s;
     world_close(&replay.world);
     runtimes_done(&replay.runtimes);
     map_done(&replay.lines_by_queue);

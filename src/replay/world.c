@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "estimate/forecast.h"
 #include "replay/policy.h"
 #include "replay/trace.h"
 #include "sched/sched.h"
@@ -24,10 +25,24 @@
 #define NAME_BYTES  40
 
 /* ---- the cluster ---- */
+static struct sched_node node_spec(const struct trace_node *spec, struct sched_label *label)
+{
+    *label = (struct sched_label){MODEL_LABEL, spec->model};
+    return (struct sched_node){.name = spec->name,
+                               .labels = label,
+                               .label_count = spec->model.len ? 1 : 0,
+                               .cpu_milli = spec->cpu_milli,
+                               .memory_bytes = spec->memory_mib << 20,
+                               .gpus = spec->gpus,
+                               .pods = NODE_PODS,
+                               .gpu_memory_mib = GPU_MIB};
+}
+
 static void add_node(struct world *world, const struct trace_node *spec)
 {
     struct world_node *node = &world->nodes[world->node_count++];
-    struct sched_label label = {MODEL_LABEL, spec->model};
+    struct sched_label label;
+    struct sched_node put = node_spec(spec, &label);
 
     *node = (struct world_node){.spec = spec,
                                 .cpu_milli = spec->cpu_milli,
@@ -38,14 +53,7 @@ static void add_node(struct world *world, const struct trace_node *spec)
     world->gpu_milli += spec->gpus * 1000;
     if (spec->gpus > world->pod_gpus_max)
         world->pod_gpus_max = spec->gpus;
-    sched_put_node(world->sched, &(struct sched_node){.name = spec->name,
-                                                      .labels = &label,
-                                                      .label_count = spec->model.len ? 1 : 0,
-                                                      .cpu_milli = spec->cpu_milli,
-                                                      .memory_bytes = spec->memory_mib << 20,
-                                                      .gpus = spec->gpus,
-                                                      .pods = NODE_PODS,
-                                                      .gpu_memory_mib = GPU_MIB});
+    sched_put_node(world->sched, &put);
 }
 
 static void add_queue(struct world *world, struct str name, int64_t number)
@@ -65,6 +73,7 @@ static void add_queue(struct world *world, struct str name, int64_t number)
             queue = world->options->queues[i];
     if (world->options->policy->order == LINE_EXPECTED)
         queue.order = SCHED_ORDER_EXPECTED;
+    VEC_PUSH(&world->arena, &world->queues, queue);
     sched_put_queue(world->sched, &queue);
 }
 
@@ -186,25 +195,52 @@ static void add_models(struct sched_pod *pod,
     pod->node_term_count = 1;
 }
 
+static struct sched_group group_spec(const struct world *world,
+                                     size_t index,
+                                     int64_t submit_ms,
+                                     int64_t expected_ms)
+{
+    const struct trace_job *job = &world->options->trace->jobs.items[index];
+
+    return (struct sched_group){
+        .ns = GROUP_NS,
+        .queue = world_job_queue(world, job),
+        .created_ms = submit_ms,
+        .min_member = world_job_pods(world, job),
+        .expected_ms = expected_ms,
+        .has_priority = true,
+        .priority = 50,
+        .preemptibility = world->options->preemptible ? SCHED_PREEMPTIBLE : SCHED_NON_PREEMPTIBLE};
+}
+
+/* Without names and models. */
+static struct sched_pod pod_spec(const struct world *world,
+                                 size_t index,
+                                 int64_t number,
+                                 int64_t submit_ms)
+{
+    const struct trace_job *job = &world->options->trace->jobs.items[index];
+    struct sched_pod pod = {.ns = GROUP_NS,
+                            .created_ms = submit_ms,
+                            .cpu_milli = job->cpu_milli,
+                            .memory_bytes = job->memory_mib << 20};
+
+    if (job->gpus && job->gpu_milli < 1000)
+        pod.gpu_fraction_micro = job->gpu_milli * 1000;
+    else
+        pod.gpus = world_pod_gpus(world, job, number);
+    return pod;
+}
+
 void world_submit(struct world *world, size_t index, int64_t submit_ms, int64_t expected_ms)
 {
     const struct trace_job *job = &world->options->trace->jobs.items[index];
     int64_t pods = world_job_pods(world, job);
+    struct sched_group group = group_spec(world, index, submit_ms, expected_ms);
     char group_name[NAME_BYTES];
-    struct str group = named(group_name, index, -1);
 
-    sched_put_group(world->sched,
-                    &(struct sched_group){.ns = GROUP_NS,
-                                          .name = group,
-                                          .queue = world_job_queue(world, job),
-                                          .created_ms = submit_ms,
-                                          .min_member = pods,
-                                          .expected_ms = expected_ms,
-                                          .has_priority = true,
-                                          .priority = 50,
-                                          .preemptibility = world->options->preemptible
-                                                                ? SCHED_PREEMPTIBLE
-                                                                : SCHED_NON_PREEMPTIBLE});
+    group.name = named(group_name, index, -1);
+    sched_put_group(world->sched, &group);
     if (!world->pods[index])
         world->pods[index] = ARENA_ARRAY(&world->arena, struct world_pod, (size_t)pods);
     for (int64_t i = 0; i < pods; i++) {
@@ -212,21 +248,80 @@ void world_submit(struct world *world, size_t index, int64_t submit_ms, int64_t 
         struct str values[MODELS_MAX];
         struct sched_expression expression;
         struct sched_node_term term;
-        struct sched_pod pod = {.ns = GROUP_NS,
-                                .name = named(pod_name, index, i),
-                                .group = group,
-                                .created_ms = submit_ms,
-                                .cpu_milli = job->cpu_milli,
-                                .memory_bytes = job->memory_mib << 20};
+        struct sched_pod pod = pod_spec(world, index, i, submit_ms);
 
-        pod.uid = pod.name;
-        if (job->gpus && job->gpu_milli < 1000)
-            pod.gpu_fraction_micro = job->gpu_milli * 1000;
-        else
-            pod.gpus = world_pod_gpus(world, job, i);
+        pod.name = pod.uid = named(pod_name, index, i);
+        pod.group = group.name;
         add_models(&pod, job->gpus ? job->models : STR_NONE, values, &expression, &term);
         world->pods[index][i] = (struct world_pod){.node = WORLD_NOWHERE};
         sched_put_pod(world->sched, &pod);
+    }
+}
+
+/* ---- as others see it ---- */
+void world_state(const struct world *world, struct arena *arena, struct forecast_state *ret)
+{
+    ret->config = *sched_config(world->sched);
+    for (size_t i = 0; i < world->node_count; i++) {
+        struct sched_label *label = ARENA_NEW(arena, struct sched_label);
+
+        VEC_PUSH(arena, &ret->nodes, node_spec(world->nodes[i].spec, label));
+    }
+    for (size_t i = 0; i < world->queues.count; i++)
+        VEC_PUSH(arena, &ret->queues, world->queues.items[i]);
+}
+
+/* Where a pod runs, and on which devices. */
+static void pod_hold(const struct world *world,
+                     struct arena *arena,
+                     const struct world_pod *at,
+                     struct sched_pod *pod)
+{
+    uint32_t *devices = ARENA_ARRAY(arena, uint32_t, TRACE_GPUS_MAX);
+    struct str *share = ARENA_NEW(arena, struct str);
+
+    pod->phase = SCHED_RUNNING;
+    pod->node = world->nodes[at->node].spec->name;
+    *share = at->share;
+    pod->gpu_groups = share;
+    pod->gpu_group_count = at->share.len ? 1 : 0;
+    pod->devices = devices;
+    for (uint32_t i = 0; i < TRACE_GPUS_MAX && !at->share.len; i++)
+        if (at->devices >> i & 1)
+            devices[pod->device_count++] = i;
+}
+
+void world_job_state(const struct world *world,
+                     struct arena *arena,
+                     const struct world_job *of,
+                     struct forecast_group *ret)
+{
+    const struct trace_job *job = &world->options->trace->jobs.items[of->index];
+    int64_t pods = world_job_pods(world, job);
+    char name[NAME_BYTES];
+
+    *ret = (struct forecast_group){
+        .spec = group_spec(world, of->index, job->submit_ms, of->expected_ms),
+        .pods = ARENA_ARRAY(arena, struct sched_pod, (size_t)pods),
+        .pod_count = (size_t)pods,
+        .started_ms = of->started_ms,
+        .like = {.queue = job->queue, .gpus = job->gpus}};
+    ret->spec.name = str_dup(arena, named(name, of->index, -1));
+    ret->spec.last_start_ms = of->started_ms;
+    for (int64_t i = 0; i < pods; i++) {
+        struct sched_pod *pod = &ret->pods[i];
+        struct str *values = ARENA_ARRAY(arena, struct str, job->models.len ? MODELS_MAX : 1);
+
+        *pod = pod_spec(world, of->index, i, job->submit_ms);
+        pod->name = pod->uid = str_dup(arena, named(name, of->index, i));
+        pod->group = ret->spec.name;
+        pod->started_ms = of->started_ms;
+        if (of->started_ms)
+            pod_hold(world, arena, &world->pods[of->index][i], pod);
+        else
+            add_models(pod, job->gpus ? job->models : STR_NONE, values,
+                       ARENA_NEW(arena, struct sched_expression),
+                       ARENA_NEW(arena, struct sched_node_term));
     }
 }
 
@@ -288,6 +383,7 @@ void world_cycle(struct world *world, int64_t now_ms)
         pod->devices = 0;
         for (size_t d = 0; d < bind->device_count; d++)
             pod->devices |= 1U << bind->devices[d];
+        pod->share = bind->gpu_group_count ? str_dup(&world->arena, bind->gpu_groups[0]) : STR_NONE;
         hold(world, &world->options->trace->jobs.items[job], pod, 1);
         world->placed++;
     }

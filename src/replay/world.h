@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "replay/policy.h"
 #include "replay/trace.h"
 #include "sched/sched.h"
@@ -26,6 +27,7 @@ struct world_node {
 struct world_pod {
     uint32_t node;    /* WORLD_NOWHERE: none */
     uint32_t devices; /* bits */
+    struct str share; /* name of the device that it has a part of; empty: whole ones */
 };
 #define WORLD_NOWHERE UINT32_MAX
 
@@ -51,6 +53,7 @@ struct world {
     int64_t free_milli;
     int64_t pod_gpus_max;    /* of one pod: what the largest node has */
     struct world_pod **pods; /* by job; NULL: not submitted */
+    VEC(struct sched_queue) queues;
     uint64_t cycles;
     uint64_t placed; /* pods */
 };
@@ -66,6 +69,20 @@ void world_cycle(struct world *world, int64_t now_ms);
 bool world_running(const struct world *world, size_t job);
 /* The job that a pod of the plan belongs to. */
 size_t world_job_of(struct str pod_name);
+
+/* Settings, nodes and queues, for a look into the future; and a job that waits or runs. */
+struct forecast_group;
+struct forecast_state;
+void world_state(const struct world *world, struct arena *arena, struct forecast_state *ret);
+struct world_job {
+    size_t index;
+    int64_t expected_ms;
+    int64_t started_ms; /* 0: it waits */
+};
+void world_job_state(const struct world *world,
+                     struct arena *arena,
+                     const struct world_job *of,
+                     struct forecast_group *ret);
 
 /* Of the free GPUs, in thousandths of all: what the jobs of the trace could not use on average. */
 double world_fragments(const struct world *world);
