@@ -56,42 +56,66 @@ static int check_active(struct session *session, const char *job, struct err *er
 
 /* ---- suspend, resume ---- */
 
+struct suspend_values {
+    struct common_values common;
+    bool keep;
+};
+
+static const struct option suspend_options[] = {
+    COMMON_OPTIONS,
+    {"keep", 0, OPTION_BOOL, offsetof(struct suspend_values, keep),
+     .help =
+         "the pods stay, with their memory and place, and give up their GPUs only: the job goes "
+         "on where it was",
+     .flag_only = true},
+    {0},
+};
+
+/* What is to become of a job, and how that is told. */
+struct suspend_change {
+    const char *spec;
+    const char *words;
+};
+
 static int set_suspend(struct session *session, const char *job, const void *user, struct err *err)
 {
-    const bool *suspend = user;
+    const struct suspend_change *change = user;
     int r = check_active(session, job, err);
 
     if (r == 0)
-        r = session_patch(
-            session, &kind_torchrunjob, job,
-            str_printf(&session->arena, "{\"spec\":{\"suspend\":%s}}", *suspend ? "true" : "false"),
-            err);
+        r = session_patch(session, &kind_torchrunjob, job,
+                          str_printf(&session->arena, "{\"spec\":%s}", change->spec), err);
     if (r == 0)
-        printf("job %s %s\n", job, *suspend ? "suspended" : "resumed");
+        printf("job %s %s\n", job, change->words);
     return r;
 }
 
 static int suspend_run(struct invocation *invocation)
 {
-    static const bool yes = true;
+    static const struct suspend_change stop = {"{\"suspend\":true,\"keepWhileSuspended\":null}",
+                                               "suspended"};
+    static const struct suspend_change keep = {"{\"suspend\":true,\"keepWhileSuspended\":true}",
+                                               "suspended; its pods stay"};
+    const struct suspend_values *v = invocation->values;
 
-    return for_each_job(invocation, set_suspend, &yes);
+    return for_each_job(invocation, set_suspend, v->keep ? &keep : &stop);
 }
 
 static int resume_run(struct invocation *invocation)
 {
-    static const bool no = false;
+    static const struct suspend_change resume = {"{\"suspend\":false,\"keepWhileSuspended\":null}",
+                                                 "resumed"};
 
-    return for_each_job(invocation, set_suspend, &no);
+    return for_each_job(invocation, set_suspend, &resume);
 }
 
 const struct command command_suspend = {
     .name = "suspend",
     .summary = "stop jobs and free their GPUs; volumes and history are kept, the pods' folders are "
-               "deleted",
+               "deleted unless --keep is given",
     .usage = "JOB...",
-    .options = plain_options,
-    .values_size = sizeof(struct common_values),
+    .options = suspend_options,
+    .values_size = sizeof(struct suspend_values),
     .args_min = 1,
     .args_max = 100,
     .run = suspend_run,

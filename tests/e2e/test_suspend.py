@@ -4,9 +4,10 @@ import json
 import os
 import re
 
-from harness import BUILD, Muster, Skip, check, needs, wait_for
+from harness import BUILD, Muster, Skip, check, needs, torch_pythons, wait_for
 from pods import phase
 
+STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps.py")
 
 COUNT = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"
 # Stands for a program that uses the GPU: what the agent goes by is the driver's library in its memory.
@@ -122,3 +123,48 @@ def test_what_a_process_has_on_the_gpu_is_moved_before_it_is_frozen_and_after_it
         suspend(m, "p", "yield")
         wait_for(lambda: m.get("pod", "p")["status"].get("reason") == "Evicted", "the pod to be evicted")
         check("cannot be resumed" in m.get("pod", "p")["status"]["message"], f"{m.get('pod', 'p')['status']}")
+
+
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: q}
+spec:
+  nodeResources: {gpus: 1, cpus: 1, memory: 2Gi}
+"""
+JOB = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: %s}
+spec:
+  jobQueue: q
+  numNodes: 2
+  command: python3 %s 100000 0.05 /tmp
+"""
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_a_job_that_is_suspended_with_its_pods_goes_on_where_it_was():
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+    with Muster(nodes=2, gpus_per_node=1, flags=("--cpus-per-node", "16", "--memory-per-node", "64Gi")) as m:
+        m.apply(QUEUE)
+        m.apply(JOB % ("one", STEPS))
+        ranks = ("one-worker-0", "one-worker-1")
+        wait_for(lambda: m.phase("one") == "Running" and all(len(counted(m, r)) > 5 for r in ranks), "the job to count", 60)
+        uids = {m.get("pod", r)["metadata"]["uid"] for r in ranks}
+        check("its pods stay" in m.torchrun("suspend", "one", "--keep").stdout, "suspend --keep")
+        wait_for(lambda: "2 pods keep their memory" in m.torchrun("status", "one").stdout, "the job to be suspended")
+        check(m.phase("one") == "Suspended", f"{m.phase('one')}")
+        stood = [len(counted(m, r)) for r in ranks]
+        m.apply(JOB % ("two", STEPS))
+        wait_for(lambda: m.phase("two") == "Running", "another job to have its GPUs", 60)
+        m.torchrun("resume", "one")
+        wait_for(lambda: "suspended on node" in m.torchrun("explain", "one").stdout, "the job to say what it waits for")
+        check([len(counted(m, r)) for r in ranks] == stood, "a job that is suspended runs")
+        m.torchrun("delete", "two", "--force")
+        wait_for(lambda: m.phase("one") == "Running", "the job to run again", 60)
+        for rank, number in zip(ranks, stood):
+            goes_on(m, rank, number)
+        check({m.get("pod", r)["metadata"]["uid"] for r in ranks} == uids, "the job has other pods")
+        check(m.get("torchrunjob", "one")["status"].get("generation", 0) == 0, "it was started again")

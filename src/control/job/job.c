@@ -120,7 +120,8 @@ static void step_finished(struct job_run *run)
 
 static void step_suspended(struct job_run *run)
 {
-    if (run->state.run_start_ms || (run->state.phase != JOB_SUSPENDED && run->state.created))
+    if (run->state.run_start_ms || job_is_kept(run) ||
+        (run->state.phase != JOB_SUSPENDED && run->state.created))
         job_next_generation(run);
     for (size_t i = 0; i < run->members.count; i++)
         job_remove(run, &run->members.items[i]);
@@ -252,7 +253,8 @@ static void step(struct job_run *run)
         return;
     }
     if (run->model.suspend) {
-        step_suspended(run);
+        if (!run->model.keep || !job_keep(run))
+            step_suspended(run);
         if (run->model.parts)
             run->model.parts(&run->model, run->input, state, &run->actions);
         return;

@@ -179,6 +179,7 @@ struct job_model {
     struct str workspace_revision; /* empty: not uploaded yet */
     /* Policy. */
     bool suspend;
+    bool keep; /* while suspended: pods stay with their memory and give up their GPUs */
     const char *suspend_field; /* its path, for messages; NULL: spec.suspend */
     enum {
         JOB_SCOPE_GANG,
@@ -351,6 +352,9 @@ struct job_member {
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */
     struct job_failure failure; /* FAILED */
     struct str waiting;         /* why it does not run, in words; empty: unknown */
+    struct str suspend;         /* its annotation, see api/suspend.h; empty: it is to run */
+    bool away;                  /* its node says that it has given up its GPUs */
+    struct str unsuspended;     /* why it cannot; empty: it can, or nobody has tried */
     struct str abnormal;        /* a word for what is wrong with it; empty: nothing */
     struct str abnormal_words;
 };

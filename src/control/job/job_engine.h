@@ -27,6 +27,8 @@ void job_say(struct job_run *run, enum job_phase phase, struct str message);
 void job_finish(struct job_run *run, enum job_phase phase, struct str message);
 /* From here on pods belong to a new generation; those there are belong to an old one. */
 void job_next_generation(struct job_run *run);
+/* The run is over for now: its time counts no further. */
+void job_stop_clock(struct job_run *run);
 /* Delete a pod, by force where nobody is left to do it gracefully. */
 void job_remove(struct job_run *run, const struct job_member *member);
 /* An event for an object that was deleted, where the kind wants these. */
@@ -97,6 +99,17 @@ void job_remove_surplus(struct job_run *run);
 void job_say_started(struct job_run *run, const struct job_look *look);
 /* The same once enough of its pods have started; before that, what it waits for. */
 void job_say_running(struct job_run *run, const struct job_look *look);
+
+/* What the pod group is told about waiting; empty: nothing. */
+struct str job_group_words(const struct job_run *run);
+
+/* The job is suspended and its pods stay. False: there is nothing to be kept. */
+bool job_keep(struct job_run *run);
+/* Some of its pods have given up their GPUs, by hand or for others, or are about to: true, and the
+ * state says so. Those that were held go on when the scheduler has their GPUs. */
+bool job_awaits_gpus(struct job_run *run);
+/* Whether a pod of this generation has. */
+bool job_is_kept(const struct job_run *run);
 
 /* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
 bool job_provision(struct job_run *run);

@@ -182,7 +182,7 @@ static void say_awaits(struct job_run *run, const struct job_look *gang)
 /* What is due before pods are made: true when it was something. */
 static bool repair(struct job_run *run, const struct job_look *gang)
 {
-    bool missing = gang->present < gang->wanted && run->state.run_start_ms;
+    bool missing = gang->present < gang->wanted && (run->state.run_start_ms || job_is_kept(run));
     bool resized = gang->surplus || (gang->size && gang->size != job_size(&run->model));
 
     if (gang->elastic && gang->surplus)
@@ -213,7 +213,7 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
 {
     int64_t until_ms = job_backoff_until(run);
 
-    if (repair(run, gang))
+    if (repair(run, gang) || job_awaits_gpus(run))
         return;
     if (gang->old) {
         if (until_ms > run->input->now_ms)

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -224,6 +225,16 @@ static bool was_stopped(const struct object *pod, const struct json *root)
     return false;
 }
 
+static void observe_suspension(const struct json *status, struct job_member *member)
+{
+    const struct json *condition = condition_find(status, SUSPEND_CONDITION);
+
+    member->suspend = object_annotation(member->object, SUSPEND_ANNOTATION);
+    member->away = condition_is_true(status, SUSPEND_CONDITION);
+    if (str_is(json_str(json_get(condition, "reason")), SUSPEND_FAILED))
+        member->unsuspended = json_str(json_get(condition, "message"));
+}
+
 static struct job_member observe(const struct control_input *input,
                                  const struct job_model *model,
                                  const struct object *pod,
@@ -266,6 +277,8 @@ static struct job_member observe(const struct control_input *input,
         observe_failure(status, &member, arena);
         member.taken = was_taken(status);
     }
+    if (member.phase <= JOB_POD_RUNNING)
+        observe_suspension(status, &member);
     if (member.phase == JOB_POD_PENDING)
         member.waiting = waiting_words(status, arena);
     if (member.phase <= JOB_POD_RUNNING && !member.leaving)

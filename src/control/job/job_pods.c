@@ -279,7 +279,7 @@ void job_remove_surplus(struct job_run *run)
 
 /* ---- words ---- */
 
-static struct str group_words(const struct job_run *run)
+struct str job_group_words(const struct job_run *run)
 {
     const struct object *group = cache_get(run->input->cache, &kind_podgroup, run->model.object->ns,
                                            group_name(run->model.object, run->arena));
@@ -292,7 +292,7 @@ static void say_waiting(struct job_run *run, const struct job_look *gang)
     struct str words = STR_NONE;
 
     if (gang->waiting && !gang->waiting->scheduled)
-        words = group_words(run);
+        words = job_group_words(run);
     if (!words.len && gang->waiting)
         words = gang->waiting->waiting;
     if (!words.len && gang->started)

@@ -38,8 +38,8 @@ void job_say(struct job_run *run, enum job_phase phase, struct str message)
     run->state.message = message;
 }
 
-/* The run of this generation is over: keep its time, for the deadline. */
-static void stop_clock(struct job_run *run)
+/* Its time is kept, for the deadline. */
+void job_stop_clock(struct job_run *run)
 {
     if (run->state.run_start_ms)
         run->state.run_ms += run->input->now_ms - run->state.run_start_ms;
@@ -48,7 +48,7 @@ static void stop_clock(struct job_run *run)
 
 void job_next_generation(struct job_run *run)
 {
-    stop_clock(run);
+    job_stop_clock(run);
     run->state.generation++;
     run->state.created = false;
 }
@@ -65,7 +65,7 @@ void job_tell_deleted(struct job_run *run, const struct object *object)
 
 void job_finish(struct job_run *run, enum job_phase phase, struct str message)
 {
-    stop_clock(run);
+    job_stop_clock(run);
     job_say(run, phase, message);
     run->state.completion_ms = run->input->now_ms;
 }

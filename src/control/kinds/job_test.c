@@ -31,6 +31,8 @@
  *   q  on a node silent for a moment   v  ended by an eviction
  *   o t u  its first rank failed half a minute, 100 ms, 50 ms ago
  *   h  so it did, and the launcher says that trying again cannot help
+ *   H  its annotation says hold, Y  yield, A  and its node that it has no GPU
+ *   N  its node cannot suspend it
  *   @1  of generation 1 (0 when left out) */
 struct row {
     const char *why;
@@ -147,6 +149,43 @@ static const struct row rows[] = {
     {"resumed while old pods still end", "\"numGPUs\":4",
      "\"phase\":\"Suspended\",\"generation\":1", "0Rx", "svc", "Restarting", "last run", 1, 0, 0,
      ""},
+    {"kept: pods are asked to give up their GPUs, and stay",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "RUN", "0R 1R", "svc",
+     "Suspended", "0 of 2 pods have given up", 0, 0, 0, "pod~2"},
+    {"kept: those that were asked are not asked again",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "\"phase\":\"Suspended\"",
+     "0RHA 1RH", "svc", "Suspended", "1 of 2 pods have given up", 0, 0, 0, ""},
+    {"kept: all stand", "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true",
+     "\"phase\":\"Suspended\"", "0RHA 1RHA", "svc", "Suspended", "2 pods keep their memory", 0, 0,
+     0, ""},
+    {"kept: nothing runs yet that could be kept",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "", "0P 1P", "svc", "Suspended",
+     "2 pods are ending", 1, 0, 0, "pod-2"},
+    {"kept: a pod that ended meanwhile has nothing left to keep",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "\"phase\":\"Suspended\"",
+     "0RHA 1F1", "svc", "Suspended", "2 pods are ending", 1, 0, 0, "pod-2"},
+    {"kept: one cannot, so that none does",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "RUN", "0RHA 1RHN", "svc",
+     "Running", "runs on: pod j-worker-1 cannot be suspended with its memory: no room", 0, 0, 0,
+     "pod~1"},
+    {"kept, and then stopped for good is a new generation", "\"numGPUs\":4,\"suspend\":true",
+     "\"phase\":\"Suspended\"", "0RHA 1RHA", "svc", "Suspended", "2 pods are ending", 1, 0, 0,
+     "pod-2"},
+    {"kept and resumed: it stands in line for its GPUs", "\"numGPUs\":4", "\"phase\":\"Suspended\"",
+     "0RHA 1RHA", "svc", "Suspended", "go on when they have", 0, 0, 0, "pod~2"},
+    {"kept and resumed: the reason of the pod group is the job's", "\"numGPUs\":4",
+     "\"phase\":\"Suspended\"", "0RYA 1RYA", "svc group", "Suspended", "3 of 8 free", 0, 0, 0, ""},
+    {"kept and resumed: its GPUs are its own again", "\"numGPUs\":4", "\"phase\":\"Suspended\"",
+     "0RA 1R", "svc", "Suspended", "get their GPUs back", 0, 0, 0, ""},
+    {"kept and resumed: it runs", "\"numGPUs\":4", "\"phase\":\"Suspended\"", "0R 1R", "svc",
+     "Running", "2 of 2 pods run", 0, 0, 0, ""},
+    {"kept, but a pod is gone: the gang starts anew", "\"numGPUs\":4", "\"phase\":\"Suspended\"",
+     "0RYA", "svc", "Preempted", "a pod of the job was removed", 1, 0, 1, "pod-1"},
+    {"the deadline stands still while it is kept",
+     "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true,\"reliability\":{"
+     "\"activeDeadlineSeconds\":60}",
+     "\"phase\":\"Suspended\",\"startTime\":\"2001-09-09T01:36:00Z\"", "0RHA 1RHA", "svc",
+     "Suspended", "keep their memory", 0, 0, 0, ""},
     {"the deadline is ahead", "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":3600}",
      "RUN", "0R 1R", "svc", "Running", "", 0, 0, 0, "look+1"},
     {"the deadline has passed", "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":60}",
@@ -273,6 +312,7 @@ static void put_pod(struct world *world, struct str word)
     const char *deleted = "";
     const char *reason = "";
     const char *taken = "";
+    const char *wish = "";
     const char *said = NULL;
     const char *end = "Z; its last lines:\\nx\"";
     char generation = '0';
@@ -304,6 +344,14 @@ static void put_pod(struct world *world, struct str word)
         else if (mark == 'p')
             taken = ",{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"message\":"
                     "\"preempted by TorchrunJob default/k\"}";
+        else if (mark == 'H' || mark == 'Y')
+            wish = mark == 'H' ? "\"annotations\":{\"muster.dev/suspend\":\"hold\"},"
+                               : "\"annotations\":{\"muster.dev/suspend\":\"yield\"},";
+        else if (mark == 'A')
+            taken = ",{\"type\":\"Suspended\",\"status\":\"True\",\"reason\":\"Frozen\"}";
+        else if (mark == 'N')
+            taken = ",{\"type\":\"Suspended\",\"status\":\"False\",\"reason\":"
+                    "\"SuspendFailed\",\"message\":\"no room\"}";
         else if (mark == '@') {
             generation = rest.p[1];
             rest = str_sub(rest, 1, rest.len);
@@ -317,14 +365,14 @@ static void put_pod(struct world *world, struct str word)
         str_c(&world->arena,
               str_printf(&world->arena,
                          "{\"metadata\":{\"namespace\":\"default\",\"name\":\"j-worker-%c\","
-                         "\"uid\":\"u-%c\",%s\"labels\":{\"torchrun.ai/role\":\"worker\","
+                         "\"uid\":\"u-%c\",%s%s\"labels\":{\"torchrun.ai/role\":\"worker\","
                          "\"torchrun.ai/index\":\"%c\",\"torchrun.ai/generation\":\"%c\"},%s},"
                          "\"spec\":{%s},\"status\":{%s\"phase\":\"%s\",\"conditions\":[{\"type\":"
                          "\"Ready\",\"status\":\"True\"}%s],\"containerStatuses\":[{\"state\":{"
                          "\"terminated\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
                          "\"2001-09-09T01:46:0%dZ\"%s%s%s}}}]}}",
-                         word.p[0], word.p[0], deleted, word.p[0], generation, OWNED, node, reason,
-                         words, taken, (long long)code, second,
+                         word.p[0], word.p[0], deleted, wish, word.p[0], generation, OWNED, node,
+                         reason, words, taken, (long long)code, second,
                          said ? ",\"message\":\"rank 0 ended with exit code 7 at 2001-09-09T01:46:"
                               : "",
                          said ? said : "", said ? end : "")));
@@ -412,7 +460,8 @@ static void build(struct world *world, const struct row *row)
         "{\"metadata\":{\"name\":\"local\",\"annotations\":{\"storageclass.kubernetes.io/"
         "is-default-class\":\"true\"}}}");
     put(world, &kind_node,
-        "{\"metadata\":{\"name\":\"n\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","
+        "{\"metadata\":{\"name\":\"n\",\"labels\":{\"muster.dev/"
+        "suspend\":\"freeze\"}},\"status\":{\"conditions\":[{\"type\":\"Ready\","
         "\"status\":\"True\"}]}}");
     put(world, &kind_node,
         "{\"metadata\":{\"name\":\"silent\"},\"status\":{\"conditions\":[{\"type\":\"Ready\","
@@ -447,7 +496,8 @@ static struct str summary(struct arena *arena, const struct actions *actions)
         {"job-", &kind_torchrunjob, ACTION_DELETE, -1}, {"pvc+", &kind_pvc, ACTION_CREATE, 0},
         {"svc+", &kind_service, ACTION_CREATE, 0},      {"secret+", &kind_secret, ACTION_CREATE, 0},
         {"pod+", &kind_pod, ACTION_CREATE, 0},          {"pod-", &kind_pod, ACTION_DELETE, -1},
-        {"pod-now", &kind_pod, ACTION_DELETE, 0},       {"look+", NULL, ACTION_LOOK_AGAIN, 0},
+        {"pod-now", &kind_pod, ACTION_DELETE, 0},       {"pod~", &kind_pod, ACTION_PATCH, 0},
+        {"look+", NULL, ACTION_LOOK_AGAIN, 0},
     };
     struct str text = STR_NONE;
 

@@ -163,6 +163,7 @@ static void read_rendezvous(struct torchrun *t)
 static void read_policy(const struct torchrun *t, struct job_model *model)
 {
     model->suspend = t->spec.suspend;
+    model->keep = t->spec.keep;
     t->worker->restart =
         t->spec.restart == TORCHRUN_RESTART_NEVER ? JOB_RESTART_NEVER : JOB_RESTART_ALWAYS;
     model->max_restarts = t->spec.max_restarts;

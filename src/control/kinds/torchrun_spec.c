@@ -158,6 +158,7 @@ static const struct decode_field job_fields[] = {
     FIELD(array, "array", JSON),
     FIELD(array_indexes, "array.indexes", STR),
     FIELD(array_limit, "array.limit", I64, .min = 1, .max = ARRAY_COUNT_MAX),
+    FIELD(keep, "keepWhileSuspended", BOOL),
     FIELD(job_env, "env", JSON),
     FIELD(job_node_selector, "scheduling.nodeSelector", JSON),
     FIELD(job_tolerations, "scheduling.tolerations", JSON),

@@ -126,6 +126,7 @@ struct torchrun_spec {
     const struct json *array; /* NULL: it is none */
     struct str array_indexes;
     int64_t array_limit; /* of its jobs that have not ended; 0: none */
+    bool keep;
     const struct json *job_env;
     const struct json *job_node_selector;
     const struct json *job_tolerations;
