@@ -88,13 +88,14 @@ def test_attach_shows_what_comes_and_passes_stdin():
 
 
 def test_ports_are_forwarded():
+    there = free_port()
     with Muster() as m:
-        apply(m, pod("a", container(["python3", "-m", "http.server", "8234"], workingDir="/usr/share",
-                                    readinessProbe={"tcpSocket": {"port": 8234}, "periodSeconds": 1}),
+        apply(m, pod("a", container(["python3", "-m", "http.server", str(there)], workingDir="/usr/share",
+                                    readinessProbe={"tcpSocket": {"port": there}, "periodSeconds": 1}),
                      terminationGracePeriodSeconds=0))
         wait_ready(m, "a")
         port = free_port()
-        forward = subprocess.Popen(["kubectl", "port-forward", "a", f"{port}:8234"], env=m.env,
+        forward = subprocess.Popen(["kubectl", "port-forward", "a", f"{port}:{there}"], env=m.env,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             page = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).read(),

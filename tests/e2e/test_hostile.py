@@ -242,7 +242,7 @@ def test_watchers_that_leave_are_let_go():
         during = open_descriptors(m)
         for w in held:
             w.tls.close()
-        wait_for(lambda: open_descriptors(m) <= during - 50, "the watches to be let go", 10)
+        wait_for(lambda: open_descriptors(m) <= during - 50, "the watches to be let go", 30)
 
 
 def test_a_watcher_that_does_not_read_is_told_to_list_again():

@@ -35,7 +35,7 @@ class Sync:
                    MUSTER_SYNC_ADDRESS="127.0.0.1", MUSTER_STORE_PORT=str(self.store_port), **self.env)
         self.process = subprocess.Popen([binary("muster-launch"), "sync"], env=env,
                                         stderr=subprocess.DEVNULL)
-        wait_for(lambda: self.ask("GET", "/healthz")[0] == 200, "the sync service", 10)
+        wait_for(lambda: self.ask("GET", "/healthz")[0] == 200, "the sync service", 30)
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)

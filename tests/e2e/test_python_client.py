@@ -1,10 +1,11 @@
 """A client nobody here wrote: the official Python client lists, watches, patches and runs commands."""
 
+import fcntl
 import os
 import subprocess
 import sys
 
-from harness import BUILD, Muster, Skip, check, run
+from harness import Muster, Skip, check, free_port, run
 
 # Runs in the virtual environment, with the kubeconfig of the muster under test.
 SCRIPT = r'''
@@ -102,18 +103,19 @@ print("all of it")
 
 # What the client's own examples do with a pod: all of it over WebSocket, in text messages.
 PODS_SCRIPT = r'''
-import urllib.request
+import sys, urllib.request
 from kubernetes import client, config, watch
 from kubernetes.stream import portforward, stream
 
+PORT = int(sys.argv[1])
 config.load_kube_config()
 core = client.CoreV1Api()
 core.create_namespaced_pod("default", {"metadata": {"name": "p"}, "spec": {
     "terminationGracePeriodSeconds": 0,
     "containers": [
         {"name": "c", "image": "any", "stdin": True, "command": ["sh", "-c", "while read x; do echo got $x; done"]},
-        {"name": "web", "image": "any", "workingDir": "/usr/share", "command": ["python3", "-m", "http.server", "8248"],
-         "readinessProbe": {"tcpSocket": {"port": 8248}, "periodSeconds": 1}}]}})
+        {"name": "web", "image": "any", "workingDir": "/usr/share", "command": ["python3", "-m", "http.server", str(PORT)],
+         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1}}]}})
 for event in watch.Watch().stream(core.list_namespaced_pod, "default", field_selector="metadata.name=p"):
     statuses = event["object"].status.container_statuses or []
     if len(statuses) == 2 and all(s.ready for s in statuses):
@@ -135,8 +137,8 @@ talk.write_stdin("attached\n")
 assert talk.readline_stdout(timeout=60) == "got attached"
 talk.close()
 
-forward = portforward(core.connect_get_namespaced_pod_portforward, "p", "default", ports="8248")
-wire = forward.socket(8248)
+forward = portforward(core.connect_get_namespaced_pod_portforward, "p", "default", ports=str(PORT))
+wire = forward.socket(PORT)
 wire.setblocking(True)
 wire.sendall(b"GET / HTTP/1.0\r\n\r\n")
 page = b""
@@ -145,28 +147,31 @@ while b"Directory listing" not in page:
     assert more, page
     page += more
 wire.close()
-assert forward.error(8248) is None, forward.error(8248)
+assert forward.error(PORT) is None, forward.error(PORT)
 print("all of it")
 '''
 
 
 def environment():
-    """A Python with the client in it: a virtual environment in the build folder."""
-    folder = os.path.join(BUILD, "venv-kubernetes")
+    """A Python with the client in it: a virtual environment beside that of tests/torch.sh, as it takes a minute to install."""
+    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "muster")
+    folder = os.path.join(cache, "kubernetes-client")
     python = os.path.join(folder, "bin", "python3")
-    probe = [python, "-c", "import kubernetes"]
-    if os.path.exists(python) and subprocess.run(probe, stderr=subprocess.DEVNULL).returncode == 0:
-        return python
-    made = subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL)
-    if made.returncode == 0:
+    os.makedirs(cache, exist_ok=True)
+    with open(folder + ".lock", "w") as lock:  # two tests want it at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.access(python, os.X_OK) and os.path.exists(os.path.join(folder, "complete")):
+            return python
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", folder], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
         try:
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "kubernetes"], timeout=300,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            put = made.returncode == 0 and subprocess.run([python, "-m", "pip", "install", "--quiet", "kubernetes"], timeout=300,
+                                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except subprocess.TimeoutExpired as e:
             raise Skip("the Python client could not be installed within 300 s") from e
-    if made.returncode != 0 or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
-        raise Skip("the Python client could not be installed")
+        if not put or put.returncode != 0 or subprocess.run([python, "-c", "import kubernetes"]).returncode != 0:
+            raise Skip("the Python client could not be installed")
+        open(os.path.join(folder, "complete"), "w").close()
     return python
 
 
@@ -180,5 +185,5 @@ def test_the_official_python_client():
 def test_the_official_python_client_talks_to_pods():
     python = environment()
     with Muster() as m:
-        done = run([python, "-c", PODS_SCRIPT], env=m.env, limit=60)
+        done = run([python, "-c", PODS_SCRIPT, str(free_port())], env=m.env, limit=60)
         check("all of it" in done.stdout, done.stdout + done.stderr)
