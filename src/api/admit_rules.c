@@ -201,6 +201,18 @@ static void check_required(struct admit *admit)
                       "minAvailable and maxUnavailable cannot be both set");
 }
 
+/* Somebody with rights in one namespace tells nothing about what is in another. */
+static void check_event(struct admit *admit)
+{
+    const char *path =
+        admit->kind == &kind_event ? "involvedObject.namespace" : "regarding.namespace";
+    const struct json *about = json_at(admit->object, path);
+    struct str ns = json_str(about);
+
+    if (ns.len && !str_eq(ns, json_str_at(admit->object, "metadata.namespace")))
+        admit_invalid(admit, str_from(path), about, "does not match event.namespace");
+}
+
 static void check_pod(struct admit *admit)
 {
     admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
@@ -229,6 +241,8 @@ static const struct {
     {&kind_namespace, default_namespace, add_namespace, check_namespace},
     {&kind_pvc, NULL, add_pvc, check_pvc},
     {&kind_configmap, NULL, NULL, check_configmap},
+    {&kind_event, NULL, NULL, check_event},
+    {&kind_event_k8s, NULL, NULL, check_event},
     {&kind_secret, default_secret, NULL, check_secret},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},

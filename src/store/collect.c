@@ -133,19 +133,26 @@ static void drop_spec_finalizers(struct json *root, const void *what)
 }
 
 /* ---- owners ---- */
-static bool uid_lives(const struct store *store, struct str uid)
+/* What has a namespace owns nothing in another one: who may write there cannot make it wait. */
+static bool is_owner_in(const struct object *owner, struct str ns)
+{
+    return !owner->ns.len || !ns.len || str_eq(owner->ns, ns);
+}
+
+static bool uid_lives(const struct store *store, struct str uid, struct str ns)
 {
     const struct entry *entry = map_get(&store->by_uid, uid);
     const struct object *latest = entry_latest(entry);
 
-    return latest && str_eq(latest->uid, uid);
+    return latest && str_eq(latest->uid, uid) && is_owner_in(latest, ns);
 }
 
-/* An owner of a kind that is not served here cannot be looked up: it counts as there. */
-static bool owner_lives(const struct store *store, const struct object_owner *owner)
+/* An owner of a kind that is not served here cannot be looked up: it counts as there. `ns` is that
+ * of the dependent. */
+static bool owner_lives(const struct store *store, const struct object_owner *owner, struct str ns)
 {
     return !kinds_by_name(store->api.kinds, owner->api_version, owner->kind) ||
-           uid_lives(store, owner->uid);
+           uid_lives(store, owner->uid, ns);
 }
 
 /* Owner references to `uids`-less owners go; what is asked is whether each one lives. */
@@ -160,7 +167,7 @@ static void drop_dead_owners(struct json *root, const void *what)
                                      .kind = json_str(json_get(item, "kind")),
                                      .uid = json_str(json_get(item, "uid"))};
 
-        if (!owner_lives(store, &owner))
+        if (!owner_lives(store, &owner, json_str_at(root, "metadata.namespace")))
             json_remove_index(list, i);
     }
 }
@@ -173,7 +180,7 @@ static void look_as_dependent(struct store *store, const struct entry *entry)
     if (!object || object->deleted_ms)
         return;
     for (size_t i = 0; i < object->owner_count; i++)
-        dead += owner_lives(store, &object->owners[i]) ? 0 : 1;
+        dead += owner_lives(store, &object->owners[i], object->ns) ? 0 : 1;
     if (dead && dead == object->owner_count)
         collect_delete(store, entry, STR("Background"));
     else if (dead)
@@ -213,7 +220,8 @@ static bool owned_elsewhere(const struct store *store, const struct object *obje
         const struct object_owner *owner = &object->owners[i];
         const struct object *other = entry_latest(map_get(&store->by_uid, owner->uid));
 
-        if (!str_eq(owner->uid, uid) && owner_lives(store, owner) && !(other && other->deleted_ms))
+        if (!str_eq(owner->uid, uid) && owner_lives(store, owner, object->ns) &&
+            !(other && other->deleted_ms))
             return true;
     }
     return false;
@@ -257,6 +265,8 @@ static void look_as_owner(struct store *store, const struct entry *entry)
         const struct entry *dependent = owned->entries.items[i];
         const struct object *latest = entry_latest(dependent);
 
+        if (!is_owner_in(object, dependent->ns))
+            continue;
         bool let_go = orphan || owned_elsewhere(store, latest, object->uid);
         if (let_go && owned_by(latest, object->uid))
             collect_edit(store, dependent, drop_owner, &object->uid);
