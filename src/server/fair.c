@@ -16,6 +16,7 @@ struct fair_user {
     size_t requests;
     size_t streams;
     size_t body_bytes;
+    size_t pending_bytes;
     size_t name_len;
     char name[];
 };
@@ -72,6 +73,16 @@ void fair_leave(struct fair *fair, struct str name, const struct fair_load *load
     user->requests -= !load->stream;
     user->body_bytes -= load->body_bytes;
     user_drop(fair, user);
+}
+
+bool fair_pending(struct fair *fair, struct str name, size_t *counted, size_t now)
+{
+    struct fair_user *user = map_get(&fair->users, account_share(name));
+
+    assert(user && user->pending_bytes >= *counted);
+    user->pending_bytes += now - *counted;
+    *counted = now;
+    return user->pending_bytes < FAIR_PENDING_BYTES_MAX;
 }
 
 void fair_done(struct fair *fair)

@@ -18,6 +18,9 @@
 #define FAIR_STREAMS_MAX 1000
 /* Bodies that are being read or worked on: ten of the largest. A tree takes ten times its text. */
 #define FAIR_BODY_BYTES_MAX ((size_t)32 << 20)
+/* Text that waits in sockets which are not read. A stream holds 256 KiB and one object of up to 1.5
+ * MiB, so that a thousand of them would take 1.7 GiB. */
+#define FAIR_PENDING_BYTES_MAX ((size_t)64 << 20)
 
 struct fair {
     struct map users; /* name -> struct fair_user, those with something under way */
@@ -32,4 +35,7 @@ struct fair_load {
  * sentence's end: "200 requests under way". */
 const char *fair_enter(struct fair *fair, struct str user, const struct fair_load *load);
 void fair_leave(struct fair *fair, struct str user, const struct fair_load *load);
+/* What waits in one of the user's streams was `*counted` bytes and is `now`. False: in all of them
+ * together there is too much. The user has a load that is not left yet. */
+bool fair_pending(struct fair *fair, struct str user, size_t *counted, size_t now);
 void fair_done(struct fair *fair);

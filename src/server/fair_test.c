@@ -68,3 +68,22 @@ TEST(fair_serviceaccounts_of_a_namespace_share_what_one_user_has)
     EXPECT(!fair_enter(&fair, STR("system:serviceaccount:eve:d"), &watch));
     fair_done(&fair);
 }
+
+TEST(fair_streams_that_nobody_reads_are_bounded_together)
+{
+    struct fair fair = {0};
+    struct fair_load watch = {.stream = true};
+    size_t first = 0, second = 0, other = 0;
+
+    EXPECT(!fair_enter(&fair, STR("eve"), &watch) && !fair_enter(&fair, STR("eve"), &watch));
+    EXPECT(!fair_enter(&fair, STR("joe"), &watch));
+    EXPECT(fair_pending(&fair, STR("eve"), &first, FAIR_PENDING_BYTES_MAX - 10));
+    EXPECT(fair_pending(&fair, STR("eve"), &second, 9));
+    EXPECT(!fair_pending(&fair, STR("eve"), &second, 10));
+    EXPECT(fair_pending(&fair, STR("joe"), &other, FAIR_PENDING_BYTES_MAX - 1));
+    EXPECT(fair_pending(&fair, STR("eve"), &first, 0)); /* it was read, or is closed */
+    EXPECT(fair_pending(&fair, STR("eve"), &second, 0));
+    fair_leave(&fair, STR("eve"), &watch);
+    fair_leave(&fair, STR("eve"), &watch);
+    fair_done(&fair);
+}

@@ -98,20 +98,24 @@ static void item_write(void *user, struct buf *buf, struct queue_item *item)
     buf_add(buf, STR("}\n"));
 }
 
-static void stream_pump(struct page_stream *stream)
-{
-    if (!queue_pump(&stream->queue, stream->x, item_write, NULL))
-        return;
-    stream_free(stream);
-    http_end(stream->x);
-}
-
 /* All that waits is dropped for one line: the tab lists again. */
 static void stream_again(struct page_stream *stream)
 {
     stream_stop(stream);
     queue_clear(&stream->queue);
     queue_push(&stream->queue, (struct queue_item){.event = API_CLOSED});
+}
+
+static void stream_pump(struct page_stream *stream)
+{
+    if (!request_has_room(stream->request) && queue_count(&stream->queue))
+        stream_again(stream);
+    bool over = queue_pump(&stream->queue, stream->x, item_write, NULL);
+    (void)request_has_room(stream->request);
+    if (!over)
+        return;
+    stream_free(stream);
+    http_end(stream->x);
 }
 
 static void on_change(void *user, const struct api_change *change)

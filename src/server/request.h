@@ -90,6 +90,7 @@ struct request {
     bool audited;          /* it has a line in the audit log */
     struct fair_load load; /* what it counts with; of load_user, empty: nobody's */
     struct str load_user;
+    size_t pending; /* of its answer, as counted for load_user */
     enum include include;
     struct api_request call;
     struct api_guard guard; /* guard.c */
@@ -179,6 +180,10 @@ void view_write(struct request *request, struct buf *buf, const struct object *o
 /* guard.c: rights that only the written object shows. Before a write of somebody who is not the
  * owner. */
 void guard_set(struct request *request);
+
+/* server.c: whether the user's streams may have more text waiting; what waits in this one is counted.
+ * The owner's may. */
+bool request_has_room(struct request *request);
 
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);

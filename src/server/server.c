@@ -62,6 +62,8 @@ static void request_end(void *user)
     struct server *server = request->server;
 
     if (request->load_user.len)
+        (void)fair_pending(&server->fair, request->load_user, &request->pending, 0);
+    if (request->load_user.len)
         fair_leave(&server->fair, request->load_user, &request->load);
     if (request->audited)
         audit_end(server->audit, request, clock_now_ms());
@@ -101,6 +103,12 @@ static void audit_if_write(struct request *request)
         return;
     request->audited = true;
     request->number = ++server->audited;
+}
+
+bool request_has_room(struct request *request)
+{
+    return !request->load_user.len || fair_pending(&request->server->fair, request->load_user,
+                                                   &request->pending, http_pending(request->x));
 }
 
 /* False when answered: the user has enough under way. */

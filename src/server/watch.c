@@ -132,9 +132,15 @@ static void write_item(void *user, struct buf *buf, struct queue_item *item)
     (void)write_frame(stream, buf, item, &err);
 }
 
+static void fall_behind(struct stream *stream);
+
 static void pump(struct stream *stream)
 {
-    if (!queue_pump(&stream->queue, stream->x, write_item, stream))
+    if (!request_has_room(stream->request) && stream->watch && queue_count(&stream->queue))
+        fall_behind(stream);
+    bool over = queue_pump(&stream->queue, stream->x, write_item, stream);
+    (void)request_has_room(stream->request);
+    if (!over)
         return;
     stream_free(stream);
     http_end(stream->x);
