@@ -26,6 +26,7 @@ int main(int argc, char *argv[], char *envp[])
         &command_delete,
         &command_top,
         &command_exec,
+        &command_shell,
         &command_checkpoints,
         &command_autopsy,
         &command_stop,

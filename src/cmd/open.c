@@ -7,6 +7,7 @@
 #include "kube/client.h"
 #include "kube/kubeconfig.h"
 #include "kube/transport.h"
+#include "plugin/plugin.h"
 #include "tool/option.h"
 
 #include <errno.h>
@@ -21,16 +22,12 @@
  * stands behind a #, so that browsers do not send it and no log has it. */
 
 struct open_values {
-    const char *kubeconfig;
-    const char *context;
+    struct common_values common; /* first: open_job_run() reads them */
     bool print;
 };
 
 static const struct option open_options[] = {
-    {"kubeconfig", 0, OPTION_STR, offsetof(struct open_values, kubeconfig), .value = "FILE",
-     .help = "kubeconfig of the cluster (default: the one that kubectl uses)"},
-    {"context", 0, OPTION_STR, offsetof(struct open_values, context), .value = "NAME",
-     .help = "context in it (default: the current one)"},
+    COMMON_OPTIONS,
     {"print", 0, OPTION_BOOL, offsetof(struct open_values, print),
      .help = "print the link only, and start no browser"},
     {0},
@@ -110,10 +107,13 @@ static int open_run(struct invocation *invocation)
     const struct open_values *values = invocation->values;
     struct question question = {.arena = invocation->arena};
     struct kube_config config = {0};
-    int r = connect_config(
-        invocation->arena,
-        &(struct connect_options){.kubeconfig = values->kubeconfig, .context = values->context},
-        &config, &question.err);
+
+    if (invocation->arg_count)
+        return open_job_run(invocation);
+    int r = connect_config(invocation->arena,
+                           &(struct connect_options){.kubeconfig = values->common.kubeconfig,
+                                                     .context = values->common.context},
+                           &config, &question.err);
 
     if (r == 0)
         r = ask_link(&config, &question);
@@ -132,12 +132,16 @@ static int open_run(struct invocation *invocation)
 
 const struct command command_open = {
     .name = "open",
-    .summary = "open the web page: print a link that signs in, once",
+    .summary = "open the web page, or the address of a program in a job",
+    .usage = "[JOB PORT]",
     .about =
         "The link is good once, for ten minutes, and signs in as the user of the kubeconfig, with "
-        "that user's rights.",
-    .example = "muster open\nmuster open --print",
+        "that user's rights. With a job and a port it prints where that port of the job's first "
+        "pod "
+        "can be reached: TensorBoard, Jupyter.",
+    .example = "muster open\nmuster open --print\nmuster open train-x7k2p 6006",
     .options = open_options,
     .values_size = sizeof(struct open_values),
+    .args_max = 2,
     .run = open_run,
 };

@@ -4,18 +4,15 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "plugin/job.h"
+#include "plugin/kubectl.h"
 #include "plugin/plugin.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* exec, checkpoints: run a program in a worker pod. kubectl does the talking: it is there wherever
  * this is a plugin of it, and knows every way to reach a container. */
-#define ARGS_MAX 120
 
 struct exec_values {
     struct common_values common;
@@ -35,49 +32,13 @@ static const struct option exec_options[] = {
     {0},
 };
 
-struct args {
-    const char *items[ARGS_MAX];
-    size_t count;
-};
-
-static void add(struct args *args, const char *item)
-{
-    if (args->count + 1 < ARGS_MAX)
-        args->items[args->count++] = item;
-    args->items[args->count] = NULL;
-}
-
-/* kubectl with the same cluster, context and namespace as ours. */
-static void add_kubectl(struct args *args, const struct session *session, const char *verb)
-{
-    add(args, "kubectl");
-    if (session->config.source && *session->config.source) {
-        add(args, "--kubeconfig");
-        add(args, session->config.source);
-    }
-    if (*session->config.context) {
-        add(args, "--context");
-        add(args, session->config.context);
-    }
-    add(args, "-n");
-    add(args, session->config.ns);
-    add(args, verb);
-}
-
-static int become(const struct args *args, struct err *err)
-{
-    (void)execvp(args->items[0], (char *const *)(uintptr_t)args->items);
-    return err_set(err, -errno, "cannot run kubectl, which this command needs: %s",
-                   strerrordesc_np(errno));
-}
-
 static int exec_run(struct invocation *invocation)
 {
     /* Where the command of the job runs; a container's own folder is / as a rule. */
     static const char in_folder[] = "cd \"${" LAUNCH_ENV_APP_DIR ":-.}\" 2>/dev/null; exec \"$@\"";
     const struct exec_values *v = invocation->values;
     _cleanup_(object_unrefp) struct object *pod = NULL;
-    struct args args = {0};
+    struct kubectl_args args = {0};
     struct session session;
     struct err err = {0};
     char name[300];
@@ -88,22 +49,22 @@ static int exec_run(struct invocation *invocation)
     if (r == 0)
         r = session_get(&session, &kind_pod, name, &pod, &err);
     if (r == 0) {
-        add_kubectl(&args, &session, "exec");
+        kubectl_begin(&args, &session, "exec");
         if (v->input)
-            add(&args, "-i");
+            kubectl_add(&args, "-i");
         if (v->tty)
-            add(&args, "-t");
-        add(&args, name);
-        add(&args, "--");
-        add(&args, "sh");
-        add(&args, "-c");
-        add(&args, in_folder);
-        add(&args, "sh");
+            kubectl_add(&args, "-t");
+        kubectl_add(&args, name);
+        kubectl_add(&args, "--");
+        kubectl_add(&args, "sh");
+        kubectl_add(&args, "-c");
+        kubectl_add(&args, in_folder);
+        kubectl_add(&args, "sh");
         for (size_t i = 1; i < invocation->arg_count; i++)
-            add(&args, invocation->args[i]);
+            kubectl_add(&args, invocation->args[i]);
         if (invocation->arg_count == 1)
-            add(&args, "sh");
-        (void)become(&args, &err);
+            kubectl_add(&args, "sh");
+        (void)kubectl_become(&args, &err);
     }
     r = session_fail(&session, &err);
     session_close(&session);
@@ -154,7 +115,7 @@ static int checkpoints_run(struct invocation *invocation)
         "volume\" >&2; exit 1; }; ls -lt --time-style=long-iso \"$d\"";
     _cleanup_(object_unrefp) struct object *job = NULL;
     const struct object *pod = NULL;
-    struct args args = {0};
+    struct kubectl_args args = {0};
     struct session session;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
@@ -169,13 +130,13 @@ static int checkpoints_run(struct invocation *invocation)
                         job_arg(invocation->args[0]));
     }
     if (r == 0 && pod) {
-        add_kubectl(&args, &session, "exec");
-        add(&args, str_c(&session.arena, pod->name));
-        add(&args, "--");
-        add(&args, "sh");
-        add(&args, "-c");
-        add(&args, script);
-        (void)become(&args, &err);
+        kubectl_begin(&args, &session, "exec");
+        kubectl_add(&args, str_c(&session.arena, pod->name));
+        kubectl_add(&args, "--");
+        kubectl_add(&args, "sh");
+        kubectl_add(&args, "-c");
+        kubectl_add(&args, script);
+        (void)kubectl_become(&args, &err);
     }
     r = session_fail(&session, &err);
     session_close(&session);

@@ -250,7 +250,11 @@ extern const struct command command_run;
 extern const struct command command_stop;
 extern const struct command command_wait;
 extern const struct command command_resume;
+extern const struct command command_open_job;
+/* Of `muster open` too, whose values begin with struct common_values. */
+int open_job_run(struct invocation *invocation);
 extern const struct command command_scale;
+extern const struct command command_shell;
 extern const struct command command_status;
 extern const struct command command_suspend;
 extern const struct command command_top;

@@ -1,0 +1,56 @@
+"""A shell on GPUs of a queue, and the address of a program in a job."""
+
+import os
+import urllib.request
+
+from harness import Muster, check, wait_for
+
+QUEUE = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: dev}
+spec: {nodeResources: {gpus: 2}}
+"""
+PAGE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web-worker-0, labels: {torchrun-job-name: web, torchrun.ai/role: worker, torchrun.ai/index: "0"}}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: trainer
+      image: i
+      command: [sh, -c, 'd=/tmp/web-$IP; mkdir -p $d; cd $d; echo hello > page; exec python3 -m http.server 8000 --bind $IP']
+      env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+"""
+
+
+def test_a_shell_holds_its_gpus_and_gives_them_back():
+    with Muster(gpus_per_node=2) as m:
+        m.apply(QUEUE)
+        folder = os.path.join(m.folder, "work")
+        os.mkdir(folder)
+        done = m.torchrun("shell", "--gpus", "2", "--", "sh", "-c", "echo in $PWD; echo x > left; exit 3", cwd=folder, ok=False)
+        check(done.returncode == 3 and f"in {folder}" in done.stdout, f"{done}")
+        check("asks for 2 GPUs in queue dev" in done.stderr, done.stderr)
+        with open(os.path.join(folder, "left")) as f:
+            check(f.read() == "x\n", "what a shell writes in the folder stays")
+        wait_for(lambda: m.kubectl("get", "pods", "-o", "name").stdout == "", "the pod of the shell to go")
+        done = m.torchrun("shell", "--queue", "nope", ok=False)
+        check("torchrunqueue nope does not exist" in done.stderr, done.stderr)
+
+
+def test_the_address_of_a_program_in_a_job():
+    with Muster() as m:
+        m.apply(PAGE)
+        done = m.torchrun("open", "nobody", "8000", ok=False)
+        check("no pod of job nobody runs" in done.stderr, done.stderr)
+
+        def address():
+            return m.torchrun("open", "web", "8000", ok=False).stdout.strip()
+
+        url = wait_for(address, "something to listen")
+        with urllib.request.urlopen(url + "/page") as answer:
+            check(answer.read() == b"hello\n", "the page of the pod")
+        done = m.torchrun("open", "web", "8001", ok=False)
+        check("listens at" in done.stderr and "--bind_all" in done.stderr, done.stderr)
