@@ -31,6 +31,7 @@ int main(int argc, char *argv[], char *envp[])
         &command_autopsy,
         &command_stop,
         &command_history,
+        &command_report,
         &command_up,
         &command_doctor,
         &command_store,

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "cmd/accounts.h"
 #include "cmd/datadir.h"
 #include "cmd/ended.h"
 #include "cmd/idle.h"
@@ -23,6 +24,7 @@
 #include "http/tls.h"
 #include "keys/signer.h"
 #include "plugin/past.h"
+#include "plugin/spent.h"
 #include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -181,6 +183,7 @@ struct up {
     struct scheduler *scheduler;
     struct idle *idle;
     struct ended *ended;
+    struct accounts *accounts;
     struct whatif *whatif;
 };
 
@@ -386,6 +389,14 @@ static void write_metrics(void *user, struct buf *text)
 
     scheduler_metrics(up->scheduler, text);
     runner_write_metrics(up->runner, text);
+    accounts_metrics(up->accounts, text);
+}
+
+static void write_accounts(void *user, struct str uid, struct buf *text)
+{
+    const struct up *up = user;
+
+    accounts_tell(up->accounts, uid, text);
 }
 
 static void on_trouble(void *user, const char *why)
@@ -477,6 +488,11 @@ static int start(struct up *up, struct err *err)
     if (r == 0)
         up->ended = ended_start(store_api(up->store), datadir_file(up->arena, &up->dir, PAST_FILE),
                                 &up->log);
+    if (r == 0)
+        up->accounts = accounts_start(store_api(up->store),
+                                      datadir_file(up->arena, &up->dir, SPENT_FILE), &up->log);
+    if (r == 0)
+        server_set_accounts(up->server, write_accounts, up);
     if (r == 0 && up->values->idle_ms)
         up->idle = idle_start(&up->loop, &(struct idle_options){.api = store_api(up->store),
                                                                 .period_ms = up->values->idle_ms,
@@ -493,6 +509,7 @@ static void stop(struct up *up)
 {
     idle_stop(up->idle);
     ended_stop(up->ended);
+    accounts_stop(up->accounts);
     if (up->whatif)
         server_set_whatif(up->server, NULL, NULL);
     whatif_free(up->whatif);

@@ -245,6 +245,7 @@ extern const struct command command_explain;
 extern const struct command command_history;
 extern const struct command command_pull;
 extern const struct command command_queues;
+extern const struct command command_report;
 extern const struct command command_restart;
 extern const struct command command_run;
 extern const struct command command_stop;

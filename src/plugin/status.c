@@ -6,6 +6,8 @@
 #include "plugin/array.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/report.h"
+#include "plugin/spent.h"
 #include "plugin/view.h"
 #include "tool/clock.h"
 
@@ -105,6 +107,7 @@ static void status_text(struct session *session, const struct object *job, struc
     struct str phase = json_str(json_get(status, "phase"));
     struct json *failure = json_get(status, "failure");
     struct view_objects groups = {0};
+    struct spent spent;
 
     if (!job_is_over(phase))
         session_list_if(session, &kind_podgroup, session->config.ns, NULL, &groups);
@@ -123,6 +126,8 @@ static void status_text(struct session *session, const struct object *job, struc
     view_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
     view_line(text, "Started:", json_str(json_get(status, "startTime")));
     view_line(text, "Completed:", json_str(json_get(status, "completionTime")));
+    if (report_of_job(session, job, &spent))
+        view_line(text, "Time:", spent_words(arena, &spent, clock_now_ms()));
     if (failure) {
         view_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
         view_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));

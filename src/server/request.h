@@ -36,6 +36,8 @@ struct server {
     struct podio *podio;
     void (*metrics)(void *user, struct buf *text); /* NULL: none */
     void *metrics_user;
+    void (*accounts)(void *user, struct str uid, struct buf *out); /* NULL: none */
+    void *accounts_user;
     const char *(*not_ready)(void *user); /* NULL: always ready */
     void *not_ready_user;
     struct authz *authz;

@@ -136,6 +136,8 @@ int route_parse(struct arena *arena, struct str path, struct route *ret, struct 
         openapi_route(&segments, &route);
     } else if (segments.count == 1 && str_is(segments.items[0], "metrics")) {
         route.type = ROUTE_METRICS;
+    } else if (segments.count == 1 && str_is(segments.items[0], "accounts")) {
+        route.type = ROUTE_ACCOUNTS;
     } else if (segments.count == 1 && str_is(segments.items[0], "version")) {
         route.type = ROUTE_VERSION;
     } else if (str_is(segments.items[0], "healthz") || str_is(segments.items[0], "livez") ||

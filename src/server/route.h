@@ -19,6 +19,7 @@ enum route_type {
     ROUTE_ROOT,          /* / */
     ROUTE_HEALTH,        /* /healthz /livez /readyz and below */
     ROUTE_METRICS,       /* /metrics */
+    ROUTE_ACCOUNTS,      /* /accounts */
     ROUTE_VERSION,       /* /version */
     ROUTE_API,           /* /api */
     ROUTE_APIS,          /* /apis */

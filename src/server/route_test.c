@@ -19,6 +19,8 @@ TEST(route_of_a_path)
         {"/version/", ROUTE_VERSION, "", "", "", "", "", "", ""},
         {"/readyz", ROUTE_HEALTH, "", "", "", "", "", "", ""},
         {"/metrics", ROUTE_METRICS, "", "", "", "", "", "", ""},
+        {"/accounts", ROUTE_ACCOUNTS, "", "", "", "", "", "", ""},
+        {"/accounts/x", ROUTE_UNKNOWN, "", "", "", "", "", "", ""},
         {"/api", ROUTE_API, "", "", "", "", "", "", ""},
         {"/api/v1", ROUTE_GROUP_VERSION, "", "v1", "", "", "", "", ""},
         {"/apis", ROUTE_APIS, "", "", "", "", "", "", ""},

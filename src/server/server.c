@@ -239,12 +239,26 @@ static void metrics(struct request *request)
     http_reply(request->x, 200, "text/plain; version=0.0.4", buf_str(&text));
 }
 
+static void accounts(struct request *request)
+{
+    const struct server *server = request->server;
+    struct str uid = http_query(request_arena(request), request->x->head.query, "uid");
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (!server->accounts) {
+        request_not_found(request);
+        return;
+    }
+    server->accounts(server->accounts_user, uid, &text);
+    http_reply(request->x, 200, "application/x-ndjson", buf_str(&text));
+}
+
 static void root(struct request *request)
 {
-    http_reply(
-        request->x, 200, "application/json",
-        STR("{\"paths\":[\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/metrics\",\"/openapi/v2\","
-            "\"/openapi/v3\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
+    http_reply(request->x, 200, "application/json",
+               STR("{\"paths\":[\"/accounts\",\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/"
+                   "metrics\",\"/openapi/v2\","
+                   "\"/openapi/v3\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
 }
 
 static void handle(void *user, struct http_exchange *x)
@@ -272,6 +286,7 @@ static void handle(void *user, struct http_exchange *x)
     case ROUTE_ROOT: root(request); break;
     case ROUTE_HEALTH: health(request); break;
     case ROUTE_METRICS: metrics(request); break;
+    case ROUTE_ACCOUNTS: accounts(request); break;
     case ROUTE_VERSION: version_get(request); break;
     case ROUTE_API: discovery_api(request); break;
     case ROUTE_APIS: discovery_apis(request); break;
@@ -328,6 +343,14 @@ void server_set_metrics(struct server *server,
 {
     server->metrics = write;
     server->metrics_user = user;
+}
+
+void server_set_accounts(struct server *server,
+                         void (*write)(void *user, struct str uid, struct buf *out),
+                         void *user)
+{
+    server->accounts = write;
+    server->accounts_user = user;
 }
 
 void server_set_ready(struct server *server, const char *(*why)(void *user), void *user)

@@ -47,6 +47,11 @@ void server_set_podio(struct server *server, struct podio *podio);
 void server_set_metrics(struct server *server,
                         void (*write)(void *user, struct buf *text),
                         void *user);
+/* What GET /accounts answers, for the same people: what jobs spent their time on, lines of JSON; with
+ * ?uid= of one job alone. `write` NULL takes it away again. */
+void server_set_accounts(struct server *server,
+                         void (*write)(void *user, struct str uid, struct buf *out),
+                         void *user);
 /* What GET /readyz answers, with 503; `why` says NULL while all is well. Until told, it is ready. */
 void server_set_ready(struct server *server, const char *(*why)(void *user), void *user);
 /* What the page asks under "What if": a manifest, a node to empty, another quota (QUEUE=GPUS); each

@@ -78,6 +78,8 @@ def test_ranks_of_torchrun_are_named_here_and_through_exec():
                  and "(all_reduce)" in groups(m, "hangs").get((0,), ""), "both ranks to stand", 120)
         text = m.torchrun("autopsy", "hangs", "--all").stdout
         check("main.py:10" in text and "main.py:9" in text and "all_reduce" in text, text)
+        text = m.torchrun("status", "hangs").stdout
+        check("\nTime: " in text and "training " in text and "ETTR" in text, text)
         with OtherCluster(m) as other:
             text = other.torchrun(m, "autopsy", "hangs").stdout
             check("rank 1: main.py:5 (load_batch)" in text and "all_reduce" in text, text)

@@ -11,6 +11,7 @@ from test_scheduling_status import QUEUE, create, running
 
 PAGE = os.path.join(ROOT, "docs", "reference", "metrics.md")
 OPERATOR = "Only of the operator"
+UP = "Only of `muster up`"
 
 
 def documented():
@@ -69,7 +70,8 @@ def test_the_operator_serves_all_of_the_page():
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
                     text = answer.read().decode()
                 return "kai_queue_info{" in text and text
-            compare(wait_for(fetch, "the operator to know the queues"), documented())
+            compare(wait_for(fetch, "the operator to know the queues"),
+                    {n: row for n, row in documented().items() if row[2] != UP})
         finally:
             operator.terminate()
             operator.wait(20)

@@ -1,0 +1,152 @@
+#include "api/account.h"
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+const char *const account_words[ACCOUNT_STATES] = {
+#define ACCOUNT_STATE_WORD(name, word, help) word,
+    ACCOUNT_STATE_LIST(ACCOUNT_STATE_WORD)
+#undef ACCOUNT_STATE_WORD
+};
+
+enum account_state account_state_of(struct str phase, bool bound)
+{
+    if (str_is(phase, "Suspended"))
+        return ACCOUNT_IDLE;
+    if (str_is(phase, "Running"))
+        return ACCOUNT_TRAINING;
+    if (str_is(phase, "Restarting") || bound)
+        return ACCOUNT_STARTING;
+    return ACCOUNT_QUEUED;
+}
+
+static void account_remove(struct account *account, size_t index)
+{
+    memmove(&account->events[index], &account->events[index + 1],
+            (account->count - index - 1) * sizeof(account->events[0]));
+    account->count--;
+}
+
+/* Never the first, which is the creation, nor the last, whose end is not known. */
+static void account_shorten(struct account *account)
+{
+    size_t shortest = 1;
+
+    for (size_t i = 1; i + 1 < account->count; i++)
+        if (account->events[i + 1].at_ms - account->events[i].at_ms <
+            account->events[shortest + 1].at_ms - account->events[shortest].at_ms)
+            shortest = i;
+    account_remove(account, shortest);
+}
+
+bool account_note(struct account *account, struct account_event event)
+{
+    struct account_event *last = account->count ? &account->events[account->count - 1] : NULL;
+
+    if (last && last->state == event.state && last->gpus == event.gpus)
+        return false;
+    if (last && event.at_ms < last->at_ms)
+        event.at_ms = last->at_ms;
+    if (account->count == ACCOUNT_EVENTS_MAX)
+        account_shorten(account);
+    account->events[account->count++] = event;
+    return true;
+}
+
+void account_add(const struct account *account,
+                 int64_t from_ms,
+                 int64_t to_ms,
+                 struct account_sums *sums)
+{
+    if (account->end_ms && account->end_ms < to_ms)
+        to_ms = account->end_ms;
+    for (size_t i = 0; i < account->count; i++) {
+        const struct account_event *event = &account->events[i];
+        int64_t begin = event->at_ms > from_ms ? event->at_ms : from_ms;
+        int64_t end = i + 1 < account->count && event[1].at_ms < to_ms ? event[1].at_ms : to_ms;
+
+        if (end <= begin)
+            continue;
+        sums->wall_ms[event->state] += end - begin;
+        sums->gpu_ms[event->state] += (end - begin) * event->gpus;
+    }
+}
+
+int64_t account_total(const int64_t ms[ACCOUNT_STATES])
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        total += ms[i];
+    return total;
+}
+
+int64_t account_ettr(const struct account_sums *sums)
+{
+    const int64_t *ms = account_total(sums->gpu_ms) ? sums->gpu_ms : sums->wall_ms;
+    int64_t total = account_total(ms);
+
+    return total ? (int64_t)((__int128)ms[ACCOUNT_TRAINING] * 1000 / total) : -1;
+}
+
+/* ---- as JSON ---- */
+
+struct json *account_json(struct arena *arena, const struct account *account)
+{
+    struct json *out = json_new_object(arena);
+    struct json *events = json_add_array(arena, out, "events");
+
+    for (size_t i = 0; i < account->count; i++) {
+        const struct account_event *event = &account->events[i];
+        struct json *item = json_push(events, json_new_array(arena));
+
+        (void)json_push(item, json_new_i64(arena, event->at_ms));
+        (void)json_push(item, json_new_str(arena, str_from(account_words[event->state])));
+        (void)json_push(item, json_new_i64(arena, event->gpus));
+    }
+    if (account->end_ms)
+        json_add_i64(arena, out, "end", account->end_ms);
+    return out;
+}
+
+#define GPUS_MAX 1000000           /* as the CRD allows */
+#define TIME_MAX 253402300800000LL /* the year 10000 */
+
+static bool event_read(const struct json *item, struct account_event *ret)
+{
+    struct str word = json_str(json_index(item, 1));
+
+    ret->at_ms = json_i64_or(json_index(item, 0), -1);
+    ret->gpus = json_i64_or(json_index(item, 2), -1);
+    if (ret->at_ms < 0 || ret->at_ms > TIME_MAX || ret->gpus < 0 || ret->gpus > GPUS_MAX)
+        return false;
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        if (str_is(word, account_words[i])) {
+            ret->state = (enum account_state)i;
+            return true;
+        }
+    return false;
+}
+
+bool account_read(const struct json *json, struct account *ret)
+{
+    struct account account = {0};
+    struct account_event event;
+
+    JSON_FOREACH(json_get(json, "events"), item)
+        if (event_read(item, &event))
+            (void)account_note(&account, event);
+    if (!account.count)
+        return false;
+    account.end_ms = json_i64_or(json_get(json, "end"), 0);
+    if (account.end_ms && account.end_ms < account.events[account.count - 1].at_ms)
+        account.end_ms = account.events[account.count - 1].at_ms;
+    *ret = account;
+    return true;
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct json;
+
+/* account: what the time of a job was spent on. Pure: events and `now` in, sums out.
+ *
+ * From its creation to its end a job is in exactly one state, so the sums of a span of time are
+ * that time, and in GPU milliseconds that time times the GPUs it wanted or held: nothing is counted
+ * twice or lost. X(NAME, word, what it is). */
+#define ACCOUNT_STATE_LIST(X)                                                                    \
+    X(QUEUED, "queued", "waits for GPUs, or for its folder")                                     \
+    X(STARTING, "starting", "has GPUs, and not all of its ranks run; restarts are this as well") \
+    X(TRAINING, "training", "all ranks run")                                                     \
+    X(SAVING, "saving", "writes a checkpoint, and waits for it")                                 \
+    X(HUNG, "hung", "its ranks run and make no progress")                                        \
+    X(RECOMPUTING, "recomputing", "repeats steps that were lost with a restart")                 \
+    X(IDLE, "idle", "suspended by somebody")
+
+enum account_state {
+#define ACCOUNT_STATE_ENUM(name, word, help) ACCOUNT_##name,
+    ACCOUNT_STATE_LIST(ACCOUNT_STATE_ENUM)
+#undef ACCOUNT_STATE_ENUM
+    ACCOUNT_STATES,
+};
+
+extern const char *const account_words[ACCOUNT_STATES];
+
+/* From `at_ms` on it is in this state, with so many GPUs. */
+struct account_event {
+    int64_t at_ms;
+    int64_t gpus;
+    enum account_state state;
+};
+
+/* Further events take the place of the shortest stay: its time goes to the state before it. */
+#define ACCOUNT_EVENTS_MAX 64
+
+struct account {
+    struct account_event events[ACCOUNT_EVENTS_MAX]; /* the first at its creation */
+    size_t count;
+    int64_t end_ms; /* 0: it is not over */
+};
+
+struct account_sums {
+    int64_t wall_ms[ACCOUNT_STATES];
+    int64_t gpu_ms[ACCOUNT_STATES];
+};
+
+/* The state of a job whose status.phase is this, and of which pods have nodes, or none. */
+enum account_state account_state_of(struct str phase, bool bound);
+/* Says that it is so from then on. Times never go back: an earlier one is that of the last event.
+ * False: that was known. */
+bool account_note(struct account *account, struct account_event event);
+/* Adds what was spent between the two moments. */
+void account_add(const struct account *account,
+                 int64_t from_ms,
+                 int64_t to_ms,
+                 struct account_sums *sums);
+/* Sums of all states. */
+int64_t account_total(const int64_t ms[ACCOUNT_STATES]);
+/* Effective training time ratio in tenths of a percent: training of all time since the submission.
+ * By GPUs, where there are any. -1: no time has passed. */
+int64_t account_ettr(const struct account_sums *sums);
+
+/* {"events": [[at, "queued", gpus], ...], "end": at} */
+struct json *account_json(struct arena *arena, const struct account *account);
+/* What makes no sense is left out. False: it has no event. */
+bool account_read(const struct json *json, struct account *ret);

@@ -1,0 +1,121 @@
+#include "api/account.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+TEST(account_of_a_job_that_was_restarted_and_suspended)
+{
+    static const struct account_event events[] = {
+        {1000, 8, ACCOUNT_QUEUED},     {61000, 8, ACCOUNT_STARTING},  {71000, 8, ACCOUNT_TRAINING},
+        {171000, 8, ACCOUNT_STARTING}, {176000, 8, ACCOUNT_TRAINING}, {276000, 8, ACCOUNT_IDLE},
+        {376000, 4, ACCOUNT_TRAINING},
+    };
+    struct account account = {0};
+    struct account_sums sums = {0};
+
+    for (size_t i = 0; i < COUNT_OF(events); i++)
+        EXPECT(account_note(&account, events[i]));
+    test_case("what is known is no event");
+    EXPECT(!account_note(&account, (struct account_event){380000, 4, ACCOUNT_TRAINING}));
+    account_add(&account, 0, 386000, &sums);
+    EXPECT(sums.wall_ms[ACCOUNT_QUEUED] == 60000 && sums.wall_ms[ACCOUNT_STARTING] == 15000);
+    EXPECT(sums.wall_ms[ACCOUNT_TRAINING] == 210000 && sums.wall_ms[ACCOUNT_IDLE] == 100000);
+    EXPECT(account_total(sums.wall_ms) == 385000);
+    EXPECT(sums.gpu_ms[ACCOUNT_TRAINING] == 200000 * 8 + 10000 * 4);
+    EXPECT(account_total(sums.gpu_ms) == 375000 * 8 + 10000 * 4);
+    EXPECT(account_ettr(&sums) == 1640000 * 1000LL / 3040000);
+    test_case("after its end nothing is counted");
+    account.end_ms = 386000;
+    struct account_sums later = {0};
+    account_add(&account, 0, 999000, &later);
+    EXPECT(account_total(later.wall_ms) == 385000);
+    test_case("a window");
+    struct account_sums part = {0};
+    account_add(&account, 66000, 81000, &part);
+    EXPECT(part.wall_ms[ACCOUNT_STARTING] == 5000 && part.wall_ms[ACCOUNT_TRAINING] == 10000);
+    EXPECT(account_total(part.wall_ms) == 15000);
+}
+
+TEST(account_sums_are_the_wall_time_whatever_happened)
+{
+    struct rng rng = {.state = 3};
+
+    for (int round = 0; round < 500; round++) {
+        struct account account = {0};
+        struct account_sums sums = {0};
+        int64_t at = 1000;
+        int64_t gpus = (int64_t)rng_below(&rng, 9);
+
+        for (uint64_t n = rng_below(&rng, 200); n; n--) {
+            uint64_t state = rng_below(&rng, ACCOUNT_STATES);
+
+            (void)account_note(&account,
+                               (struct account_event){
+                                   .at_ms = at, .gpus = gpus, .state = (enum account_state)state});
+            at += rng_between(&rng, -50, 1000); /* a clock may go back */
+        }
+        if (!account.count)
+            continue;
+        int64_t last = account.events[account.count - 1].at_ms;
+        int64_t end = last + rng_between(&rng, 0, 500);
+        int64_t middle = rng_between(&rng, 1000, end);
+        account_add(&account, 0, middle, &sums);
+        account_add(&account, middle, end, &sums);
+        EXPECT(account_total(sums.wall_ms) == end - 1000);
+        EXPECT(account_total(sums.gpu_ms) == (end - 1000) * gpus);
+        EXPECT(account.count <= ACCOUNT_EVENTS_MAX);
+    }
+}
+
+TEST(account_states_follow_the_phase)
+{
+    static const struct {
+        const char *phase;
+        bool bound;
+        enum account_state state;
+    } rows[] = {
+        {"", false, ACCOUNT_QUEUED},
+        {"Pending", false, ACCOUNT_QUEUED},
+        {"Syncing", false, ACCOUNT_QUEUED},
+        {"Queued", false, ACCOUNT_QUEUED},
+        {"Queued", true, ACCOUNT_STARTING},
+        {"Running", true, ACCOUNT_TRAINING},
+        {"Restarting", false, ACCOUNT_STARTING},
+        {"Preempted", false, ACCOUNT_QUEUED},
+        {"Suspended", false, ACCOUNT_IDLE},
+        {"Suspended", true, ACCOUNT_IDLE},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].phase);
+        EXPECT(account_state_of(str_from(rows[i].phase), rows[i].bound) == rows[i].state);
+    }
+}
+
+TEST(account_survives_being_written_and_bad_lines)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct account account = {0};
+    struct account back;
+    struct json *json = NULL;
+
+    (void)account_note(&account, (struct account_event){5, 2, ACCOUNT_QUEUED});
+    (void)account_note(&account, (struct account_event){9, 2, ACCOUNT_HUNG});
+    account.end_ms = 12;
+    json_write(&text, account_json(&arena, &account));
+    EXPECT(str_is(buf_str(&text), "{\"events\":[[5,\"queued\",2],[9,\"hung\",2]],\"end\":12}"));
+    EXPECT(json_parse(&arena, buf_str(&text), &json, NULL) == 0 && account_read(json, &back));
+    EXPECT(back.count == 2 && back.end_ms == 12 && back.events[1].state == ACCOUNT_HUNG);
+    EXPECT(json_parse(&arena, STR("{\"events\":[[5,\"what\",2],[-1,\"idle\",2],3]}"), &json,
+                      NULL) == 0);
+    EXPECT(!account_read(json, &back));
+}

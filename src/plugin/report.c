@@ -1,0 +1,172 @@
+#include "plugin/report.h"
+
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "plugin/plugin.h"
+#include "plugin/spent.h"
+#include "tool/clock.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DAY_MS 86400000LL
+#define ASK_MS 30000
+
+struct report_values {
+    struct common_values common;
+    const char *since;
+    int by;
+    int output;
+};
+
+static const char *const report_bys[] = {"queue", "user", "node", "job", NULL};
+static const char *const report_outputs[] = {"table", "csv", "json", NULL};
+
+static const struct option report_options[] = {
+    COMMON_OPTIONS,
+    {"since", 0, OPTION_STR, offsetof(struct report_values, since), .fallback = "7d",
+     .value = "TIME", .help = "how far back: 12h, 7d; 0: all that is kept", .flag_only = true},
+    {"by", 0, OPTION_CHOICE, offsetof(struct report_values, by), .fallback = "queue",
+     .choices = report_bys, .help = "a row for each queue, user, node or job", .flag_only = true},
+    {"output", 'o', OPTION_CHOICE, offsetof(struct report_values, output), .fallback = "table",
+     .choices = report_outputs, .help = "table (GPU hours), csv (seconds) or json (milliseconds)",
+     .flag_only = true},
+    {0},
+};
+
+/* The lines that the server keeps, of all jobs or of one; empty: it keeps none, or not for us. */
+static struct str kept_lines(struct session *session, struct str uid)
+{
+    struct session_request request = {
+        .method = "GET",
+        .path = uid.len ? str_printf(&session->arena, "/accounts?uid=" STR_FMT, STR_ARG(uid))
+                        : STR("/accounts"),
+        .timeout_ms = ASK_MS};
+    struct str kept = STR("");
+
+    return session_http(session, &request, &kept, NULL) == 200 && str_starts(kept, STR("{\"uid\""))
+               ? kept
+               : STR("");
+}
+
+static void spent_of(struct session *session, const struct object *job, struct spent *ret)
+{
+    struct json *tree = object_json(job, &session->arena);
+
+    *ret = (struct spent){0};
+    spent_describe(ret, job->kind, tree);
+    spent_from_status(ret, tree, clock_now_ms());
+}
+
+bool report_of_job(struct session *session, const struct object *job, struct spent *ret)
+{
+    struct str rest = kept_lines(session, job->uid);
+    struct str line;
+    bool found = false;
+
+    while (str_cut(&rest, '\n', &line))
+        if (line.len)
+            found = spent_read(&session->arena, line, ret) || found;
+    if (!found)
+        spent_of(session, job, ret);
+    return ret->account.count > 0;
+}
+
+/* Those that have no line. A kind that this cluster does not have, has no jobs. */
+static int collect_kind(struct session *session,
+                        const struct kind *kind,
+                        struct str kept,
+                        struct buf *text,
+                        struct err *err)
+{
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    int r = session_list(session, kind, "*", NULL, &jobs, &count, err);
+
+    if (r < 0 && err->http_status == 403) /* all namespaces are not everybody's */
+        r = session_list(session, kind, session->config.ns, NULL, &jobs, &count, err);
+    if (r < 0 && (err->http_status == 404 || err->http_status == 403) && kind != spent_kind(0))
+        return 0;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct spent spent;
+
+        if (str_contains(kept, jobs[i]->uid))
+            continue;
+        spent_of(session, jobs[i], &spent);
+        spent_write(text, &spent);
+    }
+    return r;
+}
+
+/* "7d" or a duration of Go. */
+static int parse_since(const char *text, int64_t now_ms, int64_t *ret_from, struct err *err)
+{
+    struct str word = str_from(text);
+    int64_t days = 0;
+    int64_t ms = 0;
+
+    if (str_is(word, "0")) {
+        *ret_from = 0;
+        return 0;
+    }
+    if (str_ends(word, STR("d")) && str_to_i64(str_sub(word, 0, word.len - 1), &days) && days > 0 &&
+        days < 100000)
+        ms = days * DAY_MS;
+    else if (!time_parse_duration(word, &ms) || ms <= 0)
+        return err_set(err, -EINVAL, "--since %s: write a time as 90m, 12h or 7d", text);
+    *ret_from = now_ms > ms ? now_ms - ms : 0;
+    return 0;
+}
+
+static int report_run(struct invocation *invocation)
+{
+    const struct report_values *v = invocation->values;
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct spent_options options = {
+        .by = (enum spent_by)v->by, .form = (enum spent_form)v->output, .now_ms = clock_now_ms()};
+    struct session session;
+    struct err err = {0};
+    int r = session_open(&session, invocation, &err);
+
+    if (r == 0)
+        r = parse_since(v->since, options.now_ms, &options.from_ms, &err);
+    if (r == 0) {
+        struct str kept = kept_lines(&session, STR(""));
+
+        buf_add(&text, kept);
+        for (size_t i = 0; r == 0 && spent_kind(i); i++)
+            r = collect_kind(&session, spent_kind(i), kept, &text, &err);
+    }
+    if (r < 0)
+        r = session_fail(&session, &err);
+    else if (spent_report(&out, &session.arena, buf_str(&text), &options) ||
+             options.form != SPENT_TABLE)
+        term_write(&session.out, buf_str(&out));
+    else
+        session_say(&session, "no job in that time");
+    session_close(&session);
+    return r;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "show what the GPU time of jobs was spent on, and how much of it trained",
+    .about = "Every second of a job is queued, starting, training, saving, hung, recomputing or "
+             "idle; the rows add up to all of it. ETTR is training divided by all time since the "
+             "submission, waiting included. muster up keeps the account of every job, also of "
+             "deleted ones; of other clusters the status of the jobs that exist is used, which "
+             "knows one start and one end.",
+    .example = "muster report --since 24h\nmuster report --by user -o csv",
+    .options = report_options,
+    .values_size = sizeof(struct report_values),
+    .run = report_run,
+};

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <stdbool.h>
+
+struct object;
+struct session;
+struct spent;
+
+/* report: what jobs spent their time on: of muster up the accounts that it keeps (GET /accounts), of
+ * any other cluster, and for who may not read those, the status of the jobs that exist. */
+
+/* Of one job. False: nothing is known. On the session's arena. */
+bool report_of_job(struct session *session, const struct object *job, struct spent *ret);

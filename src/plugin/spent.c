@@ -1,0 +1,453 @@
+#include "plugin/spent.h"
+
+#include "api/account.h"
+#include "api/kind.h"
+#include "api/training.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/json_make.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/vec.h"
+#include "plugin/job.h"
+#include "tool/term.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define QUEUE_LABEL   "kai.scheduler/queue"
+#define QUEUE_DEFAULT "default-queue"
+#define USER_LABEL    "user"
+
+const struct kind *spent_kind(size_t index)
+{
+    if (index == 0)
+        return &kind_torchrunjob;
+    return index <= TRAININGS ? training_kinds[index - 1].kind : NULL;
+}
+
+static struct str label(const struct json *job, const char *key)
+{
+    return json_str(json_get(json_at(job, "metadata.labels"), key));
+}
+
+void spent_describe(struct spent *spent, const struct kind *kind, const struct json *job)
+{
+    struct str queue = job_queue(job);
+
+    if (!queue.len)
+        queue = label(job, QUEUE_LABEL);
+    if (!queue.len)
+        queue = json_str_at(job, "spec.runPolicy.schedulingPolicy.queue");
+    spent->uid = json_str_at(job, "metadata.uid");
+    spent->kind = str_from(kind->name);
+    spent->ns = json_str_at(job, "metadata.namespace");
+    spent->name = json_str_at(job, "metadata.name");
+    spent->queue = queue.len ? queue : STR(QUEUE_DEFAULT);
+    spent->user = label(job, USER_LABEL);
+    if (!spent->user.len)
+        spent->user = spent->ns;
+}
+
+/* Of all roles: replicas times what the containers of one pod want. */
+static int64_t roles_gpus(const struct json *roles)
+{
+    int64_t gpus = 0;
+
+    JSON_FOREACH(roles, role) {
+        int64_t one = 0;
+
+        JSON_FOREACH(json_at(role, "template.spec.containers"), container) {
+            int64_t limit = job_gpus(json_at(container, "resources.limits"));
+            one += limit ? limit : job_gpus(json_at(container, "resources.requests"));
+        }
+        gpus += one * json_i64_or(json_get(role, "replicas"), 1);
+    }
+    return gpus;
+}
+
+int64_t spent_gpus(const struct json *job)
+{
+    int64_t gpus = json_i64_or(json_at(job, "status.numGPUs"), -1);
+
+    if (gpus < 0)
+        gpus = json_i64_or(json_at(job, "spec.numGPUs"), 0);
+    for (size_t i = 0; i < TRAININGS && gpus == 0; i++)
+        gpus = roles_gpus(json_get(json_get(job, "spec"), training_kinds[i].specs));
+    return gpus > 0 ? gpus : 0;
+}
+
+static int64_t moment(const struct json *job, const char *path)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(json_str_at(job, path), &ms);
+    return ms;
+}
+
+void spent_from_status(struct spent *spent, const struct json *job, int64_t now_ms)
+{
+    struct account *account = &spent->account;
+    struct str phase = json_str_at(job, "status.phase");
+    int64_t created = moment(job, "metadata.creationTimestamp");
+    int64_t started = moment(job, "status.startTime");
+    int64_t ended = moment(job, "status.completionTime");
+    int64_t gpus = spent_gpus(job);
+
+    *account = (struct account){0};
+    if (!created)
+        return;
+    (void)account_note(account, (struct account_event){created, gpus, ACCOUNT_QUEUED});
+    if (started && job_is_over(phase))
+        (void)account_note(account, (struct account_event){started, gpus, ACCOUNT_TRAINING});
+    else if (started)
+        (void)account_note(account,
+                           (struct account_event){started, gpus, account_state_of(phase, true)});
+    if (job_is_over(phase)) {
+        int64_t last = account->events[account->count - 1].at_ms;
+        int64_t end = ended ? ended : now_ms;
+        account->end_ms = end > last ? end : last;
+    }
+}
+
+bool spent_add_node(struct spent *spent, struct str node)
+{
+    for (size_t i = 0; i < spent->node_count; i++)
+        if (str_eq(spent->nodes[i], node))
+            return false;
+    if (!node.len || spent->node_count == SPENT_NODES_MAX)
+        return false;
+    spent->nodes[spent->node_count++] = node;
+    return true;
+}
+
+/* ---- lines ---- */
+
+void spent_write(struct buf *out, const struct spent *spent)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *line = json_make(&arena,
+                                  "{uid: $, kind: $, namespace: $, name: $, queue: $, user: $, "
+                                  "nodes: [], account: $}",
+                                  spent->uid, spent->kind, spent->ns, spent->name, spent->queue,
+                                  spent->user, account_json(&arena, &spent->account));
+
+    for (size_t i = 0; i < spent->node_count; i++)
+        (void)json_push(json_get(line, "nodes"), json_new_str(&arena, spent->nodes[i]));
+    json_write(out, line);
+    buf_addc(out, '\n');
+}
+
+bool spent_read(struct arena *arena, struct str line, struct spent *ret)
+{
+    struct json *json = NULL;
+
+    if (json_parse(arena, line, &json, NULL) < 0)
+        return false;
+    *ret = (struct spent){.uid = json_str(json_get(json, "uid")),
+                          .kind = json_str(json_get(json, "kind")),
+                          .ns = json_str(json_get(json, "namespace")),
+                          .name = json_str(json_get(json, "name")),
+                          .queue = json_str(json_get(json, "queue")),
+                          .user = json_str(json_get(json, "user"))};
+    JSON_FOREACH(json_get(json, "nodes"), node)
+        (void)spent_add_node(ret, json_str(node));
+    return ret->uid.len && ret->name.len && account_read(json_get(json, "account"), &ret->account);
+}
+
+struct last_line {
+    struct str uid;
+    struct str line;
+};
+
+struct last_lines VEC_FIELDS(struct last_line *);
+
+/* Of each job the last line, in the order in which these were written. */
+static struct last_lines lines_last(struct arena *arena, struct str text)
+{
+    struct last_lines lines = {0};
+    struct map last = {0};
+    struct str line;
+
+    while (str_cut(&text, '\n', &line)) {
+        struct json *json = NULL;
+
+        if (json_parse(arena, line, &json, NULL) < 0)
+            continue;
+        struct last_line *item = ARENA_NEW(arena, struct last_line);
+        *item = (struct last_line){.uid = json_str(json_get(json, "uid")), .line = line};
+        if (!item->uid.len)
+            continue;
+        (void)map_remove(&last, item->uid);
+        (void)map_set(&last, item->uid, item);
+    }
+    MAP_FOREACH(&last, entry)
+        VEC_PUSH(arena, &lines, entry->value);
+    map_done(&last);
+    return lines;
+}
+
+struct str spent_trim(struct arena *arena, struct str text)
+{
+    _cleanup_(buf_done) struct buf kept = {0};
+    struct last_lines lines = lines_last(arena, text);
+    size_t first = lines.count;
+    size_t bytes = 0;
+
+    while (first && bytes + lines.items[first - 1]->line.len < SPENT_BYTES_MAX / 2)
+        bytes += lines.items[--first]->line.len + 1;
+    for (size_t i = first; i < lines.count; i++) {
+        buf_add(&kept, lines.items[i]->line);
+        buf_addc(&kept, '\n');
+    }
+    return str_dup(arena, buf_str(&kept));
+}
+
+/* ---- the report ---- */
+
+struct row {
+    struct str key;
+    size_t jobs;
+    struct account_sums sums;
+};
+
+struct report {
+    struct arena *arena;
+    struct map rows;
+    struct row all;
+};
+
+static void sums_add(struct account_sums *to, const struct account_sums *from)
+{
+    for (size_t i = 0; i < ACCOUNT_STATES; i++) {
+        to->wall_ms[i] += from->wall_ms[i];
+        to->gpu_ms[i] += from->gpu_ms[i];
+    }
+}
+
+static struct row *report_row(struct report *report, struct str key)
+{
+    struct row *row = map_get(&report->rows, key);
+
+    if (!row) {
+        row = ARENA_NEW(report->arena, struct row);
+        row->key = str_dup(report->arena, key);
+        (void)map_set(&report->rows, row->key, row);
+    }
+    return row;
+}
+
+/* Without GPUs waiting is no node's; what a job held is divided evenly among its nodes, and the
+ * rest of the division is the last one's, so that nothing is lost. */
+static void report_nodes(struct report *report, const struct spent *spent, struct account_sums sums)
+{
+    struct account_sums none = {0};
+    int64_t count = (int64_t)spent->node_count;
+
+    none.wall_ms[ACCOUNT_QUEUED] = sums.wall_ms[ACCOUNT_QUEUED];
+    none.gpu_ms[ACCOUNT_QUEUED] = sums.gpu_ms[ACCOUNT_QUEUED];
+    none.wall_ms[ACCOUNT_IDLE] = sums.wall_ms[ACCOUNT_IDLE];
+    none.gpu_ms[ACCOUNT_IDLE] = sums.gpu_ms[ACCOUNT_IDLE];
+    if (!count)
+        none = sums;
+    struct row *row = report_row(report, STR("(none)"));
+    row->jobs++;
+    sums_add(&row->sums, &none);
+    for (int64_t i = 0; i < count; i++) {
+        struct account_sums part = {0};
+
+        for (size_t j = 0; j < ACCOUNT_STATES; j++) {
+            int64_t wall = sums.wall_ms[j] - none.wall_ms[j];
+            int64_t gpu = sums.gpu_ms[j] - none.gpu_ms[j];
+
+            part.wall_ms[j] = i + 1 < count ? wall / count : wall - wall / count * (count - 1);
+            part.gpu_ms[j] = i + 1 < count ? gpu / count : gpu - gpu / count * (count - 1);
+        }
+        row = report_row(report, spent->nodes[i]);
+        row->jobs++;
+        sums_add(&row->sums, &part);
+    }
+}
+
+static void report_job(struct report *report,
+                       const struct spent *spent,
+                       const struct spent_options *options)
+{
+    struct account_sums sums = {0};
+    struct str key = STR_NONE;
+
+    account_add(&spent->account, options->from_ms, options->now_ms, &sums);
+    if (!account_total(sums.wall_ms))
+        return;
+    report->all.jobs++;
+    sums_add(&report->all.sums, &sums);
+    switch (options->by) {
+    case SPENT_BY_NODE: report_nodes(report, spent, sums); return;
+    case SPENT_BY_QUEUE: key = spent->queue; break;
+    case SPENT_BY_USER: key = spent->user; break;
+    case SPENT_BY_JOB:
+        key = str_printf(report->arena, STR_FMT "/" STR_FMT, STR_ARG(spent->ns),
+                         STR_ARG(spent->name));
+        break;
+    }
+    struct row *row = report_row(report, key);
+    row->jobs++;
+    sums_add(&row->sums, &sums);
+}
+
+static struct str tenths(struct arena *arena, int64_t number)
+{
+    if (number < 0)
+        return STR("-");
+    return str_printf(arena, "%lld.%lld", (long long)(number / 10), (long long)(number % 10));
+}
+
+static void table_row(struct table *table, const struct row *row)
+{
+    struct arena *arena = table->arena;
+    int64_t total = account_total(row->sums.gpu_ms);
+
+    table_add(table, row->key);
+    table_add(table, str_printf(arena, "%zu", row->jobs));
+    table_add(table, tenths(arena, total / 360000));
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        table_add(table, tenths(arena, row->sums.gpu_ms[i] / 360000));
+    table_add(table, tenths(arena, account_ettr(&row->sums)));
+}
+
+static const char *const by_words[] = {"queue", "user", "node", "job"};
+
+static void report_table(struct buf *out, const struct report *report, enum spent_by by)
+{
+    static const char *const headers[][12] = {
+#define STATE_HEADERS                                                                           \
+    "JOBS", "GPU-H", "QUEUED", "STARTING", "TRAINING", "SAVING", "HUNG", "RECOMPUTING", "IDLE", \
+        "ETTR%", NULL
+        {"QUEUE", STATE_HEADERS},
+        {"USER", STATE_HEADERS},
+        {"NODE", STATE_HEADERS},
+        {"JOB", STATE_HEADERS},
+#undef STATE_HEADERS
+    };
+    struct table table;
+
+    table_init(&table, report->arena, headers[by]);
+    MAP_FOREACH(&report->rows, entry)
+        table_row(&table, entry->value);
+    table_row(&table, &report->all);
+    table_write(out, &table, true);
+}
+
+/* Names of Kubernetes have no commas and quotes; a label's value neither. */
+static void csv_row(struct buf *out, const struct row *row)
+{
+    int64_t ettr = account_ettr(&row->sums);
+
+    buf_addf(out, STR_FMT ",%zu", STR_ARG(row->key), row->jobs);
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        buf_addf(out, ",%lld.%03lld", (long long)(row->sums.gpu_ms[i] / 1000),
+                 (long long)(row->sums.gpu_ms[i] % 1000));
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        buf_addf(out, ",%lld.%03lld", (long long)(row->sums.wall_ms[i] / 1000),
+                 (long long)(row->sums.wall_ms[i] % 1000));
+    if (ettr >= 0)
+        buf_addf(out, ",%lld.%03lld\n", (long long)(ettr / 1000), (long long)(ettr % 1000));
+    else
+        buf_add(out, STR(",\n"));
+}
+
+static void report_csv(struct buf *out, const struct report *report, enum spent_by by)
+{
+    buf_addf(out, "%s,jobs", by_words[by]);
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        buf_addf(out, ",%s_gpu_seconds", account_words[i]);
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        buf_addf(out, ",%s_seconds", account_words[i]);
+    buf_add(out, STR(",ettr\n"));
+    MAP_FOREACH(&report->rows, entry)
+        csv_row(out, entry->value);
+}
+
+static struct json *row_json(struct arena *arena, const struct row *row, enum spent_by by)
+{
+    struct json *out = json_new_object(arena);
+    int64_t ettr = account_ettr(&row->sums);
+
+    if (row->key.len)
+        json_add_str(arena, out, by_words[by], row->key);
+    json_add_i64(arena, out, "jobs", (int64_t)row->jobs);
+    struct json *gpu = json_add_object(arena, out, "gpuMilliseconds");
+    struct json *wall = json_add_object(arena, out, "milliseconds");
+    for (size_t i = 0; i < ACCOUNT_STATES; i++) {
+        json_add_i64(arena, gpu, account_words[i], row->sums.gpu_ms[i]);
+        json_add_i64(arena, wall, account_words[i], row->sums.wall_ms[i]);
+    }
+    if (ettr >= 0)
+        (void)json_set(
+            out, STR("ettr"),
+            json_new_number(arena, str_printf(arena, "%lld.%03lld", (long long)(ettr / 1000),
+                                              (long long)(ettr % 1000))));
+    return out;
+}
+
+static void report_json(struct buf *out,
+                        const struct report *report,
+                        const struct spent_options *options)
+{
+    struct arena *arena = report->arena;
+    struct json *root =
+        json_make(arena, "{from: $, to: $, by: $, rows: []}", time_text(arena, options->from_ms),
+                  time_text(arena, options->now_ms), by_words[options->by]);
+
+    MAP_FOREACH(&report->rows, entry)
+        (void)json_push(json_get(root, "rows"), row_json(arena, entry->value, options->by));
+    (void)json_set(root, STR("all"), row_json(arena, &report->all, options->by));
+    json_write_pretty(out, root);
+    buf_addc(out, '\n');
+}
+
+size_t spent_report(struct buf *out,
+                    struct arena *arena,
+                    struct str text,
+                    const struct spent_options *options)
+{
+    struct report report = {.arena = arena};
+    struct last_lines lines = lines_last(arena, text);
+
+    for (size_t i = 0; i < lines.count; i++) {
+        struct spent spent;
+
+        if (spent_read(arena, lines.items[i]->line, &spent))
+            report_job(&report, &spent, options);
+    }
+    size_t count = report.rows.count;
+    if (options->form == SPENT_TABLE) {
+        report.all.key = STR("(all)");
+        report_table(out, &report, options->by);
+    } else if (options->form == SPENT_CSV) {
+        report_csv(out, &report, options->by);
+    } else {
+        report_json(out, &report, options);
+    }
+    map_done(&report.rows);
+    return count;
+}
+
+struct str spent_words(struct arena *arena, const struct spent *spent, int64_t now_ms)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct account_sums sums = {0};
+
+    account_add(&spent->account, 0, now_ms, &sums);
+    for (size_t i = 0; i < ACCOUNT_STATES; i++)
+        if (sums.wall_ms[i] >= 1000)
+            buf_addf(&text, "%s%s " STR_FMT, text.len ? ", " : "", account_words[i],
+                     STR_ARG(time_age(arena, sums.wall_ms[i])));
+    if (text.len)
+        buf_addf(&text, ": ETTR " STR_FMT " %%", STR_ARG(tenths(arena, account_ettr(&sums))));
+    return str_dup(arena, buf_str(&text));
+}

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "api/account.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct buf;
+struct json;
+struct kind;
+
+/* spent: what jobs spent their time on (api/account.h), a line of JSON each, in the file `accounts`
+ * of the data folder.
+ *
+ * `muster up` adds the whole line of a job when its state changes, so the last line of a job counts,
+ * and serves them to `report`: they stay when the job is deleted. The file has at most SPENT_BYTES_MAX
+ * bytes; then it is written anew with the last line of each job, and of those the newer half where
+ * that is not enough: some 10,000 jobs. No I/O here. */
+#define SPENT_FILE      "accounts"
+#define SPENT_BYTES_MAX ((size_t)8 << 20)
+#define SPENT_NODES_MAX 64 /* of one job; its GPU time on further nodes counts for those */
+
+struct spent {
+    struct str uid;
+    struct str kind;
+    struct str ns;
+    struct str name;
+    struct str queue;
+    struct str user;
+    struct str nodes[SPENT_NODES_MAX];
+    size_t node_count;
+    struct account account;
+};
+
+/* The kinds that are counted: those of the job engine; NULL behind the last one. */
+const struct kind *spent_kind(size_t index);
+/* Who and what a job is, without nodes and account. Points into the tree. */
+void spent_describe(struct spent *spent, const struct kind *kind, const struct json *job);
+/* GPUs that a job wants, of all its pods. */
+int64_t spent_gpus(const struct json *job);
+/* What its status alone tells, where nobody has watched: one start, one end. */
+void spent_from_status(struct spent *spent, const struct json *job, int64_t now_ms);
+/* Adds a node; true: it was not there. */
+bool spent_add_node(struct spent *spent, struct str node);
+
+void spent_write(struct buf *out, const struct spent *spent);
+/* Points into the line and the arena. False: this is no such line. */
+bool spent_read(struct arena *arena, struct str line, struct spent *ret);
+/* The last lines, the newer half of them if they are too long. On the arena. */
+struct str spent_trim(struct arena *arena, struct str text);
+
+enum spent_by {
+    SPENT_BY_QUEUE,
+    SPENT_BY_USER,
+    SPENT_BY_NODE,
+    SPENT_BY_JOB,
+};
+
+enum spent_form {
+    SPENT_TABLE,
+    SPENT_CSV,
+    SPENT_JSON,
+};
+
+struct spent_options {
+    enum spent_by by;
+    enum spent_form form;
+    int64_t from_ms;
+    int64_t now_ms;
+};
+
+/* The report of a text of lines. Returns how many rows it has, the last one for all not counted. */
+size_t spent_report(struct buf *out,
+                    struct arena *arena,
+                    struct str text,
+                    const struct spent_options *options);
+/* "queued 12s, starting 3s, training 4m: ETTR 93.1 %"; empty: no time has passed. */
+struct str spent_words(struct arena *arena, const struct spent *spent, int64_t now_ms);

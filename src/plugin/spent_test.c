@@ -1,0 +1,137 @@
+#include "api/account.h"
+#include "api/kind.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "plugin/spent.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define HOUR 3600000LL
+
+/* Two hours: half an hour of waiting, then training on 4 GPUs of two nodes. */
+static void write_job(struct buf *out, const char *uid, const char *name, const char *queue)
+{
+    struct spent spent = {.uid = str_from(uid),
+                          .kind = STR("TorchrunJob"),
+                          .ns = STR("team"),
+                          .name = str_from(name),
+                          .queue = str_from(queue),
+                          .user = STR("ann")};
+
+    (void)spent_add_node(&spent, STR("n1"));
+    (void)spent_add_node(&spent, STR("n2"));
+    (void)spent_add_node(&spent, STR("n1"));
+    (void)account_note(&spent.account, (struct account_event){HOUR, 4, ACCOUNT_QUEUED});
+    spent_write(out, &spent); /* as it was then: the next line counts */
+    (void)account_note(&spent.account,
+                       (struct account_event){HOUR + HOUR / 2, 4, ACCOUNT_TRAINING});
+    spent.account.end_ms = 3 * HOUR;
+    spent_write(out, &spent);
+}
+
+TEST(report_of_queues_adds_up_to_all_time)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct spent_options options = {.by = SPENT_BY_QUEUE, .now_ms = 9 * HOUR};
+
+    write_job(&text, "1", "a", "blue");
+    write_job(&text, "2", "b", "blue");
+    write_job(&text, "3", "c", "red");
+    buf_add(&text, STR("{\"cut"));
+    EXPECT(spent_report(&out, &arena, buf_str(&text), &options) == 2);
+    EXPECT(str_is(buf_str(&out), "QUEUE   JOBS   GPU-H   QUEUED   STARTING   TRAINING   SAVING   "
+                                 "HUNG   RECOMPUTING   IDLE   ETTR%\n"
+                                 "blue    2      16.0    4.0      0.0        12.0       0.0      "
+                                 "0.0    0.0           0.0    75.0\n"
+                                 "red     1      8.0     2.0      0.0        6.0        0.0      "
+                                 "0.0    0.0           0.0    75.0\n"
+                                 "(all)   3      24.0    6.0      0.0        18.0       0.0      "
+                                 "0.0    0.0           0.0    75.0\n"));
+}
+
+TEST(report_of_nodes_users_and_windows)
+{
+    static const struct {
+        const char *why;
+        enum spent_by by;
+        int64_t from_ms;
+        const char *words;
+    } rows[] = {
+        {"a node has its part, waiting is nobody's", SPENT_BY_NODE, 0,
+         "\nn1,1,0.000,0.000,10800.000,"},
+        {"waiting", SPENT_BY_NODE, 0, "\n(none),1,7200.000,0.000,0.000,"},
+        {"a user", SPENT_BY_USER, 0, "\nann,1,7200.000,0.000,21600.000,"},
+        {"a job", SPENT_BY_JOB, 0, "\nteam/a,1,"},
+        {"the last half hour alone", SPENT_BY_QUEUE, 2 * HOUR + HOUR / 2,
+         "\nblue,1,0.000,0.000,7200.000,"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf text = {0};
+        _cleanup_(buf_done) struct buf out = {0};
+        struct spent_options options = {
+            .by = rows[i].by, .form = SPENT_CSV, .from_ms = rows[i].from_ms, .now_ms = 9 * HOUR};
+
+        test_case(rows[i].why);
+        write_job(&text, "1", "a", "blue");
+        (void)spent_report(&out, &arena, buf_str(&text), &options);
+        EXPECT(str_contains(buf_str(&out), str_from(rows[i].words)));
+    }
+}
+
+TEST(report_of_a_status_that_nobody_watched)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct spent spent = {0};
+    struct json *job = NULL;
+
+    EXPECT(json_parse(
+               &arena,
+               STR("{\"metadata\":{\"uid\":\"7\",\"name\":\"j\",\"namespace\":\"ns\","
+                   "\"creationTimestamp\":\"1970-01-01T01:00:00Z\"},\"spec\":{"
+                   "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":3,\"template\":{\"spec\":{"
+                   "\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}}}},"
+                   "\"status\":{\"phase\":\"Succeeded\",\"startTime\":\"1970-01-01T01:30:00Z\","
+                   "\"completionTime\":\"1970-01-01T03:00:00Z\"}}"),
+               &job, NULL) == 0);
+    spent_describe(&spent, &kind_torchrunjob, job);
+    spent_from_status(&spent, job, 9 * HOUR);
+    EXPECT(spent_gpus(job) == 6 && spent.account.end_ms == 3 * HOUR);
+    EXPECT(str_is(spent.queue, "default-queue") && str_is(spent.user, "ns"));
+    EXPECT(str_is(spent_words(&arena, &spent, 9 * HOUR), "queued 30m, training 90m: ETTR 75.0 %"));
+}
+
+TEST(accounts_that_are_too_long_keep_the_last_line_of_the_newer_jobs)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct spent spent;
+    size_t jobs = 0;
+
+    while (text.len <= SPENT_BYTES_MAX + 1000) {
+        char uid[32];
+
+        (void)snprintf(uid, sizeof(uid), "uid-%zu", jobs++);
+        write_job(&text, uid, "a", "blue");
+    }
+    struct str kept = spent_trim(&arena, buf_str(&text));
+    struct str line;
+    size_t lines = 0;
+    EXPECT(kept.len <= SPENT_BYTES_MAX / 2 + 1 && kept.len > SPENT_BYTES_MAX / 4);
+    while (str_cut(&kept, '\n', &line))
+        if (line.len && lines++ == 0) {
+            EXPECT(spent_read(&arena, line, &spent));
+            EXPECT(spent.account.end_ms == 3 * HOUR && !str_is(spent.uid, "uid-0"));
+        }
+    EXPECT(lines > 1000 && lines < jobs);
+}
