@@ -1,5 +1,7 @@
 """Starts a real `muster up` for a test and talks to it with the real kubectl and kubectl-torchrun.
 
+What a test looks at again and again while it waits, objects and logs, it asks for itself (get(), said(): rest.py).
+
 Nothing here sleeps for a fixed time: wait_for() polls a condition up to a limit and says what it was
 waiting for when the limit passes. Every process a test starts is ended by its pid.
 
@@ -9,7 +11,7 @@ waiting for when the limit passes. Every process a test starts is ended by its p
         m.torchrun("submit", "--queue", "q", "--gpus", "4", "python train.py", cwd=folder)
 """
 
-import json
+import functools
 import os
 import shutil
 import signal
@@ -18,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from rest import Rest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("MUSTER_BUILD", os.path.join(ROOT, "build")))
@@ -32,6 +36,10 @@ WORKLOADS = "deployments,replicasets,statefulsets,daemonsets,cronjobs,replicatio
 # What sanitizers say in the logs of the programs under test, and how much of it is shown.
 FINDINGS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", ": runtime error: ")
 FINDING_CHARACTERS = 4000
+# Where trainings of these kinds meet unless they are told another one (apart()).
+PORT_OF_TRAINJOBS = "port 29500"
+PORT_OF_PYTORCHJOBS = "port 23456"
+KNOWN_TORCH = "MUSTER_TEST_TORCH"  # lines of "path version", once that was found out
 
 
 class Skip(Exception):
@@ -51,6 +59,15 @@ def needs(what):
     return mark
 
 
+def apart(what):
+    """Marks tests that cannot run beside each other, in words: "a port on which anybody's training listens". Pods without a
+    network of their own share the machine's."""
+    def mark(test):
+        test.apart = what
+        return test
+    return mark
+
+
 def binary(name):
     return os.path.join(BUILD, name)
 
@@ -63,7 +80,7 @@ def check(condition, message):
 def wait_for(condition, what, limit=30):
     """The first true value of condition(); Failure once `limit` seconds have passed."""
     deadline = time.monotonic() + limit * PATIENCE
-    pause = 0.01
+    pause = 0.03
     last = None
     while True:
         try:
@@ -102,6 +119,8 @@ def cached_torch():
 
 def torch_pythons():
     """Every Python on this machine that can import torch: (path, version). First the one of tests/torch.sh."""
+    if KNOWN_TORCH in os.environ:
+        return [tuple(line.split(" ", 1)) for line in os.environ[KNOWN_TORCH].splitlines()]
     found = cached_torch()
     candidates = [shutil.which("python3"), "/usr/bin/python3"]
     candidates += os.environ.get("MUSTER_TEST_PYTHONS", "").split(":")
@@ -113,6 +132,11 @@ def torch_pythons():
         if probe.returncode == 0:
             found.append((python, probe.stdout.strip()))
     return found
+
+
+def know_torch():
+    """For the tests that this process starts: importing torch takes seconds, and many of them ask for it."""
+    os.environ[KNOWN_TORCH] = "\n".join(" ".join(found) for found in torch_pythons())
 
 
 def python_with(*modules, where="True"):
@@ -140,12 +164,18 @@ class Muster:
             self.flags += ["--cpus-per-node", str(max(2, os.cpu_count()))]
         self.env = dict(os.environ, KUBECONFIG=self.kubeconfig, NO_COLOR="1", HOME=self.folder)
         self.env.update(env or {})
+        if "/shims/" in (shutil.which("python3") or ""):  # a script that looks for this one, in every pod
+            self.env["PATH"] = os.path.dirname(sys.executable) + ":" + self.env["PATH"]
         if path_first:
             self.env["PATH"] = path_first + ":" + self.env["PATH"]
         self.env["PATH"] = BUILD + ":" + self.env["PATH"]
         self.listen = "127.0.0.1:0"
         self.prefix = []  # a command that runs muster, as another user for instance
         self.process = None
+
+    @functools.cached_property
+    def rest(self):
+        return Rest(self.kubeconfig, 60 * PATIENCE)
 
     def __enter__(self):
         self.start()
@@ -182,30 +212,42 @@ class Muster:
             if self.process.poll() is not None:
                 with open(self.log) as f:
                     raise Failure(f"muster up ended with {self.process.returncode}:\n{f.read()[-3000:]}")
-            return self.kubectl("get", "--raw", "/readyz", ok=False).returncode == 0
-        wait_for(lambda: os.path.exists(self.kubeconfig) and ready(), "muster up to be ready", 30)
+            return self.rest.ask("GET", "/readyz")[0] == 200
+        try:
+            wait_for(lambda: os.path.exists(self.kubeconfig) and ready(), "muster up to be ready", 30)
+        except BaseException:
+            self.kill()
+            raise
         # A restart keeps the address, so that clients and pods find the server again.
-        server = self.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}").stdout
-        self.listen = server.split("//")[1]
+        self.listen = self.rest.server().split("//")[1]
 
     def kill(self):
         """kill -9, as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def delete_pods(self):
+        """What makes pods first, then the pods; those that stand for parts of muster itself stay."""
+        for path in filter(None, map(self.rest.path, f"{WORKLOADS},{JOBS}".split(","))):
+            for found in self.rest.get(path)["items"]:
+                self.rest.delete_item(path, found, propagationPolicy="Background")
+
+        def left():
+            others = self.rest.get("/api/v1/pods?labelSelector=app.kubernetes.io/managed-by!%3Dmuster")["items"]
+            for pod in others:
+                if pod["metadata"].get("deletionGracePeriodSeconds") != 0:
+                    self.rest.delete_item("/api/v1/pods", pod, gracePeriodSeconds=0)
+            return len(others)
+        wait_for(lambda: left() == 0, "the pods of the test to end", 20)
+
     def stop(self):
         """Delete every pod, so that nothing outlives the test, then SIGTERM."""
         if self.process is None:
             return
         if self.process.poll() is None:
-            # What makes pods first, then the pods; those that stand for parts of muster itself stay.
-            others = ("-A", "-l", "app.kubernetes.io/managed-by!=muster")
-            self.kubectl("delete", f"{WORKLOADS},{JOBS}", "--all", "-A", "--wait=false", ok=False, limit=30)
-            self.kubectl("delete", "pods", *others, "--force", "--grace-period=0", "--wait=false", ok=False, limit=30)
             try:
-                wait_for(lambda: self.kubectl("get", "pods", *others, "-o", "name").stdout == "",
-                         "the pods of the test to end", 20)
-            except Failure as e:
+                self.delete_pods()
+            except (Failure, OSError) as e:
                 print(e, file=sys.stderr)
             self.process.terminate()
             try:
@@ -245,16 +287,34 @@ class Muster:
 
     def get(self, resource, name=None, ns="default", ok=True):
         """An object, or the items of a list, as Python data; None when it does not exist."""
-        argv = ["get", resource] + ([name] if name else []) + ["-n", ns, "-o", "json"]
-        done = self.kubectl(*argv, ok=False)
-        if done.returncode != 0:
-            if "NotFound" in done.stderr:
-                return None
-            if not ok:
-                return None
-            raise Failure(f"kubectl {' '.join(argv)}: {done.stderr}")
-        data = json.loads(done.stdout)
-        return data if name else data["items"]
+        try:
+            path = self.rest.path(resource, name, ns)
+            if not path:
+                raise Failure(f"{resource}: the server has no such resource")
+            found = self.rest.get(path)
+        except (Failure, OSError):
+            if ok:
+                raise
+            return None
+        if not found or name:
+            return found
+        for item in found["items"]:  # as kubectl shows them
+            item.setdefault("apiVersion", found["apiVersion"])
+            item.setdefault("kind", found["kind"].removesuffix("List"))
+        return found["items"]
+
+    def said(self, pod, ns="default", ok=True, **query):
+        """What a pod has said; query: container, tailLines, as in the API. ok=False: "" when it cannot be had."""
+        try:
+            found = self.get("pod", pod, ns)
+            if not found:  # as for kubectl: logs that outlive their pods are another matter
+                raise OSError(f"pod {pod} does not exist")
+            query.setdefault("container", found["spec"]["containers"][0]["name"])
+            return self.rest.log(pod, ns, **query)
+        except OSError:
+            if ok:
+                raise
+            return ""
 
     def phase(self, job, ns="default"):
         found = self.get("torchrunjob", job, ns)

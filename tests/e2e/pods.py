@@ -53,7 +53,7 @@ def ended(m, name, which="main"):
 
 
 def logs(m, name, *flags):
-    return m.kubectl("logs", name, *flags).stdout
+    return m.kubectl("logs", name, *flags).stdout if flags else m.said(name)
 
 
 def run_pod(m, name, command, expect="Succeeded", limit=30, **spec):

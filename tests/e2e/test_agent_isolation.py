@@ -44,7 +44,7 @@ def test_memory_limits_are_kept_and_told_as_oomkilled():
 
 def test_a_fork_bomb_ends_at_the_pods_limit():
     with Muster() as m:
-        bomb = ("import os, time\nn = 0\ntry:\n  while n < 20000:\n    if os.fork() == 0: time.sleep(60)\n"
+        bomb = ("import os, time\nn = 0\ntry:\n  while n < 20000:\n    if os.fork() == 0: time.sleep(3600)\n"
                 "    n += 1\nexcept BlockingIOError:\n  print('stopped at', n)")
         out = run_pod(m, "a", ["python3", "-c", bomb], limit=60)
         check("stopped at" in out and int(out.split()[-1]) < 4096, out)

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 
-from harness import Muster, Skip, check, python_with, torch_pythons, wait_for
+from harness import PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, python_with, torch_pythons, wait_for
 from kubeflow import KINDS, create, job, pods, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
@@ -44,7 +44,7 @@ def test_mpirun_starts_ranks_in_the_workers():
     with Muster(nodes=2, flags=NODES) as m:
         create(m, body)
         wait_condition(m, "MPIJob", "ranks", "Succeeded", 120)
-        logs = sorted(m.kubectl("logs", "ranks-launcher").stdout.splitlines())
+        logs = sorted(m.said("ranks-launcher").splitlines())
         check(logs == [f"rank {i} of 4 on ranks-worker-{i // 2}: sum 6" for i in range(4)], str(logs))
 
 
@@ -79,7 +79,7 @@ def test_xgboost_trains_over_a_tracker_in_the_master():
     with Muster(flags=NODES) as m:
         create(m, with_commands(body, [python, "-c", BOOST], [python, "-c", BOOST]))
         wait_condition(m, "XGBoostJob", "boost", "Succeeded", 120)
-        logs = "".join(m.kubectl("logs", f"boost-{pod}").stdout for pod in ("master-0", "worker-0"))
+        logs = "".join(m.said(f"boost-{pod}") for pod in ("master-0", "worker-0"))
         check(len(re.findall(r"rank \d of 2: 3 rounds", logs)) >= 1, logs)
 
 
@@ -103,7 +103,7 @@ def test_jax_processes_meet_at_their_coordinator():
     with Muster(flags=NODES) as m:
         create(m, with_commands(body, None, [python, "-c", SHARDS], JAX_PLATFORMS="cpu"))
         wait_condition(m, "JAXJob", "shards", "Succeeded", 150)
-        logs = [m.kubectl("logs", f"shards-worker-{i}").stdout for i in range(2)]
+        logs = [m.said(f"shards-worker-{i}") for i in range(2)]
         for i in range(2):
             check(f"process {i} of 2: sum 1" in logs[i], logs[i])
 
@@ -136,7 +136,7 @@ def test_tensorflow_reads_its_place_from_tf_config():
     with Muster(flags=own_network()) as m:
         create(m, body)
         wait_condition(m, "TFJob", "mirrored", "Succeeded", 150)
-        logs = m.kubectl("logs", "mirrored-worker-1").stdout
+        logs = m.said("mirrored-worker-1")
         check("2 replicas: sum 2" in logs, logs)
 
 
@@ -163,7 +163,7 @@ def test_paddle_workers_meet_at_their_master():
     with Muster(flags=own_network()) as m:
         create(m, body)
         wait_condition(m, "PaddleJob", "paddled", "Succeeded", 150)
-        logs = "".join(m.kubectl("logs", f"paddled-worker-{i}").stdout for i in range(2))
+        logs = "".join(m.said(f"paddled-worker-{i}") for i in range(2))
         check("rank 0 of 2: sum 2" in logs, logs)
 
 
@@ -191,7 +191,7 @@ def torchrun_python():
 
 
 def latest(m, name):
-    text = m.kubectl("logs", name, "--tail=3", ok=False).stdout
+    text = m.said(name, tailLines=3, ok=False)
     found = re.findall(r"world (\d+)", text)
     return int(found[-1]) if found else 0
 
@@ -205,6 +205,7 @@ def world_is(m, selector, size):
 CONF = [{"key": "last_call_timeout", "value": "2"}]
 
 
+@apart(PORT_OF_PYTORCHJOBS)
 def test_a_pytorchjob_is_scaled_while_it_trains():
     python = torchrun_python()
     body = job("PyTorchJob", "grow", workers=2, nprocPerNode="1",
@@ -225,6 +226,7 @@ def test_a_pytorchjob_is_scaled_while_it_trains():
         check((seen["generation"], seen["restarts"]) == (0, 0), f"scaling cost a restart of the job: {seen}")
 
 
+@apart(PORT_OF_TRAINJOBS)
 def test_a_pytorchtrainingjob_is_scaled_while_it_trains():
     python = torchrun_python()
     body = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "PyTorchTrainingJob", "metadata": {"name": "grow"}, "spec": {
@@ -261,5 +263,5 @@ def test_torchrun_meets_in_the_etcd_of_the_job():
         wait_condition(m, "PyTorchJob", "store", "Succeeded", 150)
         env = {e["name"]: e.get("value") for e in m.get("pods", "store-worker-0")["spec"]["containers"][0]["env"]}
         check(env["PET_RDZV_BACKEND"] == "etcd-v2" and env["PET_RDZV_ENDPOINT"] == "store-sync-0.store:7077", str(env))
-        logs = "".join(m.kubectl("logs", f"store-worker-{i}", ok=False).stdout for i in range(2))
+        logs = "".join(m.said(f"store-worker-{i}", ok=False) for i in range(2))
         check(re.search(r"rank \d of 2: sum 2", logs), logs)

@@ -37,8 +37,8 @@ def share(name, annotations, *containers, **spec):
 
 
 def said(m, name, which="main"):
-    wait_for(lambda: "limit=" in m.kubectl("logs", name, "-c", which, ok=False).stdout, f"{name} to speak")
-    line = m.kubectl("logs", name, "-c", which).stdout
+    wait_for(lambda: "limit=" in m.said(name, container=which, ok=False), f"{name} to speak")
+    line = m.said(name, container=which)
     return dict(part.split("=", 1) for part in line.split())
 
 

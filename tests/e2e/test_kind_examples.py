@@ -4,7 +4,7 @@ names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work
 import os
 import re
 
-from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
+from harness import EXAMPLES, PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, needs, torch_pythons, wait_for
 from kubeflow import KINDS, create, job
 
 LIMIT_S = 150  # for one folder: the jobs run beside each other
@@ -76,10 +76,11 @@ def test_jobsets():
         pass
 
 
+@apart(PORT_OF_TRAINJOBS)
 def test_trainjobs():
     for m in run_folder("trainjob", 14, gpus=4):
         pod = [p["metadata"]["name"] for p in m.get("pods") if p["metadata"]["name"].startswith("torchtune-node-")][0]
-        logs = m.kubectl("logs", pod).stdout.split("\n")
+        logs = m.said(pod).split("\n")
         check(logs[0] == "tune run --rdzv_endpoint=torchtune-node-0-0.torchtune:29500 full_finetune_distributed --config "
               "llama3_2/1B_full.yaml output_dir=/workspace/output tokenizer.path=/workspace/model/tokenizer.model epochs=1 "
               "batch_size=4" and logs[1:3] == ["hf://example/alpaca/data", "hf://example/llama"], str(logs))
@@ -88,20 +89,22 @@ def test_trainjobs():
         check(least == [2], f"the gang of an elastic job: {group['spec']}")
 
 
+@apart(PORT_OF_TRAINJOBS)
 def test_pytorchtrainingjobs():
     for m in run_folder("tensorstack", 8, gpus=4):
         message = m.get("pytorchtrainingjob", "other-device")["status"]["conditions"]
         check("2 nodes too small" in str(message), f"why it waits: {message}")
 
 
+@apart(PORT_OF_PYTORCHJOBS)
 @needs("logs of pods that are gone")
 def test_pytorchjobs_that_train():
     for m in run_folder("kubeflow", 6, is_real, gpus=4):
-        logs = m.kubectl("logs", "pytorch-sendrecv-master-0").stdout
+        logs = m.said("pytorch-sendrecv-master-0")
         check("the token came back as 4" in logs, logs)
-        logs = m.kubectl("logs", "pytorch-deepspeed-demo-worker-0").stdout
+        logs = m.said("pytorch-deepspeed-demo-worker-0")
         check("rank 1 of 2 took 3 steps" in logs, logs)
-        check("loss" in m.kubectl("logs", "pytorch-mnist-gloo-worker-0").stdout, "no training")
+        check("loss" in m.said("pytorch-mnist-gloo-worker-0"), "no training")
         # Whichever of its pods failed first: the other one goes while it runs.
         logs = m.kubectl("logs", "-l", "training.kubeflow.org/job-name=pytorch-mnist-mpi").stdout
         check("no MPI" in logs, f"why it failed: {logs}")
@@ -109,21 +112,21 @@ def test_pytorchjobs_that_train():
 
 def test_jobs_of_kubeflow():
     for m in run_folder("kubeflow", 20, is_light, gpus=8):
-        logs = m.kubectl("logs", "mpi-hello-launcher").stdout
+        logs = m.said("mpi-hello-launcher")
         check(sorted(logs.split()) == ["mpi-hello-worker-0", "mpi-hello-worker-1"], f"ranks ran on {logs}")
-        logs = m.kubectl("logs", "mpi-elastic-launcher").stdout
+        logs = m.said("mpi-elastic-launcher")
         check(sorted(logs.splitlines()) == [f"rank of mpi-elastic-worker-{i} with 1 slot" for i in range(2)], logs)
-        logs = m.kubectl("logs", "xgboost-dist-master-0").stdout
+        logs = m.said("xgboost-dist-master-0")
         check(logs.strip() == "ranks 1 2 of xgboost-dist-worker-0,xgboost-dist-worker-1", logs)
-        logs = m.kubectl("logs", "xgboost-rabit-test-worker-1").stdout
+        logs = m.said("xgboost-rabit-test-worker-1")
         check(logs.strip() == "rank 2 of 3: sum 3", logs)
-        logs = m.kubectl("logs", "lightgbm-dist-train-worker-1").stdout
+        logs = m.said("lightgbm-dist-train-worker-1")
         check("lightgbm-dist-train-worker-1 9991" in logs and "--tree_learner=feature" in logs, logs)
-        logs = m.kubectl("logs", "jax-dist-spmd-mnist-worker-0").stdout
+        logs = m.said("jax-dist-spmd-mnist-worker-0")
         check(logs.strip() == f"sum over all processes {sum(range(64))}", logs)
-        logs = m.kubectl("logs", "dist-mnist-worker-1").stdout
+        logs = m.said("dist-mnist-worker-1")
         check("dist-mnist-ps-1.default.svc:2222 parameters" in logs, logs)
-        logs = m.kubectl("logs", "jaxjob-simple-worker-2").stdout
+        logs = m.said("jaxjob-simple-worker-2")
         check(logs.strip() == "process 2 of 3 at jaxjob-simple-worker-0:6666", logs)
         # One object in both of its versions.
         seen = m.kubectl("get", "mpijobs.v2beta1.kubeflow.org", "mpi-hello", "-o", "jsonpath={.apiVersion}").stdout
@@ -155,6 +158,7 @@ def test_manifests_of_torchrun_controller():
         check(queue["parentQueue"] == "default" and queue["resources"]["gpu"]["quota"] == 4, str(queue))
 
 
+@apart(PORT_OF_TRAINJOBS)
 @needs("the pods that stand for other operators on one machine")
 def test_the_guide_to_kubeflow_with_kai_line_by_line():
     with Muster(nodes=4, gpus_per_node=1) as m:

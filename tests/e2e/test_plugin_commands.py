@@ -114,7 +114,7 @@ def test_what_cannot_be_is_said_in_one_line():
         one_line(submit("--queue", "demo", "--gpus", "64", "true"), "64 GPUs", "it has 4 in all")
         m.apply(QUEUE.replace("demo", "small").replace("spec:", "spec:\n  queue: {name: small, "
                 "resources: {gpu: {limit: 1}}}"))
-        wait_for(lambda: m.get("queues.scheduling.run.ai", "small"), "the scheduling queue", 20)
+        wait_for(lambda: m.get("queues.scheduling.run.ai", "small"), "the scheduling queue", 30)
         one_line(submit("--queue", "small", "--gpus", "2", "true"), "limit of queue small", "at most 1")
         one_line(submit("--gpus", "1", "true"), "--queue")  # there are two
         for command in ("status", "logs", "explain", "suspend", "pull", "delete", "sync", "restart"):
@@ -153,7 +153,7 @@ def test_as_a_plugin_of_every_kubectl():
                      (["delete", "held", "--force"], "held")]
             for argv, words in cases:
                 if argv == ["status", "held"]:
-                    wait_for(lambda: m.phase("held") == "Suspended", "the job to be held", 20)
+                    wait_for(lambda: m.phase("held") == "Suspended", "the job to be held", 60)
                 done = run([kubectl, "torchrun", *argv], env=m.env, cwd=m.folder)
                 check(words in done.stdout + done.stderr, f"{version} {argv}: {done.stdout}{done.stderr}")
             for command in ("exec", "pull", "checkpoints", "sync", "restart", "resume"):
@@ -187,7 +187,7 @@ def test_following_goes_on_through_a_restart_of_the_server():
                                       "    print('line', i, flush=True)\n    time.sleep(0.1)\n"))
         follow = m.spawn_torchrun("submit", "--queue", "demo", "--gpus", "2", "--name", "long",
                                   "python main.py", cwd=folder)
-        wait_for(lambda: "line 10" in m.kubectl("logs", "long-worker-0", ok=False).stdout, "the first lines", 90)
+        wait_for(lambda: "line 10" in m.said("long-worker-0", ok=False), "the first lines", 90)
         m.kill()
         m.start()
         output = follow.communicate(timeout=150)[0]

@@ -167,7 +167,7 @@ def test_pods_of_a_job_reach_its_rendezvous_on_a_network_of_their_own():
         m.apply(STORE)
         wait_for(lambda: (m.get("pod", "stored-worker-0") or {}).get("status", {}).get("phase") in ("Succeeded", "Failed"),
                  "the worker to end", 60)
-        said = m.kubectl("logs", "stored-worker-0").stdout
+        said = m.said("stored-worker-0")
         check("state: 401" in said and "keys: 200" in said, said)
 
 

@@ -59,4 +59,4 @@ def test_a_source_that_cannot_be_fetched_says_so():
         m.apply(QUEUE)
         m.apply(JOB.format(name="lost", source="git", url="file:///nowhere/at/all"))
         wait_for(lambda: "fetching file:///nowhere/at/all failed" in
-                 m.kubectl("logs", "lost-sync-0", ok=False).stdout, "the sync pod to say why", 60)
+                 m.said("lost-sync-0", ok=False), "the sync pod to say why", 60)

@@ -46,7 +46,7 @@ def test_memory_pressure_stops_starts_then_evicts_and_ends():
               pod("within", container(holding(60), resources={"requests": {"memory": "500Mi"}}),
                   terminationGracePeriodSeconds=0))
         for name in "dear", "cheap", "within":
-            wait_for(lambda: "holds" in m.kubectl("logs", name, ok=False).stdout, f"{name} to hold its memory")
+            wait_for(lambda: "holds" in m.said(name, ok=False), f"{name} to hold its memory")
         machine.left(4)
         wait_for(lambda: node(m)[0] == "True", "the node to tell of it")
         apply(m, pod("late", container("true")))

@@ -4,7 +4,7 @@ people follow."""
 import datetime
 import os
 
-from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
+from harness import EXAMPLES, PORT_OF_PYTORCHJOBS, Muster, Skip, apart, check, needs, torch_pythons, wait_for
 from kubeflow import CLAIM, WAIT, create, job, once, pods, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
@@ -27,31 +27,33 @@ def scale(m, name, replicas):
     m.kubectl("scale", "pytorchjob", name, f"--replicas={replicas}")
 
 
+@apart(PORT_OF_PYTORCHJOBS)
 def test_master_and_workers_meet_and_torchrun_needs_no_flags():
     with Muster(nodes=2, flags=NODES, path_first=with_torch()) as m:
         m.kubectl("apply", "-f", example("pytorch-simple.yaml"))
         m.kubectl("apply", "-f", example("pytorch-torchrun.yaml"))
         wait_condition(m, KIND, "pytorch-simple", "Succeeded", 120)
-        logs = [m.kubectl("logs", f"pytorch-simple-{pod}").stdout.strip() for pod in ("master-0", "worker-0", "worker-1")]
+        logs = [m.said(f"pytorch-simple-{pod}").strip() for pod in ("master-0", "worker-0", "worker-1")]
         check(logs == [f"rank {i} of 3: sum 3" for i in range(3)], f"all_reduce said {logs}")
         wait_condition(m, KIND, "torchrun-cpu", "Succeeded", 120)
-        logs = m.kubectl("logs", "torchrun-cpu-master-0").stdout
+        logs = m.said("torchrun-cpu-master-0")
         check("rank 0 of 4: sum 4" in logs and "rank 1 of 4: sum 4" in logs, f"torchrun said {logs}")
         seen = status(m, KIND, "torchrun-cpu")
         check(seen["replicaStatuses"]["Worker"]["succeeded"] == 1 and seen["replicaStatuses"]["Master"]["active"] == 0,
               f"counters: {seen['replicaStatuses']}")
 
 
+@apart(PORT_OF_PYTORCHJOBS)
 def test_elastic_workers_meet_through_torchrun():
     with Muster(nodes=2, flags=NODES, path_first=with_torch()) as m:
         m.kubectl("apply", "-f", example("pytorch-elastic.yaml"))
         m.kubectl("apply", "-f", example("pytorch-elastic-etcd.yaml"))
         wait_condition(m, KIND, "elastic-etcd", "Succeeded", 60)
-        logs = m.kubectl("logs", "elastic-etcd-worker-0").stdout
+        logs = m.said("elastic-etcd-worker-0")
         check("etcdserver" in logs, f"the store answered {logs}")
         wait_condition(m, KIND, "elastic-echo", "Succeeded", 120)
         # The first agent that is done ends the job; agents that still run are stopped.
-        logs = "".join(m.kubectl("logs", pod, ok=False).stdout for pod in ("elastic-echo-worker-0", "elastic-echo-worker-1"))
+        logs = "".join(m.said(pod, ok=False) for pod in ("elastic-echo-worker-0", "elastic-echo-worker-1"))
         check("of 4" in logs or "of 2" in logs or "of 1" in logs, f"the ranks said {logs}")
 
 

@@ -97,7 +97,7 @@ def test_shares_by_memory_by_mps_and_of_an_init_container():
                           ("gpu-sharing-init-container.yaml", "gpu-sharing-init")):
             m.kubectl("create", "-f", example(name))
             wait_for(lambda: running(m, pod), f"{pod} to run")
-        out = m.kubectl("logs", "gpu-sharing-init", "-c", "gpu-init").stdout.strip()
+        out = m.said("gpu-sharing-init", container="gpu-init").strip()
         check(out, "the init container saw no device")
 
 
@@ -182,8 +182,7 @@ def test_killed_while_a_gang_is_bound_it_is_whole_or_waits_and_no_share_is_given
             m.start()
             bound = [n for n in bound_of(m) if n.startswith("g")]
             check(len(bound) in (0, 4), f"moment {moment}: a part of the gang is bound: {bound}")
-            for manifest in objects:
-                m.apply(manifest)
+            m.apply("\n---\n".join(objects))
             for name in ("g0", "g1", "g2", "g3", "half0", "half1", "half2"):
                 wait_for(lambda: running(m, name), f"moment {moment}: {name} to run")
             used = {}

@@ -74,7 +74,7 @@ def test_muster_killed_in_the_middle_of_training_loses_nothing():
         m.apply(QUEUE)
         m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "survivor", "--detach",
                    "python train.py --steps 80 --step-seconds 0.1", cwd=project(m))
-        wait_for(lambda: "step 10/80" in m.kubectl("logs", "survivor-worker-0", ok=False).stdout,
+        wait_for(lambda: "step 10/80" in m.said("survivor-worker-0", ok=False),
                  "the training to be under way", 90)
         m.kill()
         m.start()

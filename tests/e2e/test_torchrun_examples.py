@@ -18,7 +18,7 @@ def run_example(m, name, jobs, limit=240):
 
 
 def logs(m, job, pods):
-    return "".join(m.kubectl("logs", f"{job}-worker-{i}").stdout for i in range(pods))
+    return "".join(m.said(f"{job}-worker-{i}") for i in range(pods))
 
 
 def ranks(text, world):

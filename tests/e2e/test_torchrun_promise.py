@@ -235,6 +235,6 @@ def test_etcd_v2_without_an_etcd():
         wait_for(lambda: m.phase("over-etcd") in ("Succeeded", "Failed"), "over-etcd to end", 240)
         status = m.get("torchrunjob", "over-etcd")["status"]
         check(status["phase"] == "Succeeded", f"{status}")
-        text = "".join(m.kubectl("logs", f"over-etcd-worker-{i}").stdout for i in range(2))
+        text = "".join(m.said(f"over-etcd-worker-{i}") for i in range(2))
         for rank in range(4):
             check(f"rank {rank} of 4 sees 4" in text, f"rank {rank} is missing:\n{text}")

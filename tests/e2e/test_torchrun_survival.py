@@ -43,7 +43,7 @@ class Training:
         return (self.m.get("torchrunjob", self.name) or {}).get("status", {})
 
     def text(self, pod=0):
-        return self.m.kubectl("logs", f"{self.name}-worker-{pod}", ok=False).stdout
+        return self.m.said(f"{self.name}-worker-{pod}", ok=False)
 
     def step(self):
         steps = re.findall(r"step (\d+)/", self.text())
@@ -121,7 +121,7 @@ def test_a_lost_node_is_left_and_the_gang_formed_elsewhere():
         t.wait_step(5)
         lost = m.get("pod", "t-worker-1")["spec"]["nodeName"]
         m.kubectl("delete", "node", lost, "--wait=false")
-        t.wait("the next generation", limit=20, generation=1)
+        t.wait("the next generation", limit=60, generation=1)
         check("node" in t.status()["message"] or t.status()["phase"] != "Restarting", t.status()["message"])
         t.finish(generation=1, restarts=0, preemptions=1)
         check(m.get("pod", "t-worker-1")["spec"]["nodeName"] != lost, "it is still on the lost node")
@@ -210,7 +210,7 @@ spec:
   elastic: {{minNodes: 2, maxNodes: 4}}
   command: python3 {train} --steps 400 --step-seconds 0.2 --checkpoint-dir /checkpoints/e --checkpoint-every 5
 """)
-        said = lambda: "".join(m.kubectl("logs", f"e-worker-{i}", ok=False).stdout for i in range(4))
+        said = lambda: "".join(m.said(f"e-worker-{i}", ok=False) for i in range(4))
         world = lambda n: lambda: f"rank {n - 1} of {n}: all_reduce" in said()
         wait_for(world(2), "two pods to train", 120)
         m.kubectl("delete", "pod", "holder-0", "holder-1", "--wait=false")
@@ -223,7 +223,7 @@ spec:
         m.kubectl("delete", "pod", "e-worker-0", "--wait=false")
         wait_for(lambda: (m.get("pod", "e-worker-0") or {"metadata": {"uid": uids["e-worker-0"]}})["metadata"]["uid"]
                  != uids["e-worker-0"], "worker 0 to come back", 60)
-        wait_for(lambda: re.search(r"rank \d of 3: all_reduce", m.kubectl("logs", "e-worker-0", ok=False).stdout),
+        wait_for(lambda: re.search(r"rank \d of 3: all_reduce", m.said("e-worker-0", ok=False)),
                  "worker 0 to train with the others again", 180)
         status = m.get("torchrunjob", "e")["status"]
         check((status["phase"], status["generation"]) == ("Running", 0), f"{status}")

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import EXAMPLES, Muster, Skip, check, run, torch_pythons, wait_for
+from harness import EXAMPLES, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, run, torch_pythons, wait_for
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -164,7 +164,7 @@ spec:
 """)
         wait_for(lambda: phase(m, "over") == "Running", "the job to run", 60)
         pod = [p for p in pods(m, "over") if "-node-" in p["metadata"]["name"]][0]
-        logs = wait_for(lambda: m.kubectl("logs", pod["metadata"]["name"]).stdout, "its first lines")
+        logs = wait_for(lambda: m.said(pod["metadata"]["name"]), "its first lines")
         check(logs.split() == ["hf://some/data", "more", "1", "1"], logs)
         spec, meta = pod["spec"], pod["metadata"]
         check(spec["nodeSelector"] == {"pool": "a"} and spec["terminationGracePeriodSeconds"] == 1, str(spec))
@@ -189,6 +189,7 @@ spec: {runtimeRef: {kind: TrainingRuntime, name: staged}}
         check(holds(m, "brief", "Complete"), "a job whose pods are gone is done no more")
 
 
+@apart(PORT_OF_TRAINJOBS)
 def test_real_torchrun_on_two_nodes():
     pythons = torch_pythons()
     if not pythons:
@@ -260,7 +261,7 @@ def test_keys_of_mpi_are_a_pair():
         hosts = m.get("configmap", "mpi-mpi-hostfile")["data"]["hostfile"]
         check(hosts == "mpi-launcher-0-0.mpi slots=1\nmpi-node-0-0.mpi slots=1\nmpi-node-0-1.mpi slots=1\n", hosts)
         launcher = wait_for(lambda: [p for p in pods(m, "mpi") if "launcher" in p["metadata"]["name"]], "the launcher")[0]
-        wait_for(lambda: "slots=1" in m.kubectl("logs", launcher["metadata"]["name"]).stdout, "the launcher to see the hosts")
+        wait_for(lambda: "slots=1" in m.said(launcher["metadata"]["name"]), "the launcher to see the hosts")
 
 
 def test_what_cannot_work_is_refused():

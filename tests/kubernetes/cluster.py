@@ -130,6 +130,9 @@ class Cluster(harness.Muster):
             raise Skip(f"hollow nodes run nothing that kubectl {argv[0]} could reach")
         return super().kubectl(*argv, **options)
 
+    def said(self, *_, **__):
+        raise Skip("hollow nodes run nothing that could be read")
+
     def torchrun(self, *argv, **options):
         if argv and argv[0] in ("submit", "sync", "exec"):
             raise Skip(f"hollow nodes run no sync pod for kubectl torchrun {argv[0]}")

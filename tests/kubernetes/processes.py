@@ -94,6 +94,7 @@ class ProcessCluster(WebhookCluster):
 
     # Pods run: nothing is beyond reach.
     kubectl = harness.Muster.kubectl
+    said = harness.Muster.said
     torchrun = harness.Muster.torchrun
 
     @property
