@@ -5,9 +5,11 @@ Ends with `N passed, N failed, N skipped`."""
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -163,6 +165,19 @@ class Conformance(unittest.TestCase):
         self.assertEqual([where for where, _ in conformance_cmd.failures(said)], ["core.sh:7", "get.sh:12"])
 
 
+class Known(unittest.TestCase):
+    """tests/e2e/times.txt: what is long where nothing has been measured."""
+
+    def test_every_name_is_a_test(self):
+        listed = subprocess.run([sys.executable, os.path.join(HERE, "e2e", "run.py"), "--list"], text=True, check=True,
+                                stdout=subprocess.PIPE).stdout.split()
+        self.assertEqual(sorted(set(flaky.known_times()) - set(listed)), [])
+
+    def test_the_longest_begin_first_and_new_ones_in_between(self):
+        names = flaky.Run(["quick", "new", "long"], None, {"quick": 1, "long": 100}).left
+        self.assertEqual(names, ["long", "new", "quick"])
+
+
 class Repeated(unittest.TestCase):
     """flaky.Run: what is repeated, and what it then counts as."""
 
@@ -191,6 +206,21 @@ class Repeated(unittest.TestCase):
             played.write_flaky(os.path.join(folder, "logs", "flaky.txt"))
             with open(os.path.join(folder, "logs", "flaky.txt")) as f:
                 self.assertEqual(f.read(), "a: passed after 1 failures; the first one said:\na said 1\n\n")
+
+    def test_tests_that_need_the_same_thing_run_one_at_a_time(self):
+        under_way, most = [], []
+
+        def once(name):
+            under_way.append(name)
+            most.append(sum(other.startswith("p") for other in under_way))
+            time.sleep(0.01)
+            under_way.remove(name)
+            return name, 0, "", 0.1
+        names = ["p0", "p1", "p2", "a", "b"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            played = flaky.Run(names, once, {}, {name: "port" for name in names if name[0] == "p"})
+            played.all(4)
+        self.assertEqual((played.named("ok"), max(most)), (sorted(names), 1))
 
     def test_what_fails_each_time_failed(self):
         played, status, lines = self.play({"a": [1], "b": [0]})

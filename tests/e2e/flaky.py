@@ -14,7 +14,15 @@ EXIT_SKIPPED = 77
 FLAKY_SHARE = 0.01
 REPEATS = 2  # of a test that failed
 REPEATED_MAX = 8  # tests; when more fail that is no matter of a crowded machine, and further ones are not repeated
+USUAL_S = 10  # of a test that has not been measured
 BALLAST_S = 15  # a test that took longer is not run again only to keep the load up
+
+
+def known_times():
+    """{name: seconds} of the tests that are known to be long, where none has run yet (times.txt)."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "times.txt")) as f:
+        lines = [line.split() for line in f if not line.startswith("#")]
+    return {name: float(seconds) for name, seconds in lines}
 
 
 def too_many(flaky, ran):
@@ -31,11 +39,13 @@ def say(passed, failed, skipped, flaky):
 
 
 class Run:
-    """`run(name)` runs one test and returns (name, exit status, output, seconds); `before`: seconds of earlier runs."""
+    """`run(name)` runs one test and returns (name, exit status, output, seconds); `before`: seconds of earlier runs; `apart`:
+    {name: a word}, and of those with the same word one runs at a time."""
 
-    def __init__(self, names, run, before):
+    def __init__(self, names, run, before, apart=None):
         self.run = run
-        self.left = sorted(names, key=lambda name: -before.get(name, LIMIT_S))  # the longest first: nothing long at the end
+        self.apart = apart or {}
+        self.left = sorted(names, key=lambda name: -before.get(name, USUAL_S))  # the longest first: nothing long at the end
         self.results = {name: "FAILED" for name in names}  # or "ok", "flaky", "skipped"
         self.times = {}
         self.said = {}  # name: output of its first failure
@@ -69,16 +79,21 @@ class Run:
     def _take(self):
         """(a name, whether it counts), or None at the end. Waits while something runs that may have to be repeated."""
         with self.changed:
-            while not self.left:
+            while not (name := self._next()):
                 if not self.under_way:
                     return None
-                if self.ballast and any(name in self.tries for name in self.under_way):
+                if not self.left and self.ballast and any(name in self.tries for name in self.under_way):
                     return self.ballast.pop(0), False
                 self.changed.wait()
-            name = self.left.pop(0)
+            self.left.remove(name)
             self.under_way.add(name)
             self.changed.notify_all()
             return name, True
+
+    def _next(self):
+        """The first that may run beside what is under way."""
+        taken = {self.apart.get(name) for name in self.under_way} - {None}
+        return next((name for name in self.left if self.apart.get(name) not in taken), None)
 
     def _put(self, name, status, output, seconds):
         self.under_way.remove(name)
@@ -95,7 +110,7 @@ class Run:
             return f"skipped: {output.strip()}"
         if status == 0:
             self.results[name] = "flaky" if name in self.tries else "ok"
-            if name not in self.tries and self.times[name] <= BALLAST_S:
+            if name not in self.tries and self.times[name] <= BALLAST_S and not self.apart.get(name):
                 self.ballast.append(name)
             return self.results[name]
         self.said.setdefault(name, output)

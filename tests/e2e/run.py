@@ -21,11 +21,12 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from flaky import EXIT_SKIPPED, LIMIT_S, Run  # noqa: E402
-from harness import BUILD, PATIENCE, Skip  # noqa: E402
+from flaky import EXIT_SKIPPED, LIMIT_S, Run, known_times  # noqa: E402
+from harness import BUILD, PATIENCE, Skip, know_torch  # noqa: E402
 
 TIMES = os.path.join(BUILD, "logs", "e2e-times.json")
 SLOWEST_SHOWN = 5
+RUNNING = set()  # processes of tests
 FLAKY = os.path.join(BUILD, "logs", "e2e-flaky.txt")
 
 
@@ -42,8 +43,9 @@ def tests():
 def run_one(name):
     """The test of exactly this name, in this process."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the test cleans up behind itself
+    file, test = name.split(".")
     try:
-        dict(tests())[name]()
+        getattr(importlib.import_module(f"test_{file}"), f"test_{test}")()
     except Skip as e:
         print(e)
         return EXIT_SKIPPED
@@ -53,11 +55,24 @@ def run_one(name):
     return 0
 
 
+def end_all(*_):
+    """SIGTERM: so that every test cleans up behind itself."""
+    for process in list(RUNNING):
+        process.terminate()
+    for process in list(RUNNING):
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    os._exit(1)
+
+
 def run_apart(name):
     """The test in a process of its own: (name, exit status, output, seconds)."""
     start = time.monotonic()
     process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--one", name], text=True, errors="replace",
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    RUNNING.add(process)
     try:
         output, _ = process.communicate(timeout=LIMIT_S * PATIENCE)
         status = process.returncode
@@ -69,6 +84,7 @@ def run_apart(name):
             process.kill()
             output, _ = process.communicate()
         output, status = output + f"ended after {LIMIT_S * PATIENCE:.0f} s\n", 1
+    RUNNING.discard(process)
     return name, status, output, time.monotonic() - start
 
 
@@ -106,14 +122,17 @@ def main(argv):
         at = argv.index("--jobs")
         jobs = int(argv[at + 1])
         del argv[at:at + 2]
-    chosen = choose([name for name, _ in tests()], [a for a in argv if not a.startswith("-")])
+    found = dict(tests())
+    chosen = choose(list(found), [a for a in argv if not a.startswith("-")])
     if "--list" in argv:
         print("\n".join(chosen))
         return 0
-    before = read_times()
-    run = Run(chosen, run_apart, before)
+    signal.signal(signal.SIGTERM, end_all)
+    know_torch()
+    before = {**known_times(), **read_times()}
+    run = Run(chosen, run_apart, before, {name: getattr(found[name], "apart", None) for name in chosen})
     run.all(jobs)
-    write_times({**before, **run.times})
+    write_times({**read_times(), **run.times})
     run.write_flaky(FLAKY)
     slowest = sorted(run.times, key=lambda name: -run.times[name])[:SLOWEST_SHOWN]
     print("slowest: " + ", ".join(f"{name} {run.times[name]:.0f} s" for name in slowest))
