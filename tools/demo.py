@@ -109,7 +109,8 @@ class Demo:
         return json.loads(self.run("kubectl", "get", *argv, "-o", "json"))
 
     def job(self, name):
-        return self.get("torchrunjob", name).get("status", {})
+        """Asked again and again: with the plugin, which is quicker to start than kubectl."""
+        return json.loads(self.run("kubectl-torchrun", "status", name, "-o", "json")).get("status", {})
 
     def logs(self, name):
         """What the ranks of the job's present pods printed; empty before there is a log."""
