@@ -105,6 +105,38 @@ static struct home_place home_look(struct disk_walk *walk, int root_fd, struct s
         .there = true, .is_file = S_ISREG(st.st_mode), .changed_ns = home_ns(st.st_ctim)};
 }
 
+enum home_weight home_weigh(uint64_t bytes, int64_t most)
+{
+    uint64_t limit = most > 0 ? (uint64_t)most : HOME_BYTES_MAX;
+
+    if (bytes > limit)
+        return HOME_TOO_MUCH;
+    return bytes > limit - limit / 5 ? HOME_NEARLY : HOME_FITS;
+}
+
+/* Not too much of it: nobody waits an hour for what he did not expect. */
+static int home_check_weight(const struct homecoming *home, struct err *err)
+{
+    int64_t most = home->record.bytes_max;
+    char bytes[TERM_BYTES_TEXT];
+    char limit[TERM_BYTES_TEXT];
+    enum home_weight weight = home_weigh(home->bytes, most);
+
+    (void)term_bytes(home->bytes, bytes);
+    (void)term_bytes(most > 0 ? (uint64_t)most : HOME_BYTES_MAX, limit);
+    if (weight == HOME_NEARLY)
+        session_say(home->session,
+                    "warning: job %s wrote %s; more than %s would not be copied by itself "
+                    "(--results-max)",
+                    home->job, bytes, limit);
+    if (weight != HOME_TOO_MUCH)
+        return 0;
+    return err_set(err, -EFBIG,
+                   "job %s wrote %s, and no more than %s is copied by itself "
+                   "(--results-max)",
+                   home->job, bytes, limit);
+}
+
 static int home_judge_all(struct homecoming *home, struct err *err)
 {
     _cleanup_(disk_closep) int fd = open(home->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -127,6 +159,9 @@ static int home_judge_all(struct homecoming *home, struct err *err)
             home->bytes += home->list.files.items[i].size;
     }
     disk_walk_done(&walk);
+    int r = home_check_weight(home, err);
+    if (r < 0)
+        return r;
     if (fstatvfs(fd, &disk) < 0 || home->bytes <= (uint64_t)disk.f_bavail * disk.f_frsize)
         return 0;
     return err_set(err, -ENOSPC, "what job %s wrote (%s) does not fit into %s", home->job,

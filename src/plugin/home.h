@@ -32,6 +32,17 @@ enum home_verdict {
     HOME_KEEP,    /* changed meanwhile, or no file at all */
 };
 
+/* How much of what a job wrote comes by itself; more is left where it is, and pulled when asked for.
+ */
+#define HOME_BYTES_MAX ((uint64_t)20 << 30)
+enum home_weight {
+    HOME_FITS,
+    HOME_NEARLY, /* more than four fifths of what may come */
+    HOME_TOO_MUCH,
+};
+/* `most` 0: HOME_BYTES_MAX. */
+enum home_weight home_weigh(uint64_t bytes, int64_t most);
+
 enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);
 /* Now, by the clock of the file system that the folder is on. */
 int64_t home_moment(const char *folder);

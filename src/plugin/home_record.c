@@ -98,8 +98,9 @@ int home_record_write(struct arena *arena,
                       struct err *err)
 {
     const char *folder = record_folder(arena);
-    const struct json *text = json_make(arena, "{namespace: $, job: $, folder: $, since: $}",
-                                        record->ns, record->job, record->folder, record->since_ns);
+    const struct json *text =
+        json_make(arena, "{namespace: $, job: $, folder: $, since: $, most: $}", record->ns,
+                  record->job, record->folder, record->since_ns, record->bytes_max);
     int r = record_make_folder(folder, err);
 
     if (r < 0)
@@ -128,7 +129,8 @@ int home_record_read(struct arena *arena,
         *ret = (struct home_record){.ns = ns,
                                     .job = job,
                                     .folder = json_str(json_get(record, "folder")),
-                                    .since_ns = json_i64_or(json_get(record, "since"), 0)};
+                                    .since_ns = json_i64_or(json_get(record, "since"), 0),
+                                    .bytes_max = json_i64_or(json_get(record, "most"), 0)};
         if (ret->folder.len && ret->folder.p[0] == '/')
             return 0;
     }

@@ -20,6 +20,7 @@ struct home_record {
     struct str job;
     struct str folder; /* absolute */
     int64_t since_ns;  /* when it was read, on the clock of its file system */
+    int64_t bytes_max; /* of what may come by itself; 0: HOME_BYTES_MAX */
 };
 
 /* A name for a new record. */

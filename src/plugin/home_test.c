@@ -76,6 +76,16 @@ TEST(folders_outside_that_a_command_names_are_found)
     }
 }
 
+TEST(what_comes_home_has_a_limit_and_a_warning_before_it)
+{
+    EXPECT(home_weigh(0, 100) == HOME_FITS && home_weigh(80, 100) == HOME_FITS);
+    EXPECT(home_weigh(81, 100) == HOME_NEARLY && home_weigh(100, 100) == HOME_NEARLY);
+    EXPECT(home_weigh(101, 100) == HOME_TOO_MUCH);
+    EXPECT(home_weigh(HOME_BYTES_MAX, 0) == HOME_NEARLY);
+    EXPECT(home_weigh(HOME_BYTES_MAX + 1, 0) == HOME_TOO_MUCH);
+    EXPECT(home_weigh(UINT64_MAX, INT64_MAX) == HOME_TOO_MUCH);
+}
+
 /* Who may write a job may write its annotations: they must not choose where files go. */
 TEST(home_records_are_for_the_job_they_were_made_for)
 {
@@ -83,7 +93,7 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     char state[] = "/tmp/muster-homes-XXXXXX";
     char command[96];
     char id[HOME_ID_BYTES + 1];
-    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"), 5};
+    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"), 5, 7};
     struct home_record found = {0};
     struct err err = {0};
 
@@ -91,7 +101,7 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     EXPECT(home_record_name(id, &err) == 0 && strlen(id) == HOME_ID_BYTES);
     EXPECT(home_record_write(&arena, id, &record, &err) == 0);
     EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
-    EXPECT(str_is(found.folder, "/home/me/train") && found.since_ns == 5);
+    EXPECT(str_is(found.folder, "/home/me/train") && found.since_ns == 5 && found.bytes_max == 7);
     EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("other"), &found, &err) ==
            -ENOENT);
     EXPECT(home_record_read(&arena, str_from(id), STR("theirs"), STR("job"), &found, &err) ==

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/quantity.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -311,10 +312,17 @@ static void submit_warn_outside(struct session *session,
 }
 
 /* Remembers for this person where the job comes from. */
-static int submit_record(struct session *session, struct submit_request *request, struct err *err)
+static int submit_record(struct session *session,
+                         struct submit_request *request,
+                         const char *most,
+                         struct err *err)
 {
     char record[HOME_ID_BYTES + 1];
+    int64_t bytes_max = 0;
     int r = home_record_name(record, err);
+
+    if (r == 0 && most && (quantity_whole(str_from(most), &bytes_max, NULL) < 0 || bytes_max < 1))
+        return err_set(err, -EINVAL, "--results-max: '%.40s' is not a size such as 50Gi", most);
 
     if (r < 0)
         return r;
@@ -323,7 +331,8 @@ static int submit_record(struct session *session, struct submit_request *request
                              &(struct home_record){.ns = str_from(request->ns),
                                                    .job = str_from(request->name),
                                                    .folder = str_from(request->folder),
-                                                   .since_ns = home_moment(request->folder)},
+                                                   .since_ns = home_moment(request->folder),
+                                                   .bytes_max = bytes_max},
                              err);
 }
 
@@ -369,7 +378,7 @@ static int submit_build(struct session *session,
         /* The jobs of an array would overwrite each other's. */
         v->results = v->results && !v->array && !array_is(*ret_job);
         if (v->results && !v->dry_run)
-            r = submit_record(session, &request, err);
+            r = submit_record(session, &request, v->results_max, err);
     }
     if (r == 0)
         r = submit_make_writes(session, v, err);

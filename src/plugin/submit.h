@@ -44,6 +44,7 @@ struct submit_values {
     struct option_list volumes;
     struct option_list writes;
     bool results;
+    const char *results_max;
     bool module;          /* of run: -m */
     int64_t kept_seconds; /* after its end the job goes by itself; 0: it stays */
 };
@@ -75,6 +76,8 @@ struct submit_values {
          OPTION_BOOL,        offsetof(struct submit_values, results),                              \
          .fallback = "true", .help = "copy what the job wrote into the folder when it ends",       \
          .flag_only = true},                                                                       \
+        SUBMIT_FLAG("results-max", 0, STR, results_max, "QUANTITY",                                \
+                    "copy no more than this by itself, such as 50Gi (default: 20Gi)"),             \
         SUBMIT_FLAG("write", 'w', LIST, writes, "PATH",                                            \
                     "folder of this machine that the job may write to, with your own rights"),     \
         SUBMIT_FLAG("volume", 0, LIST, volumes, "CLAIM:PATH",                                      \

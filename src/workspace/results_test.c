@@ -279,6 +279,33 @@ TEST(pulled_files_land_in_their_folder_and_nowhere_else)
     EXPECT(access("/tmp/muster-evil", F_OK) < 0);
 }
 
+/* What a data preparation leaves behind. */
+TEST(ten_thousand_small_files_arrive_all)
+{
+    _cleanup_(place_done) struct place place;
+    _cleanup_(buf_done) struct buf all = {0};
+    struct results_sink sink;
+    struct seen seen = {.sink = &sink};
+    struct err err = {0};
+    char name[128];
+
+    place_open(&place);
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "%s/d%d", place.job, i);
+        EXPECT(mkdir(name, 0755) == 0);
+    }
+    for (int i = 0; i < 10000; i++) {
+        (void)snprintf(name, sizeof(name), "d%d/f%d", i % 100, i);
+        write_file(place.job, name, name);
+    }
+    EXPECT(read_all(place.job, &(struct results_request){0}, &all) == 0);
+    EXPECT(results_sink_open(&sink, place.to, false, &err) == 0);
+    EXPECT(frame_read_all(buf_str(&all), see, &seen, &err) == 0 && seen.ended);
+    results_sink_done(&sink);
+    EXPECT(sink.file_count == 10000 && sink.cut_count == 0);
+    EXPECT(has(place.to, "d0/f0", "d0/f0") && has(place.to, "d99/f9999", "d99/f9999"));
+}
+
 TEST(pulled_files_replace_nothing_unless_told_to)
 {
     _cleanup_(place_done) struct place place;
