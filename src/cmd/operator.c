@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "cmd/connect.h"
 #include "cmd/muster.h"
+#include "cmd/record.h"
 #include "cmd/scheduling.h"
 #include "control/cluster/coexist.h"
 #include "control/cluster/sharing.h"
@@ -251,6 +252,10 @@ static int set_up(struct operator* op, struct err *err)
         op->scheduler = NULL;
         return 0;
     }
+    if (values->scheduling.record && !op->recorder)
+        r = recorder_open(values->scheduling.record, &op->log, &op->recorder, err);
+    if (r < 0)
+        return r;
     sched.scheduler_name = config.scheduler_name;
     sched.devices = values->gpu_sharing ? SCHED_DEVICES_RESERVED : SCHED_DEVICES_WHOLE;
     if (values->gpu_sharing) /* the reservation pod of a shared device is a pod too */
@@ -268,6 +273,7 @@ static int set_up(struct operator* op, struct err *err)
                                                .sharing = values->gpu_sharing ? &sharing : NULL,
                                                .log = &op->log,
                                                .seed = op->seed,
+                                               .recorder = recorder_calls(op->recorder),
                                                .renamed = on_renamed,
                                                .renamed_user = op,
                                            },
@@ -427,6 +433,7 @@ static void close_all(struct operator* op)
 {
     operator_others_stop(op);
     scheduler_stop(op->scheduler);
+    recorder_close(op->recorder);
     runner_stop(op->runner);
     notifier_free(op->notifier);
     lease_free(op->lease);

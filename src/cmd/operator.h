@@ -18,6 +18,7 @@ struct notifier;
 struct operator_others;
 struct operator_values;
 struct operator_webhook;
+struct recorder;
 struct scheduler;
 
 /* What the files of `muster operator` share. */
@@ -36,6 +37,7 @@ struct operator
     struct runner *runner;
     struct notifier *notifier;
     struct scheduler *scheduler;
+    struct recorder *recorder; /* NULL: nothing is recorded */
     struct http_server *http;
     struct http_server *debug;
     struct operator_webhook *webhook; /* NULL: none */

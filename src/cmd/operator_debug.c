@@ -9,10 +9,10 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "cmd/operator.h"
-#include "cmd/policy.h"
 #include "exec/scheduler.h"
 #include "http/server.h"
 #include "kube/kube.h"
+#include "sched/policy.h"
 #include "tool/clock.h"
 
 /* /debug/snapshot: what a person attaches to "why did it decide that". The objects are collected by

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/muster.h"
+#include "cmd/replay_recording.h"
 #include "replay/policy.h"
 #include "replay/result.h"
 #include "replay/trace.h"
@@ -208,11 +209,33 @@ static int write_all(struct invocation *invocation, const struct job *job, struc
     return file_replace(values->page, buf_str(&page), 0644, err);
 }
 
+static int recording_run(struct invocation *invocation)
+{
+    const struct replay_values *values = invocation->values;
+    struct policies policies = {0};
+    struct err err = {0};
+    int r = 0;
+
+    for (size_t i = 0; i < values->policies.count && r == 0; i++)
+        r = add_policies(invocation->arena, str_from(values->policies.items[i]), &policies, &err);
+    if (r == 0 && policies.count > 1)
+        r = err_set(&err, -EINVAL, "--policy: a recording is compared with one policy at a time");
+    if (r == 0)
+        r = replay_recording(invocation->args[0], policies.count ? policies.items[0] : NULL, &err);
+    if (r < 0)
+        (void)fprintf(stderr, "muster replay: %s\n", err.text);
+    return r < 0 ? 1 : 0;
+}
+
 static int replay_run(struct invocation *invocation)
 {
     struct job job = {0};
     struct err err = {0};
-    int r = load(invocation, &job, &err);
+    int r = 0;
+
+    if (replay_is_recording(invocation->args[0]))
+        return recording_run(invocation);
+    r = load(invocation, &job, &err);
     if (r == 0) {
         (void)signal(SIGINT, on_stop);
         run_all(invocation, &job);
@@ -226,14 +249,17 @@ static int replay_run(struct invocation *invocation)
 const struct command command_replay = {
     .name = "replay",
     .summary = "compare schedulers on a trace of jobs",
-    .usage = "TRACE",
+    .usage = "TRACE|RECORDING",
     .about =
         "Plays a trace of jobs, a CSV file, through the scheduler's own core on virtual time, once "
         "for each policy, and reports how long jobs waited and how well the GPUs were used. Jobs "
         "with run times come and go; jobs without are placed one by one until they ask for 130 % "
-        "of the GPUs. Nothing is contacted. Ctrl-C reports what is known by then.",
+        "of the GPUs. Nothing is contacted. Ctrl-C reports what is known by then. A recording of "
+        "muster up --record FOLDER is repeated, decision by decision, and must come to the same; "
+        "with --policy it says what another policy would have decided.",
     .example = "muster replay examples/replay/small.csv --nodes 8\n"
-               "muster replay jobs.csv --cluster nodes.csv --policy muster,kai --page replay.html",
+               "muster replay jobs.csv --cluster nodes.csv --policy muster,kai --page replay.html\n"
+               "muster replay recordings/2026-11-16T10:00:00Z-001.recording --policy kai",
     .options = replay_options,
     .values_size = sizeof(struct replay_values),
     .args_min = 1,

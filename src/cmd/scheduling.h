@@ -21,6 +21,7 @@ struct scheduling_values {
     int64_t preempt_min_runtime_ms;
     int64_t reclaim_min_runtime_ms;
     struct option_list quirks;
+    const char *record;
 };
 
 extern const char *const scheduling_placements[];
@@ -92,6 +93,12 @@ extern const char *const scheduling_placements[];
          .value = "TIME",                                                                       \
          .help = "how long a group runs before other queues may reclaim from it, if no queue "  \
                  "sets it"},                                                                    \
+        {"record",                                                                              \
+         0,                                                                                     \
+         OPTION_STR,                                                                            \
+         offsetof(type, member.record),                                                         \
+         .value = "FOLDER",                                                                     \
+         .help = "record what the scheduler sees and decides there, for muster replay"},        \
     {                                                                                           \
         "quirk", 0, OPTION_LIST, offsetof(type, member.quirks),                                 \
             .value = "NAME",                                                                    \

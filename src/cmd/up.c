@@ -15,6 +15,7 @@
 #include "cmd/idle.h"
 #include "cmd/muster.h"
 #include "cmd/reach.h"
+#include "cmd/record.h"
 #include "cmd/scheduling.h"
 #include "cmd/whatif.h"
 #include "exec/notify.h"
@@ -181,6 +182,7 @@ struct up {
     struct runner *runner;
     struct notifier *notifier;
     struct scheduler *scheduler;
+    struct recorder *recorder; /* NULL: nothing is recorded */
     struct idle *idle;
     struct ended *ended;
     struct accounts *accounts;
@@ -370,11 +372,14 @@ static int start_control(struct up *up, struct err *err)
         r = runner_start(&up->loop, hooks_api(up->hooks), &options, &up->runner, err);
     if (r == 0)
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
+    if (r == 0 && up->values->scheduling.record)
+        r = recorder_open(up->values->scheduling.record, &up->log, &up->recorder, err);
     if (r == 0)
         r = scheduler_start(&up->loop, hooks_api(up->hooks),
                             &(struct scheduler_options){.config = &sched,
                                                         .log = &up->log,
                                                         .taught = true,
+                                                        .recorder = recorder_calls(up->recorder),
                                                         .renamed = on_renamed,
                                                         .renamed_user = up},
                             &up->scheduler, err);
@@ -517,6 +522,7 @@ static void stop(struct up *up)
     if (up->store)
         store_set_admit_pod(up->store, NULL, NULL);
     scheduler_stop(up->scheduler);
+    recorder_close(up->recorder);
     runner_stop(up->runner);
     notifier_free(up->notifier);
     agent_stop(up->agent);

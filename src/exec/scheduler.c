@@ -466,6 +466,10 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->base.queue_label = str_dup(&scheduler->base_arena, config.queue_label);
     scheduler->base.pool_label = str_dup(&scheduler->base_arena, config.pool_label);
     scheduler->core = sched_new(&config);
+    if (options->recorder) {
+        options->recorder->begin(options->recorder->user, scheduler->core);
+        sched_tap(scheduler->core, options->recorder->saw, options->recorder->user);
+    }
     sched_measure(scheduler->core, scheduler_stats_step, &scheduler->stats);
     scheduler->cache = cache_new(options->seed);
     scheduler->reserved_ms = INT64_MAX;

@@ -13,6 +13,7 @@ struct log;
 struct runtimes_like;
 struct sched;
 struct sched_config;
+struct sched_input;
 struct sharing_settings;
 
 /* scheduler: puts src/sched to work on a struct api.
@@ -37,6 +38,13 @@ struct scheduler_names {
     struct str queue_label;
 };
 
+/* Hears of everything that the core sees and decides. */
+struct scheduler_recorder {
+    void (*begin)(void *user, const struct sched *core); /* before anything else */
+    void (*saw)(void *user, const struct sched_input *input);
+    void *user;
+};
+
 struct scheduler_options {
     const struct sched_config *config; /* copied; NULL: the defaults, and pods of every scheduler */
     /* Shared devices are held by reservation pods (exec/reservations.h); strings must outlive the
@@ -47,6 +55,7 @@ struct scheduler_options {
     bool taught;                /* scheduler_teach() tells of jobs that have ended before */
     int64_t (*now)(void *user); /* the clock; NULL: the wall clock */
     void *now_user;
+    const struct scheduler_recorder *recorder; /* must outlive the scheduler; NULL: none */
     /* The Config `kai-config` changed these for everybody; empty fields: as the program was
      * started. May be NULL. */
     void (*renamed)(void *user, const struct scheduler_names *names);

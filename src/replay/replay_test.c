@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "replay/policy.h"
+#include "replay/recording.h"
 #include "replay/replay.h"
 #include "replay/result.h"
 #include "replay/trace.h"
@@ -203,4 +204,29 @@ TEST(estimates_of_jobs_that_run_alike_come_true_and_change_nothing)
         EXPECT(result.jobs[i].start_ms == plain.jobs[i].start_ms);
     buf_done(&text);
     arena_done(&arena);
+}
+
+TEST(a_recording_is_repeated_to_the_same_plans_and_says_where_it_is_not)
+{
+    static const char *const lines[] = {
+        "{\"muster\":1,\"settings\":{}}",
+        "{\"put\":{\"apiVersion\":\"scheduling.run.ai/"
+        "v2\",\"kind\":\"Queue\",\"metadata\":{\"name\":"
+        "\"q\"},\"spec\":{}}}",
+        "{\"usage\":[\"q\",\"0000000000000000\",\"0000000000000000\",\"3fe0000000000000\"]}",
+        "{\"cycle\":1800000000000,\"plan\":\"0000000000000000\",\"binds\":0,\"evicts\":0}",
+    };
+    struct player *player = player_new(&(struct player_options){0});
+    struct player_result result;
+    struct err err = {0};
+
+    EXPECT(recording_is(str_from(lines[0])) && !recording_is(STR("submit,run,gpus")));
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        EXPECT(player_line(player, str_from(lines[i]), &err) == 0);
+    player_result(player, &result);
+    EXPECT(result.events == 2 && result.cycles == 1);
+    EXPECT(result.wrong == 1 && result.wrong_line == 4);
+    EXPECT(player_line(player, STR("{\"else\":1}"), &err) < 0);
+    EXPECT(str_contains(str_from(err.text), STR("line 5")));
+    player_free(player);
 }

@@ -147,6 +147,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
     sched->arena = NULL;
     step_done(sched, SCHED_STEP_PLAN);
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_CYCLE, .now_ms = now_ms, .plan = ret});
     assert(!SCHED_WALK || sched_verify(sched, NULL) == 0);
 }
 

@@ -144,6 +144,8 @@ void sched_share_opened(struct sched *sched, struct str name, bool failed, int64
 {
     struct node *node = node_get(sched, name, false);
 
+    tapped(sched, &(struct sched_input){
+                      .kind = SCHED_INPUT_SHARE, .name = name, .failed = failed, .now_ms = now_ms});
     if (!node || now_ms < node->shut_ms) /* somebody else who asked it at the same time */
         return;
     if (!failed) {

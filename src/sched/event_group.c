@@ -198,6 +198,11 @@ void sched_written(struct sched *sched, struct str ns, struct str name, bool fai
 {
     struct group *group = group_get(sched, ns, name, false);
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_WRITTEN,
+                                        .ns = ns,
+                                        .name = name,
+                                        .failed = failed,
+                                        .now_ms = now_ms});
     if (!group || now_ms < group->retry_ms) /* another write of the same plan has failed */
         return;
     if (!failed) {

@@ -372,6 +372,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
     struct shape *shape = shape_get(sched, spec);
     struct decided decided = {0};
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_POD, .pod = spec});
     if (pod && pod->shape == shape && pod_put_status(sched, pod, spec)) {
         shape_unref(sched, shape);
         return;
@@ -488,6 +489,7 @@ static void pod_drop(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_POD_GONE, .ns = ns, .name = name});
     if (!pod)
         return;
     pod_out(sched, pod);
@@ -528,6 +530,7 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_BIND_FAILED, .ns = ns, .name = name});
     if (!pod || pod->observed_node || !is_decided(pod->status, pod->evicting) ||
         pod->status == ST_PIPELINED)
         return;
@@ -542,6 +545,7 @@ void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_EVICT_FAILED, .ns = ns, .name = name});
     if (!pod || !pod->evicting)
         return;
     pod->evicting = false;

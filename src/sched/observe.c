@@ -80,8 +80,12 @@ int sched_observe(struct sched *sched,
     struct arena arena = {0};
     int r = 0;
 
+    tapped(sched,
+           &(struct sched_input){.kind = SCHED_INPUT_OBJECT, .change = change, .object = object});
+    sched->observing = true;
     if (change == SCHED_DROP) {
         observe_drop(sched, object);
+        sched->observing = false;
         return 0;
     }
     struct decode decode = {.config = sched_config(sched),
@@ -90,6 +94,7 @@ int sched_observe(struct sched *sched,
                             .tree = object_json(object, &arena),
                             .err = err};
     r = observe_put(sched, &decode);
+    sched->observing = false;
     arena_done(&arena);
     return r;
 }

@@ -74,6 +74,8 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
 {
     struct pool *own = pool_get(sched, pool);
 
+    tapped(sched,
+           &(struct sched_input){.kind = SCHED_INPUT_POLICY, .name = pool, .policy = policy});
     if (pool.len) {
         own->own_policy = policy != NULL;
         own->policy = policy ? *policy : sched->config.policy;
@@ -117,6 +119,10 @@ void sched_set_names(struct sched *sched,
 {
     struct arena old = sched->config_arena;
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_NAMES,
+                                        .ns = scheduler_name,
+                                        .name = queue_label,
+                                        .pool = pool_label});
     sched->config_arena = (struct arena){0};
     sched->config.scheduler_name = str_dup(&sched->config_arena, scheduler_name);
     sched->config.queue_label = str_dup(&sched->config_arena, queue_label);
@@ -149,6 +155,7 @@ void sched_set_usage(struct sched *sched,
 {
     struct queue *found = map_get(&sched->queues_by_name, queue);
 
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_USAGE, .name = queue, .usage = usage});
     if (!found)
         return;
     for (size_t r = 0; r < SCHED_RESOURCES; r++)
@@ -161,6 +168,7 @@ void sched_set_usage(struct sched *sched,
 
 void sched_forget_usage(struct sched *sched, struct str pool)
 {
+    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_FORGET, .name = pool});
     MAP_FOREACH(&sched->queues_by_name, entry) {
         struct queue *queue = entry->value;
 

@@ -551,6 +551,41 @@ enum sched_step {
  * not call the core. */
 void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step step), void *user);
 
+/* Everything that goes into the core, and what comes out: enough to repeat it (replay/recording.h).
+ * What is not said of a kind is empty. */
+enum sched_input_kind {
+    SCHED_INPUT_OBJECT,       /* change, object: sched_observe() */
+    SCHED_INPUT_POD,          /* pod: sched_put_pod() */
+    SCHED_INPUT_POD_GONE,     /* ns, name */
+    SCHED_INPUT_BIND_FAILED,  /* ns, name */
+    SCHED_INPUT_EVICT_FAILED, /* ns, name */
+    SCHED_INPUT_WRITTEN,      /* ns, name of the group, failed, now_ms */
+    SCHED_INPUT_SHARE,        /* name of the node, failed, now_ms */
+    SCHED_INPUT_POLICY,       /* name of the pool, policy */
+    SCHED_INPUT_NAMES,        /* ns, name, pool: scheduler, queue label, pool label */
+    SCHED_INPUT_USAGE,        /* name of the queue, usage */
+    SCHED_INPUT_FORGET,       /* name of the pool */
+    SCHED_INPUT_CYCLE,        /* now_ms, plan: after it */
+};
+struct sched_input {
+    enum sched_input_kind kind;
+    enum sched_change change;
+    const struct object *object;
+    const struct sched_pod *pod;
+    struct str ns;
+    struct str name;
+    struct str pool;
+    bool failed;
+    int64_t now_ms;
+    const struct sched_policy *policy;
+    const double *usage;
+    const struct sched_plan *plan;
+};
+/* From now on `saw` hears of all of it; it must not change the core. NULL: nobody does. */
+void sched_tap(struct sched *sched,
+               void (*saw)(void *user, const struct sched_input *input),
+               void *user);
+
 struct sched_counts {
     size_t nodes;
     size_t pods;

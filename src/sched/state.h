@@ -38,7 +38,7 @@ struct undo;
  *   evictions  order pending propose hopeless reclaim search action
  *   cycle      reserve explain plan verify verify_structures cycle
  *   way in     decode decode_pod event event_pod event_group observe
- *   way out    view explain_view */
+ *   way out    view explain_view policy */
 struct sched {
     struct sched_config config;
     struct arena config_arena;
@@ -90,6 +90,9 @@ struct sched {
     struct sched_tally tally[SCHED_ACTION_COUNT];
     void (*measure)(void *user, enum sched_step step); /* NULL: nobody does */
     void *measure_user;
+    void (*tap)(void *user, const struct sched_input *input); /* NULL: nobody listens */
+    void *tap_user;
+    bool observing; /* what an object becomes is no input of its own */
 };
 
 static inline bool quirk(const struct sched *sched, enum sched_quirk index)
@@ -97,6 +100,12 @@ static inline bool quirk(const struct sched *sched, enum sched_quirk index)
     return (sched->config.quirks >> index & 1) != 0;
 }
 #define QUIRK(sched, name) quirk(sched, SCHED_QUIRK_INDEX_##name)
+
+static inline void tapped(const struct sched *sched, const struct sched_input *input)
+{
+    if (sched->tap && !sched->observing)
+        sched->tap(sched->tap_user, input);
+}
 
 /* The shell is asked for a cycle at that time, even if nothing happens. */
 static inline void sched_wake(struct sched *sched, int64_t at_ms)

@@ -95,6 +95,14 @@ void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step
     sched->measure_user = user;
 }
 
+void sched_tap(struct sched *sched,
+               void (*saw)(void *user, const struct sched_input *input),
+               void *user)
+{
+    sched->tap = saw;
+    sched->tap_user = user;
+}
+
 bool sched_next_user(const struct sched *sched,
                      struct str queue,
                      size_t *cursor,

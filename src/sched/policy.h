@@ -7,7 +7,8 @@ struct sched;
 struct sched_config;
 struct sched_policy;
 
-/* policy: how a scheduler is run, as JSON: /debug/snapshot writes it, `muster simulate` reads it.
+/* policy: how a scheduler is run, as JSON: /debug/snapshot and recordings have
+ * it, `muster simulate` and `muster replay` read it.
  * Everything that a decision depends on beside the objects is in it, so that a replay decides the
  * same:
  *
@@ -24,6 +25,9 @@ struct sched_policy;
  * consolidatingReclaim, restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters,
  * withoutPlacement */
 struct json *policy_tell(struct arena *arena, const struct sched *sched);
+/* The members of one policy alone. */
+void policy_tell_one(struct arena *arena, const struct sched_policy *policy, struct json *to);
+int policy_read_one(const struct json *from, struct sched_policy *policy, struct err *err);
 
 /* What is left out stays as it is. -EINVAL with the member's name. The strings are those of `from`.
  */

@@ -1,4 +1,4 @@
-#include "cmd/policy.h"
+#include "sched/policy.h"
 
 #include "api/quantity.h"
 #include "base/arena.h"
@@ -10,7 +10,6 @@
 #include "sched/sched.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +68,7 @@ static void *place(struct sched_policy *policy, const struct member *member)
 
 static void add_number(struct arena *arena, struct json *to, const char *key, double value)
 {
-    int64_t parts = (int64_t)llround(value * BILLION);
+    int64_t parts = (int64_t)(value * BILLION + (value < 0 ? -0.5 : 0.5));
     bool negative = parts < 0;
     int64_t size = negative ? -parts : parts;
 
@@ -79,7 +78,7 @@ static void add_number(struct arena *arena, struct json *to, const char *key, do
                                         (long long)(size / BILLION), (long long)(size % BILLION))));
 }
 
-static void tell_policy(struct arena *arena, const struct sched_policy *policy, struct json *to)
+void policy_tell_one(struct arena *arena, const struct sched_policy *policy, struct json *to)
 {
     struct json *actions = json_add_array(arena, to, "actions");
     struct json *depths = json_add_object(arena, to, "queueDepthPerAction");
@@ -120,13 +119,13 @@ struct json *policy_tell(struct arena *arena, const struct sched *sched)
     for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
         if (config->quirks & UINT64_C(1) << i)
             json_push(quirks, json_new_str(arena, str_from(sched_quirk_texts[i].word)));
-    tell_policy(arena, &config->policy, to);
+    policy_tell_one(arena, &config->policy, to);
     struct json *pools = json_add_array(arena, to, "pools");
     for (size_t cursor = 0; sched_next_policy(sched, &cursor, &name, &policy);) {
         struct json *pool = json_push(pools, json_new_object(arena));
 
         json_add_str(arena, pool, "name", name);
-        tell_policy(arena, &policy, pool);
+        policy_tell_one(arena, &policy, pool);
     }
     struct json *usage = json_add_object(arena, to, "usage");
     for (size_t cursor = 0; sched_next_usage(sched, &cursor, &name, used);) {
@@ -186,7 +185,7 @@ static int read_actions(const struct json *from, struct sched_policy *policy, st
     return 0;
 }
 
-static int read_policy(const struct json *from, struct sched_policy *policy, struct err *err)
+int policy_read_one(const struct json *from, struct sched_policy *policy, struct err *err)
 {
     const struct json *value;
 
@@ -256,7 +255,7 @@ int policy_read_config(const struct json *from, struct sched_config *config, str
     }
     if (json_bool_or(json_get(from, "spread"), false))
         config->policy.gpu_strategy = config->policy.cpu_strategy = SCHED_SPREAD;
-    return read_policy(from, &config->policy, err);
+    return policy_read_one(from, &config->policy, err);
 }
 
 int policy_read_pools(const struct json *from, struct sched *sched, struct err *err)
@@ -267,7 +266,7 @@ int policy_read_pools(const struct json *from, struct sched *sched, struct err *
 
         if (!name.len)
             return wrong(err, "pools", "a list of policies with a name");
-        int r = read_policy(pool, &policy, err);
+        int r = policy_read_one(pool, &policy, err);
         if (r < 0)
             return err_wrap(err, r, "pools: " STR_FMT, STR_ARG(name));
         sched_set_policy(sched, name, &policy);

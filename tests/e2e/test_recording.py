@@ -1,0 +1,42 @@
+"""muster up --record: what the scheduler saw and decided is repeated to the same plans by muster replay."""
+
+import os
+
+from harness import Muster, binary, check, run, wait_for
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: default, labels: {kai.scheduler/queue: default-queue}}
+spec:
+  schedulerName: kai-scheduler
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: i, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 2}}}]
+"""
+
+
+def test_what_was_recorded_is_decided_again():
+    m = Muster(nodes=2, gpus_per_node=2)
+    records = os.path.join(m.folder, "records")
+    m.flags += ["--record", records]
+    with m:
+        for name in ("first", "second", "third"):
+            m.apply(POD.replace("NAME", name))
+        wait_for(lambda: [p["status"].get("phase") for p in m.get("pods")].count("Running") == 2, "two of the pods to run")
+        m.kubectl("delete", "pod", "first", "second", "--wait=false")
+        wait_for(lambda: [p["status"].get("phase") for p in m.get("pods")] == ["Running"], "the third to run")
+        m.kill()
+        (name,) = os.listdir(records)
+        recording = os.path.join(records, name)
+
+        said = run([binary("muster"), "replay", recording]).stdout
+        check("3 binds" in said and "as recorded" in said and "NOT" not in said, said)
+        said = run([binary("muster"), "replay", recording, "--policy", "random"]).stdout
+        check("random decides otherwise" in said and "as recorded" in said, said)
+        refused = run([binary("muster"), "replay", recording, "--policy", "fifo"], ok=False)
+        check(refused.returncode == 1 and "--policy: fifo" in refused.stderr, refused.stderr)
+        with open(recording, "a") as f:
+            f.write('{"cycle":1,"plan":"0","binds":0,"evicts":0}\n')
+        refused = run([binary("muster"), "replay", recording], ok=False)
+        check(refused.returncode == 1 and "not what was recorded" in refused.stderr, refused.stderr)
+        m.start()  # pods go as ever
