@@ -12,6 +12,7 @@
 #include "agent/podio.h"
 #include "agent/pressure.h"
 #include "agent/protect.h"
+#include "agent/ranks.h"
 #include "agent/recover.h"
 #include "agent/spawner.h"
 #include "agent/storage.h"
@@ -218,7 +219,8 @@ static int folders_make(struct agent *agent, struct err *err)
             return r;
     }
     token_start(agent);
-    return trash_open(&agent->trash, agent->options.data_dir, err);
+    int r = ranks_start(agent, err);
+    return r ? r : trash_open(&agent->trash, agent->options.data_dir, err);
 }
 
 static int start_spawner(struct agent *agent, struct err *err)
@@ -332,7 +334,8 @@ int agent_start(uv_loop_t *loop,
     agent->cache = cache_new(options->seed);
     agent->turn = timer_new(loop, agent);
     agent->heartbeat = timer_new(loop, agent);
-    agent->handles_open = 2;
+    agent->ranks = timer_new(loop, agent);
+    agent->handles_open = 3;
     timer_every(agent->heartbeat, HEARTBEAT_MS, HEARTBEAT_MS, on_heartbeat);
     start_network(agent);
     nodes_start(agent);
@@ -404,4 +407,5 @@ void agent_stop(struct agent *agent)
         pod_free(entry->value);
     timer_close(agent->turn, timer_closed);
     timer_close(agent->heartbeat, timer_closed);
+    timer_close(agent->ranks, timer_closed);
 }

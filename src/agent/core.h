@@ -58,6 +58,8 @@ struct agent {
     struct timer *turn;
     timer_fn *on_turn; /* what is due in it (agent.c) */
     struct timer *heartbeat;
+    struct timer *ranks; /* set while there is somebody to look at (ranks.c) */
+    unsigned long ranks_turns;
     struct node *nodes;
     struct pressure pressure;
     int64_t looked_ms; /* at the machine, last */

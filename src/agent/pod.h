@@ -17,6 +17,7 @@ struct json;
 struct object;
 struct podio_stream;
 struct probe;
+struct ranks;
 struct suspend_call;
 struct timer;
 struct usage_samples;
@@ -108,6 +109,7 @@ struct pod {
     struct pod_suspend suspend;
     struct usage_samples *usage; /* one a container; NULL: nobody has asked */
     size_t usage_count;
+    struct ranks *ranks; /* NULL: it has none, as far as is known */
 };
 
 void pod_mark(struct pod *pod); /* look at it in the next turn */

@@ -14,6 +14,7 @@
 #include "agent/prepare.h"
 #include "agent/probe.h"
 #include "agent/protect.h"
+#include "agent/ranks.h"
 #include "agent/recover.h"
 #include "agent/status.h"
 #include "agent/stream.h"
@@ -153,6 +154,7 @@ static void pod_maybe_free(struct pod *pod)
 {
     if (pod->stage != POD_GONE || pod->handles_open || pod->status_under_way || pod->dirty)
         return;
+    ranks_free(pod);
     object_unref(pod->object);
     mem_free(pod->status_sent);
     arena_done(&pod->arena);
@@ -219,8 +221,9 @@ static void container_runs(struct pod *pod, struct run_container *c, const struc
                   str_printf(&arena, "Started container " STR_FMT, STR_ARG(c->name)));
     c->state = RUN_RUNNING;
     c->seen = true;
-    c->pid = event->pid;
     c->started_ms = event->started_ms;
+    c->pid = event->pid;
+    ranks_begin(pod);
     if (!c->init || c->sidecar)
         probe_begin(pod, (size_t)(c - pod->run.containers));
     pod_mark(pod);

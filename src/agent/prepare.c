@@ -13,6 +13,7 @@
 #include "agent/oci.h"
 #include "agent/people.h"
 #include "agent/pod.h"
+#include "agent/ranks.h"
 #include "agent/security.h"
 #include "agent/spawner.h"
 #include "agent/token.h"
@@ -204,6 +205,8 @@ static int build_env(struct pod *pod,
     int r = env_add_container(arena, env, &context, container, err);
     if (r == 0)
         limit_env(pod, index, arena, env);
+    if (r == 0)
+        ranks_env(pod, index, arena, env);
     return r;
 }
 
@@ -315,6 +318,7 @@ static int add_file_system(struct pod *pod,
     }
     device_files(pod, index, records);
     limit_mounts(pod, index, records);
+    ranks_mounts(pod, index, records);
     int r = token_add(pod, records, err);
     if (r == 0)
         r = volume_mount_all(pod, container, env, records, err);
@@ -382,7 +386,9 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
                       json_bool_or(json_get(container, "stdinOnce"), false) ? 2 : 1);
     if (json_bool_or(json_get(container, "tty"), false))
         record_number(&records, "tty", 1);
-    r = add_file_system(pod, index, &env, &records, err);
+    r = ranks_make(pod, index, err);
+    if (r == 0)
+        r = add_file_system(pod, index, &env, &records, err);
     if (r == 0)
         r = security_add(pod, image, container, &records, err);
     if (r)

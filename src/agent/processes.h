@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* processes: what /proc says of the processes of this machine, at one moment. */
+struct process {
+    int64_t pid;
+    int64_t parent;
+    char state;
+    int64_t cpu_ms;
+    int64_t born; /* ticks since boot: tells a process from a later one with its number */
+};
+struct processes VEC_FIELDS(struct process); /* by pid; heap */
+
+#define PROCESSES_MAX   65536
+#define PROCESS_DEPTH   64  /* generations between a container and its rank */
+#define PROCESS_THREADS 512 /* are looked at; with more nothing is said to be locked */
+
+void processes_read(struct processes *ret);
+/* NULL: there is none of that number. */
+const struct process *process_find(const struct processes *all, int64_t pid);
+/* Whether `ancestor` is the process itself, its parent, its parent's parent, and so on. */
+bool process_is_below(const struct processes *all, const struct process *process, int64_t ancestor);
+/* The number that the process has in its own namespace. */
+int64_t process_inner_pid(int64_t pid);
+/* What its main thread waits in, by the kernel's name; empty where the kernel does not say. True:
+ * it waits for another thread, and each of those for another one, in epoll, or in poll without a
+ * limit: PyTorch's own for its store and gloo do. One that reads, sleeps or waits for a child may go
+ * on by itself. */
+bool process_wait(int64_t pid, char *out, size_t out_bytes);

@@ -1,0 +1,438 @@
+#include "agent/ranks.h"
+
+#include "agent/core.h"
+#include "agent/lifecycle.h"
+#include "agent/machine.h"
+#include "agent/pod.h"
+#include "agent/processes.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/pace.h"
+#include "api/rank_page.h"
+#include "api/ranks.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_make.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "shim/record.h"
+#include "tool/files.h"
+#include "tool/timer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Where they are in a container. */
+#define HOOK_DIR  "/.muster-watch/hook"
+#define PAGES_DIR "/.muster-watch/ranks"
+/* Which pods are trained in: those that the job engine makes, but for the sync pod. */
+#define LABEL_ROLE "torchrun.ai/role"
+
+#define PAGES_LOOKED_MAX 1024 /* files in a folder that anybody in the pod may fill */
+#define STARTING_TURNS   5    /* one that has made no step yet is looked at in every fifth turn */
+#define BURST_MAX        4    /* a pod that changes all the time is told of every 2, 4, ... 32 s */
+
+extern const char hook_py[]; /* tools/embed_text.c made it of hook.py */
+
+struct ranks_one {
+    struct pace pace;
+    uint64_t started_ns;
+    int64_t inner_pid;
+    int64_t pid; /* out here; 0: not found yet */
+    int64_t born;
+    struct rank_page page;
+};
+
+struct ranks {
+    struct ranks_one items[RANKS_MAX];
+    size_t count;
+    size_t container;
+    unsigned instance;
+    bool changed;
+    bool urgent;
+    bool under_way;
+    char *sent; /* the last one; on the heap */
+    int64_t told_ms;
+    unsigned burst;
+};
+
+/* ---- what containers get ---- */
+
+static bool is_watched(const struct pod *pod, size_t index)
+{
+    struct str role = object_label(pod->object, LABEL_ROLE);
+    const struct run_container *c = &pod->run.containers[index];
+
+    return role.len && !str_is(role, "sync") && !c->init && !c->ephemeral &&
+           !str_is(object_annotation(pod->object, OBSERVE_ANNOTATION), "off");
+}
+
+static void pages_path(const struct pod *pod, size_t index, char ret[static PATH_MAX])
+{
+    const struct run_container *c = &pod->run.containers[index];
+
+    (void)snprintf(ret, PATH_MAX, "%s/c/" STR_FMT "/%u.ranks", pod->folder, STR_ARG(c->name),
+                   c->instance);
+}
+
+static void hook_path(const struct agent *agent, char ret[static PATH_MAX])
+{
+    (void)snprintf(ret, PATH_MAX, "%s/hook", agent->options.data_dir);
+}
+
+int ranks_start(struct agent *agent, struct err *err)
+{
+    char path[PATH_MAX];
+    char file[PATH_MAX + 32];
+
+    hook_path(agent, path);
+    (void)snprintf(file, sizeof(file), "%s/sitecustomize.py", path);
+    int r = files_make_folder(path, 0755, err);
+    return r ? r : files_write(file, str_from(hook_py), 0644, err);
+}
+
+int ranks_make(const struct pod *pod, size_t index, struct err *err)
+{
+    char path[PATH_MAX];
+
+    if (!is_watched(pod, index))
+        return 0;
+    pages_path(pod, index, path);
+    int r = files_make_folder(path, 0777, err);
+    if (r == 0 && chmod(path, 01777) < 0) /* whatever the umask: of any user are its processes */
+        r = err_set(err, -errno, "%s: %s", path, strerrordesc_np(errno));
+    return r;
+}
+
+void ranks_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env)
+{
+    bool mounted = pod->agent->machine.mount_ns;
+    struct str before = env_get(env, STR("PYTHONPATH"));
+    char hook[PATH_MAX] = HOOK_DIR;
+    char pages[PATH_MAX] = PAGES_DIR;
+
+    if (!is_watched(pod, index))
+        return;
+    if (!mounted) {
+        hook_path(pod->agent, hook);
+        pages_path(pod, index, pages);
+    }
+    env_set(arena, env, STR(RANK_PAGE_ENV), str_dup(arena, str_from(pages)));
+    env_set(arena, env, STR("PYTHONPATH"),
+            str_printf(arena, "%s%s" STR_FMT, hook, before.len ? ":" : "", STR_ARG(before)));
+}
+
+void ranks_mounts(const struct pod *pod, size_t index, struct buf *records)
+{
+    char path[PATH_MAX];
+
+    if (!is_watched(pod, index))
+        return;
+    hook_path(pod->agent, path);
+    record_mount(records, &(struct record_mount){.type = "bind",
+                                                 .source = str_from(path),
+                                                 .target = STR(HOOK_DIR),
+                                                 .options = STR("ro")});
+    pages_path(pod, index, path);
+    record_mount(records, &(struct record_mount){
+                              .type = "bind", .source = str_from(path), .target = STR(PAGES_DIR)});
+}
+
+/* ---- pages ---- */
+
+static struct ranks_one *one_of(struct ranks *ranks, const struct rank_page *page)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].pace.report.rank == (int64_t)page->rank)
+            return &ranks->items[i];
+    if (ranks->count == RANKS_MAX)
+        return NULL;
+    struct ranks_one *one = &ranks->items[ranks->count++];
+    *one = (struct ranks_one){.pace = {.report = {.rank = (int64_t)page->rank}}};
+    return one;
+}
+
+/* A rank that was started again has a page of its own: the newest is the one that counts. */
+static void page_take(struct ranks *ranks, const struct rank_page *page)
+{
+    struct ranks_one *one;
+
+    if (page->magic != RANK_PAGE_MAGIC || page->rank > INT32_MAX || page->pid > INT32_MAX ||
+        page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns)
+        return;
+    one = one_of(ranks, page);
+    if (!one || one->started_ns > page->started_ns)
+        return;
+    if (one->started_ns != page->started_ns) {
+        one->pace =
+            (struct pace){.report = {.rank = (int64_t)page->rank, .pid = (int64_t)page->pid}};
+        one->started_ns = page->started_ns;
+        one->inner_pid = (int64_t)page->pid;
+        one->pid = 0;
+        ranks->changed = true;
+    }
+    one->page = *page;
+}
+
+static void pages_read(struct ranks *ranks, const char *path)
+{
+    DIR *folder = opendir(path);
+    size_t looked = 0;
+
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder)) && looked < PAGES_LOOKED_MAX; looked++) {
+        struct rank_page page = {0};
+        struct stat info;
+        int fd =
+            openat(dirfd(folder), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+            pread(fd, &page, sizeof(page), 0) == sizeof(page))
+            page_take(ranks, &page);
+        close(fd);
+    }
+    closedir(folder);
+}
+
+/* ---- processes ---- */
+
+/* The process that wrote the page: below the container's own, with that number in there. */
+static const struct process *one_process(struct ranks_one *one,
+                                         const struct processes *all,
+                                         int64_t container_pid)
+{
+    const struct process *known = one->pid ? process_find(all, one->pid) : NULL;
+
+    if (known && known->born == one->born)
+        return known;
+    one->pid = 0;
+    for (size_t i = 0; container_pid > 0 && i < all->count; i++) {
+        const struct process *process = &all->items[i];
+
+        if (!process_is_below(all, process, container_pid) ||
+            process_inner_pid(process->pid) != one->inner_pid)
+            continue;
+        one->pid = process->pid;
+        one->born = process->born;
+        return process;
+    }
+    return NULL;
+}
+
+static void process_sample(struct ranks_one *one,
+                           const struct processes *all,
+                           int64_t container_pid,
+                           struct pace_sample *ret)
+{
+    const struct process *own = one_process(one, all, container_pid);
+    size_t children = 0;
+
+    ret->looked = true;
+    ret->there = own != NULL;
+    if (!own)
+        return;
+    ret->state = own->state;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct process *process = &all->items[i];
+
+        if (!process_is_below(all, process, own->pid))
+            continue;
+        children += process != own;
+        ret->cpu_ms += process->cpu_ms;
+        ret->working = ret->working || process->state == 'R' || process->state == 'D';
+    }
+    ret->locked = process_wait(own->pid, ret->wait, sizeof(ret->wait)) && !children;
+}
+
+/* ---- samples ---- */
+
+struct look {
+    int64_t now_ms;
+    int64_t clock_ns;
+    bool fifth;
+    bool scanned;
+    struct processes all;
+};
+
+/* A moment of the page's clock; what lies in the future is now. */
+static int64_t page_moment(const struct look *look, uint64_t ns)
+{
+    int64_t ago_ns = look->clock_ns - (int64_t)ns;
+
+    return ns ? look->now_ms - (ago_ns > 0 ? ago_ns / 1000000 : 0) : 0;
+}
+
+static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *look, int64_t pid)
+{
+    struct pace_sample sample = {.now_ms = look->now_ms,
+                                 .steps = one->page.steps,
+                                 .last_ms = page_moment(look, one->page.step_ns),
+                                 .started_ms = page_moment(look, one->page.started_ns),
+                                 .phase = (enum rank_phase)one->page.phase};
+
+    if (sample.steps ? pace_is_silent(&one->pace, &sample) : look->fifth) {
+        if (!look->scanned)
+            processes_read(&look->all);
+        look->scanned = true;
+        process_sample(one, &look->all, pid, &sample);
+    }
+    if (pace_take(&one->pace, &sample)) {
+        enum rank_act act = one->pace.report.act;
+
+        ranks->changed = true;
+        ranks->urgent = ranks->urgent || act == RANK_IDLE || act == RANK_LOCKED ||
+                        act == RANK_STOPPED || act == RANK_ZOMBIE;
+    }
+}
+
+/* ---- telling ---- */
+
+/* A pod may be gone before the answer comes. */
+struct telling {
+    struct agent *agent;
+    char uid[64];
+};
+
+static void done_tell(void *user, const struct api_result *result)
+{
+    struct telling *telling = user;
+    struct pod *pod = map_get(&telling->agent->pods, str_from(telling->uid));
+
+    if (pod && pod->ranks) {
+        pod->ranks->under_way = false;
+        pod->ranks->changed = pod->ranks->changed || result->code;
+        if (result->code)
+            pod->ranks->sent[0] = '\0';
+    }
+    mem_free(telling);
+}
+
+static bool is_due(const struct ranks *ranks, int64_t now_ms)
+{
+    int64_t waited_ms = now_ms - ranks->told_ms;
+
+    if (!ranks->changed)
+        return ranks->count && waited_ms >= RANKS_REFRESH_MS;
+    return waited_ms >= (ranks->urgent ? RANKS_TELL_MS : (int64_t)RANKS_TELL_MS << ranks->burst);
+}
+
+static void ranks_tell(struct pod *pod, int64_t now_ms)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct ranks *ranks = pod->ranks;
+    struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
+
+    if (ranks->under_way || pod->object->deleted_ms || !is_due(ranks, now_ms))
+        return;
+    for (size_t i = 0; i < ranks->count; i++)
+        reports[i] = ranks->items[i].pace.report;
+    struct str text = ranks_text(&arena, reports, ranks->count);
+    bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
+    ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
+    ranks->changed = ranks->urgent = false;
+    ranks->told_ms = now_ms;
+    if (ranks->sent && str_is(text, ranks->sent))
+        return;
+    mem_free(ranks->sent);
+    ranks->sent = mem_alloc(text.len + 1);
+    memcpy(ranks->sent, text.p, text.len);
+    struct json *body = json_new_object(&arena);
+    json_add_str(&arena, json_make_path(&arena, body, "metadata.annotations"), RANKS_ANNOTATION,
+                 text);
+    struct telling *telling = MEM_NEW(struct telling);
+    telling->agent = pod->agent;
+    (void)snprintf(telling->uid, sizeof(telling->uid), STR_FMT, STR_ARG(pod->uid));
+    ranks->under_way = true;
+    agent_call(pod->agent,
+               &(struct api_request){.verb = API_PATCH,
+                                     .kind = &kind_pod,
+                                     .ns = pod->ns,
+                                     .name = pod->name,
+                                     .uid = pod->uid,
+                                     .patch = API_PATCH_MERGE,
+                                     .body = json_text(&arena, body)},
+               done_tell, telling);
+}
+
+/* ---- turns ---- */
+
+static void pod_look(struct pod *pod, struct look *look)
+{
+    struct ranks *ranks = pod->ranks;
+    const struct run_container *c = &pod->run.containers[ranks->container];
+    char path[PATH_MAX];
+
+    if (c->instance != ranks->instance) {
+        ranks->count = 0;
+        ranks->instance = c->instance;
+    }
+    pages_path(pod, ranks->container, path);
+    pages_read(ranks, path);
+    for (size_t i = 0; i < ranks->count; i++)
+        one_look(ranks, &ranks->items[i], look, c->pid);
+    ranks_tell(pod, look->now_ms);
+}
+
+static void ranks_turn(void *user)
+{
+    struct agent *agent = user;
+    struct look look = {.now_ms = agent_now_ms(),
+                        .fifth = agent->ranks_turns++ % STARTING_TURNS == 0};
+    struct timespec clock;
+    bool any = false;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    look.clock_ns = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec;
+    MAP_FOREACH(&agent->pods, entry) {
+        struct pod *pod = entry->value;
+
+        if (!pod->ranks || pod->stage != POD_RUNNING)
+            continue;
+        any = true;
+        if (pod->run.containers[pod->ranks->container].state == RUN_RUNNING)
+            pod_look(pod, &look);
+    }
+    VEC_DONE(&look.all);
+    if (!any)
+        timer_cancel(agent->ranks);
+}
+
+void ranks_begin(struct pod *pod)
+{
+    struct agent *agent = pod->agent;
+
+    for (size_t i = 0; !pod->ranks && i < pod->run.count; i++)
+        if (is_watched(pod, i) && pod->run.containers[i].state == RUN_RUNNING) {
+            pod->ranks = MEM_NEW(struct ranks);
+            pod->ranks->container = i;
+            pod->ranks->instance = pod->run.containers[i].instance;
+        }
+    if (pod->ranks && !timer_is_set(agent->ranks))
+        timer_every(agent->ranks, RANKS_LOOK_MS, RANKS_LOOK_MS, ranks_turn);
+}
+
+void ranks_free(struct pod *pod)
+{
+    if (pod->ranks)
+        mem_free(pod->ranks->sent);
+    mem_free(pod->ranks);
+    pod->ranks = NULL;
+}

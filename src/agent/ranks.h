@@ -1,0 +1,33 @@
+#pragma once
+
+#include "agent/env.h"
+
+#include <stddef.h>
+
+struct agent;
+struct arena;
+struct buf;
+struct err;
+struct pod;
+
+/* ranks: how the ranks of a pod get on (api/ranks.h), seen from outside.
+ *
+ * Containers of training pods have a folder for pages (api/rank_page.h) and hook.py as their
+ * sitecustomize, at the front of PYTHONPATH. Every RANKS_LOOK_MS the pages are read; the processes
+ * of a rank only while it is silent. What changed its meaning goes to an annotation of the pod, at
+ * most every RANKS_TELL_MS, and seldom for one that changes all the time. */
+#define RANKS_LOOK_MS 1000
+#define RANKS_TELL_MS 2000
+
+/* hook.py in the data folder. */
+int ranks_start(struct agent *agent, struct err *err);
+/* Before a container is started: its folder. */
+int ranks_make(const struct pod *pod, size_t index, struct err *err);
+/* After the user's own environment. */
+void ranks_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
+void ranks_mounts(const struct pod *pod, size_t index, struct buf *records);
+
+/* A container of the pod runs: look at it from now on. */
+void ranks_begin(struct pod *pod);
+/* The pod goes. */
+void ranks_free(struct pod *pod);

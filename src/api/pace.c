@@ -1,0 +1,128 @@
+#include "api/pace.h"
+
+#include "api/ranks.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static int64_t pace_median(const struct pace *pace)
+{
+    int64_t sorted[PACE_TIMES];
+    size_t count = pace->time_count < PACE_TIMES ? pace->time_count : PACE_TIMES;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+
+        for (; at > 0 && sorted[at - 1] > pace->times[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = pace->times[i];
+    }
+    return count ? sorted[count / 2] : 0;
+}
+
+static int64_t silent_after_ms(const struct pace *pace)
+{
+    int64_t steps_ms = PACE_STEPS * pace->report.step_ms;
+
+    return steps_ms > PACE_SILENT_MS ? steps_ms : PACE_SILENT_MS;
+}
+
+bool pace_is_silent(const struct pace *pace, const struct pace_sample *sample)
+{
+    int64_t from_ms = sample->last_ms ? sample->last_ms : sample->started_ms;
+
+    return sample->now_ms - from_ms >= silent_after_ms(pace);
+}
+
+/* Steps since the last sample: their time, and how long it had been idle before them. */
+static void take_steps(struct pace *pace, const struct pace_sample *sample)
+{
+    if (sample->steps <= pace->steps)
+        return;
+    if (pace->last_ms) {
+        int64_t each = (sample->last_ms - pace->last_ms) / (int64_t)(sample->steps - pace->steps);
+        bool was_quiet = pace->report.act == RANK_IDLE || pace->report.act == RANK_LOCKED;
+        int64_t quiet = pace->seen_ms - pace->report.since_ms;
+
+        pace->times[pace->time_count++ % PACE_TIMES] = each > 0 ? each : 0;
+        if (was_quiet && quiet > pace->report.quiet_ms)
+            pace->report.quiet_ms = quiet;
+    }
+    pace->steps = sample->steps;
+    pace->last_ms = sample->last_ms;
+    pace->report.step_ms = pace_median(pace);
+}
+
+/* Remembers when the process last did something. */
+static void take_work(struct pace *pace, const struct pace_sample *sample)
+{
+    int64_t used = sample->cpu_ms - pace->cpu_ms;
+    int64_t window = sample->now_ms - pace->cpu_at_ms;
+
+    if (!sample->looked) {
+        pace->cpu_at_ms = 0;
+        pace->active_ms = sample->now_ms;
+        return;
+    }
+    /* Seen to run twice in a row it lacks CPU time, once it may have woken for a moment. Less time
+     * than before: a child has ended, which is something. */
+    if (!pace->cpu_at_ms || (sample->working && pace->working) || used < 0 ||
+        used * PACE_IDLE_PART > window)
+        pace->active_ms = sample->now_ms;
+    pace->working = sample->working;
+    pace->cpu_ms = sample->cpu_ms;
+    pace->cpu_at_ms = sample->now_ms;
+}
+
+static enum rank_act pace_act(const struct pace *pace, const struct pace_sample *sample)
+{
+    bool quiet = sample->now_ms - pace->active_ms >= PACE_IDLE_MS;
+
+    if (sample->looked && !sample->there)
+        return RANK_GONE;
+    if (sample->looked && sample->state == 'T')
+        return RANK_STOPPED;
+    if (sample->looked && sample->state == 't')
+        return RANK_TRACED;
+    if (sample->looked && (sample->state == 'Z' || sample->state == 'X'))
+        return RANK_ZOMBIE;
+    if (!sample->steps)
+        return RANK_STARTING;
+    if (!sample->looked || !pace_is_silent(pace, sample))
+        return RANK_STEPPING;
+    return !quiet ? RANK_BUSY : sample->locked ? RANK_LOCKED : RANK_IDLE;
+}
+
+bool pace_take(struct pace *pace, const struct pace_sample *sample)
+{
+    struct rank_report *report = &pace->report;
+    struct rank_report before = *report;
+    bool first = !pace->seen_ms;
+    bool waits;
+    bool changed;
+
+    take_steps(pace, sample);
+    take_work(pace, sample);
+    report->act = pace_act(pace, sample);
+    report->steps = (int64_t)sample->steps;
+    report->last_ms = sample->last_ms;
+    report->phase = sample->phase;
+    waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
+    changed = first || before.act != report->act;
+    if (waits)
+        report->since_ms = pace->active_ms;
+    else if (changed)
+        report->since_ms = sample->now_ms;
+    if (report->act == RANK_STOPPED || waits) {
+        changed = changed || before.phase != report->phase || strcmp(pace->wait, sample->wait) != 0;
+        memcpy(pace->wait, sample->wait, sizeof(pace->wait));
+    } else {
+        pace->wait[0] = '\0';
+    }
+    report->wait = str_from(pace->wait);
+    pace->seen_ms = sample->now_ms;
+    return changed;
+}

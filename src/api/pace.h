@@ -1,0 +1,52 @@
+#pragma once
+
+#include "api/ranks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* pace: what a rank does, from samples of its page and its process. Pure.
+ *
+ * A rank is silent when it has made no step for three of its own, or PACE_SILENT_MS. Only then is
+ * its process looked at: whoever makes steps is well. */
+#define PACE_SILENT_MS 3000
+#define PACE_STEPS     3
+#define PACE_IDLE_MS   3000 /* so long without CPU time is idle */
+#define PACE_IDLE_PART 50   /* a fiftieth of a CPU counts as none */
+#define PACE_TIMES     15   /* of steps are remembered, for their median */
+
+struct pace_sample {
+    int64_t now_ms;
+    uint64_t steps;
+    int64_t last_ms;    /* end of the last step; 0: none */
+    int64_t started_ms; /* of the page */
+    enum rank_phase phase;
+    /* Of the process, if it was looked at: */
+    bool looked;
+    bool there;
+    char state;     /* of its main thread: R, S, D, T, t, Z */
+    bool working;   /* it or a child of it runs or waits for a disk, just now */
+    int64_t cpu_ms; /* of it and its children */
+    bool locked;    /* see RANK_LOCKED */
+    char wait[RANKS_WAIT_BYTES];
+};
+
+struct pace {
+    struct rank_report report;
+    char wait[RANKS_WAIT_BYTES];
+    uint64_t steps;
+    int64_t last_ms;
+    int64_t seen_ms; /* the last sample */
+    bool working;    /* at the last look */
+    int64_t cpu_ms;
+    int64_t cpu_at_ms; /* 0: not looked at lately */
+    int64_t active_ms; /* last seen to do something */
+    int64_t times[PACE_TIMES];
+    size_t time_count;
+};
+
+/* Whether the process has to be looked at for this sample. */
+bool pace_is_silent(const struct pace *pace, const struct pace_sample *sample);
+/* Brings the report up to date. True: it means something else now. */
+bool pace_take(struct pace *pace, const struct pace_sample *sample);

@@ -1,0 +1,176 @@
+#include "api/pace.h"
+#include "api/ranks.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define S 1000LL
+
+/* A rank that makes a step of `step_ms` after the other, seen every second from `from_ms` on. */
+static int64_t run_steps(struct pace *pace, int64_t from_ms, int64_t seconds, int64_t step_ms)
+{
+    uint64_t before = pace->steps;
+    int64_t now = from_ms;
+
+    for (int64_t i = 1; i <= seconds; i++) {
+        now = from_ms + i * S;
+        uint64_t steps = before + (uint64_t)(i * S / step_ms);
+        struct pace_sample sample = {
+            .now_ms = now,
+            .steps = steps,
+            .started_ms = from_ms,
+            .last_ms = steps == before ? pace->last_ms : from_ms + i * S / step_ms * step_ms};
+
+        (void)pace_take(pace, &sample);
+    }
+    return now;
+}
+
+TEST(a_rank_that_makes_steps_is_told_of_once)
+{
+    struct pace pace = {0};
+    int changes = 0;
+
+    for (int i = 1; i <= 600; i++)
+        changes += pace_take(
+            &pace,
+            &(struct pace_sample){.now_ms = i * S, .steps = (uint64_t)i * 7, .last_ms = i * S - 3});
+    EXPECT(changes == 1);
+    EXPECT(pace.report.act == RANK_STEPPING);
+    EXPECT(pace.report.step_ms == 1000 / 7);
+}
+
+TEST(what_a_silent_rank_does_is_seen_at_its_process)
+{
+    static const struct {
+        const char *why;
+        struct pace_sample process;
+        int64_t cpu_ms_each;
+        enum rank_act act;
+    } rows[] = {
+        {"stopped by a signal", {.there = true, .state = 'T'}, 0, RANK_STOPPED},
+        {"a debugger holds it", {.there = true, .state = 't'}, 0, RANK_TRACED},
+        {"ended, not reaped", {.there = true, .state = 'Z'}, 0, RANK_ZOMBIE},
+        {"ended", {.there = false}, 0, RANK_GONE},
+        {"evaluation: it computes", {.there = true, .state = 'S'}, 900, RANK_BUSY},
+        {"starved of CPU time", {.there = true, .state = 'R', .working = true}, 0, RANK_BUSY},
+        {"checkpoint: it waits for a disk",
+         {.there = true, .state = 'D', .working = true},
+         0,
+         RANK_BUSY},
+        {"a timer that wakes now and then", {.there = true, .state = 'S'}, 10, RANK_IDLE},
+        {"waits for input", {.there = true, .state = 'S'}, 0, RANK_IDLE},
+        {"waits for itself", {.there = true, .state = 'S', .locked = true}, 0, RANK_LOCKED},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct pace pace = {0};
+        int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+        for (int64_t second = 1; second <= 12; second++) {
+            struct pace_sample sample = rows[i].process;
+
+            sample.now_ms = end + second * S;
+            sample.steps = pace.steps;
+            sample.last_ms = end;
+            sample.cpu_ms = second * rows[i].cpu_ms_each;
+            sample.looked = pace_is_silent(&pace, &sample);
+            (void)pace_take(&pace, &sample);
+        }
+        if (pace.report.act != rows[i].act)
+            printf("%s: %s\n", rows[i].why, rank_act_word(pace.report.act));
+        EXPECT(pace.report.act == rows[i].act);
+        EXPECT(pace.report.last_ms == end);
+    }
+}
+
+TEST(a_rank_that_wakes_for_a_moment_is_idle_all_the_same)
+{
+    struct pace pace = {0};
+    int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+    for (int64_t second = 1; second <= 30; second++) {
+        struct pace_sample sample = {.now_ms = end + second * S,
+                                     .steps = pace.steps,
+                                     .last_ms = end,
+                                     .there = true,
+                                     .state = second % 5 ? 'S' : 'R',
+                                     .working = second % 5 == 0,
+                                     .cpu_ms = second};
+
+        sample.looked = pace_is_silent(&pace, &sample);
+        (void)pace_take(&pace, &sample);
+        if (second > 7)
+            EXPECT(pace.report.act == RANK_IDLE);
+    }
+}
+
+TEST(slow_steps_are_not_silence)
+{
+    struct pace pace = {0};
+    int64_t end = run_steps(&pace, 100 * S, 200, 10 * S);
+
+    EXPECT(pace.report.step_ms == 10 * S);
+    EXPECT(!pace_is_silent(
+        &pace, &(struct pace_sample){.now_ms = end + 29 * S, .steps = 20, .last_ms = end}));
+    EXPECT(pace_is_silent(
+        &pace, &(struct pace_sample){.now_ms = end + 30 * S, .steps = 20, .last_ms = end}));
+}
+
+TEST(how_long_a_rank_was_idle_and_went_on_is_learned)
+{
+    struct pace pace = {0};
+    int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+    for (int64_t second = 1; second <= 40; second++) {
+        struct pace_sample sample = {.now_ms = end + second * S,
+                                     .steps = pace.steps,
+                                     .last_ms = end,
+                                     .there = true,
+                                     .state = 'S'};
+
+        sample.looked = pace_is_silent(&pace, &sample);
+        (void)pace_take(&pace, &sample);
+    }
+    EXPECT(pace.report.act == RANK_IDLE && pace.report.quiet_ms == 0);
+    (void)run_steps(&pace, end + 40 * S, 5, 100);
+    EXPECT(pace.report.act == RANK_STEPPING);
+    EXPECT(pace.report.quiet_ms >= 35 * S && pace.report.quiet_ms <= 40 * S);
+    EXPECT(pace.report.step_ms == 100);
+}
+
+TEST(reports_come_back_as_they_were_told)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct rank_report told[] = {
+        {.rank = 3,
+         .pid = 71,
+         .act = RANK_LOCKED,
+         .since_ms = 5,
+         .phase = RANK_PHASE_LOADER,
+         .wait = STR("futex_do_wait"),
+         .steps = 9,
+         .last_ms = 4,
+         .step_ms = 2,
+         .quiet_ms = 1},
+        {.rank = 0, .act = RANK_GONE},
+    };
+    struct rank_report heard[RANKS_MAX] = {0};
+
+    EXPECT(ranks_parse(&arena, ranks_text(&arena, told, 2), heard) == 2);
+    EXPECT(heard[0].rank == 3 && heard[0].pid == 71 && heard[0].act == RANK_LOCKED);
+    EXPECT(heard[0].since_ms == 5 && heard[0].phase == RANK_PHASE_LOADER && heard[0].steps == 9);
+    EXPECT(heard[0].last_ms == 4 && heard[0].step_ms == 2 && heard[0].quiet_ms == 1);
+    EXPECT(str_is(heard[0].wait, "futex_do_wait"));
+    EXPECT(heard[1].act == RANK_GONE && !heard[1].wait.len);
+    EXPECT(ranks_parse(&arena,
+                       STR("[{\"rank\":1,\"act\":\"dances\"},{\"rank\":-1,\"act\":\"idle\"},7]"),
+                       heard) == 0);
+    EXPECT(ranks_parse(&arena, STR("{"), heard) == 0);
+}

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <stdint.h>
+
+/* rank_page: what a training process tells of itself, without a socket or a thread: one file of one
+ * page a process in the folder that RANK_PAGE_ENV names, mapped by the process and read from
+ * outside. Its name is "RANK-PID"; src/agent/hook.py writes it, src/agent/ranks.c reads it.
+ *
+ * All members are of eight bytes, in the machine's byte order, and written one at a time: each is
+ * whole, but two that belong together may be a step apart. Moments are of CLOCK_MONOTONIC, which is
+ * one clock for all containers of a machine. Nothing in it is trusted: whoever trains writes it. */
+#define RANK_PAGE_ENV   "MUSTER_RANKS_DIR"
+#define RANK_PAGE_MAGIC UINT64_C(0x3130454741504d52) /* "RMPAGE01" where the low byte is first */
+#define RANK_PAGE_BYTES 4096
+
+/* Where the process is. X(NAME, word for people) */
+#define RANK_PHASES(X)               \
+    X(CODE, "its own code")          \
+    X(BACKWARD, "the backward pass") \
+    X(LOADER, "the data loader")     \
+    X(SAVE, "torch.save")
+
+enum rank_phase {
+#define RANK_PHASE_ENUM(name, word) RANK_PHASE_##name,
+    RANK_PHASES(RANK_PHASE_ENUM)
+#undef RANK_PHASE_ENUM
+    RANK_PHASE_COUNT
+};
+
+struct rank_page {
+    uint64_t magic; /* written last, when all the rest is there */
+    uint64_t pid;   /* as the process itself sees it */
+    uint64_t rank;
+    uint64_t local_rank;
+    uint64_t started_ns;
+    uint64_t steps;    /* of optimizers, all together */
+    uint64_t step_ns;  /* end of the last one; 0: none yet */
+    uint64_t phase;    /* enum rank_phase */
+    uint64_t phase_ns; /* since when */
+};
+_Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

@@ -1,0 +1,94 @@
+#include "api/ranks.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_make.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static const char *const act_words[] = {
+#define RANK_ACT_WORD(name, word) [RANK_##name] = (word),
+    RANK_ACTS(RANK_ACT_WORD)
+#undef RANK_ACT_WORD
+};
+
+static const char *const phase_words[] = {
+#define RANK_PHASE_WORD(name, word) [RANK_PHASE_##name] = (word),
+    RANK_PHASES(RANK_PHASE_WORD)
+#undef RANK_PHASE_WORD
+};
+
+const char *rank_act_word(enum rank_act act)
+{
+    return act_words[act];
+}
+
+const char *rank_phase_word(enum rank_phase phase)
+{
+    return phase_words[phase];
+}
+
+struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count)
+{
+    struct json *list = json_new_array(arena);
+
+    for (size_t i = 0; i < count && i < RANKS_MAX; i++) {
+        const struct rank_report *r = &reports[i];
+
+        json_push(list,
+                  json_make(arena,
+                            "{rank: $, pid: $, act: $, since: $, phase: $, wait: $?, steps: $, "
+                            "last: $, step: $, quiet: $}",
+                            r->rank, r->pid, act_words[r->act], r->since_ms, (int64_t)r->phase,
+                            r->wait, r->steps, r->last_ms, r->step_ms, r->quiet_ms));
+    }
+    return json_text(arena, list);
+}
+
+static bool act_parse(struct str word, enum rank_act *ret)
+{
+    for (int i = 0; i < RANK_ACT_COUNT; i++)
+        if (str_is(word, act_words[i])) {
+            *ret = (enum rank_act)i;
+            return true;
+        }
+    return false;
+}
+
+static int64_t number(const struct json *report, const char *key)
+{
+    int64_t value = json_i64_or(json_get(report, key), 0);
+
+    return value < 0 ? 0 : value;
+}
+
+size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret)
+{
+    struct json *list = NULL;
+    size_t count = 0;
+
+    if (!text.len || json_parse(arena, text, &list, NULL) < 0)
+        return 0;
+    JSON_FOREACH(list, item) {
+        int64_t phase = number(item, "phase");
+        struct rank_report r = {
+            .rank = json_i64_or(json_get(item, "rank"), -1),
+            .pid = number(item, "pid"),
+            .since_ms = number(item, "since"),
+            .wait = str_sub(json_str(json_get(item, "wait")), 0, RANKS_WAIT_BYTES - 1),
+            .steps = number(item, "steps"),
+            .last_ms = number(item, "last"),
+            .step_ms = number(item, "step"),
+            .quiet_ms = number(item, "quiet")};
+
+        if (count == RANKS_MAX || r.rank < 0 || phase >= RANK_PHASE_COUNT ||
+            !act_parse(json_str(json_get(item, "act")), &r.act))
+            continue;
+        r.phase = (enum rank_phase)phase;
+        ret[count++] = r;
+    }
+    return count;
+}

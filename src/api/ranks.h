@@ -1,0 +1,69 @@
+#pragma once
+
+#include "api/rank_page.h"
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+
+/* ranks: what the node agent tells of the ranks in a pod, in an annotation of the pod.
+ *
+ * It is written when its meaning changes (a rank falls silent, stops, goes on), never with a step;
+ * numbers that grow are as old as the last change, or RANKS_REFRESH_MS. The job engine judges by
+ * it (control/job/watch.h). */
+#define RANKS_ANNOTATION "muster.dev/ranks"
+#define RANKS_MAX        64 /* of one pod; at some 200 bytes each the annotation has 13 KiB */
+#define RANKS_WAIT_BYTES 32
+#define RANKS_REFRESH_MS 60000
+
+/* Of a pod or a TorchrunJob: "off" leaves its processes alone, and then nothing is told of them. */
+#define OBSERVE_ANNOTATION "muster.dev/observe"
+
+/* What a rank's process does, as seen from outside. X(NAME, word) */
+#define RANK_ACTS(X)        \
+    X(STARTING, "starting") \
+    X(STEPPING, "stepping") \
+    X(BUSY, "busy")         \
+    X(IDLE, "idle")         \
+    X(LOCKED, "locked")     \
+    X(STOPPED, "stopped")   \
+    X(TRACED, "traced")     \
+    X(ZOMBIE, "zombie")     \
+    X(GONE, "gone")
+/* starting  it has made no step yet
+ * stepping  the last step is not long ago
+ * busy      no step, but it uses CPU time or waits for a disk
+ * idle      neither
+ * locked    idle, without children, and every thread of it waits for another one or for the network
+ * stopped   by a signal; traced: by a debugger
+ * zombie    it ended, and its parent has not noticed
+ * gone      it ended */
+enum rank_act {
+#define RANK_ACT_ENUM(name, word) RANK_##name,
+    RANK_ACTS(RANK_ACT_ENUM)
+#undef RANK_ACT_ENUM
+    RANK_ACT_COUNT
+};
+
+struct rank_report {
+    int64_t rank;
+    int64_t pid; /* in its container */
+    enum rank_act act;
+    int64_t since_ms; /* of the act; of idle and locked: when it was last seen to do something */
+    enum rank_phase phase;
+    struct str wait; /* what the kernel says the main thread waits in; empty: unknown */
+    int64_t steps;
+    int64_t last_ms;  /* end of the last step; 0: none */
+    int64_t step_ms;  /* median time of a step; 0: not known yet */
+    int64_t quiet_ms; /* the longest time that it was idle and then made another step */
+};
+
+const char *rank_act_word(enum rank_act act);
+const char *rank_phase_word(enum rank_phase phase);
+
+/* The text of the annotation. */
+struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count);
+/* At most RANKS_MAX; what is no report is left out: anybody who may edit the pod can write it. */
+size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret);

@@ -1,0 +1,93 @@
+"""A training that is watched (src/agent/hook.py) behaves as if it were not, and its steps are counted."""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+
+from harness import PATIENCE, ROOT, Skip, check, torch_pythons
+
+SITE = "print('the user was here'); import sys; sys.user_was_here = True\n"
+TRAIN = """
+import os, sys, struct, torch
+assert getattr(sys, 'user_was_here', False) is True
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(model.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+for _ in range(7):
+    optimizer.zero_grad()
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+if os.fork() == 0:  # a child of a rank is not that rank
+    optimizer.step()
+    os._exit(0)
+os.wait()
+print(os.getpid())
+"""
+
+
+class Hook:
+    """hook.py as pods have it: a folder at the front of PYTHONPATH, and one for pages."""
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="muster-hook-")
+        for name in ("hook", "user", "ranks"):
+            os.mkdir(os.path.join(self.folder, name))
+        shutil.copy(os.path.join(ROOT, "src/agent/hook.py"), os.path.join(self.folder, "hook/sitecustomize.py"))
+        with open(os.path.join(self.folder, "user/sitecustomize.py"), "w") as f:
+            f.write(SITE)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def run(self, python, *args, hook=True, rank="3"):
+        path = [os.path.join(self.folder, "hook")] * hook + [os.path.join(self.folder, "user")]
+        env = dict(os.environ, PYTHONPATH=":".join(path), MUSTER_RANKS_DIR=os.path.join(self.folder, "ranks"),
+                   RANK=rank, LOCAL_RANK="1")
+        return subprocess.run([python, *args], env=env, text=True, timeout=120 * PATIENCE, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).stdout
+
+    def pages(self):
+        folder = os.path.join(self.folder, "ranks")
+        return {name: struct.unpack("9Q", open(os.path.join(folder, name), "rb").read(72)) for name in os.listdir(folder)}
+
+
+def test_without_torch_a_program_sees_nothing_of_the_hook():
+    see = "import sys; print(sys.path, sorted(n for n in sys.modules if 'torch' in n), sys.meta_path[-1])"
+    python = shutil.which("python3")
+    with Hook() as hook:
+        for flags in ([], ["-S"], ["-I"], ["-E"], ["-s"]):
+            plain, hooked = (hook.run(python, *flags, "-c", see, hook=on) for on in (False, True))
+            # Without the module site nobody takes the folder out of the path; there is nothing else in it.
+            hooked = hooked.replace(f"'{hook.folder}/hook', ", "") if flags == ["-S"] else hooked
+            check(plain == hooked, f"{flags}:\n{plain}\n{hooked}")
+        check("the user was here" in hooked, hooked)
+        # What the user's own raises is told as ever, and an environment that makes no sense harms nobody.
+        with open(os.path.join(hook.folder, "user/sitecustomize.py"), "w") as f:
+            f.write("raise ValueError('mine')")
+        told = hook.run(python, "-c", "print('goes on')", rank="x")
+        check("ValueError: mine" in told and "goes on" in told, told)
+        check(not hook.pages(), f"{hook.pages()}")
+
+
+def test_steps_are_counted_in_a_page_by_every_torch_there_is():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            said = hook.run(python, "-c", TRAIN).split()
+            pid = int(said[-1])
+            page = hook.pages()
+            check(list(page) == [f"3-{pid}"], f"{version}: {page} {said}")
+            magic, own, rank, local, started, steps, stepped, phase, since = page[f"3-{pid}"]
+            check(struct.pack("Q", magic) == b"RMPAGE01", f"{version}: {magic:x}")
+            check((own, rank, local, steps, phase) == (pid, 3, 1, 7, 0), f"{version}: {page}")
+            check(0 < started <= stepped <= time.monotonic_ns() and since > 0, f"{version}: {page}")
+            # Where there is no folder for pages it trains as well.
+            shutil.rmtree(os.path.join(hook.folder, "ranks"))
+            check(hook.run(python, "-c", TRAIN).split()[-1].isdigit(), version)
