@@ -65,6 +65,24 @@ struct str attributes_lower(struct arena *arena, struct str word)
     return str_from(text);
 }
 
+void attributes_split_name(struct str text, struct str *ret_name, struct str *ret_port)
+{
+    struct str first = STR("");
+    struct str second = STR("");
+
+    (void)str_cut(&text, ':', &first);
+    if (!str_cut(&text, ':', &second)) {
+        *ret_name = first;
+        *ret_port = STR("");
+    } else if (text.p) {
+        *ret_name = second;
+        *ret_port = text;
+    } else {
+        *ret_name = first;
+        *ret_port = second;
+    }
+}
+
 struct rbac_request attributes_of(struct arena *arena,
                                   const struct route *route,
                                   struct str method,
@@ -72,6 +90,7 @@ struct rbac_request attributes_of(struct arena *arena,
                                   struct str query)
 {
     struct str sub = route->subresource;
+    struct str port;
     struct rbac_request wanted = {.verb = verb_of(route, method, query),
                                   .group = route->group,
                                   .resource = route->plural,
@@ -88,8 +107,8 @@ struct rbac_request attributes_of(struct arena *arena,
     if (sub.len)
         wanted.resource =
             str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(route->plural), STR_ARG(sub));
-    if (str_is(sub, "proxy")) /* NAME:PORT */
-        wanted.name = str_sub(route->name, 0, str_find(route->name, ':'));
+    if (str_is(sub, "proxy"))
+        attributes_split_name(route->name, &wanted.name, &port);
     if (!wanted.name.len && (str_is(wanted.verb, "list") || str_is(wanted.verb, "watch")))
         wanted.name = selected_name(arena, query);
     return wanted;

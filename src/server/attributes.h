@@ -17,5 +17,7 @@ struct rbac_request attributes_of(struct arena *arena,
                                   struct str method,
                                   struct str path,
                                   struct str query);
+/* What a proxy leads to: "NAME", "NAME:PORT", "http:NAME:PORT". */
+void attributes_split_name(struct str text, struct str *ret_name, struct str *ret_port);
 /* "GET": get; of ASCII only. Paths that are no resources are asked for by their method's name. */
 struct str attributes_lower(struct arena *arena, struct str word);

@@ -53,6 +53,8 @@ TEST(attributes_of_a_request)
          "p"},
         {"a proxy goes by its method, and the name has no port", "GET", PODS "/p:80/proxy/x", "",
          "get", "pods/proxy", "p"},
+        {"nor a scheme", "GET", PODS "/https:p:80/proxy/x", "", "get", "pods/proxy", "p"},
+        {"nor an empty one", "GET", PODS "/:p:80/proxy/x", "", "get", "pods/proxy", "p"},
         {"evicted", "POST", PODS "/p/eviction", "", "create", "pods/eviction", "p"},
     };
 

@@ -12,6 +12,7 @@
 #include "http/server.h"
 #include "http1/parse.h"
 #include "http1/response.h"
+#include "server/attributes.h"
 #include "server/request.h"
 
 #include <errno.h>
@@ -353,25 +354,6 @@ static void on_endpoints(void *user, const struct api_result *result)
     http_unref(proxy->x);
 }
 
-/* "NAME", "NAME:PORT", "http:NAME:PORT". */
-static void split_name(struct str text, struct str *ret_name, struct str *ret_port)
-{
-    struct str first = STR("");
-    struct str second = STR("");
-
-    (void)str_cut(&text, ':', &first);
-    if (!str_cut(&text, ':', &second)) {
-        *ret_name = first;
-        *ret_port = STR("");
-    } else if (text.p) {
-        *ret_name = second;
-        *ret_port = text;
-    } else {
-        *ret_name = first;
-        *ret_port = second;
-    }
-}
-
 void proxy_begin(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -387,7 +369,7 @@ void proxy_begin(struct request *request)
         request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
         return;
     }
-    split_name(request->route.name, &request->route.name, &port_text);
+    attributes_split_name(request->route.name, &request->route.name, &port_text);
     if (!service && port_text.len &&
         (!str_to_u64(port_text, &port) || port == 0 || port > UINT16_MAX)) {
         request_fail(request, 400, "BadRequest", "port: \"" STR_FMT "\" is not a port number",
