@@ -15,13 +15,13 @@ const char *const account_words[ACCOUNT_STATES] = {
 #undef ACCOUNT_STATE_WORD
 };
 
-enum account_state account_state_of(struct str phase, bool bound)
+enum account_state account_state_of(const struct account_seen *seen)
 {
-    if (str_is(phase, "Suspended"))
+    if (str_is(seen->phase, "Suspended"))
         return ACCOUNT_IDLE;
-    if (str_is(phase, "Running"))
-        return ACCOUNT_TRAINING;
-    if (str_is(phase, "Restarting") || bound)
+    if (str_is(seen->phase, "Running"))
+        return seen->hung ? ACCOUNT_HUNG : ACCOUNT_TRAINING;
+    if (str_is(seen->phase, "Restarting") || seen->bound)
         return ACCOUNT_STARTING;
     return ACCOUNT_QUEUED;
 }

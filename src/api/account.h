@@ -53,8 +53,13 @@ struct account_sums {
     int64_t gpu_ms[ACCOUNT_STATES];
 };
 
-/* The state of a job whose status.phase is this, and of which pods have nodes, or none. */
-enum account_state account_state_of(struct str phase, bool bound);
+/* What a job's status says of it. */
+struct account_seen {
+    struct str phase;
+    bool bound; /* some pod of it has a node */
+    bool hung;  /* its condition Hung is true */
+};
+enum account_state account_state_of(const struct account_seen *seen);
 /* Says that it is so from then on. Times never go back: an earlier one is that of the last event.
  * False: that was known. */
 bool account_note(struct account *account, struct account_event event);

@@ -75,28 +75,26 @@ TEST(account_sums_are_the_wall_time_whatever_happened)
     }
 }
 
-TEST(account_states_follow_the_phase)
+TEST(account_states_follow_the_status)
 {
     static const struct {
         const char *phase;
-        bool bound;
+        bool bound, hung;
         enum account_state state;
     } rows[] = {
-        {"", false, ACCOUNT_QUEUED},
-        {"Pending", false, ACCOUNT_QUEUED},
-        {"Syncing", false, ACCOUNT_QUEUED},
-        {"Queued", false, ACCOUNT_QUEUED},
-        {"Queued", true, ACCOUNT_STARTING},
-        {"Running", true, ACCOUNT_TRAINING},
-        {"Restarting", false, ACCOUNT_STARTING},
-        {"Preempted", false, ACCOUNT_QUEUED},
-        {"Suspended", false, ACCOUNT_IDLE},
-        {"Suspended", true, ACCOUNT_IDLE},
+        {"", false, false, ACCOUNT_QUEUED},          {"Pending", false, false, ACCOUNT_QUEUED},
+        {"Syncing", false, false, ACCOUNT_QUEUED},   {"Queued", false, false, ACCOUNT_QUEUED},
+        {"Queued", true, false, ACCOUNT_STARTING},   {"Running", true, false, ACCOUNT_TRAINING},
+        {"Running", true, true, ACCOUNT_HUNG},       {"Restarting", false, true, ACCOUNT_STARTING},
+        {"Preempted", false, false, ACCOUNT_QUEUED}, {"Suspended", false, false, ACCOUNT_IDLE},
+        {"Suspended", true, true, ACCOUNT_IDLE},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct account_seen seen = {str_from(rows[i].phase), rows[i].bound, rows[i].hung};
+
         test_case(rows[i].phase);
-        EXPECT(account_state_of(str_from(rows[i].phase), rows[i].bound) == rows[i].state);
+        EXPECT(account_state_of(&seen) == rows[i].state);
     }
 }
 

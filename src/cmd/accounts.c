@@ -2,6 +2,7 @@
 
 #include "api/account.h"
 #include "api/api.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -39,6 +40,7 @@ struct entry {
     int64_t gpus;
     size_t bound; /* pods that have a node */
     bool seen;    /* the job itself, since the start */
+    bool hung;
     bool written; /* it has a line */
 };
 
@@ -204,7 +206,8 @@ static void entry_look(struct accounts *accounts, struct entry *entry)
 {
     struct account_event event = {.at_ms = clock_now_ms(),
                                   .gpus = entry->gpus,
-                                  .state = account_state_of(entry->phase, entry->bound > 0)};
+                                  .state = account_state_of(&(struct account_seen){
+                                      entry->phase, entry->bound > 0, entry->hung})};
 
     if (accounts->synced < accounts->watch_count || !entry->seen)
         return;
@@ -248,6 +251,7 @@ static void entry_see(struct accounts *accounts,
     }
     entry->seen = true;
     entry->gpus = spent_gpus(job);
+    entry->hung = condition_is_true(json_get(job, "status"), "Hung");
     if (!str_eq(entry->phase, phase))
         entry->phase = str_dup(&entry->arena, phase);
     if (!job_is_over(phase)) {

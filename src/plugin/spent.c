@@ -93,6 +93,8 @@ void spent_from_status(struct spent *spent, const struct json *job, int64_t now_
 {
     struct account *account = &spent->account;
     struct str phase = json_str_at(job, "status.phase");
+    /* Since when it hangs is in its status too, but not what it did before. */
+    struct account_seen seen = {.phase = phase, .bound = true};
     int64_t created = moment(job, "metadata.creationTimestamp");
     int64_t started = moment(job, "status.startTime");
     int64_t ended = moment(job, "status.completionTime");
@@ -105,8 +107,7 @@ void spent_from_status(struct spent *spent, const struct json *job, int64_t now_
     if (started && job_is_over(phase))
         (void)account_note(account, (struct account_event){started, gpus, ACCOUNT_TRAINING});
     else if (started)
-        (void)account_note(account,
-                           (struct account_event){started, gpus, account_state_of(phase, true)});
+        (void)account_note(account, (struct account_event){started, gpus, account_state_of(&seen)});
     if (job_is_over(phase)) {
         int64_t last = account->events[account->count - 1].at_ms;
         int64_t end = ended ? ended : now_ms;
