@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 /* Workload and PodGroup of scheduling.k8s.io: what Kubernetes 1.37 admits of them with the gates
- * GenericWorkload and TopologyAwareWorkloadScheduling on and the others off. */
+ * GenericWorkload, TopologyAwareWorkloadScheduling and PodGroupPreemptionPolicy on and the others
+ * off. */
 
 #define TEMPLATES_MAX  8
 #define TOPOLOGY_MAX   1
 #define PRIORITY_MAX   1000000000
 #define NO_COMPOSITES  "groups of groups are not scheduled here; leave it out"
 #define NO_CLAIMS      "claims of a group are not made here; let the pods name a ResourceClaim each"
-#define NO_PREEMPTION  "who may stop others follows from the priority here; leave it out"
 #define ONE_OF_POLICY  "must specify one of: `basic`, `gang`"
 #define ONE_OF_MODE    "must specify one of: `single`, `all`"
 #define ONE_OF_PARTS   "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
@@ -107,6 +107,7 @@ static void check_group(struct admit *admit, const struct json *spec, struct str
     const struct json *mode = json_get(spec, "disruptionMode");
     const struct json *class = json_get(spec, "priorityClassName");
     const struct json *priority = json_get(spec, "priority");
+    const struct json *policy = json_get(spec, "preemptionPolicy");
 
     check_policy(admit, json_get(spec, "schedulingPolicy"), below(admit, path, "schedulingPolicy"),
                  true);
@@ -122,8 +123,10 @@ static void check_group(struct admit *admit, const struct json *spec, struct str
                       "must be less than or equal to 1000000000");
     if (json_count(json_get(spec, "resourceClaims")))
         admit_forbidden(admit, below(admit, path, "resourceClaims"), NO_CLAIMS);
-    if (is_there(spec, "preemptionPolicy"))
-        admit_forbidden(admit, below(admit, path, "preemptionPolicy"), NO_PREEMPTION);
+    if (is_there(spec, "preemptionPolicy") && !str_is(json_str(policy), "Never") &&
+        !str_is(json_str(policy), "PreemptLowerPriority"))
+        admit_unsupported(admit, below(admit, path, "preemptionPolicy"), policy,
+                          "\"Never\", \"PreemptLowerPriority\"");
 }
 
 /* All of it but minCount, which follows the size of a job. */

@@ -36,7 +36,7 @@
  *               gpuMemory: 2000, priority: 50, preemptible: true|false|semi, at: [a-0, a-1],
  *               ending: false, apart: rack, required: rack, preferred: rack, topology: dc,
  *               selector: {k: v}, tolerate: dedicated, age: 5m, deadline: 1h, from: 3, lingers: 2}]
- *             # `whole: true`: stopped as a whole;
+ *             # `disruption: all|single`: stopped together, or one by one, whatever its minimum;
  *             # `at`: already running there; `from`: submitted in that cycle;
  *             # `lingers`: cycles that its pods take to end when evicted
  *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text", place: 1,
@@ -293,7 +293,8 @@ static struct sched_group gang_group(struct sim *sim, const struct json *from, i
                           : json_bool_or(preemptible, false)    ? SCHED_PREEMPTIBLE
                                                                 : SCHED_NON_PREEMPTIBLE,
         .held = json_bool_or(json_get(from, "held"), false),
-        .whole = json_bool_or(json_get(from, "whole"), false),
+        .whole = str_is(json_str(json_get(from, "disruption")), "all"),
+        .single = str_is(json_str(json_get(from, "disruption")), "single"),
         .topology = {json_str(json_get(from, "topology")), json_str(json_get(from, "required")),
                      json_str(json_get(from, "preferred"))},
     };

@@ -349,6 +349,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
         .whole = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "all"),
         .loss = loss_of(decode),
+        .single = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "single"),
     };
     decode_by(decode, &group_table, ret);
     group_minima(decode, ret);

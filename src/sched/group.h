@@ -52,6 +52,7 @@ struct group {
     bool preemptible;
     bool semi;
     bool whole;     /* gives up all of its pods or none */
+    bool single;    /* gives up any pod alone */
     bool known;     /* false: only named by pods so far */
     uint32_t id;    /* its own for as long as the core lives */
     struct str key; /* ns/name */

@@ -187,6 +187,10 @@ static uint32_t surplus_set(const struct group *group, bool *ret_one)
     uint32_t set = 0;
 
     *ret_one = false;
+    if (group->single && group->set_count == 2) {
+        *ret_one = true;
+        return 1;
+    }
     if (!group->set_count || group->whole || !set_surplus(group, 0))
         return SET_NONE;
     while (!group->sets[set].leaf) {
@@ -211,7 +215,7 @@ static void next_unit(struct proposals *proposals, const struct group *group)
     struct pod *last = NULL;
 
     proposals->pods.count = 0;
-    if (set == SET_NONE &&
+    if ((set == SET_NONE || (group->single && !set_surplus(group, 0))) &&
         (group->semi || runtime_protects(search->sched, group, search->group, search->action)))
         return;
     for (size_t i = 0; i < group->pods.count; i++) {

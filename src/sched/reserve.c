@@ -500,7 +500,8 @@ static void send_away(struct recall *recall, struct pod *pod)
     pod_send_away(recall->sched, pod);
 }
 
-/* A pod above its group's minimum goes alone, otherwise the whole group goes. */
+/* A pod above its group's minimum goes alone, otherwise the whole group goes; unless the group says
+ * how it is stopped. */
 static void call_back(struct recall *recall, struct pod *pod)
 {
     struct group *group = pod->group;
@@ -508,7 +509,7 @@ static void call_back(struct recall *recall, struct pod *pod)
 
     if (!ST_IN(pod->status, ST_ALLOCATED))
         return; /* with its group already */
-    if (set_active(set) > set->min) {
+    if (group->single || (!group->whole && set_active(set) > set->min)) {
         send_away(recall, pod);
         return;
     }

@@ -275,8 +275,11 @@ struct sched_group {
     int64_t max_run_ms;
     bool requeue;
     int64_t over_ms; /* annotation: when that time was over, without `requeue`; 0: it is not */
-    bool whole;      /* annotation: its pods are stopped together, also those above minimum */
     enum sched_loss loss;
+    /* Annotation: its pods are stopped together, also those above its minimum; or one by one, also
+     * those within it, which counts only when it starts. Neither: above it one by one. */
+    bool whole;
+    bool single;
     bool held;           /* schedulingBackoff says to leave it out for now */
     int64_t expected_ms; /* how long it is expected to run; 0: not known */
 };

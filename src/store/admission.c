@@ -150,6 +150,8 @@ static int admit_group(struct write *write, struct json *root)
     if (!name.len && class)
         json_add_str(write->arena, spec, "priorityClassName", str_dup(write->arena, class->name));
     json_add_i64(write->arena, spec, "priority", value);
+    if (class && json_is_null(json_get(spec, "preemptionPolicy")))
+        json_add_str(write->arena, spec, "preemptionPolicy", priority_of(write, class).preemption);
     if (!json_is(json_get(meta, "finalizers"), JSON_ARRAY))
         json_add_array(write->arena, meta, "finalizers");
     json_push(json_get(meta, "finalizers"), json_new_str(write->arena, STR(GROUP_PROTECTION)));

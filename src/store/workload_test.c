@@ -93,7 +93,7 @@ TEST(pod_groups_and_workloads_that_could_not_be_meant_are_refused_with_the_field
          GROUP(GANG ",\"resourceClaims\":[{\"name\":\"c\",\"resourceClaimName\":\"c\"}]"), 422,
          "spec.resourceClaims"},
         {"who does not stop others", &kind_podgroup_k8s,
-         GROUP(GANG ",\"preemptionPolicy\":\"Never\""), 422, "spec.preemptionPolicy"},
+         GROUP(GANG ",\"preemptionPolicy\":\"Sometimes\""), 422, "spec.preemptionPolicy"},
         {"half a reference", &kind_podgroup_k8s,
          GROUP(GANG ",\"workloadRef\":{\"workloadName\":\"w\"}"), 422,
          "spec.workloadRef.templateName"},

@@ -63,3 +63,51 @@ def test_a_job_makes_its_gang_itself():
                   '{"spec": {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 2}}}}}')
         wait_for(lambda: len(bound(m)) == 2, "two of the gang to start")
         wait_for(lambda: scheduled(m, name) == ("True", "Scheduled"), "the gang to say that it was scheduled")
+
+
+CLASS = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: %s}
+value: %d
+"""
+GANG = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: %(name)s}
+spec: {priorityClassName: %(priority)s, disruptionMode: {%(mode)s: {}}, schedulingPolicy: {gang: {minCount: %(pods)d}}}
+"""
+MEMBER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %(name)s-%(index)d}
+spec:
+  schedulerName: kai-scheduler
+  priorityClassName: %(priority)s
+  schedulingGroup: {podGroupName: %(name)s}
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: ubuntu, command: [sleep, infinity], resources: {limits: {nvidia.com/gpu: "1"}}}]
+"""
+
+
+def gang(m, name, priority, mode, pods):
+    said = {"name": name, "priority": priority, "mode": mode, "pods": pods}
+    m.kubectl("create", "-f", "-", input="---".join([GANG % said] + [MEMBER % {**said, "index": i} for i in range(pods)]))
+
+
+def left(m, name):
+    return [p["metadata"]["name"] for p in m.get("pods") if p["metadata"]["name"].startswith(f"{name}-")
+            and p["status"].get("phase") == "Running" and not p["metadata"].get("deletionTimestamp")]
+
+
+def test_a_gang_is_stopped_pod_by_pod_or_as_a_whole_as_it_says():
+    with Muster(gpus_per_node=2) as m:
+        m.kubectl("create", "-f", "-", input=CLASS % ("low", 100) + "---" + CLASS % ("high", 1000))
+        for mode, stay in (("single", 1), ("all", 0)):
+            gang(m, mode, "low", mode, 2)
+            wait_for(lambda: len(left(m, mode)) == 2, f"the gang {mode} to run")
+            gang(m, f"over-{mode}", "high", "single", 1)
+            wait_for(lambda: running(m, f"over-{mode}-0"), "a higher priority to run")
+            wait_for(lambda: len(left(m, mode)) == stay, f"{stay} of the gang {mode} to be left")
+            m.kubectl("delete", "pod", "--all", "--wait=false")
+            wait_for(lambda: not m.get("pods"), "all to go")

@@ -26,7 +26,8 @@ struct object;
 
 /* On pods: the PodGroup of scheduling.k8s.io that they name is not looked at. */
 #define GROUP_IGNORE_WORKLOAD "kai.scheduler/ignore-workload-api"
-/* On pod groups: "all" where their pods are stopped together or not at all. */
+/* On pod groups: "all" where their pods are stopped together or not at all, "single" where any of
+ * them may be stopped alone. */
 #define GROUP_DISRUPTION "muster.dev/disruption-mode"
 
 /* The PodGroup of scheduling.k8s.io that a pod names in spec.schedulingGroup; empty: none. */

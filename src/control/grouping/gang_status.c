@@ -11,6 +11,7 @@
 #include "control/core/controllers.h"
 #include "control/core/group_name.h"
 #include "control/core/status.h"
+#include "control/grouping/group.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +23,6 @@
  *
  * A key is such a PodGroup. */
 
-#define SCHEDULED "PodGroupInitiallyScheduled"
 #define DISRUPTED "DisruptionTarget"
 #define SETTLE_MS 100 /* the pods of a gang are bound in one write and seen one by one */
 
@@ -101,16 +101,16 @@ static void reconcile(const struct control_input *input,
     struct str waits = waits_for(object_json(group, arena));
     int64_t least = json_i64_or(json_at(root, "spec.schedulingPolicy.gang.minCount"), 1);
 
-    if (condition_is_true(before, SCHEDULED)) {
+    if (condition_is_true(before, GROUP_SCHEDULED)) {
         /* Once it is true it stays so. */
     } else if (gang.bound >= least) {
         tell(arena, after, object,
-             &(struct condition){SCHEDULED, "True", "Scheduled",
+             &(struct condition){GROUP_SCHEDULED, "True", "Scheduled",
                                  STR("As many pods as it needs have a node")},
              input->now_ms);
     } else if (waits.len) {
-        tell(arena, after, object, &(struct condition){SCHEDULED, "False", "Unschedulable", waits},
-             input->now_ms);
+        tell(arena, after, object,
+             &(struct condition){GROUP_SCHEDULED, "False", "Unschedulable", waits}, input->now_ms);
     }
     if (gang.stopping.len && !json_is_null(json_at(root, "spec.disruptionMode.all")))
         tell(arena, after, object,

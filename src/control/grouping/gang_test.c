@@ -94,7 +94,23 @@ TEST(a_pod_is_in_the_group_that_it_names_with_its_numbers)
     EXPECT(str_is(
         json_str(json_get(json_at(group, "metadata.annotations"), "muster.dev/disruption-mode")),
         "all"));
+    EXPECT(str_is(json_str_at(group, "spec.preemptibility"), "preemptible"));
+    EXPECT(str_is(json_str_at(group, "spec.stalenessGracePeriod"), "-1s"));
+    EXPECT(!json_at(group, "spec.preemptionDelay"));
     EXPECT(str_is(json_str_at(pod, "metadata.annotations.pod-group-name"), "pg-g-gu"));
+    stage_close(&stage);
+}
+
+TEST(a_group_that_may_not_preempt_never_does)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s, GANG(",\"preemptionPolicy\":\"Never\""));
+    react(&stage, &group_controller, "p");
+    const struct json *group = done(&stage, ACTION_CREATE, &kind_podgroup);
+    EXPECT(str_is(json_str_at(group, "spec.preemptionDelay"), "876000h"));
     stage_close(&stage);
 }
 
@@ -128,6 +144,9 @@ TEST(a_pod_of_another_priority_than_its_group_is_told)
     EXPECT(str_contains(
         json_str_at(done(&stage, ACTION_PATCH_STATUS, &kind_pod), "status.conditions.0.message"),
         STR("got 7 and 8")));
+    EXPECT(str_is(json_str_at(done(&stage, ACTION_PATCH_STATUS, &kind_podgroup_k8s),
+                              "status.conditions.0.reason"),
+                  "SchedulerError"));
     stage_close(&stage);
 }
 

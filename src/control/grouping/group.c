@@ -1,6 +1,7 @@
 #include "control/grouping/group.h"
 
 #include "api/array.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -293,6 +294,25 @@ static struct str group_refuses(struct run *run, const struct json *pod, const s
                       (long long)own, (long long)its, STR_ARG(json_str_at(group, "metadata.name")));
 }
 
+/* The group says it, too, unless it was scheduled before. */
+static void tell_refused(struct run *run, const struct object *group, struct str refusal)
+{
+    const struct json *before = json_get(tree(run, group), "status");
+    struct json *after = before ? json_clone(run->arena, before) : json_new_object(run->arena);
+    struct json *body = json_new_object(run->arena);
+
+    if (condition_is_true(before, GROUP_SCHEDULED))
+        return;
+    condition_set(run->arena, after,
+                  &(struct condition){GROUP_SCHEDULED, "False", "SchedulerError", refusal},
+                  run->input->now_ms);
+    struct json *patch = merge_diff(run->arena, before, after);
+    if (!patch)
+        return;
+    json_set(body, STR("status"), patch);
+    action_patch_status(run->actions, group, body);
+}
+
 static void reconcile_named(struct run *run, const struct object *pod, struct str name)
 {
     const struct control_input *input = run->input;
@@ -315,6 +335,7 @@ static void reconcile_named(struct run *run, const struct object *pod, struct st
     struct str refusal = group_refuses(run, tree(run, pod), group);
     if (refusal.len) {
         group_tell_pod(run->actions, pod, refusal, input->now_ms);
+        tell_refused(run, object, refusal);
         return;
     }
     struct grouping_input in = named_input(run, pod);

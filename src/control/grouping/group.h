@@ -17,6 +17,9 @@ struct object;
  * ask for together. */
 int64_t group_minimum(const struct json *spec);
 
+/* Condition of PodGroups of scheduling.k8s.io. */
+#define GROUP_SCHEDULED "PodGroupInitiallyScheduled"
+
 /* A pod that waits, and that the scheduler does not look at, learns why: a condition and an event,
  * once for the same words. */
 void group_tell_pod(struct actions *actions,

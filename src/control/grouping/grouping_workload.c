@@ -13,6 +13,8 @@
  * numbers, is owned by it, and follows it: so gangs, queues, preemption and words are the same. */
 
 #define HASH_SEED 17
+#define FOR_EVER  "-1s"     /* as a stalenessGracePeriod */
+#define A_CENTURY "876000h" /* as a preemptionDelay: it stops nobody */
 
 /* A name that can be an object's, and is the same for the same label. */
 struct str grouping_label_topology(struct arena *arena, struct str label)
@@ -73,6 +75,14 @@ void grouping_workload(const struct grouping_input *input,
     if (level.len)
         ret->topology = (struct grouping_topology){
             .topology = grouping_label_topology(input->arena, level), .required = level};
-    if (!json_is_null(json_at(spec, "disruptionMode.all")))
-        json_add_c(input->arena, ret->annotations, GROUP_DISRUPTION, "all");
+    json_add_c(input->arena, ret->annotations, GROUP_DISRUPTION,
+               json_is_null(json_at(spec, "disruptionMode.all")) ? "single" : "all");
+    /* In Kubernetes a higher priority may stop every lower one, and the minimum counts only when a
+     * gang starts. */
+    if (!ret->preemptibility.len)
+        ret->preemptibility = STR("preemptible");
+    if (!ret->stale_grace.len)
+        ret->stale_grace = STR(FOR_EVER);
+    if (str_is(json_str(json_get(spec, "preemptionPolicy")), "Never"))
+        ret->preempt_delay = STR(A_CENTURY);
 }
