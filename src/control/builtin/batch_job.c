@@ -25,6 +25,7 @@
 #define BACKOFF_FIRST_MS 10000 /* after a failure; doubles with each, as Kubernetes does */
 #define BACKOFF_LAST_MS  360000
 #define BACKOFF_DEFAULT  6
+#define BURST_MAX        500    /* pods made at a time, as Kubernetes has it */
 #define ORPHAN           "pod/" /* starts the key of a pod whose job is gone */
 
 struct batch {
@@ -416,33 +417,34 @@ static bool waits_for_ending(const struct batch *b)
     return str_is(json_str(json_get(b->spec, "podReplacementPolicy")), "Failed");
 }
 
-static bool index_is_active(const struct batch *b, int64_t index)
+/* Which indexes need no pod: they are done, given up, or have one. */
+static bool *indexes_taken(const struct batch *b)
 {
+    bool *taken = ARENA_ARRAY(b->arena, bool, (size_t)b->completions + 1);
+
+    for (int64_t i = 0; i < b->completions; i++)
+        taken[i] = b->completed[i] || b->given_up[i];
     for (size_t i = 0; i < b->pods.count; i++) {
         const struct batch_pod *pod = &b->pods.items[i];
 
-        if (pod->index == index &&
+        if (pod->index >= 0 && pod->index < b->completions &&
             (pod->state == BATCH_ACTIVE || (waits_for_ending(b) && still_ending(pod))))
-            return true;
+            taken[pod->index] = true;
     }
-    return false;
-}
-
-static bool index_is_open(const struct batch *b, int64_t index)
-{
-    return !b->completed[index] && !b->given_up[index] && !index_is_active(b, index);
+    return taken;
 }
 
 static void make_pods(struct batch *b, int64_t missing)
 {
     int64_t serial = b->succeeded + b->failed;
     int64_t index = 0;
+    const bool *taken = b->indexed ? indexes_taken(b) : NULL;
 
     for (; missing > 0; missing--) {
         int64_t chosen = -1;
 
         if (b->indexed) {
-            while (index < b->completions && !index_is_open(b, index))
+            while (index < b->completions && taken[index])
                 index++;
             if (index >= b->completions)
                 return;
@@ -486,7 +488,7 @@ static void keep_pods(struct batch *b)
         action_look_again(b->actions, again_ms);
         return;
     }
-    make_pods(b, wanted - b->active);
+    make_pods(b, wanted - b->active < BURST_MAX ? wanted - b->active : BURST_MAX);
 }
 
 /* ---- status ---- */

@@ -289,6 +289,24 @@ TEST(a_job_counts_its_pods)
     }
 }
 
+TEST(a_job_makes_its_pods_in_bursts)
+{
+    static const char *const jobs[] = {JOB("'completions':1200,'parallelism':1200,"),
+                                       JOB("'completionMode':'Indexed','completions':1200,"
+                                           "'parallelism':1200,")};
+
+    for (size_t i = 0; i < COUNT_OF(jobs); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        scene_open(&scene);
+        scene_put(&scene, &kind_job, jobs[i]);
+        (void)scene_turn(&scene, &batch_job_controller, "j");
+        EXPECT(count_pods(&scene) == 500);
+        scene_run(&scene, &batch_job_controller, "j");
+        EXPECT(count_pods(&scene) == 1200);
+    }
+}
+
 TEST(a_finished_job_goes_after_its_time)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -222,7 +222,7 @@ static bool changes(struct scene *scene)
     return any;
 }
 
-void scene_run(struct scene *scene, const struct controller *controller, const char *name)
+bool scene_turn(struct scene *scene, const struct controller *controller, const char *name)
 {
     static const struct control_config config = {.scheduler_name = STR("kai-scheduler"),
                                                  .queue_label_key = STR("kai.scheduler/queue"),
@@ -235,17 +235,22 @@ void scene_run(struct scene *scene, const struct controller *controller, const c
                                   .refusal = scene->refusal};
     struct control_key key = {STR(SCENE_NAMESPACE), str_from(name)};
 
-    for (int turn = 0;; turn++) {
-        scene->actions = (struct actions){.arena = &scene->arena};
-        controller->reconcile(&input, &key, &scene->actions);
-        if (!changes(scene))
-            return;
-        for (size_t i = 0; i < scene->actions.list.count; i++)
-            carry_out(scene, &scene->actions.list.items[i]);
-        EXPECT(turn < SCENE_TURNS_MAX);
-        if (turn >= SCENE_TURNS_MAX)
-            return;
-    }
+    scene->actions = (struct actions){.arena = &scene->arena};
+    controller->reconcile(&input, &key, &scene->actions);
+    if (!changes(scene))
+        return false;
+    for (size_t i = 0; i < scene->actions.list.count; i++)
+        carry_out(scene, &scene->actions.list.items[i]);
+    return true;
+}
+
+void scene_run(struct scene *scene, const struct controller *controller, const char *name)
+{
+    int turn = 0;
+
+    while (turn <= SCENE_TURNS_MAX && scene_turn(scene, controller, name))
+        turn++;
+    EXPECT(turn <= SCENE_TURNS_MAX);
 }
 
 struct json *scene_get(struct scene *scene, const struct kind *kind, const char *name)

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "control/core/action.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,8 @@ void scene_drop(struct scene *scene, const struct kind *kind, const char *name);
  * most SCENE_TURNS_MAX times). All objects live in the namespace "n". */
 #define SCENE_TURNS_MAX 20
 void scene_run(struct scene *scene, const struct controller *controller, const char *name);
+/* The same, once; false: it wants nothing more. */
+bool scene_turn(struct scene *scene, const struct controller *controller, const char *name);
 /* The tree of an object, or NULL. */
 struct json *scene_get(struct scene *scene, const struct kind *kind, const char *name);
 /* "Type=Status" of every condition of an object's status, in order, with blanks between. */
