@@ -37,6 +37,7 @@
 struct simulate_values {
     struct look_values look; /* of --live; its `output` is ours */
     bool live;
+    struct option_list files;
     struct sim_change change;
     bool mimic;
     int64_t cycles;
@@ -48,6 +49,8 @@ static const struct option simulate_options[] = {
     {"output", 'o', OPTION_CHOICE, offsetof(struct simulate_values, look.output),
      .fallback = "table", .choices = outputs, .value = "FORMAT", .help = "table or json"},
     LOOK_OPTIONS,
+    {"filename", 'f', OPTION_LIST, offsetof(struct simulate_values, files), .value = "FILE",
+     .help = "a file of manifests, as an argument is; can be repeated"},
     {"live", 0, OPTION_BOOL, offsetof(struct simulate_values, live),
      .help = "begin with the cluster as it is now, and say what changes"},
     {"drain", 0, OPTION_LIST, offsetof(struct simulate_values, change.drains), .value = "NODE",
@@ -280,19 +283,21 @@ static int simulate_run(struct invocation *invocation)
     _cleanup_(buf_done) struct buf out = {0};
     struct sim sim = {.arena = invocation->arena, .start_ms = START_MS};
     struct err err = {0};
+    bool has_files = invocation->arg_count || values->files.count;
     int r = 0;
 
     sched_config_default(&sim.config);
     if (values->mimic)
         sim.config.quirks = SCHED_QUIRKS_ALL;
     sim.live = values->live;
-    if (!values->live &&
-        (values->change.drains.count || values->change.quotas.count || !invocation->arg_count))
+    if (!values->live && (values->change.drains.count || values->change.quotas.count || !has_files))
         r = err_set(&err, -EINVAL, "%s",
-                    invocation->arg_count ? "--drain and --quota go with --live"
-                                          : "name a file, or --live for the cluster as it is");
+                    has_files ? "--drain and --quota go with --live"
+                              : "name a file, or --live for the cluster as it is");
     if (r == 0 && values->live)
         r = sim_load_live(&sim, &values->look, &values->change, &err);
+    for (size_t i = 0; i < values->files.count && r == 0; i++)
+        r = sim_load(&sim, values->files.items[i], &err);
     for (size_t i = 0; i < invocation->arg_count && r == 0; i++)
         r = sim_load(&sim, invocation->args[i], &err);
     if (r < 0) {
@@ -328,6 +333,7 @@ const struct command command_simulate = {
         "settings, and only pods that wait or move are listed: what would happen to this job, "
         "without that node, or with another quota.",
     .example = "muster simulate cluster.yaml job.yaml\nmuster simulate -o json policy-test.yaml\n"
+               "muster simulate --live -f job.yaml\n"
                "muster simulate --live --drain node-3 --quota team-a=64\n"
                "curl -s localhost:8081/debug/snapshot | muster simulate - job.yaml",
     .options = simulate_options,
