@@ -34,6 +34,7 @@ struct replay_values {
     int64_t window;
     int64_t reserve_after_ms;
     int64_t estimates;
+    bool lend_expected;
     bool preemptible;
     int output;
     const char *page;
@@ -59,6 +60,8 @@ static const struct option replay_options[] = {
     {"reserve-after", 0, OPTION_DURATION, offsetof(struct replay_values, reserve_after_ms),
      .fallback = "1000h", .min = 0, .max = INT64_MAX, .value = "TIME",
      .help = "muster: when room is kept for a gang that waits"},
+    {"lend-expected", 0, OPTION_BOOL, offsetof(struct replay_values, lend_expected),
+     .help = "muster: lend that room to jobs that are expected to end in time"},
     {"preemptible", 0, OPTION_BOOL, offsetof(struct replay_values, preemptible),
      .help = "jobs may be evicted for queues below their fair share, and start again"},
     {"estimates", 0, OPTION_I64, offsetof(struct replay_values, estimates), .fallback = "0",
@@ -158,18 +161,18 @@ static void run_all(struct invocation *invocation, struct job *job)
 
     for (size_t p = 0; p < job->policies.count; p++)
         for (int64_t seed = 1; seed <= (job->trace.ends ? 1 : values->seeds) && !stopped; seed++) {
-            struct replay_options options = {
-                .world = {.policy = job->policies.items[p],
-                          .trace = &job->trace,
-                          .nodes = &job->nodes,
-                          .preemptible = values->preemptible,
-                          .reserve_after_ms = values->reserve_after_ms},
-                .seed = (uint64_t)seed,
-                .window = (size_t)values->window,
-                .estimates = (size_t)values->estimates,
-                .stop = &stopped,
-                .progress = on_progress,
-                .user = &line};
+            struct replay_options options = {.world = {.policy = job->policies.items[p],
+                                                       .trace = &job->trace,
+                                                       .nodes = &job->nodes,
+                                                       .preemptible = values->preemptible,
+                                                       .reserve_after_ms = values->reserve_after_ms,
+                                                       .lend_expected = values->lend_expected},
+                                             .seed = (uint64_t)seed,
+                                             .window = (size_t)values->window,
+                                             .estimates = (size_t)values->estimates,
+                                             .stop = &stopped,
+                                             .progress = on_progress,
+                                             .user = &line};
             struct replay_result result;
 
             line.policy = options.world.policy->name;

@@ -118,6 +118,7 @@ void world_open(struct world *world, const struct world_options *options)
         config.policy.actions |= 1U << SCHED_ACTION_RESERVE;
     if (policy->order == LINE_EXPECTED)
         config.policy.reserve_after_ms = options->reserve_after_ms;
+    config.policy.lend_expected = policy->order == LINE_EXPECTED && options->lend_expected;
     world->sched = sched_new(&config);
     world->nodes = ARENA_ARRAY(&world->arena, struct world_node, options->nodes->count);
     for (size_t i = 0; i < options->nodes->count; i++)

@@ -39,6 +39,7 @@ struct world_options {
     size_t queue_count;
     bool preemptible;
     int64_t reserve_after_ms; /* muster: see struct sched_policy */
+    bool lend_expected;       /* the same */
 };
 
 struct world {

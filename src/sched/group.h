@@ -117,6 +117,17 @@ static inline const struct sched_policy *group_policy(const struct group *group)
     return &group->queue->pool->policy;
 }
 
+/* How long a pod that starts now holds its room, where that counts: its deadline, or what its group
+ * is expected to run; 0: not known. */
+static inline int64_t pod_run_ms(const struct pod *pod)
+{
+    const struct group *group = pod->group;
+
+    if (pod->deadline_ms || !group || !group->queue || !group_policy(group)->lend_expected)
+        return pod->deadline_ms;
+    return group->expected_ms;
+}
+
 /* NULL: there is none, and none is made. */
 struct group *group_get(struct sched *sched, struct str ns, struct str name, bool make);
 /* Calls the group ns/name. Its key leaves the namespace out where that does not count. */

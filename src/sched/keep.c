@@ -104,8 +104,9 @@ static struct node_set nodes_lendable(struct sched *sched, const struct pod *pod
     set.nodes = ARENA_ARRAY(sched->arena, struct node *, most + 1);
     for (size_t k = 0; k < sched->keeps.count; k++) {
         const struct keep *keep = sched->keeps.items[k];
-        bool ends = pod->deadline_ms && keep->starts_ms &&
-                    sched->now_ms + pod->deadline_ms + START_SLACK_MS <= keep->starts_ms;
+        int64_t run_ms = pod_run_ms(pod);
+        bool ends =
+            run_ms && keep->starts_ms && sched->now_ms + run_ms + START_SLACK_MS <= keep->starts_ms;
 
         for (size_t i = 0; keep->applied && (evicted || ends) && i < keep->count; i++)
             if (keep->group->queue->pool == pod->group->queue->pool &&

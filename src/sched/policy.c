@@ -31,6 +31,7 @@ static const struct member durations[] = {
 };
 static const struct member switches[] = {
     {"consolidatingReclaim", offsetof(struct sched_policy, consolidating_reclaim)},
+    {"lendExpected", offsetof(struct sched_policy, lend_expected)},
     {"restrictNodes", offsetof(struct sched_policy, restrict_nodes)},
     {"reclaimRuntimeByQueue", offsetof(struct sched_policy, reclaim_runtime_by_queue)},
     {"withoutProportion", offsetof(struct sched_policy, without_proportion)},

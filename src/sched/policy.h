@@ -22,7 +22,7 @@ struct sched_policy;
  *     actions: [allocate], queueDepthPerAction: {reclaim: 3}, gpuPlacement, cpuPlacement:
  *     binpack|spread|fragmentation|fgd, staleGrace, reserveAfter, preemptMinRuntime,
  * reclaimMinRuntime: 60s, consolidateMax: 16, kValue: 1, saturation: 1, and true or false:
- * consolidatingReclaim, restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters,
+ * consolidatingReclaim, lendExpected, restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters,
  * withoutPlacement */
 struct json *policy_tell(struct arena *arena, const struct sched *sched);
 /* The members of one policy alone. */

@@ -261,10 +261,24 @@ struct choice {
     int64_t ends_ms;
 };
 
+/* By when it is expected to have ended; INT64_MAX: nobody says, or it does not count. */
+static int64_t pod_expected_ms(const struct sched *sched, const struct pod *pod)
+{
+    int64_t run_ms = pod_run_ms(pod);
+    int64_t started_ms = pod->started_ms ? pod->started_ms : pod->group->last_start_ms;
+
+    if (!run_ms)
+        return INT64_MAX;
+    if (!started_ms)
+        started_ms = sched->now_ms;
+    return started_ms + run_ms > sched->now_ms ? started_ms + run_ms
+                                               : 2 * sched->now_ms - started_ms;
+}
+
 static int64_t pod_ends_ms(const struct sched *sched, const struct pod *pod)
 {
     if (!pod->deadline_ms)
-        return INT64_MAX;
+        return pod_expected_ms(sched, pod);
     return pod->started_ms ? pod->started_ms + pod->deadline_ms
                            : sched->now_ms + pod->deadline_ms + START_SLACK_MS;
 }
@@ -294,8 +308,9 @@ static void weigh_spot(const struct sched *sched,
         if (!held || !ST_IN(pod->status, ST_ACTIVE) || pod->lent_for == group->id)
             continue;
         spot->blocked += held;
-        spot->endless += pod->deadline_ms ? 0 : held;
-        spot->ends_ms = i64_max(spot->ends_ms, pod_ends_ms(sched, pod));
+        int64_t ends_ms = pod_ends_ms(sched, pod);
+        spot->endless += ends_ms == INT64_MAX ? held : 0;
+        spot->ends_ms = i64_max(spot->ends_ms, ends_ms);
     }
 }
 

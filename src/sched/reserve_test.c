@@ -197,6 +197,40 @@ TEST(kept_room_is_lent_to_what_ends_in_time)
     cluster_close(&c);
 }
 
+/* A job says, or says anew, how long it will run. */
+static void expected(struct cluster *cluster, const char *name, int64_t ms)
+{
+    sched_put_group(cluster->sched, &(struct sched_group){.ns = STR("ns"),
+                                                          .name = str_from(name),
+                                                          .queue = STR("q"),
+                                                          .min_member = 1,
+                                                          .created_ms = cluster->now,
+                                                          .has_priority = true,
+                                                          .preemptibility = SCHED_NON_PREEMPTIBLE,
+                                                          .expected_ms = ms});
+}
+
+TEST(kept_room_is_lent_by_expectation_where_the_policy_says_so)
+{
+    struct cluster c;
+
+    aged(&c, SCHED_QUIRKS_NONE, 0);
+    cluster_put(&c, &(struct job){.name = "short", .gpus = 1, .kind = SCHED_NON_PREEMPTIBLE});
+    cluster_put(&c, &(struct job){.name = "long", .gpus = 1, .kind = SCHED_NON_PREEMPTIBLE});
+    expected(&c, "old", 1000000);
+    expected(&c, "short", 600000);
+    expected(&c, "long", 2000000);
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.bind_count == 0);
+    struct sched_policy policy = sched_config(c.sched)->policy;
+    policy.lend_expected = true;
+    sched_set_policy(c.sched, STR(""), &policy);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "short-0"));
+    EXPECT(!cluster_bound(&c, "long-0"));
+    cluster_close(&c);
+}
+
 TEST(what_was_lent_stays_only_where_its_queue_still_has_room_for_it)
 {
     struct cluster c;

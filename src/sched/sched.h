@@ -180,6 +180,10 @@ struct sched_policy {
     /* How long a gang waits at the head of its queue before room is kept for it; below 0: for ever.
      */
     int64_t reserve_after_ms;
+    /* Of that room, what groups are expected to be done with in time is lent to them, too: by what
+     * they say they run (sched_group.expected_ms), and as long again as they ran once that is over.
+     * The gang may start later for it. */
+    bool lend_expected;
     /* Leave out the rules of a KAI plugin. */
     bool without_proportion;
     bool without_filters;
