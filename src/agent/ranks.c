@@ -63,6 +63,7 @@ struct ranks {
     size_t count;
     size_t container;
     unsigned instance;
+    int64_t awake_ms; /* the pod was suspended until then; 0: never */
     bool changed;
     bool urgent;
     bool under_way;
@@ -288,6 +289,8 @@ static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *lo
                                  .started_ms = page_moment(look, one->page.started_ns),
                                  .phase = (enum rank_phase)one->page.phase};
 
+    if (sample.last_ms && sample.last_ms < ranks->awake_ms)
+        sample.last_ms = ranks->awake_ms;
     if (sample.steps ? pace_is_silent(&one->pace, &sample) : look->fifth) {
         if (!look->scanned)
             processes_read(&look->all);
@@ -383,6 +386,13 @@ static void pod_look(struct pod *pod, struct look *look)
     if (c->instance != ranks->instance) {
         ranks->count = 0;
         ranks->instance = c->instance;
+    }
+    if (pod->suspend.begun_ms) { /* it stands still: nothing of it is silence */
+        ranks->changed = ranks->changed || ranks->count;
+        ranks->count = 0;
+        ranks->awake_ms = look->now_ms;
+        ranks_tell(pod, look->now_ms);
+        return;
     }
     pages_path(pod, ranks->container, path);
     pages_read(ranks, path);

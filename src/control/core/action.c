@@ -77,6 +77,11 @@ void action_delete_now(struct actions *actions, const struct object *object)
     delete_with(actions, object, 0);
 }
 
+void action_delete_soon(struct actions *actions, const struct object *object)
+{
+    delete_with(actions, object, 1);
+}
+
 void action_delete_foreground(struct actions *actions, const struct object *object)
 {
     struct action action = on(actions, ACTION_DELETE, object);

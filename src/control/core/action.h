@@ -60,6 +60,8 @@ void action_patch(struct actions *actions, const struct object *object, struct j
 void action_patch_status(struct actions *actions, const struct object *object, struct json *patch);
 void action_delete(struct actions *actions, const struct object *object);
 void action_delete_now(struct actions *actions, const struct object *object);
+/* What hangs does not use the time it is given to end: it has a second. */
+void action_delete_soon(struct actions *actions, const struct object *object);
 /* The object stays, with a deletionTimestamp, until everything that it owns is gone. */
 void action_delete_foreground(struct actions *actions, const struct object *object);
 void action_event(struct actions *actions,

@@ -354,6 +354,8 @@ static void tell(struct job_run *run,
 
     if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
         action_warn(actions, run->model.object, "Ignored", run->model.warning);
+    if (now->watch_alarm && !moved && !str_eq(before->message, now->message))
+        action_warn(actions, run->model.object, now->watch, now->watch_message);
     if ((!moved && !wrong) || !reason[0])
         return;
     if (is_held_up(now) || now->phase == JOB_FAILED || now->phase == JOB_TIMED_OUT ||

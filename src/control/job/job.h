@@ -81,6 +81,10 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_ROLE_SYNC        "sync"
 /* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
 #define JOB_ANNOTATION_SIZE "torchrun.ai/size"
+/* Annotation of a job of any kind: Restart, Report or Ignore. */
+#define JOB_ANNOTATION_HANG "muster.dev/on-hang"
+/* The reason of a failure that is a hang. */
+#define JOB_REASON_HUNG "Hung"
 
 /* Why something cannot go on, as a condition and in words. */
 struct job_problem {
@@ -201,6 +205,13 @@ struct job_model {
         JOB_CLEAN_ALL,
         JOB_CLEAN_FAILED, /* what runs goes if the job failed, nothing if it succeeded */
     } clean;
+    /* What a proven hang means (control/job/watch.h). Without restarts it is only reported. The
+     * annotation JOB_ANNOTATION_HANG of the job has the last word. */
+    enum job_hang {
+        JOB_HANG_RESTART, /* it is a failure: the gang starts again within max_restarts */
+        JOB_HANG_REPORT,
+        JOB_HANG_IGNORE, /* nor is it told */
+    } on_hang;
     bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
     bool tell_objects; /* an event for every pod and service made or deleted */
     /* Before its pods are made for the first time: */
@@ -266,6 +277,10 @@ struct job_state {
     struct job_abnormal abnormal[JOB_ABNORMAL_MAX];
     size_t abnormal_count;
     struct job_problem problem;
+    /* How its ranks get on, as of this reconcile: watch_word(), in words; empty: nothing to say. */
+    const char *watch; /* NULL: not looked at */
+    struct str watch_message;
+    bool watch_alarm; /* they hang, or seem to */
 };
 
 /* A front end. */
@@ -357,6 +372,7 @@ struct job_member {
     struct str unsuspended;     /* why it cannot; empty: it can, or nobody has tried */
     struct str abnormal;        /* a word for what is wrong with it; empty: nothing */
     struct str abnormal_words;
+    struct str node;
 };
 struct job_members VEC_FIELDS(struct job_member);
 

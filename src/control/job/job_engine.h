@@ -110,6 +110,8 @@ bool job_keep(struct job_run *run);
 bool job_awaits_gpus(struct job_run *run);
 /* Whether a pod of this generation has. */
 bool job_is_kept(const struct job_run *run);
+/* How the ranks of a gang that runs get on: says so, and brings a proven hang to its end. */
+void job_watch(struct job_run *run);
 
 /* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
 bool job_provision(struct job_run *run);

@@ -230,6 +230,8 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
     }
     job_create_missing(run, STR_NONE);
     job_say_running(run, gang);
+    if (run->state.phase == JOB_RUNNING)
+        job_watch(run);
 }
 
 void job_gang(struct job_run *run)

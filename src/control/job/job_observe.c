@@ -248,6 +248,7 @@ static struct job_member observe(const struct control_input *input,
     struct job_member member = {.object = pod,
                                 .role = role_of(model, pod),
                                 .leaving = pod->deleted_ms != 0,
+                                .node = node,
                                 .in_place = in_place(status)};
     int64_t index = 0;
     int64_t size = 0;

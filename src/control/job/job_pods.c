@@ -118,6 +118,8 @@ static struct str exit_words(const struct job_failure *failure, struct arena *ar
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
     struct str broken = job_broken_program(failure);
 
+    if (str_is(failure->reason, JOB_REASON_HUNG))
+        return failure->message;
     if (broken.len)
         return str_printf(arena,
                           "pod " STR_FMT " ended with exit status %lld: " STR_FMT

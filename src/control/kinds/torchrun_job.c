@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/ranks.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -167,6 +168,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     t->worker->restart =
         t->spec.restart == TORCHRUN_RESTART_NEVER ? JOB_RESTART_NEVER : JOB_RESTART_ALWAYS;
     model->max_restarts = t->spec.max_restarts;
+    model->on_hang = (enum job_hang)t->spec.on_hang;
     model->deadline_ms = t->spec.deadline_s * 1000;
     model->ttl_ms = t->spec.ttl_s < 0 ? -1 : t->spec.ttl_s * 1000;
     model->clean = (__typeof__(model->clean))t->spec.clean;
@@ -196,6 +198,9 @@ static void make_labels(struct torchrun *t, struct job_model *model)
     merge_strings(t->arena, labels, t->spec.labels);
     merge_strings(t->arena, annotations, json_at(t->spec.pod_template, "metadata.annotations"));
     merge_strings(t->arena, annotations, t->spec.annotations);
+    if (object_annotation(t->job, OBSERVE_ANNOTATION).len)
+        json_add_str(t->arena, annotations, OBSERVE_ANNOTATION,
+                     object_annotation(t->job, OBSERVE_ANNOTATION));
     json_add_c(t->arena, labels, "app", "torchrun");
     label(t->arena, labels, JOB_LABEL_NAME, t->job->name);
     label(t->arena, labels, "torchrun.ai/job-name", job_name.len ? job_name : t->job->name);
@@ -345,6 +350,24 @@ static void write_workers(const struct torchrun *t,
                           t->worker->count));
 }
 
+/* There once there was something to say; what it said stays, so that a restart can be understood. */
+static void write_hung(const struct job_state *state,
+                       struct json *status,
+                       int64_t now_ms,
+                       struct arena *arena)
+{
+    const struct json *before = condition_find(status, "Hung");
+    bool hung = state->watch_alarm;
+
+    if (!hung && !before)
+        return;
+    condition_set(
+        arena, status,
+        &(struct condition){"Hung", hung ? "True" : "False", hung ? state->watch : "Resolved",
+                            hung ? state->watch_message : json_str(json_get(before, "message"))},
+        now_ms);
+}
+
 static void write_conditions(const struct torchrun *t,
                              const struct job_state *state,
                              struct json *status,
@@ -373,6 +396,7 @@ static void write_conditions(const struct torchrun *t,
 
     for (size_t i = 0; i < COUNT_OF(list); i++)
         condition_set(arena, status, &list[i], now_ms);
+    write_hung(state, status, now_ms, arena);
     for (size_t i = 0; i < COUNT_OF(problems); i++) {
         bool now =
             state->problem.condition && str_is(str_from(state->problem.condition), problems[i]);

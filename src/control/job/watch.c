@@ -1,0 +1,289 @@
+#include "control/job/watch.h"
+
+#include "api/ranks.h"
+#include "base/str.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static const char *const words[] = {
+#define WATCH_WORD(name, word) [WATCH_##name] = (word),
+    WATCH_WORDS(WATCH_WORD)
+#undef WATCH_WORD
+};
+
+const char *watch_word(enum watch_word word)
+{
+    return words[word];
+}
+
+/* The gang at one look. */
+struct gang {
+    const struct watch_rank *ranks;
+    size_t count;
+    int64_t now_ms;
+    struct arena *arena;
+    size_t acts[RANK_ACT_COUNT];
+    int64_t step_ms; /* of the slowest rank: they are equal where they wait for each other */
+    int64_t quiet_ms;
+    int64_t active_ms; /* the last time that anybody was seen to do something */
+};
+
+static bool is_waiting(const struct watch_rank *rank)
+{
+    return rank->report.act == RANK_IDLE || rank->report.act == RANK_LOCKED;
+}
+
+static struct gang gang_look(const struct watch_rank *ranks,
+                             size_t count,
+                             int64_t now_ms,
+                             struct arena *arena)
+{
+    struct gang gang = {.ranks = ranks, .count = count, .now_ms = now_ms, .arena = arena};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct rank_report *r = &ranks[i].report;
+        int64_t active_ms = r->since_ms > r->last_ms ? r->since_ms : r->last_ms;
+
+        gang.acts[r->act]++;
+        if (r->step_ms > gang.step_ms)
+            gang.step_ms = r->step_ms;
+        if (r->quiet_ms > gang.quiet_ms)
+            gang.quiet_ms = r->quiet_ms;
+        if (active_ms > gang.active_ms)
+            gang.active_ms = active_ms;
+    }
+    return gang;
+}
+
+static int64_t longest(int64_t a, int64_t b, int64_t c)
+{
+    int64_t most = a > b ? a : b;
+
+    return most > c ? most : c;
+}
+
+/* ---- words ---- */
+
+static struct str who(const struct gang *gang, const struct watch_rank *rank)
+{
+    return str_printf(gang->arena, "rank %lld (pod " STR_FMT ", node " STR_FMT ")",
+                      (long long)rank->report.rank, STR_ARG(rank->pod), STR_ARG(rank->node));
+}
+
+static struct str peers(const struct gang *gang, size_t count)
+{
+    return count == 1 ? STR("1 rank waits for it")
+                      : str_printf(gang->arena, "%zu ranks wait for it", count);
+}
+
+/* What it does, as evidence. */
+static struct str deed(const struct gang *gang, const struct watch_rank *rank)
+{
+    const struct rank_report *r = &rank->report;
+    struct str in =
+        r->wait.len ? str_printf(gang->arena, " (" STR_FMT ")", STR_ARG(r->wait)) : STR_NONE;
+    const char *phase = rank_phase_word(r->phase);
+
+    switch (r->act) {
+    case RANK_STOPPED: return STR("is stopped by a signal");
+    case RANK_ZOMBIE: return STR("has ended, and its parent has not noticed");
+    case RANK_LOCKED:
+        return str_printf(gang->arena, "waits for a lock in %s" STR_FMT " and uses no CPU time",
+                          phase, STR_ARG(in));
+    case RANK_IDLE:
+        return str_printf(gang->arena, "waits in %s" STR_FMT " and uses no CPU time", phase,
+                          STR_ARG(in));
+    case RANK_BUSY: return str_printf(gang->arena, "is at work in %s", phase);
+    case RANK_STARTING:
+    case RANK_STEPPING:
+    case RANK_TRACED:
+    case RANK_GONE:
+    case RANK_ACT_COUNT: break;
+    }
+    return STR("does nothing");
+}
+
+static struct str after(const struct gang *gang, const struct watch_rank *rank, int64_t since_ms)
+{
+    return str_printf(gang->arena, "since " STR_FMT ", after %lld steps",
+                      STR_ARG(time_text(gang->arena, since_ms)), (long long)rank->report.steps);
+}
+
+/* ---- verdicts ---- */
+
+static struct watch_verdict plain(enum watch_word word)
+{
+    return (struct watch_verdict){.word = word};
+}
+
+/* The verdict once `limit_ms` have passed since it began; Waiting before that. */
+static struct watch_verdict held(const struct gang *gang,
+                                 enum watch_word word,
+                                 const struct watch_rank *culprit,
+                                 int64_t since_ms,
+                                 int64_t limit_ms)
+{
+    size_t others = gang->count - gang->acts[RANK_GONE] - 1;
+
+    if (gang->now_ms < since_ms + limit_ms)
+        return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = since_ms + limit_ms};
+    return (struct watch_verdict){
+        .word = word,
+        .culprit = culprit,
+        .since_ms = since_ms,
+        .message = culprit ? str_printf(gang->arena, STR_FMT " " STR_FMT " " STR_FMT "%s" STR_FMT,
+                                        STR_ARG(who(gang, culprit)), STR_ARG(deed(gang, culprit)),
+                                        STR_ARG(after(gang, culprit, since_ms)), others ? "; " : "",
+                                        STR_ARG(others ? peers(gang, others) : STR_NONE))
+                           : STR_NONE};
+}
+
+/* Stopped, or dead and not buried: it does not come back by itself. */
+static struct watch_verdict judge_stopped(const struct gang *gang)
+{
+    const struct watch_rank *first = NULL;
+    bool alone = gang->count - gang->acts[RANK_GONE] < 2;
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct rank_report *r = &gang->ranks[i].report;
+
+        if ((r->act == RANK_STOPPED || r->act == RANK_ZOMBIE) &&
+            (!first || r->since_ms < first->report.since_ms))
+            first = &gang->ranks[i];
+    }
+    return held(gang, alone ? WATCH_SUSPECTED : WATCH_HUNG, first, first->report.since_ms,
+                WATCH_STOPPED_MS);
+}
+
+/* Whether a gang waits for such a rank, rather than such a rank for its gang. */
+static bool is_outside(const struct watch_rank *rank, bool loading)
+{
+    enum rank_phase phase = rank->report.phase;
+
+    return loading ? phase == RANK_PHASE_LOADER || phase == RANK_PHASE_SAVE
+                   : phase != RANK_PHASE_BACKWARD;
+}
+
+/* Of ranks that all wait, the one that is not where the others are: it loads or saves, and they do
+ * not; or they are in the backward pass, and it is not. Of several the one that has waited longest,
+ * if they are no more than the others. */
+static const struct watch_rank *odd_one(const struct gang *gang)
+{
+    for (int loading = 1; loading >= 0; loading--) {
+        const struct watch_rank *odd = NULL;
+        size_t outside = 0;
+
+        for (size_t i = 0; i < gang->count; i++) {
+            const struct watch_rank *rank = &gang->ranks[i];
+
+            if (!is_outside(rank, loading))
+                continue;
+            outside++;
+            if (!odd || rank->report.since_ms < odd->report.since_ms)
+                odd = rank;
+        }
+        if (odd && outside * 2 <= gang->count)
+            return odd;
+    }
+    return NULL;
+}
+
+/* First it is suspicious; a thread of it may still be waiting for something that comes. */
+static struct watch_verdict judge_lock(const struct gang *gang, const struct watch_rank *rank)
+{
+    int64_t since_ms = gang->active_ms;
+    struct watch_verdict proof =
+        held(gang, WATCH_HUNG, rank, since_ms,
+             longest(WATCH_LOCKED_MS, 6 * gang->step_ms, 2 * gang->quiet_ms));
+
+    if (proof.word == WATCH_HUNG)
+        return proof;
+    struct watch_verdict verdict =
+        held(gang, WATCH_SUSPECTED, rank, since_ms,
+             longest(WATCH_LOCK_MS, 3 * gang->step_ms, 2 * gang->quiet_ms));
+    if (verdict.word == WATCH_SUSPECTED)
+        verdict.again_ms = proof.again_ms;
+    return verdict;
+}
+
+static struct watch_verdict judge_silence(const struct gang *gang)
+{
+    const struct watch_rank *odd = odd_one(gang);
+    int64_t since_ms = gang->active_ms;
+
+    if (odd && odd->report.act == RANK_LOCKED && odd->report.phase == RANK_PHASE_CODE)
+        return judge_lock(gang, odd);
+    if (odd)
+        return held(gang, WATCH_SUSPECTED, odd, since_ms,
+                    longest(WATCH_NAMED_MS, 12 * gang->step_ms, 2 * gang->quiet_ms));
+    struct watch_verdict verdict =
+        held(gang, WATCH_SUSPECTED, NULL, since_ms,
+             longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
+    if (verdict.word == WATCH_SUSPECTED)
+        verdict.message = str_printf(
+            gang->arena, "%s, and use no CPU time, since " STR_FMT ", after %lld steps",
+            gang->count == 1 ? "its only rank waits" : "all ranks wait",
+            STR_ARG(time_text(gang->arena, since_ms)), (long long)gang->ranks[0].report.steps);
+    return verdict;
+}
+
+/* Some work. When the others wait, and have waited for long, it is for them. */
+static struct watch_verdict judge_work(const struct gang *gang)
+{
+    const struct watch_rank *worker = NULL;
+    int64_t last_ms = 0;
+    int64_t idle_ms = 0;
+    int64_t silent_ms = longest(WATCH_SILENT_MS, 20 * gang->step_ms, 0);
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct watch_rank *rank = &gang->ranks[i];
+
+        if (rank->report.last_ms > last_ms)
+            last_ms = rank->report.last_ms;
+        if (is_waiting(rank) && rank->report.since_ms > idle_ms)
+            idle_ms = rank->report.since_ms;
+        if (!is_waiting(rank) && !worker)
+            worker = rank;
+    }
+    if (gang->now_ms >= last_ms + silent_ms)
+        return (struct watch_verdict){
+            .word = WATCH_SUSPECTED,
+            .since_ms = last_ms,
+            .message = str_printf(
+                gang->arena,
+                "no rank has made a step since " STR_FMT ", although %zu of %zu use CPU time",
+                STR_ARG(time_text(gang->arena, last_ms)), gang->acts[RANK_BUSY], gang->count)};
+    if (gang->acts[RANK_BUSY] * 2 > gang->count || gang->count < 2)
+        return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = last_ms + silent_ms};
+    struct watch_verdict verdict =
+        held(gang, WATCH_SLOW, worker, idle_ms, longest(WATCH_SLOW_MS, 3 * gang->step_ms, 0));
+    if (!verdict.again_ms)
+        verdict.again_ms = last_ms + silent_ms;
+    return verdict;
+}
+
+struct watch_verdict watch_judge(const struct watch_rank *ranks,
+                                 size_t count,
+                                 bool complete,
+                                 int64_t now_ms,
+                                 struct arena *arena)
+{
+    struct gang gang = gang_look(ranks, count, now_ms, arena);
+
+    if (!count)
+        return plain(WATCH_UNKNOWN);
+    if (gang.acts[RANK_STEPPING])
+        return plain(WATCH_PROGRESSING);
+    if (gang.acts[RANK_TRACED]) /* somebody is at work who must not be disturbed */
+        return plain(WATCH_WAITING);
+    if (gang.acts[RANK_STOPPED] || gang.acts[RANK_ZOMBIE])
+        return judge_stopped(&gang);
+    if (gang.acts[RANK_STARTING] || !complete)
+        return plain(gang.acts[RANK_STARTING] ? WATCH_STARTING : WATCH_WAITING);
+    if (gang.acts[RANK_GONE]) /* a gang that ends: the last to go may take its time */
+        return plain(WATCH_WAITING);
+    return gang.acts[RANK_BUSY] ? judge_work(&gang) : judge_silence(&gang);
+}

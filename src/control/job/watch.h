@@ -1,0 +1,72 @@
+#pragma once
+
+#include "api/ranks.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+
+/* watch: how a gang gets on, from what is told of its ranks. Pure, and the same for every kind.
+ *
+ * Proof is told apart from suspicion. Proof is a rank that cannot go on while its peers wait: one
+ * that is stopped by a signal, one that ended unnoticed, one whose threads have all waited for
+ * each other for long, in code of its own, while its gang waits in the backward pass. Suspicion is silence: nobody
+ * does anything, but somebody may be waiting for something that comes. Whoever uses CPU time or
+ * waits for a disk is at work: evaluation, compilation and checkpoints are no hang, however long.
+ *
+ * Limits are learned: from the median step of the gang, and from the longest time that a rank of it
+ * was idle before and then went on. */
+#define WATCH_STOPPED_MS 2000  /* by then its peers are silent, too */
+#define WATCH_LOCK_MS    9000  /* or three steps, when one holds up the others by a lock */
+#define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
+#define WATCH_NAMED_MS   15000 /* or twelve steps, when one rank holds up the others by waiting */
+#define WATCH_ALL_MS     60000 /* or twenty, when all wait */
+#define WATCH_SLOW_MS    10000 /* or three, when some work and the others wait for them */
+#define WATCH_SILENT_MS  (30LL * 60 * 1000) /* or twenty, when they work and no step comes */
+
+struct watch_rank {
+    struct rank_report report;
+    struct str pod;
+    struct str node;
+};
+
+/* X(NAME, word) */
+#define WATCH_WORDS(X)            \
+    X(UNKNOWN, "Unknown")         \
+    X(STARTING, "Starting")       \
+    X(PROGRESSING, "Progressing") \
+    X(WAITING, "Waiting")         \
+    X(SLOW, "Slow")               \
+    X(SUSPECTED, "Suspected")     \
+    X(HUNG, "Hung")
+/* Unknown      nobody tells of its ranks
+ * Starting     some rank has made no step yet
+ * Progressing  some rank makes steps
+ * Waiting      none does, and there is nothing to say against it so far
+ * Slow         some wait for others, who work
+ * Suspected    silence
+ * Hung         proof */
+enum watch_word {
+#define WATCH_ENUM(name, word) WATCH_##name,
+    WATCH_WORDS(WATCH_ENUM)
+#undef WATCH_ENUM
+};
+const char *watch_word(enum watch_word word);
+
+struct watch_verdict {
+    enum watch_word word;
+    const struct watch_rank *culprit; /* Slow, Suspected, Hung; NULL: none can be named */
+    int64_t since_ms;                 /* when it began */
+    int64_t again_ms;                 /* it may be another one then, if nothing changes; 0: no */
+    struct str message;               /* the same for as long as nothing changes; may be empty */
+};
+
+/* `complete`: of every pod that runs there is a report; else only what is seen counts. */
+struct watch_verdict watch_judge(const struct watch_rank *ranks,
+                                 size_t count,
+                                 bool complete,
+                                 int64_t now_ms,
+                                 struct arena *arena);

@@ -1,0 +1,447 @@
+#include "api/pace.h"
+#include "api/ranks.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "control/job/watch.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define S       1000LL
+#define NOW     (1000000 * S)
+#define CODE    RANK_PHASE_CODE
+#define BACK    RANK_PHASE_BACKWARD
+#define LOADER  RANK_PHASE_LOADER
+#define SAVE    RANK_PHASE_SAVE
+#define RANKS   4
+#define STEP_MS 200
+
+/* ---- verdicts, one look each ---- */
+
+struct told {
+    enum rank_act act;
+    enum rank_phase phase;
+    int ago_s;   /* since when */
+    int quiet_s; /* learned */
+};
+
+static const struct row {
+    const char *why;
+    struct told ranks[RANKS];
+    enum watch_word word;
+    int culprit; /* -1: none */
+    const char *says;
+    bool missing; /* a pod of it tells of no rank */
+} rows[] = {
+    {"all make steps",
+     {{RANK_STEPPING, CODE, 1, 0},
+      {RANK_STEPPING, CODE, 1, 0},
+      {RANK_STEPPING, BACK, 1, 0},
+      {RANK_STEPPING, BACK, 1, 0}},
+     WATCH_PROGRESSING,
+     -1,
+     "",
+     false},
+    {"one has made none",
+     {{RANK_STARTING, CODE, 900, 0},
+      {RANK_LOCKED, BACK, 900, 0},
+      {RANK_LOCKED, BACK, 900, 0},
+      {RANK_LOCKED, BACK, 900, 0}},
+     WATCH_STARTING,
+     -1,
+     "",
+     false},
+    {"stopped, and the others wait",
+     {{RANK_LOCKED, BACK, 3, 0},
+      {RANK_STOPPED, CODE, 6, 0},
+      {RANK_LOCKED, BACK, 3, 0},
+      {RANK_LOCKED, BACK, 3, 0}},
+     WATCH_HUNG,
+     1,
+     "rank 1 (pod p1, node n1) is stopped by a signal",
+     false},
+    {"stopped, and the others wait with all their CPU time, as NCCL does",
+     {{RANK_BUSY, BACK, 3, 0},
+      {RANK_STOPPED, CODE, 6, 0},
+      {RANK_BUSY, BACK, 3, 0},
+      {RANK_BUSY, BACK, 3, 0}},
+     WATCH_HUNG,
+     1,
+     "3 ranks wait for it",
+     false},
+    {"stopped a moment ago",
+     {{RANK_LOCKED, BACK, 3, 0},
+      {RANK_STOPPED, CODE, 1, 0},
+      {RANK_LOCKED, BACK, 3, 0},
+      {RANK_LOCKED, BACK, 3, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+    {"stopped, and nobody minds",
+     {{RANK_STEPPING, BACK, 3, 0},
+      {RANK_STOPPED, CODE, 600, 0},
+      {RANK_STEPPING, BACK, 3, 0},
+      {RANK_STEPPING, BACK, 3, 0}},
+     WATCH_PROGRESSING,
+     -1,
+     "",
+     false},
+    {"in the hands of a debugger",
+     {{RANK_LOCKED, BACK, 600, 0},
+      {RANK_TRACED, CODE, 600, 0},
+      {RANK_LOCKED, BACK, 600, 0},
+      {RANK_LOCKED, BACK, 600, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+    {"dead and not buried",
+     {{RANK_IDLE, BACK, 9, 0},
+      {RANK_IDLE, BACK, 9, 0},
+      {RANK_ZOMBIE, CODE, 9, 0},
+      {RANK_IDLE, BACK, 9, 0}},
+     WATCH_HUNG,
+     2,
+     "has ended, and its parent has not noticed",
+     false},
+    {"a lock that nobody opens",
+     {{RANK_LOCKED, BACK, 31, 0},
+      {RANK_LOCKED, BACK, 31, 0},
+      {RANK_LOCKED, CODE, 32, 0},
+      {RANK_LOCKED, BACK, 31, 0}},
+     WATCH_HUNG,
+     2,
+     "waits for a lock in its own code",
+     false},
+    {"the same, not for long",
+     {{RANK_LOCKED, BACK, 11, 0},
+      {RANK_LOCKED, BACK, 11, 0},
+      {RANK_LOCKED, CODE, 12, 0},
+      {RANK_LOCKED, BACK, 11, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits for a lock in its own code",
+     false},
+    {"a lock in the data loader: somebody else may be fetching",
+     {{RANK_LOCKED, BACK, 99, 0},
+      {RANK_LOCKED, BACK, 99, 0},
+      {RANK_LOCKED, LOADER, 99, 0},
+      {RANK_LOCKED, BACK, 99, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits for a lock in the data loader",
+     false},
+    {"the same a moment ago",
+     {{RANK_LOCKED, BACK, 5, 0},
+      {RANK_LOCKED, BACK, 5, 0},
+      {RANK_LOCKED, CODE, 5, 0},
+      {RANK_LOCKED, BACK, 5, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+    {"a lock, but it has been as quiet before and went on",
+     {{RANK_LOCKED, BACK, 40, 0},
+      {RANK_LOCKED, BACK, 40, 30},
+      {RANK_LOCKED, CODE, 40, 0},
+      {RANK_LOCKED, BACK, 40, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+    {"a lock, but one pod tells of no rank",
+     {{RANK_LOCKED, BACK, 99, 0},
+      {RANK_LOCKED, BACK, 99, 0},
+      {RANK_LOCKED, CODE, 99, 0},
+      {RANK_LOCKED, BACK, 99, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     true},
+    {"data that does not come: it may come",
+     {{RANK_LOCKED, BACK, 20, 0},
+      {RANK_LOCKED, BACK, 20, 0},
+      {RANK_LOCKED, BACK, 20, 0},
+      {RANK_IDLE, LOADER, 20, 0}},
+     WATCH_SUSPECTED,
+     3,
+     "waits in the data loader",
+     false},
+    {"the same where the others wait in the forward pass",
+     {{RANK_LOCKED, CODE, 20, 0},
+      {RANK_LOCKED, CODE, 20, 0},
+      {RANK_IDLE, LOADER, 20, 0},
+      {RANK_LOCKED, CODE, 20, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits in the data loader",
+     false},
+    {"all wait for each other",
+     {{RANK_LOCKED, BACK, 70, 0},
+      {RANK_LOCKED, BACK, 70, 0},
+      {RANK_LOCKED, BACK, 70, 0},
+      {RANK_LOCKED, BACK, 70, 0}},
+     WATCH_SUSPECTED,
+     -1,
+     "all ranks wait",
+     false},
+    {"evaluation, for minutes",
+     {{RANK_BUSY, CODE, 600, 0},
+      {RANK_BUSY, CODE, 600, 0},
+      {RANK_BUSY, CODE, 600, 0},
+      {RANK_BUSY, CODE, 600, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+    {"one evaluates, for minutes, and the others wait",
+     {{RANK_BUSY, CODE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0}},
+     WATCH_SLOW,
+     0,
+     "is at work in its own code",
+     false},
+    {"one saves, for minutes, and the others wait",
+     {{RANK_BUSY, SAVE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0},
+      {RANK_LOCKED, CODE, 600, 0}},
+     WATCH_SLOW,
+     0,
+     "is at work in torch.save",
+     false},
+    {"no step for half an hour, whatever they do",
+     {{RANK_BUSY, BACK, 1900, 0},
+      {RANK_BUSY, BACK, 1900, 0},
+      {RANK_BUSY, BACK, 1900, 0},
+      {RANK_BUSY, BACK, 1900, 0}},
+     WATCH_SUSPECTED,
+     -1,
+     "no rank has made a step",
+     false},
+    {"a gang that ends: the last one takes its time",
+     {{RANK_IDLE, SAVE, 900, 0},
+      {RANK_GONE, CODE, 900, 0},
+      {RANK_GONE, CODE, 900, 0},
+      {RANK_GONE, CODE, 900, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
+     false},
+};
+
+TEST(each_picture_of_a_gang_has_its_verdict)
+{
+    static const char *const pods[RANKS] = {"p0", "p1", "p2", "p3"};
+    static const char *const nodes[RANKS] = {"n0", "n1", "n2", "n3"};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct watch_rank ranks[RANKS];
+
+        test_case(rows[i].why);
+        for (int j = 0; j < RANKS; j++) {
+            const struct told *told = &rows[i].ranks[j];
+
+            ranks[j] = (struct watch_rank){
+                {.rank = j,
+                 .act = told->act,
+                 .phase = told->phase,
+                 .since_ms = NOW - told->ago_s * S,
+                 .last_ms = NOW - told->ago_s * S,
+                 .steps = 100,
+                 .step_ms = STEP_MS,
+                 .quiet_ms = told->quiet_s * S},
+                str_from(pods[j]),
+                str_from(nodes[j]),
+            };
+        }
+        struct watch_verdict verdict = watch_judge(ranks, RANKS, !rows[i].missing, NOW, &arena);
+        if (verdict.word != rows[i].word)
+            printf("%s: %s: " STR_FMT "\n", rows[i].why, watch_word(verdict.word),
+                   STR_ARG(verdict.message));
+        EXPECT(verdict.word == rows[i].word);
+        EXPECT(rows[i].culprit < 0 ? !verdict.culprit : verdict.culprit == &ranks[rows[i].culprit]);
+        EXPECT(str_contains(verdict.message, str_from(rows[i].says)));
+    }
+    _cleanup_(arena_done) struct arena arena = {0};
+    EXPECT(watch_judge(NULL, 0, false, NOW, &arena).word == WATCH_UNKNOWN);
+}
+
+/* ---- whole runs, in virtual time ---- */
+
+/* What a gang does for a while; none of it is a hang. */
+enum deed {
+    TRAIN,
+    EVALUATE,     /* all of them */
+    EVALUATE_ONE, /* rank 0, the others wait for it */
+    SAVE_DISK,    /* rank 0, the others wait */
+    SAVE_NETWORK, /* the same, and it waits for an answer now and then */
+    COMPILE,
+    STALL, /* one waits for data, as long as ten steps */
+    DEEDS
+};
+
+struct run {
+    struct rng rng;
+    int64_t now_ms;
+    int64_t step_ms; /* as it is meant to be; each differs by up to ten times */
+    uint64_t steps;
+    int64_t last_ms;
+    int64_t next_ms; /* the next step */
+    struct pace paces[RANKS];
+    struct watch_rank ranks[RANKS];
+    int64_t cpu_ms[RANKS];
+    int stopped; /* -1: none */
+    int64_t stopped_ms;
+};
+
+/* A second of it; `acts` says who works. */
+static void run_second(struct run *run,
+                       const bool works[RANKS],
+                       const enum rank_phase phases[RANKS])
+{
+    run->now_ms += S;
+    for (int i = 0; i < RANKS; i++) {
+        bool stopped = run->stopped == i;
+        struct pace_sample sample = {.now_ms = run->now_ms,
+                                     .steps = run->steps,
+                                     .last_ms = run->last_ms,
+                                     .started_ms = NOW,
+                                     .phase = phases[i],
+                                     .there = true,
+                                     .state = stopped ? 'T' : 'S',
+                                     .locked =
+                                         !works[i] && phases[i] != LOADER && phases[i] != SAVE};
+
+        run->cpu_ms[i] += works[i] && !stopped ? 100 + rng_between(&run->rng, 0, 900) : 0;
+        sample.cpu_ms = run->cpu_ms[i];
+        sample.looked = pace_is_silent(&run->paces[i], &sample);
+        (void)pace_take(&run->paces[i], &sample);
+    }
+}
+
+static int64_t draw_step(struct run *run)
+{
+    int64_t tenths =
+        rng_below(&run->rng, 10) ? rng_between(&run->rng, 8, 13) : rng_between(&run->rng, 1, 100);
+
+    return run->step_ms * tenths / 10;
+}
+
+static void train_second(struct run *run)
+{
+    static const bool all[RANKS] = {true, true, true, true};
+    static const enum rank_phase phases[RANKS] = {CODE, BACK, CODE, BACK};
+
+    while (run->stopped < 0 && run->next_ms <= run->now_ms + S) {
+        run->steps++;
+        run->last_ms = run->next_ms;
+        run->next_ms += draw_step(run) + 1;
+    }
+    run_second(run, all, phases);
+}
+
+static struct watch_verdict run_judge(struct run *run, struct arena *arena)
+{
+    for (int i = 0; i < RANKS; i++)
+        run->ranks[i] = (struct watch_rank){run->paces[i].report, STR("p"), STR("n")};
+    return watch_judge(run->ranks, RANKS, true, run->now_ms, arena);
+}
+
+static void deed_second(struct run *run, enum deed deed, int64_t second)
+{
+    static const bool all[RANKS] = {true, true, true, true};
+    static const bool first[RANKS] = {true, false, false, false};
+    static const bool none[RANKS] = {false, false, false, false};
+    static const enum rank_phase code[RANKS] = {CODE, CODE, CODE, CODE};
+    static const enum rank_phase save[RANKS] = {SAVE, CODE, CODE, CODE};
+    static const enum rank_phase load[RANKS] = {LOADER, BACK, BACK, BACK};
+
+    switch (deed) {
+    case TRAIN: train_second(run); return;
+    case EVALUATE:
+    case COMPILE: run_second(run, all, code); break;
+    case EVALUATE_ONE: run_second(run, first, code); break;
+    case SAVE_DISK: run_second(run, first, save); break;
+    case SAVE_NETWORK: run_second(run, second % 8 ? none : first, save); break;
+    case STALL: run_second(run, none, load); break;
+    case DEEDS: break;
+    }
+    run->next_ms = run->now_ms + draw_step(run);
+}
+
+static int64_t deed_seconds(struct run *run, enum deed deed)
+{
+    switch (deed) {
+    case TRAIN: return 20 + 10 * run->step_ms / S;
+    case STALL: return 10 * run->step_ms / S;
+    case EVALUATE:
+    case EVALUATE_ONE:
+    case SAVE_DISK:
+    case SAVE_NETWORK:
+    case COMPILE:
+    case DEEDS: break;
+    }
+    return rng_between(&run->rng, 5, 600);
+}
+
+static void run_begin(struct run *run, uint64_t seed)
+{
+    *run = (struct run){.rng = {seed}, .now_ms = NOW, .stopped = -1};
+    for (int i = 0; i < RANKS; i++)
+        run->paces[i].report.rank = i;
+    run->step_ms = rng_between(&run->rng, 1, 100) * (rng_below(&run->rng, 3) ? 10 : 100);
+    run->next_ms = NOW + rng_between(&run->rng, 10, 900) * S; /* start, and the first compilation */
+}
+
+TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
+{
+    const uint64_t first_seed = 26;
+
+    for (uint64_t seed = first_seed; seed < first_seed + 100; seed++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct run run;
+        struct watch_verdict verdict = {0};
+
+        run_begin(&run, seed);
+        for (int part = 0; part < 30; part++) {
+            uint64_t drawn = part % 2 ? rng_below(&run.rng, DEEDS) : TRAIN;
+            enum deed deed = (enum deed)drawn;
+            int64_t seconds = deed_seconds(&run, deed);
+
+            for (int64_t i = 0; i < seconds; i++) {
+                deed_second(&run, deed, i);
+                verdict = run_judge(&run, &arena);
+                if (verdict.word >= WATCH_SUSPECTED)
+                    printf("seed %llu, part %d, deed %d, second %lld: %s " STR_FMT "\n",
+                           (unsigned long long)seed, part, (int)deed, (long long)i,
+                           watch_word(verdict.word), STR_ARG(verdict.message));
+                EXPECT(verdict.word < WATCH_SUSPECTED);
+            }
+        }
+        while (!run.steps || run.now_ms - run.last_ms > S)
+            train_second(&run);
+        run.stopped = (int)rng_below(&run.rng, RANKS);
+        run.stopped_ms = run.now_ms;
+        int64_t limit_ms = 3 * run.paces[0].report.step_ms + WATCH_STOPPED_MS + 2 * S;
+        limit_ms = limit_ms > 10 * S ? limit_ms : 10 * S;
+        while (verdict.word != WATCH_HUNG && run.now_ms < run.stopped_ms + limit_ms) {
+            train_second(&run);
+            verdict = run_judge(&run, &arena);
+        }
+        if (verdict.word != WATCH_HUNG)
+            printf("seed %llu: %s\n", (unsigned long long)seed, watch_word(verdict.word));
+        EXPECT(verdict.word == WATCH_HUNG && verdict.culprit &&
+               verdict.culprit->report.rank == run.stopped);
+    }
+}

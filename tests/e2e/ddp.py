@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""ddp.py STEPS [FILE]: a small training with DistributedDataParallel over gloo, in its first generation without an end, in later
+ones of STEPS steps.
+
+MUSTER_TEST_FAULT=loader: in its first generation the data loader of the last rank waits, before step 30, until there is a FILE;
+at step 60 that rank waits for a lock that it holds.
+"""
+
+import os
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+STEPS = int(sys.argv[1])
+FAULT = os.environ.get("MUSTER_TEST_FAULT", "")
+LOADER_AT, LOCK_AT = 30, 60
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, i):
+        if FAULT == "loader" and i == LOADER_AT and dist.get_rank() == dist.get_world_size() - 1:
+            while not os.path.exists(sys.argv[2]):
+                time.sleep(0.2)
+        return torch.full((8,), float(i % 7))
+
+
+def main():
+    dist.init_process_group("gloo")
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    first = os.environ.get("MUSTER_GENERATION", "0") == "0"
+    model = DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step, x in enumerate(DataLoader(Numbers(), batch_size=1)):
+        if not first and step >= STEPS:
+            break
+        if FAULT and first and step == LOCK_AT and rank == last:
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        if step % 10 == 0:
+            print(f"step {step} rank {rank}", flush=True)
+    print(f"done rank {rank}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

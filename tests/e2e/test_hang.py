@@ -1,0 +1,114 @@
+"""Ranks that hang are named, and a hang that is proven restarts the gang."""
+
+import json
+import os
+import signal
+import time
+
+from harness import Muster, Skip, check, torch_pythons, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
+JOB = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {{name: q}}
+spec:
+  nodeResources: {{gpus: 1}}
+---
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {{name: t}}
+spec:
+  jobQueue: q
+  numNodes: 2
+  nprocPerNode: 2
+  command: python3 {script} 20 {file}
+  env:
+  - {{name: MUSTER_TEST_FOLDER, value: {folder}}}
+  - {{name: MUSTER_TEST_FAULT, value: "{fault}"}}
+"""
+
+
+class Training:
+    def __init__(self, m, fault=""):
+        if not torch_pythons():
+            raise Skip("no Python here can import torch")
+        self.m = m
+        self.file = f"/tmp/{os.path.basename(m.folder)}.go"  # in the pod
+        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault))
+
+    def status(self):
+        return (self.m.get("torchrunjob", "t") or {}).get("status", {})
+
+    def hung(self):
+        return next((c for c in self.status().get("conditions", []) if c["type"] == "Hung"), {})
+
+    def ranks(self):
+        """What is told of them: rank -> report."""
+        found = {}
+        for pod in self.m.get("pods"):
+            for report in json.loads(pod["metadata"].get("annotations", {}).get("muster.dev/ranks", "[]")):
+                found[report["rank"]] = report
+        return found
+
+    def pid(self, rank):
+        """The process out here that is the rank."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    environment = f.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    command = f.read().split(b"\0")
+            except OSError:
+                continue
+            if f"RANK={rank}".encode() in environment and command[1:2] == [os.path.join(HERE, "ddp.py").encode()] and \
+                    f"MUSTER_TEST_FOLDER={self.m.folder}".encode() in environment:
+                return int(pid)
+        return None
+
+    def wait_training(self):
+        wait_for(lambda: [r["act"] for r in self.ranks().values()] == ["stepping"] * 4, "four ranks to make steps", 90)
+
+
+    def finish(self, restarts):
+        wait_for(lambda: self.status().get("phase") in ("Succeeded", "Failed"), "the job to end", 90)
+        end = self.status()
+        check(end["phase"] == "Succeeded" and end.get("restarts", 0) == restarts, f"{end}")
+        return end
+
+
+def test_a_stopped_rank_is_named_and_the_gang_starts_again():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m)
+        training.wait_training()
+        os.kill(training.pid(2), signal.SIGSTOP)
+        since = time.monotonic()
+        failure = wait_for(lambda: training.status().get("failure"), "the hang to be a failure")
+        print(f"named after {time.monotonic() - since:.1f} s: {failure['message']}")
+        check(failure["pod"] == "t-worker-1" and failure["reason"] == "Hung", f"{failure}")
+        check("rank 2 (pod t-worker-1, node " in failure["message"] and "is stopped by a signal" in failure["message"] and
+              "3 ranks wait for it" in failure["message"], f"{failure}")
+        training.finish(restarts=1)
+        print(f"trained to its end after {time.monotonic() - since:.1f} s")
+        told = m.kubectl("get", "events").stdout
+        check("is stopped by a signal" in told, told)
+        check(training.hung()["status"] == "False", f"{training.hung()}")
+
+
+def test_a_rank_that_waits_for_data_or_for_a_lock_is_named_and_nothing_is_restarted():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m, "loader")
+
+        def suspected(words):
+            hung = training.hung()
+            return hung.get("status") == "True" and hung["reason"] == "Suspected" and words in hung["message"] and hung
+        hung = wait_for(lambda: suspected("waits in the data loader"), "somebody to be suspected", 120)
+        print(hung["message"])
+        check("rank 3 (pod t-worker-1, node " in hung["message"], f"{hung}")
+        wait_for(lambda: "Suspected: rank 3" in m.torchrun("status", "t").stdout, "the plugin to say so")
+        m.kubectl("exec", "t-worker-1", "--", "touch", training.file)
+        hung = wait_for(lambda: suspected("waits for a lock in its own code"), "the lock to be found", 60)
+        print(hung["message"])
+        check("rank 3 (pod t-worker-1, node " in hung["message"], f"{hung}")
+        check(training.status().get("restarts", 0) == 0, f"{training.status()}")
