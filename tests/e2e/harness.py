@@ -42,6 +42,10 @@ PORT_OF_PYTORCHJOBS = "port 23456"
 KNOWN_TORCH = "MUSTER_TEST_TORCH"  # lines of "path version", once that was found out
 
 
+# What a look at something says that is not there yet, or not whole: a member of None, the first of no items.
+NOT_YET = (subprocess.CalledProcessError, OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration)
+
+
 class Skip(Exception):
     """Raised by a test that cannot run here; the reason is printed and counted apart."""
 
@@ -87,7 +91,7 @@ def wait_for(condition, what, limit=30):
             last = condition()
             if last:
                 return last
-        except (subprocess.CalledProcessError, OSError, ValueError, KeyError) as e:
+        except NOT_YET as e:
             last = e
         if time.monotonic() > deadline:
             raise Failure(f"waited {limit * PATIENCE:.0f} s for {what}; last seen: {last!r}")
