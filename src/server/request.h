@@ -183,7 +183,7 @@ void view_write(struct request *request, struct buf *buf, const struct object *o
  * owner. */
 void guard_set(struct request *request);
 
-/* server.c: whether the user's streams may have more text waiting; what waits in this one is counted.
+/* room.c: whether the user's streams may have more text waiting; what waits in this one is counted.
  * The owner's may. */
 bool request_has_room(struct request *request);
 

@@ -105,12 +105,6 @@ static void audit_if_write(struct request *request)
     request->number = ++server->audited;
 }
 
-bool request_has_room(struct request *request)
-{
-    return !request->load_user.len || fair_pending(&request->server->fair, request->load_user,
-                                                   &request->pending, http_pending(request->x));
-}
-
 /* False when answered: the user has enough under way. */
 static bool take_part(struct request *request)
 {

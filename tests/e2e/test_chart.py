@@ -34,5 +34,6 @@ def test_network_policies_of_the_chart_are_valid_and_name_what_is_there():
         check(ports == served, f"the operator serves {served}, its policy names {ports}")
         label = policies["muster-rendezvous"]["podSelector"]["matchLabels"]
         job = read(ROOT, "src/control/job/job.h")
-        check(list(label.values()) == ["sync"] and all(f'"{key}"' in job for key in label), f"sync pods have other labels: {label}")
+        check(list(label.values()) == ["sync"] and all(f'"{key}"' in job for key in label),
+              f"sync pods have other labels: {label}")
         check(policies["muster-rendezvous"]["ingress"] == [{"from": [{"podSelector": {}}]}], "pods of the namespace, no others")
