@@ -50,3 +50,13 @@ def test_an_array_runs_its_jobs_and_the_one_after_it_starts_then():
         events = [(body["job"], body["event"]) for body in server.heard]
         check(events == [("again", "Started"), ("again", "Succeeded")], f"{server.heard}")
     server.shutdown()
+
+
+def test_a_job_ends_after_the_time_it_asked_for():
+    need_torch()
+    with Own() as own:
+        own.write("long.py", "import time\ntime.sleep(600)\n")
+        done = own.muster("run", "--time", "1s", "--name", "long", "long.py", ok=False)
+        check(done.returncode != 0, f"{done}")
+        status = own.muster("status", "long").stdout
+        check("TimedOut" in status and "ran for its maxRunTime (1s)" in status, status)
