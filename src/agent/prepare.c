@@ -205,8 +205,6 @@ static int build_env(struct pod *pod,
     int r = env_add_container(arena, env, &context, container, err);
     if (r == 0)
         limit_env(pod, index, arena, env);
-    if (r == 0)
-        ranks_env(pod, index, arena, env);
     return r;
 }
 
@@ -374,6 +372,8 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
     int r = choose_image(pod, index, &arena, &kept, &image, err);
     if (r == 0)
         r = build_env(pod, image, index, &arena, &env, err);
+    if (r == 0) /* what is run beside it is no rank */
+        ranks_env(pod, index, &arena, &env);
     if (r == 0)
         r = add_command(pod, image, container, &env, &records, err);
     if (r)

@@ -167,28 +167,24 @@ static bool is_outside(const struct watch_rank *rank, bool loading)
                    : phase != RANK_PHASE_BACKWARD;
 }
 
-/* Of ranks that all wait, the one that is not where the others are: it loads or saves, and they do
- * not; or they are in the backward pass, and it is not. Of several the one that has waited longest,
- * if they are no more than the others. */
-static const struct watch_rank *odd_one(const struct gang *gang)
+/* The one that waits where its gang does not: it loads or saves, and they do not; or they are in the
+ * backward pass, and it is not. Of several the one that has waited longest, if they are no more than
+ * the others. */
+static const struct watch_rank *odd_one(const struct gang *gang, bool loading)
 {
-    for (int loading = 1; loading >= 0; loading--) {
-        const struct watch_rank *odd = NULL;
-        size_t outside = 0;
+    const struct watch_rank *odd = NULL;
+    size_t outside = 0;
 
-        for (size_t i = 0; i < gang->count; i++) {
-            const struct watch_rank *rank = &gang->ranks[i];
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct watch_rank *rank = &gang->ranks[i];
 
-            if (!is_outside(rank, loading))
-                continue;
-            outside++;
-            if (!odd || rank->report.since_ms < odd->report.since_ms)
-                odd = rank;
-        }
-        if (odd && outside * 2 <= gang->count)
-            return odd;
+        if (!is_waiting(rank) || !is_outside(rank, loading))
+            continue;
+        outside++;
+        if (!odd || rank->report.since_ms < odd->report.since_ms)
+            odd = rank;
     }
-    return NULL;
+    return outside * 2 <= gang->count ? odd : NULL;
 }
 
 /* First it is suspicious; a thread of it may still be waiting for something that comes. */
@@ -211,7 +207,8 @@ static struct watch_verdict judge_lock(const struct gang *gang, const struct wat
 
 static struct watch_verdict judge_silence(const struct gang *gang)
 {
-    const struct watch_rank *odd = odd_one(gang);
+    const struct watch_rank *loads = odd_one(gang, true);
+    const struct watch_rank *odd = loads ? loads : odd_one(gang, false);
     int64_t since_ms = gang->active_ms;
 
     if (odd && odd->report.act == RANK_LOCKED && odd->report.phase == RANK_PHASE_CODE)
@@ -230,7 +227,8 @@ static struct watch_verdict judge_silence(const struct gang *gang)
     return verdict;
 }
 
-/* Some work. When the others wait, and have waited for long, it is for them. */
+/* Some work. When the others wait, and have waited for long, it is for them; but not where few wait
+ * for data: NCCL's peers wait with all their CPU time. */
 static struct watch_verdict judge_work(const struct gang *gang)
 {
     const struct watch_rank *worker = NULL;
@@ -256,6 +254,10 @@ static struct watch_verdict judge_work(const struct gang *gang)
                 gang->arena,
                 "no rank has made a step since " STR_FMT ", although %zu of %zu use CPU time",
                 STR_ARG(time_text(gang->arena, last_ms)), gang->acts[RANK_BUSY], gang->count)};
+    const struct watch_rank *loads = odd_one(gang, true);
+    if (loads && gang->acts[RANK_BUSY] * 2 > gang->count)
+        return held(gang, WATCH_SUSPECTED, loads, loads->report.since_ms,
+                    longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
     if (gang->acts[RANK_BUSY] * 2 > gang->count || gang->count < 2)
         return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = last_ms + silent_ms};
     struct watch_verdict verdict =
