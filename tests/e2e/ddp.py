@@ -2,8 +2,9 @@
 """ddp.py STEPS [FILE]: a small training with DistributedDataParallel over gloo, in its first generation without an end, in later
 ones of STEPS steps.
 
-MUSTER_TEST_FAULT=loader: in its first generation the data loader of the last rank waits, before step 30, until there is a FILE;
-at step 60 that rank waits for a lock that it holds.
+MUSTER_TEST_FAULT, for the last rank of the first generation, at step 30:
+    loader  its data loader waits until there is a FILE; the gang ends STEPS steps later
+    lock    it waits for a lock that it holds
 """
 
 import os
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 STEPS = int(sys.argv[1])
 FAULT = os.environ.get("MUSTER_TEST_FAULT", "")
-LOADER_AT, LOCK_AT = 30, 60
+FAULT_AT = 30
 
 
 class Numbers(Dataset):
@@ -26,7 +27,7 @@ class Numbers(Dataset):
         return 1 << 30
 
     def __getitem__(self, i):
-        if FAULT == "loader" and i == LOADER_AT and dist.get_rank() == dist.get_world_size() - 1:
+        if FAULT == "loader" and i == FAULT_AT and dist.get_rank() == dist.get_world_size() - 1:
             while not os.path.exists(sys.argv[2]):
                 time.sleep(0.2)
         return torch.full((8,), float(i % 7))
@@ -39,9 +40,9 @@ def main():
     model = DistributedDataParallel(torch.nn.Linear(8, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, x in enumerate(DataLoader(Numbers(), batch_size=1)):
-        if not first and step >= STEPS:
+        if (not first and step >= STEPS) or (FAULT == "loader" and step >= FAULT_AT + STEPS):
             break
-        if FAULT and first and step == LOCK_AT and rank == last:
+        if FAULT == "lock" and first and step == FAULT_AT and rank == last:
             lock = threading.Lock()
             lock.acquire()
             lock.acquire()

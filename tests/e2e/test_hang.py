@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from harness import Muster, Skip, check, torch_pythons, wait_for
+from harness import Muster, Skip, check, needs, torch_pythons, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -70,6 +70,13 @@ class Training:
     def wait_training(self):
         wait_for(lambda: [r["act"] for r in self.ranks().values()] == ["stepping"] * 4, "four ranks to make steps", 90)
 
+    def wait_suspected(self, words):
+        def suspected():
+            hung = self.hung()
+            return hung.get("status") == "True" and words in hung["message"] and hung
+        hung = wait_for(suspected, "somebody to be suspected", 120)
+        print(hung["message"])
+        check(hung["reason"] == "Suspected" and "rank 3 (pod t-worker-1, node " in hung["message"], f"{hung}")
 
     def finish(self, restarts):
         wait_for(lambda: self.status().get("phase") in ("Succeeded", "Failed"), "the job to end", 90)
@@ -78,6 +85,7 @@ class Training:
         return end
 
 
+@needs("a node agent that looks at the ranks")
 def test_a_stopped_rank_is_named_and_the_gang_starts_again():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         training = Training(m)
@@ -96,19 +104,18 @@ def test_a_stopped_rank_is_named_and_the_gang_starts_again():
         check(training.hung()["status"] == "False", f"{training.hung()}")
 
 
-def test_a_rank_that_waits_for_data_or_for_a_lock_is_named_and_nothing_is_restarted():
+@needs("a node agent that looks at the ranks")
+def test_a_rank_that_waits_for_data_is_named_and_nothing_is_restarted():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         training = Training(m, "loader")
-
-        def suspected(words):
-            hung = training.hung()
-            return hung.get("status") == "True" and hung["reason"] == "Suspected" and words in hung["message"] and hung
-        hung = wait_for(lambda: suspected("waits in the data loader"), "somebody to be suspected", 120)
-        print(hung["message"])
-        check("rank 3 (pod t-worker-1, node " in hung["message"], f"{hung}")
+        training.wait_suspected("waits in the data loader")
         wait_for(lambda: "Suspected: rank 3" in m.torchrun("status", "t").stdout, "the plugin to say so")
         m.kubectl("exec", "t-worker-1", "--", "touch", training.file)
-        hung = wait_for(lambda: suspected("waits for a lock in its own code"), "the lock to be found", 60)
-        print(hung["message"])
-        check("rank 3 (pod t-worker-1, node " in hung["message"], f"{hung}")
-        check(training.status().get("restarts", 0) == 0, f"{training.status()}")
+        training.finish(restarts=0)
+        check(training.hung()["status"] == "False", f"{training.hung()}")
+
+
+@needs("a node agent that looks at the ranks")
+def test_a_rank_that_waits_for_its_own_lock_is_named():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        Training(m, "lock").wait_suspected("waits for a lock in its own code")
