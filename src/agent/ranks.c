@@ -45,7 +45,7 @@
 
 #define PAGES_LOOKED_MAX 1024 /* files in a folder that anybody in the pod may fill */
 #define STARTING_TURNS   5    /* one that has made no step yet is looked at in every fifth turn */
-#define BURST_MAX        4    /* a pod that changes all the time is told of every 2, 4, ... 32 s */
+#define BURST_MAX        2    /* a pod that changes all the time is told of every 2, 4, 8 s */
 
 extern const char hook_py[]; /* tools/embed_text.c made it of hook.py */
 
@@ -56,6 +56,7 @@ struct ranks_one {
     int64_t pid; /* out here; 0: not found yet */
     int64_t born;
     struct rank_page page;
+    bool over; /* of an earlier gang in this container: nothing is said of it */
 };
 
 struct ranks {
@@ -185,6 +186,7 @@ static void page_take(struct ranks *ranks, const struct rank_page *page)
         one->started_ns = page->started_ns;
         one->inner_pid = (int64_t)page->pid;
         one->pid = 0;
+        one->over = false;
         ranks->changed = true;
     }
     one->page = *page;
@@ -345,9 +347,11 @@ static void ranks_tell(struct pod *pod, int64_t now_ms)
 
     if (ranks->under_way || pod->object->deleted_ms || !is_due(ranks, now_ms))
         return;
+    size_t count = 0;
     for (size_t i = 0; i < ranks->count; i++)
-        reports[i] = ranks->items[i].pace.report;
-    struct str text = ranks_text(&arena, reports, ranks->count);
+        if (!ranks->items[i].over)
+            reports[count++] = ranks->items[i].pace.report;
+    struct str text = ranks_text(&arena, reports, count);
     bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
     ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
     ranks->changed = ranks->urgent = false;
@@ -377,6 +381,24 @@ static void ranks_tell(struct pod *pod, int64_t now_ms)
 
 /* ---- turns ---- */
 
+/* torchrun may start its ranks anew with other numbers: whoever ended before the newest began is not
+ * missed by its gang. */
+static void forget_earlier(struct ranks *ranks)
+{
+    uint64_t newest_ns = 0;
+
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].started_ns > newest_ns)
+            newest_ns = ranks->items[i].started_ns;
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct ranks_one *one = &ranks->items[i];
+
+        if (!one->over && one->pace.report.act == RANK_GONE && one->page.step_ns < newest_ns &&
+            one->page.phase_ns < newest_ns)
+            one->over = ranks->changed = true;
+    }
+}
+
 static void pod_look(struct pod *pod, struct look *look)
 {
     struct ranks *ranks = pod->ranks;
@@ -397,7 +419,9 @@ static void pod_look(struct pod *pod, struct look *look)
     pages_path(pod, ranks->container, path);
     pages_read(ranks, path);
     for (size_t i = 0; i < ranks->count; i++)
-        one_look(ranks, &ranks->items[i], look, c->pid);
+        if (!ranks->items[i].over)
+            one_look(ranks, &ranks->items[i], look, c->pid);
+    forget_earlier(ranks);
     ranks_tell(pod, look->now_ms);
 }
 
