@@ -77,13 +77,14 @@ enum fit fit_resources(const struct sched *sched,
     return fit;
 }
 
-/* Who has a device of that number whole; NULL: nobody is known to. */
+/* Who has a device of that number whole, or was promised it; NULL: nobody is known to. Only suspended
+ * pods are promised devices by number. */
 static const struct pod *device_user(const struct node *node, uint32_t number)
 {
     for (size_t i = 0; i < node->pods.count; i++)
         for (uint32_t d = 0; d < node->pods.items[i]->device_count; d++)
             if (node->pods.items[i]->devices[d] == number &&
-                node->pods.items[i]->status != ST_PIPELINED)
+                (node->pods.items[i]->status != ST_PIPELINED || node->pods.items[i]->home))
                 return node->pods.items[i];
     return NULL;
 }
@@ -100,11 +101,29 @@ static bool device_shared(const struct node *node, uint32_t number)
     return false;
 }
 
+/* Whether a victim that stayed where it is would keep a device that a suspended pod was promised. */
+static bool device_promised(const struct pod *pod, const struct node *node)
+{
+    for (size_t i = 0; pod->node == node && i < node->pods.count; i++) {
+        const struct pod *other = node->pods.items[i];
+
+        for (uint32_t d = 0; other->home && other->status == ST_PIPELINED && d < pod->device_count;
+             d++)
+            for (uint32_t e = 0; e < other->device_count; e++)
+                if (other->devices[e] == pod->devices[d])
+                    return true;
+    }
+    return false;
+}
+
 enum fit fit_devices(const struct pod *pod, const struct node *node)
 {
     enum fit fit = FIT_IDLE;
 
-    for (uint32_t i = 0; pod->home && i < pod->device_count; i++) {
+    if (!pod->home)
+        return pod->victim && device_promised(pod, node) ? FIT_NO : FIT_IDLE;
+
+    for (uint32_t i = 0; i < pod->device_count; i++) {
         const struct pod *user = device_user(node, pod->devices[i]);
 
         if (device_shared(node, pod->devices[i]) || (user && user->status != ST_RELEASING))

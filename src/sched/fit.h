@@ -17,6 +17,7 @@ bool fit_shares(struct sched *sched,
                 const struct pod *pod,
                 struct node *node,
                 struct placement *ret);
-/* Whether the devices that a suspended pod had are free, or about to be; FIT_IDLE for others. */
+/* Whether the devices that a suspended pod had are free, or about to be; of a victim, whether it
+ * could stay beside such pods. */
 enum fit fit_devices(const struct pod *pod, const struct node *node);
 bool fit_share_open(const struct pod *pod, const struct node *node);

@@ -43,7 +43,7 @@ static enum place_filter try_node(struct sched *sched,
     ret->fit = fit_resources(sched, pod, node, &why);
     if (ret->fit == FIT_NO)
         return why;
-    if (pod->home) {
+    if (sched->homed.count) {
         enum fit devices = fit_devices(pod, node);
 
         if (devices == FIT_NO)
@@ -311,8 +311,9 @@ static enum place_filter node_verdict(struct sched *sched,
 
 bool place_alike(const struct sched *sched, const struct pod *pod)
 {
-    return pod->shape->local && !pod->claim_count && !pod->shape->spec.gpu_memory_mib &&
-           !sched->anti_pods && !queue_has_models(pod->group->queue);
+    return pod->shape->local && !pod->claim_count && !sched->homed.count &&
+           !pod->shape->spec.gpu_memory_mib && !sched->anti_pods &&
+           !queue_has_models(pod->group->queue);
 }
 
 /* Pods of one shape that are turned away alike are counted once a cycle. */

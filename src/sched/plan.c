@@ -81,6 +81,8 @@ static uint32_t free_number(const struct sched *sched, const struct node *node, 
          sched->homed.count && i < (uint32_t)node->total[RES_GPU] && i < DEVICES_MAX; i++)
         if (!number_used(node, i) && !number_awaited(sched, node, i))
             return i;
+    if (sched->homed.count)
+        from = 0;
     while (from < DEVICES_MAX && number_used(node, from))
         from++;
     return from;

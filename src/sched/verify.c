@@ -1,5 +1,6 @@
 #include "sched/verify.h"
 
+#include "base/count.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -90,6 +91,27 @@ static int verify_shares(const struct node *node, struct err *err)
     return 0;
 }
 
+/* The numbers in use are those of the pods that hold room here, one user each. */
+static int verify_devices(const struct node *node, struct err *err)
+{
+    uint64_t used[DEVICES_MAX / 64] = {0};
+
+    for (size_t i = 0; i < node->pods.count; i++) {
+        const struct pod *pod = node->pods.items[i];
+
+        for (uint32_t d = 0; pod->status != ST_PIPELINED && d < pod->device_count; d++)
+            if (pod->devices[d] < DEVICES_MAX)
+                used[pod->devices[d] / 64] |= UINT64_C(1) << (pod->devices[d] % 64);
+    }
+    for (size_t i = 0; i < COUNT_OF(used); i++)
+        if (used[i] != node->devices_used[i])
+            return err_set(err, -EINVAL,
+                           "node " STR_FMT ": devices %llx are in use, should be %llx",
+                           STR_ARG(node->name), (unsigned long long)node->devices_used[i],
+                           (unsigned long long)used[i]);
+    return 0;
+}
+
 static int verify_node(const struct sched *sched, const struct node *node, struct err *err)
 {
     struct sums sums = {0};
@@ -112,7 +134,8 @@ static int verify_node(const struct sched *sched, const struct node *node, struc
                            STR_ARG(node->name), STR_ARG(sched->resources.items[r]),
                            (long long)node->idle[r], (long long)node->releasing[r],
                            (long long)sums.idle[r], (long long)sums.releasing[r]);
-    return verify_shares(node, err);
+    int r = verify_devices(node, err);
+    return r ? r : verify_shares(node, err);
 }
 
 /* ---- queues and groups ---- */

@@ -168,3 +168,28 @@ def test_a_job_that_is_suspended_with_its_pods_goes_on_where_it_was():
             goes_on(m, rank, number)
         check({m.get("pod", r)["metadata"]["uid"] for r in ranks} == uids, "the job has other pods")
         check(m.get("torchrunjob", "one")["status"].get("generation", 0) == 0, "it was started again")
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_work_that_gives_way_is_suspended_where_it_says_so_and_loses_nothing():
+    with Muster(gpus_per_node=1) as m:
+        low, high = json.loads(pod("low", ["sh", "-c", COUNT])), json.loads(pod("high", ["sh", "-c", COUNT]))
+        low["metadata"].update(labels={"priorityClassName": "train"}, annotations={"muster.dev/on-preemption": "suspend"})
+        high["metadata"].update(labels={"priorityClassName": "build-preemptible"})
+        m.apply(json.dumps(low))
+        wait_for(lambda: running(m, "low") and len(counted(m, "low")) > 5, "the first pod to count")
+        uid = m.get("pod", "low")["metadata"]["uid"]
+        m.apply(json.dumps(high))
+        m.kill()  # whatever was decided by now, it ends the same way
+        m.start()
+        wait_for(lambda: running(m, "high"), "the more important pod to run")
+        check(suspended(m, "low", "Frozen"), f"{m.get('pod', 'low')['status']}")
+        stood = len(counted(m, "low"))
+        wait_for(lambda: len(counted(m, "high")) > 5, "the more important pod to count")
+        check(len(counted(m, "low")) == stood, "two pods run on one GPU")
+        m.kubectl("delete", "pod", "high", "--wait=false")
+        m.kill()
+        m.start()
+        wait_for(lambda: suspended(m, "low", "Resumed"), "the first pod to be resumed")
+        goes_on(m, "low", stood)
+        check(m.get("pod", "low")["metadata"]["uid"] == uid, "it is another pod")
