@@ -60,7 +60,7 @@ def test_submit_trains_on_two_pods_and_returns_success():
 def test_failing_command_gives_its_exit_status():
     need_torch()
     with Muster(nodes=2, gpus_per_node=4) as m:
-        m.apply(QUEUE)
+        m.apply(QUEUE.replace("spec:", "spec:\n  reliability: {restartPolicy: Never}"))  # else it is tried three times more
         done = m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "broken",
                           "python -c 'import sys; print(\"giving up\"); sys.exit(7)'",
                           cwd=project(m), ok=False)
