@@ -1,11 +1,13 @@
 #include "store/admission.h"
 
 #include "api/admit.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/people.h"
 #include "api/pod_security.h"
 #include "api/service.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -245,6 +247,43 @@ static int admit_person(struct write *write, struct admit *admit)
     return 0;
 }
 
+/* ---- suspension ---- */
+
+static bool is_owner(const struct api_user *user)
+{
+    for (size_t i = 0; i < user->group_count; i++)
+        if (str_is(user->groups[i], "system:masters"))
+            return true;
+    return false;
+}
+
+/* The node and the scheduler do what the annotation of a pod says: who could write it would have
+ * GPUs that are another's by now. So it is ours (`user` NULL) and the owner's; templates do not
+ * bring it along, and while a pod is suspended only the scheduler takes it off. */
+static int admit_suspension(struct write *write, const struct admit *admit)
+{
+    struct str wish =
+        json_str(json_get(json_at(admit->object, "metadata.annotations"), SUSPEND_ANNOTATION));
+    struct str before =
+        json_str(json_get(json_at(admit->old, "metadata.annotations"), SUSPEND_ANNOTATION));
+    const char *why = NULL;
+
+    if (str_eq(wish, before) || (admit->old && !write->user))
+        return 0;
+    if (!write->user || !is_owner(write->user))
+        why = "only the scheduler and the owner of this server may change it; "
+              "suspend the job, with spec.keepWhileSuspended";
+    else if (!wish.len && condition_is_true(json_get(admit->old, "status"), SUSPEND_CONDITION))
+        why = "the pod is suspended; set it to \"" SUSPEND_YIELD
+              "\", and the scheduler takes it off when the pod's GPUs are free";
+    if (!why)
+        return 0;
+    return reply_fail(write->reply, 403, "Forbidden",
+                      "pods \"" STR_FMT "\" is forbidden: metadata.annotations[" SUSPEND_ANNOTATION
+                      "]: %s",
+                      STR_ARG(write->name), why);
+}
+
 /* ---- services ---- */
 
 #define ADDRESS_TRIES_MAX 1000
@@ -362,6 +401,8 @@ int admission_run(struct write *write, struct admit *admit)
     if (write->kind == &kind_service)
         admit_address(write, admit);
     int r = admit_person(write, admit);
+    if (r == 0 && write->kind == &kind_pod)
+        r = admit_suspension(write, admit);
     if (r == 0 && write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
         return admit_security(write, admit->object, true);
     if (r || admit->old)

@@ -172,9 +172,9 @@ def test_sixteen_and_thirty_two_gpus_start_whole():
         submit_file(m, folder, TRAINING_JOB, "training-job")
         wait_for(lambda: m.phase("training-job") == "Running", "training-job to run", 240)
         submit_file(m, folder, VIT_TRAINING, "vit-training")
-        waiting = wait_for(lambda: m.phase("vit-training") == "Queued" and m.get("torchrunjob", "vit-training")["status"],
-                           "vit-training to wait for whole nodes", 60)
-        check("GPU" in waiting["message"], f"it does not say what it waits for: {waiting}")
+        wait_for(lambda: m.phase("vit-training") == "Queued", "vit-training to wait for whole nodes", 60)
+        wait_for(lambda: "GPU" in m.get("torchrunjob", "vit-training")["status"]["message"],
+                 "vit-training to say what it waits for", 60)
         check(not [p for p in m.get("pods") if p["metadata"]["name"].startswith("vit-training-worker")
                    and p["spec"].get("nodeName")], "a part of it was placed")
         run_whole(m, folder, "training-job", 2, 16)
