@@ -147,6 +147,11 @@ static void suspend_told(struct pod *pod)
     pod_mark(pod);
 }
 
+static bool suspend_has_gpu(const struct pod *pod)
+{
+    return pod->gpu_count && (pod->agent->gpus_real || getenv(CHECKPOINT_LIBRARY));
+}
+
 static void memory_allow(const struct pod *pod, bool more)
 {
     int64_t mib = more ? pod->agent->gpu_memory_mib * (int64_t)pod->gpu_count : 0;
@@ -160,7 +165,7 @@ static void suspend_end(struct pod *pod, int64_t now_ms)
     struct pod_suspend *suspend = &pod->suspend;
     if (suspend->begun_ms)
         suspend->total_ms += now_ms - suspend->begun_ms;
-    if (suspend->moved)
+    if (suspend_has_gpu(pod)) /* whatever became of it: more was allowed before it was tried */
         memory_allow(pod, false);
     suspend->begun_ms = suspend->moved_mib = 0;
     suspend->moved = false;
@@ -200,11 +205,6 @@ static void suspend_lose(struct pod *pod, const char *why)
 }
 
 /* ---- the helper ---- */
-
-static bool suspend_has_gpu(const struct pod *pod)
-{
-    return pod->gpu_count && (pod->agent->gpus_real || getenv(CHECKPOINT_LIBRARY));
-}
 
 static void call_closed(uv_handle_t *handle)
 {
