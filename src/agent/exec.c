@@ -487,6 +487,13 @@ static void exec_begin(struct exec *exec, const struct podio_exec_request *reque
         exec_fail(exec, 500);
         return;
     }
+    /* A process that is born in a frozen group never begins, and its pod's shim would wait for it. */
+    if (!request->attach && pod->suspend.stage != SUSPEND_STAGE_NONE) {
+        (void)err_set(&exec->err, -EBUSY, "pod " STR_FMT " is suspended; resume it first",
+                      STR_ARG(request->pod));
+        exec_fail(exec, 409);
+        return;
+    }
     int r =
         request->attach ? start_attach(exec, pod, request) : start_exec(exec, pod, index, request);
     if (r < 0)
