@@ -49,12 +49,13 @@ enum suspend_stage {
 
 struct pod_suspend {
     enum suspend_stage stage;
-    int64_t changed_ms; /* when its condition last changed; 0: it was never suspended */
-    int64_t begun_ms;   /* it stands still since then; 0: it runs */
-    int64_t total_ms;   /* that it stood still before */
-    int64_t moved_mib;  /* to host memory */
-    bool moved;         /* its processes are off the GPU */
-    bool refused;       /* it cannot be suspended: `why`; not tried again until it is asked anew */
+    int64_t changed_ms;  /* when its condition last changed; 0: it was never suspended */
+    int64_t begun_ms;    /* it stands still since then; 0: it runs */
+    int64_t freezing_ms; /* its processes are told to stand since then; 0: not yet */
+    int64_t total_ms;    /* that it stood still before */
+    int64_t moved_mib;   /* to host memory */
+    bool moved;          /* its processes are off the GPU */
+    bool refused;        /* it cannot be suspended: `why`; not tried again until it is asked anew */
     struct str why;
     struct suspend_call *call; /* the helper, while it works; NULL: it does not */
 };

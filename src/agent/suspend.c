@@ -37,11 +37,12 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define STAGE_FILE  "suspend"     /* "STAGE BEGUN TOTAL MIB MOVED" */
-#define REPORT_FILE "suspend.gpu" /* the helper's */
-#define LINE_BYTES  512
-#define FREEZE_MS   20  /* between looks at whether all processes stand */
-#define DRIVER_MIN  570 /* the first that can move processes off GPUs */
+#define STAGE_FILE      "suspend"     /* "STAGE BEGUN TOTAL MIB MOVED" */
+#define REPORT_FILE     "suspend.gpu" /* the helper's */
+#define LINE_BYTES      512
+#define FREEZE_MS       20    /* between looks at whether all processes stand */
+#define FREEZE_LIMIT_MS 30000 /* one that waits in the kernel for a disk may never stand */
+#define DRIVER_MIN      570   /* the first that can move processes off GPUs */
 
 static const char *const stage_words[] = {
 #define SUSPEND_STAGE_WORD(name, word) [SUSPEND_STAGE_##name] = (word),
@@ -79,6 +80,7 @@ static void suspend_enter(struct pod *pod, enum suspend_stage stage)
     struct err err = {0};
     char path[PATH_MAX];
     suspend->stage = stage;
+    suspend->freezing_ms = 0;
     suspend_path(pod, STAGE_FILE, path);
     struct str line = str_printf(&arena, "%s %lld %lld %lld %d\n", stage_words[stage],
                                  (long long)suspend->begun_ms, (long long)suspend->total_ms,
@@ -190,7 +192,9 @@ static void suspend_refuse(struct pod *pod)
     struct str words =
         str_printf(&arena, "The pod cannot be suspended: " STR_FMT, STR_ARG(pod->suspend.why));
     suspend_end(pod, agent_now_ms());
-    pod->suspend.refused = true;
+    pod->suspend.refused = wish.len > 0;
+    if (!wish.len)
+        return; /* nobody waits for it any more: nothing is to be told */
     if (str_is(wish, SUSPEND_YIELD))
         protect_evict(pod, str_c(&arena, words));
     else
@@ -364,8 +368,13 @@ static void step_freezing(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
     struct suspend_processes processes;
     struct err err = {0};
     int r = freeze_stop(processes_of(pod, &processes), &err);
-    if (r == -EAGAIN) {
+    if (!pod->suspend.freezing_ms)
+        pod->suspend.freezing_ms = now_ms;
+    if (r == -EAGAIN && is_wanted(pod) && now_ms - pod->suspend.freezing_ms < FREEZE_LIMIT_MS) {
         *wake_ms = now_ms + FREEZE_MS;
+    } else if (r == -EAGAIN) {
+        pod->suspend.why = STR("its processes do not stand still");
+        suspend_enter(pod, SUSPEND_STAGE_IN);
     } else if (r < 0) {
         pod->suspend.why = str_dup(&pod->arena, str_from(err.text));
         suspend_enter(pod, SUSPEND_STAGE_IN);
