@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -113,4 +114,13 @@ int open_trusted(int root_fd, const char *path, uint64_t flags)
     if (walk.at >= 0)
         close(walk.at);
     return fd;
+}
+
+bool is_mount_point(const char *path)
+{
+    struct statx st;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &st) < 0)
+        return errno != ENOENT;
+    return !(st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) ||
+           st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }

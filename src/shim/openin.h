@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,3 +17,6 @@ int open_beneath(int root_fd, const char *path, uint64_t flags);
 int open_trusted(int root_fd, const char *path, uint64_t flags);
 /* Names as the kernel gives them: links are refused. */
 int open_exact(const char *path, uint64_t flags);
+/* Whether a mount is at the path, as far as the kernel says: one older than 5.8 does not, and then
+ * whatever exists is taken for one. */
+bool is_mount_point(const char *path);

@@ -91,3 +91,11 @@ TEST(links_of_others_are_no_way_to_a_folder_that_is_trusted)
         (void)remove(path_in(&place, all[i]));
     (void)rmdir(place.top);
 }
+
+TEST(mounts_are_told_from_folders)
+{
+    EXPECT(is_mount_point("/proc"));
+    EXPECT(!is_mount_point("/proc/self"));
+    EXPECT(!is_mount_point("/proc/sys/kernel"));
+    EXPECT(!is_mount_point("/proc/nothing"));
+}
