@@ -83,9 +83,14 @@ void processes_read(struct processes *ret)
     closedir(folder);
     if (ret->count)
         qsort(ret->items, ret->count, sizeof(*ret->items), process_compare);
+    for (size_t i = 0; i < ret->count; i++) {
+        const struct process *above = process_find(ret, ret->items[i].parent);
+
+        ret->items[i].above = above ? (size_t)(above - ret->items) : SIZE_MAX;
+    }
 }
 
-const struct process *process_find(const struct processes *all, int64_t pid)
+struct process *process_find(const struct processes *all, int64_t pid)
 {
     const struct process key = {.pid = pid};
 
@@ -97,12 +102,12 @@ bool process_is_below(const struct processes *all, const struct process *process
     for (int i = 0; process && i < PROCESS_DEPTH; i++) {
         if (process->pid == ancestor)
             return true;
-        process = process_find(all, process->parent);
+        process = process->above < all->count ? &all->items[process->above] : NULL;
     }
     return false;
 }
 
-int64_t process_inner_pid(int64_t pid)
+static int64_t status_inner_pid(int64_t pid)
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct str rest;
@@ -123,6 +128,15 @@ int64_t process_inner_pid(int64_t pid)
         return inner;
     }
     return pid;
+}
+
+int64_t process_inner_pid(struct process *process, size_t *opens)
+{
+    if (!process->inner && *opens) {
+        (*opens)--;
+        process->inner = status_inner_pid(process->pid);
+    }
+    return process->inner;
 }
 
 static bool is_lock(struct str wait)
@@ -167,7 +181,7 @@ static bool thread_waits(int64_t pid, const char *thread)
     return proc_read(pid, name, &text) && is_endless_poll(buf_str(&text));
 }
 
-bool process_wait(int64_t pid, char *out, size_t out_bytes)
+bool process_wait(int64_t pid, char *out, size_t out_bytes, size_t *opens)
 {
     _cleanup_(buf_done) struct buf main_wait = {0};
     char path[64];
@@ -175,6 +189,9 @@ bool process_wait(int64_t pid, char *out, size_t out_bytes)
     bool locked;
 
     out[0] = '\0';
+    if (!*opens)
+        return false;
+    (*opens)--;
     if (!proc_read(pid, "wchan", &main_wait))
         return false;
     struct str wait = str_trim(buf_str(&main_wait));
@@ -187,8 +204,10 @@ bool process_wait(int64_t pid, char *out, size_t out_bytes)
     if (!folder)
         return false;
     for (struct dirent *entry; locked && (entry = readdir(folder));) {
-        if (entry->d_name[0] != '.')
-            locked = ++threads <= PROCESS_THREADS && thread_waits(pid, entry->d_name);
+        if (entry->d_name[0] == '.')
+            continue;
+        locked = *opens && ++threads <= PROCESS_THREADS && thread_waits(pid, entry->d_name);
+        *opens -= *opens > 0;
     }
     closedir(folder);
     return locked;

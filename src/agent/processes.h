@@ -12,7 +12,9 @@ struct process {
     int64_t parent;
     char state;
     int64_t cpu_ms;
-    int64_t born; /* ticks since boot: tells a process from a later one with its number */
+    size_t above;  /* its parent's place among them; SIZE_MAX: it is not there */
+    int64_t inner; /* what process_inner_pid() said; 0: not asked yet */
+    int64_t born;  /* ticks since boot: tells a process from a later one with its number */
 };
 struct processes VEC_FIELDS(struct process); /* by pid; heap */
 
@@ -22,13 +24,15 @@ struct processes VEC_FIELDS(struct process); /* by pid; heap */
 
 void processes_read(struct processes *ret);
 /* NULL: there is none of that number. */
-const struct process *process_find(const struct processes *all, int64_t pid);
+struct process *process_find(const struct processes *all, int64_t pid);
 /* Whether `ancestor` is the process itself, its parent, its parent's parent, and so on. */
 bool process_is_below(const struct processes *all, const struct process *process, int64_t ancestor);
-/* The number that the process has in its own namespace. */
-int64_t process_inner_pid(int64_t pid);
+/* The number that the process has in its own namespace; it is read once. -1: the process is gone.
+ * 0: it would have to be read, and nothing is left of *opens, the files that may be opened. */
+int64_t process_inner_pid(struct process *process, size_t *opens);
 /* What its main thread waits in, by the kernel's name; empty where the kernel does not say. True:
  * it waits for another thread, and each of those for another one, in epoll, or in poll without a
  * limit: PyTorch's own for its store and gloo do. One that reads, sleeps or waits for a child may go
- * on by itself. */
-bool process_wait(int64_t pid, char *out, size_t out_bytes);
+ * on by itself. Of *opens is taken what it costs; where nothing is left afterwards, the answer says
+ * nothing. */
+bool process_wait(int64_t pid, char *out, size_t out_bytes, size_t *opens);

@@ -45,6 +45,9 @@
 
 #define PAGES_LOOKED_MAX 1024 /* files in a folder that anybody in the pod may fill */
 #define STARTING_TURNS   5    /* one that has made no step yet is looked at in every fifth turn */
+#define INNER_OPENS_MAX  2000 /* files of processes opened in a turn, for all pods: their numbers */
+#define WAIT_OPENS_MAX   4096 /* and what their threads wait in: eight ranks with many threads */
+#define GREEDY_PART      4    /* a pod that took a quarter of it comes last in the next turn */
 #define BURST_MAX        2    /* a pod that changes all the time is told of every 2, 4, 8 s */
 
 extern const char hook_py[]; /* tools/embed_text.c made it of hook.py */
@@ -64,7 +67,9 @@ struct ranks {
     size_t count;
     size_t container;
     unsigned instance;
-    int64_t awake_ms; /* the pod was suspended until then; 0: never */
+    int64_t awake_ms;   /* the pod was suspended until then; 0: never */
+    unsigned long turn; /* the last one in which it was looked at */
+    bool greedy;
     bool changed;
     bool urgent;
     bool under_way;
@@ -217,41 +222,63 @@ static void pages_read(struct ranks *ranks, const char *path)
 
 /* ---- processes ---- */
 
-/* The process that wrote the page: below the container's own, with that number in there. */
+struct look {
+    int64_t now_ms;
+    int64_t clock_ns;
+    bool fifth;
+    bool scanned;
+    size_t inner_opens; /* left in this turn */
+    size_t wait_opens;
+    struct processes all;
+};
+
+/* The process that wrote the page: below the container's own, with that number in there. NULL: there
+ * is none, or *ret_unknown: too much would have to be opened for it in this turn. */
 static const struct process *one_process(struct ranks_one *one,
-                                         const struct processes *all,
-                                         int64_t container_pid)
+                                         struct look *look,
+                                         int64_t container_pid,
+                                         bool *ret_unknown)
 {
+    struct processes *all = &look->all;
     const struct process *known = one->pid ? process_find(all, one->pid) : NULL;
 
+    *ret_unknown = false;
     if (known && known->born == one->born)
         return known;
     one->pid = 0;
     for (size_t i = 0; container_pid > 0 && i < all->count; i++) {
-        const struct process *process = &all->items[i];
+        struct process *process = &all->items[i];
 
-        if (!process_is_below(all, process, container_pid) ||
-            process_inner_pid(process->pid) != one->inner_pid)
+        if ((process->inner && process->inner != one->inner_pid) ||
+            !process_is_below(all, process, container_pid))
+            continue;
+        int64_t inner = process_inner_pid(process, &look->inner_opens);
+        *ret_unknown = *ret_unknown || !inner;
+        if (inner != one->inner_pid)
             continue;
         one->pid = process->pid;
         one->born = process->born;
+        *ret_unknown = false;
         return process;
     }
     return NULL;
 }
 
-static void process_sample(struct ranks_one *one,
-                           const struct processes *all,
+/* False: it could not be looked at in this turn. */
+static bool process_sample(struct ranks_one *one,
+                           struct look *look,
                            int64_t container_pid,
                            struct pace_sample *ret)
 {
-    const struct process *own = one_process(one, all, container_pid);
+    const struct processes *all = &look->all;
+    bool unknown;
+    const struct process *own = one_process(one, look, container_pid, &unknown);
     size_t children = 0;
 
     ret->looked = true;
     ret->there = own != NULL;
     if (!own)
-        return;
+        return !unknown;
     ret->state = own->state;
     for (size_t i = 0; i < all->count; i++) {
         const struct process *process = &all->items[i];
@@ -262,18 +289,12 @@ static void process_sample(struct ranks_one *one,
         ret->cpu_ms += process->cpu_ms;
         ret->working = ret->working || process->state == 'R' || process->state == 'D';
     }
-    ret->locked = process_wait(own->pid, ret->wait, sizeof(ret->wait)) && !children;
+    ret->locked =
+        process_wait(own->pid, ret->wait, sizeof(ret->wait), &look->wait_opens) && !children;
+    return look->wait_opens > 0;
 }
 
 /* ---- samples ---- */
-
-struct look {
-    int64_t now_ms;
-    int64_t clock_ns;
-    bool fifth;
-    bool scanned;
-    struct processes all;
-};
 
 /* A moment of the page's clock; what lies in the future is now. */
 static int64_t page_moment(const struct look *look, uint64_t ns)
@@ -297,7 +318,8 @@ static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *lo
         if (!look->scanned)
             processes_read(&look->all);
         look->scanned = true;
-        process_sample(one, &look->all, pid, &sample);
+        if (!process_sample(one, look, pid, &sample))
+            return; /* what was said of it stays; the next turn may tell more */
     }
     if (pace_take(&one->pace, &sample)) {
         enum rank_act act = one->pace.report.act;
@@ -418,35 +440,54 @@ static void pod_look(struct pod *pod, struct look *look)
     }
     pages_path(pod, ranks->container, path);
     pages_read(ranks, path);
+    size_t inner_opens = look->inner_opens, wait_opens = look->wait_opens;
     for (size_t i = 0; i < ranks->count; i++)
         if (!ranks->items[i].over)
             one_look(ranks, &ranks->items[i], look, c->pid);
+    inner_opens -= look->inner_opens;
+    wait_opens -= look->wait_opens;
+    if (inner_opens || wait_opens) /* in many turns nothing is looked at, which says nothing */
+        ranks->greedy = inner_opens >= INNER_OPENS_MAX / GREEDY_PART ||
+                        wait_opens >= WAIT_OPENS_MAX / GREEDY_PART;
     forget_earlier(ranks);
     ranks_tell(pod, look->now_ms);
 }
 
-static void ranks_turn(void *user)
+/* Whether any is to be looked at in later turns. */
+static bool pods_look(struct agent *agent, struct look *look, bool greedy)
 {
-    struct agent *agent = user;
-    struct look look = {.now_ms = agent_now_ms(),
-                        .fifth = agent->ranks_turns++ % STARTING_TURNS == 0};
-    struct timespec clock;
     bool any = false;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
-    look.clock_ns = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec;
     MAP_FOREACH(&agent->pods, entry) {
         struct pod *pod = entry->value;
 
         if (!pod->ranks || pod->stage != POD_RUNNING)
             continue;
         any = true;
-        if (pod->run.containers[pod->ranks->container].state == RUN_RUNNING)
-            pod_look(pod, &look);
+        if (pod->run.containers[pod->ranks->container].state != RUN_RUNNING ||
+            pod->ranks->turn == agent->ranks_turns || (pod->ranks->greedy && !greedy))
+            continue;
+        pod->ranks->turn = agent->ranks_turns;
+        pod_look(pod, look);
     }
-    VEC_DONE(&look.all);
-    if (!any)
+    return any;
+}
+
+static void ranks_turn(void *user)
+{
+    struct agent *agent = user;
+    struct look look = {.now_ms = agent_now_ms(),
+                        .fifth = agent->ranks_turns++ % STARTING_TURNS == 0,
+                        .inner_opens = INNER_OPENS_MAX,
+                        .wait_opens = WAIT_OPENS_MAX};
+    struct timespec clock;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    look.clock_ns = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec;
+    (void)pods_look(agent, &look, false);
+    if (!pods_look(agent, &look, true))
         timer_cancel(agent->ranks);
+    VEC_DONE(&look.all);
 }
 
 void ranks_begin(struct pod *pod)

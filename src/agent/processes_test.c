@@ -1,0 +1,41 @@
+#include "agent/processes.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+TEST(processes_are_asked_for_their_number_once_and_no_more_than_allowed)
+{
+    struct processes all = {0};
+    size_t opens = 0;
+
+    processes_read(&all);
+    struct process *own = process_find(&all, getpid());
+    struct process *above = process_find(&all, getppid());
+    EXPECT(own && own->pid == getpid());
+    if (own) {
+        EXPECT(process_inner_pid(own, &opens) == 0);
+        opens = 1;
+        int64_t inner = process_inner_pid(own, &opens);
+        EXPECT(inner > 0 && opens == 0);
+        EXPECT(process_inner_pid(own, &opens) == inner); /* it is known by now */
+        EXPECT(process_is_below(&all, own, own->pid));
+        EXPECT(!above || process_is_below(&all, own, above->pid));
+        EXPECT(!above || !process_is_below(&all, above, own->pid));
+        EXPECT(!above || process_inner_pid(above, &opens) == 0);
+    }
+    VEC_DONE(&all);
+}
+
+TEST(threads_are_looked_at_no_more_than_allowed)
+{
+    char wait[64] = "?";
+    size_t opens = 0;
+
+    EXPECT(!process_wait(getpid(), wait, sizeof(wait), &opens) && opens == 0 && !wait[0]);
+    opens = 2;
+    (void)process_wait(getpid(), wait, sizeof(wait), &opens);
+    EXPECT(opens < 2);
+}
