@@ -20,6 +20,7 @@
 #define ALL_PROCESSES_MAX 65536 /* of the machine, when its pods are looked for */
 #define TASK_BYTES        160   /* of one thread and of one frame in the document, without texts */
 #define FRAME_BYTES       48
+#define RANK_BYTES_MAX    32 /* more digits no rank has */
 
 struct member {
     int64_t pid;
@@ -45,12 +46,13 @@ static int64_t monotonic_ms(void)
 
 /* ---- which processes ---- */
 
-static void members_list(struct arena *arena, struct members *all)
+static void members_list(struct arena *arena, struct members *all, int64_t until_ms)
 {
     DIR *dir = opendir("/proc");
     struct dirent *item;
 
-    while (dir && (item = readdir(dir)) != NULL && all->count < ALL_PROCESSES_MAX) {
+    while (dir && (item = readdir(dir)) != NULL && all->count < ALL_PROCESSES_MAX &&
+           monotonic_ms() <= until_ms) {
         int64_t pid;
 
         if (str_to_i64(str_from(item->d_name), &pid) && pid > 0 && pid != (int64_t)getpid())
@@ -70,16 +72,19 @@ static bool is_root(int64_t pid, const int64_t *roots, size_t count)
 }
 
 /* Only those below the roots, and who is whose parent; parents come before their children. */
-static void members_choose(struct members *all, const int64_t *roots, size_t count)
+static void members_choose(struct members *all,
+                           const int64_t *roots,
+                           size_t count,
+                           int64_t until_ms)
 {
     size_t kept = 0;
     bool more = true;
 
     for (size_t i = 0; i < all->count; i++)
         all->items[i].ours = is_root(all->items[i].pid, roots, count);
-    while (more) {
+    while (more && monotonic_ms() <= until_ms) {
         more = false;
-        for (size_t i = kept; i < all->count; i++) {
+        for (size_t i = kept; i < all->count && monotonic_ms() <= until_ms; i++) {
             struct member member = all->items[i];
 
             for (size_t j = 0; j < kept && member.above == SIZE_MAX; j++)
@@ -94,7 +99,7 @@ static void members_choose(struct members *all, const int64_t *roots, size_t cou
     }
     all->count = kept;
     /* Without roots any order was right; a parent that came later is found now. */
-    for (size_t i = 0; i < kept && count == 0; i++)
+    for (size_t i = 0; i < kept && count == 0 && monotonic_ms() <= until_ms; i++)
         for (size_t j = 0; j < kept && all->items[i].above == SIZE_MAX; j++)
             if (j != i && all->items[j].pid == all->items[i].parent)
                 all->items[i].above = j;
@@ -108,19 +113,22 @@ static void member_environment(struct arena *arena, struct member *member)
                                         "JAX_PROCESS_ID"};
     static const char *const locals[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                          "MPI_LOCALRANKID"};
-    struct str env = process_environ(arena, member->pid);
+    _cleanup_(arena_done) struct arena scratch = {0}; /* anybody may have a large environment */
+    struct str env = process_environ(&scratch, member->pid);
 
     for (size_t i = 0; i < COUNT_OF(ranks) && !member->rank.len; i++)
         member->rank = environ_get(env, ranks[i]);
     for (size_t i = 0; i < COUNT_OF(locals) && !member->local.len; i++)
         member->local = environ_get(env, locals[i]);
+    member->rank = str_dup(arena, str_sub(member->rank, 0, RANK_BYTES_MAX));
+    member->local = str_dup(arena, str_sub(member->local, 0, RANK_BYTES_MAX));
 }
 
-static bool members_leaders(struct arena *arena, struct members *all)
+static bool members_leaders(struct arena *arena, struct members *all, int64_t until_ms)
 {
     bool any = false;
 
-    for (size_t i = 0; i < all->count; i++)
+    for (size_t i = 0; i < all->count && monotonic_ms() <= until_ms; i++)
         member_environment(arena, &all->items[i]);
     for (size_t i = 0; i < all->count; i++) {
         struct member *member = &all->items[i];
@@ -311,10 +319,12 @@ void pod_stacks(const int64_t *roots, size_t count, struct buf *out)
 
     account.root = json_new_object(&arena);
     account.list = json_add_array(&arena, account.root, "processes");
-    members_list(&arena, &all);
-    members_choose(&all, roots, count);
-    bool ranks = members_leaders(&arena, &all);
+    members_list(&arena, &all, account.until_ms);
+    members_choose(&all, roots, count, account.until_ms);
+    bool ranks = members_leaders(&arena, &all, account.until_ms);
     struct process_look *looks = ARENA_ARRAY(&arena, struct process_look, all.count + 1);
+    if (!all.count)
+        (void)account_open(&account); /* it may be for want of time */
     for (size_t i = 0; i < all.count; i++) {
         if (!account_open(&account)) {
             all.count = i;

@@ -26,7 +26,7 @@
 
 #define SMALL_BYTES    4096
 #define MAPS_BYTES_MAX ((size_t)8 << 20) /* 60,000 mappings: the kernel's own limit */
-#define ENV_BYTES_MAX  ((size_t)1 << 20)
+#define ENV_BYTES_MAX  ((size_t)128 << 10)
 #define COMMAND_MAX    300
 #define READS_MAX      300000 /* 512 threads of 100 frames; a second of reading */
 #define TRIES          3
@@ -346,8 +346,9 @@ static bool mem_read(void *user, uint64_t address, void *out, size_t size)
     return address <= INT64_MAX && pread(*fd, out, size, (off_t)address) == (ssize_t)size;
 }
 
-static bool find_python(int64_t pid, int fd, struct arena *arena, struct decode_where *ret)
+static bool find_python(int64_t pid, int fd, struct decode_where *ret)
 {
+    _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
     struct memory memory = {.read = mem_read, .user = &fd, .reads_left = READS_MAX};
     struct candidate candidates[CANDIDATES_MAX];
     char path[64];
@@ -355,7 +356,7 @@ static bool find_python(int64_t pid, int fd, struct arena *arena, struct decode_
 
     (void)snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)pid);
     ssize_t got = readlink(path, program, sizeof(program));
-    struct str maps = process_file(arena, pid, "maps", MAPS_BYTES_MAX);
+    struct str maps = process_file(&scratch, pid, "maps", MAPS_BYTES_MAX);
     size_t count =
         maps_candidates(maps, (struct str){program, got > 0 ? (size_t)got : 0}, candidates);
     for (size_t i = 0; i < count; i++)
@@ -499,7 +500,7 @@ void process_look(int64_t pid, struct arena *arena, struct process_look *ret)
                                     strerrordesc_np(errno));
         return;
     }
-    ret->python = find_python(pid, fd, arena, &where);
+    ret->python = find_python(pid, fd, &where);
     if (!ret->python)
         return;
     ret->version = where.version;
