@@ -180,7 +180,8 @@ static void page_take(struct ranks *ranks, const struct rank_page *page)
     struct ranks_one *one;
 
     if (page->magic != RANK_PAGE_MAGIC || page->rank > INT32_MAX || page->pid > INT32_MAX ||
-        page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns)
+        page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns ||
+        page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -346,7 +347,7 @@ static void done_tell(void *user, const struct api_result *result)
     if (pod && pod->ranks) {
         pod->ranks->under_way = false;
         pod->ranks->changed = pod->ranks->changed || result->code;
-        if (result->code)
+        if (result->code && pod->ranks->sent)
             pod->ranks->sent[0] = '\0';
     }
     mem_free(telling);

@@ -173,4 +173,10 @@ TEST(reports_come_back_as_they_were_told)
                        STR("[{\"rank\":1,\"act\":\"dances\"},{\"rank\":-1,\"act\":\"idle\"},7]"),
                        heard) == 0);
     EXPECT(ranks_parse(&arena, STR("{"), heard) == 0);
+    EXPECT(ranks_parse(&arena,
+                       STR("[{\"rank\":1,\"act\":\"idle\",\"since\":9223372036854775807,"
+                           "\"last\":-9223372036854775808,\"step\":9223372036854775807}]"),
+                       heard) == 1);
+    EXPECT(heard[0].since_ms == 253402300800000 && heard[0].last_ms == 0);
+    EXPECT(heard[0].step_ms == 253402300800000);
 }

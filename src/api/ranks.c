@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Pods may write what they like: no sum or difference of such numbers overflows. The end of year 9999,
+ * which is later than anything here. */
+#define NUMBER_MAX 253402300800000
+
 static const char *const act_words[] = {
 #define RANK_ACT_WORD(name, word) [RANK_##name] = (word),
     RANK_ACTS(RANK_ACT_WORD)
@@ -62,7 +66,7 @@ static int64_t number(const struct json *report, const char *key)
 {
     int64_t value = json_i64_or(json_get(report, key), 0);
 
-    return value < 0 ? 0 : value;
+    return value < 0 ? 0 : value > NUMBER_MAX ? NUMBER_MAX : value;
 }
 
 size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret)
