@@ -31,10 +31,17 @@ def _muster():
         if state["page"] is not None or state.get("tried") == os.getpid():
             return
         state["tried"] = os.getpid()
+        # A process that a rank starts inherits its RANK, and may have an optimizer of its own.
+        me = "%s-%d" % (rank, os.getpid())
+        owner = os.environ.setdefault("MUSTER_RANK_OWNER", me)
+        if owner != me and owner.split("-")[0] == rank:
+            return
         path = os.path.join(folder, "%d-%d" % (int(rank), os.getpid()))
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
         try:
-            os.ftruncate(fd, mmap.PAGESIZE)
+            # Written, not only made long: a page that finds no room on a full disk would end the training later.
+            if os.write(fd, bytes(mmap.PAGESIZE)) != mmap.PAGESIZE:
+                return
             page = memoryview(mmap.mmap(fd, mmap.PAGESIZE)).cast("Q")
         finally:
             os.close(fd)
@@ -135,28 +142,38 @@ def _muster():
         torch.save = timed(torch.save, SAVE)
 
     class Finder(object):
-        """Sees the import of torch, once, and is gone."""
+        """Sees the import of torch, once, and is gone. Who only asks whether there is a torch changes nothing."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
             if name != "torch" or Finder not in sys.meta_path:
                 return None
-            sys.meta_path.remove(Finder)
             import importlib.util
-            spec = importlib.util.find_spec("torch")
+            sys.meta_path.remove(Finder)
+            try:
+                spec = importlib.util.find_spec("torch")
+            finally:
+                sys.meta_path.insert(0, Finder)
             loader = getattr(spec, "loader", None)
             if loader is None or not hasattr(loader, "exec_module"):
                 return spec
 
             class Loader(object):
-                create_module = staticmethod(loader.create_module)
+                def __getattr__(self, name):
+                    return getattr(loader, name)
+
+                @staticmethod
+                def create_module(spec):
+                    return loader.create_module(spec)
 
                 @staticmethod
                 def exec_module(module):
+                    if Finder in sys.meta_path:
+                        sys.meta_path.remove(Finder)
                     spec.loader = module.__loader__ = loader
                     loader.exec_module(module)
                     quietly(install)(module)
-            spec.loader = Loader
+            spec.loader = Loader()
             return spec
 
     sys.meta_path.insert(0, Finder)

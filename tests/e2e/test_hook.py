@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -25,6 +26,35 @@ if os.fork() == 0:  # a child of a rank is not that rank
     optimizer.step()
     os._exit(0)
 os.wait()
+print(os.getpid())
+"""
+
+# As much of torch as the hook looks at.
+SMALL_TORCH = """
+import sys, types
+optim = types.ModuleType("torch.optim.optimizer")
+class Optimizer: pass
+optim.Optimizer = Optimizer
+hooks = []
+optim.register_optimizer_step_post_hook = hooks.append
+sys.modules["torch.optim.optimizer"] = optim
+autograd = types.SimpleNamespace(backward=lambda: None)
+def save(): pass
+"""
+FAMILY = """
+import importlib.util, subprocess, sys
+assert importlib.util.find_spec("torch").loader.is_package("torch")
+import torch
+assert type(torch.__spec__.loader).__name__ == "SourceFileLoader", torch.__spec__
+assert not any(getattr(f, "__name__", "") == "Finder" for f in sys.meta_path), sys.meta_path
+torch.optim.Optimizer()
+for hook in torch.hooks:
+    hook()
+child = "import torch; torch.optim.Optimizer(); [hook() for hook in torch.hooks]"
+subprocess.run([sys.executable, "-c", child], check=True)
+import os
+os.environ["RANK"] = "4"  # another rank, though it is started by this one
+subprocess.run([sys.executable, "-c", child], check=True)
 print(os.getpid())
 """
 
@@ -54,6 +84,17 @@ class Hook:
     def pages(self):
         folder = os.path.join(self.folder, "ranks")
         return {name: struct.unpack("9Q", open(os.path.join(folder, name), "rb").read(72)) for name in os.listdir(folder)}
+
+
+def test_a_child_of_a_rank_is_not_that_rank():
+    with Hook() as hook:
+        os.mkdir(os.path.join(hook.folder, "user/torch"))
+        with open(os.path.join(hook.folder, "user/torch/__init__.py"), "w") as f:
+            f.write(SMALL_TORCH)
+        said = hook.run(sys.executable, "-c", FAMILY)
+        pages = hook.pages()
+        check(sorted(name.split("-")[0] for name in pages) == ["3", "4"], f"{pages}\n{said}")
+        check(pages.get(f"3-{said.split()[-1]}", [0] * 9)[5] == 1, f"{pages}\n{said}")
 
 
 def test_without_torch_a_program_sees_nothing_of_the_hook():
