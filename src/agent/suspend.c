@@ -78,14 +78,18 @@ static void suspend_enter(struct pod *pod, enum suspend_stage stage)
     _cleanup_(arena_done) struct arena arena = {0};
     struct pod_suspend *suspend = &pod->suspend;
     struct err err = {0};
-    char path[PATH_MAX];
+    char path[PATH_MAX], fresh[PATH_MAX];
     suspend->stage = stage;
     suspend->freezing_ms = 0;
     suspend_path(pod, STAGE_FILE, path);
+    suspend_path(pod, STAGE_FILE ".new", fresh); /* an empty one would say that the pod runs */
     struct str line = str_printf(&arena, "%s %lld %lld %lld %d\n", stage_words[stage],
                                  (long long)suspend->begun_ms, (long long)suspend->total_ms,
                                  (long long)suspend->moved_mib, suspend->moved);
-    if (files_write(path, line, 0600, &err) < 0)
+    int r = files_write(fresh, line, 0600, &err);
+    if (r == 0 && rename(fresh, path) < 0)
+        r = err_set(&err, -errno, "cannot write %s: %s", path, strerrordesc_np(errno));
+    if (r < 0)
         log_warn(pod->agent->log, "pod.suspend", LOG_STR("pod", pod->key), LOG_ERR(&err));
 }
 
