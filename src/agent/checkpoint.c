@@ -1,6 +1,8 @@
 #include "agent/checkpoint.h"
 
 #include "agent/gpu.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 
 #include <dirent.h>
@@ -112,7 +114,7 @@ static bool has_cuda_thread(pid_t pid)
 static size_t cuda_processes(const struct checkpoint_order *order, pid_t *ret)
 {
     size_t count = 0, sure = 0;
-    for (size_t i = 0; i < order->pid_count && count < CUDA_PROCESSES_MAX; i++)
+    for (size_t i = 0; i < order->pid_count; i++)
         if (maps_cuda(order->pids[i]))
             ret[count++] = order->pids[i];
     for (size_t i = 0; i < count; i++)
@@ -155,6 +157,9 @@ static int64_t driver_major(void)
 
 static int out_refuse(size_t processes, int64_t used_mib, struct err *err)
 {
+    if (processes > CUDA_PROCESSES_MAX) /* on the way back all are looked at, however many */
+        return err_set(err, -E2BIG, "%zu processes use GPUs, and at most %d can be moved",
+                       processes, CUDA_PROCESSES_MAX);
     int64_t free_mib = host_free_mib();
     int64_t driver = processes > 1 ? driver_major() : 0;
     if (driver && driver < IPC_DRIVER)
@@ -229,7 +234,8 @@ int checkpoint_do(const struct checkpoint_order *order,
                   struct checkpoint_report *ret,
                   struct err *err)
 {
-    pid_t pids[CUDA_PROCESSES_MAX];
+    _cleanup_(arena_done) struct arena arena = {0};
+    pid_t *pids = ARENA_ARRAY(&arena, pid_t, order->pid_count + 1);
     struct cuda cuda;
     size_t count = cuda_processes(order, pids);
     int64_t used_mib = order->out ? cards_used(order) : 0;
