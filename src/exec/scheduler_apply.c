@@ -192,16 +192,22 @@ static void call_followers(struct call *call, int code)
     call->followers.count = 0;
 }
 
+/* Run times are counted from here: also of a gang that stood still for long and goes on. */
+static void note_start(struct call *call, int code)
+{
+    const struct applier_options *options = &call->applier->options;
+
+    if (!code && call->first_start && options->keeps_starts(options->user))
+        annotate_group(call->applier, call->ns, call->group, GROUP_START_ANNOTATION, call->now_ms);
+}
+
 static void on_bound(void *user, const struct api_result *result)
 {
     struct call *call = user;
 
     if (call->applier) {
         tell_bound(call, result);
-        if (!result->code && call->first_start &&
-            call->applier->options.keeps_starts(call->applier->options.user))
-            annotate_group(call->applier, call->ns, call->group, GROUP_START_ANNOTATION,
-                           call->now_ms);
+        note_start(call, result->code);
         call_done(call, result->code);
         if (call->shares)
             reservations_bound(call->applier->options.reservations, call->pods, call->pod_count,
@@ -312,17 +318,24 @@ static void on_resumed(void *user, const struct api_result *result)
 {
     struct call *call = user;
 
-    if (call->applier)
+    if (call->applier) {
+        note_start(call, result->code);
         call_done(call, result->code);
+    }
     call_free(call);
 }
 
-static void resume_pod(struct applier *applier, const struct sched_bind *bind, int64_t now_ms)
+/* `first`: of its group in this plan; it tells of the start for all of them. */
+static void resume_pod(struct applier *applier,
+                       const struct sched_bind *bind,
+                       bool first,
+                       int64_t now_ms)
 {
     struct call *call = call_new(applier, 1, now_ms);
 
     call->ns = str_dup(&call->arena, bind->pod.ns);
     call->group = str_dup(&call->arena, bind->group);
+    call->first_start = first && bind->first_start;
     call_add(call, &bind->pod, bind->node);
     if (event_budget_take(&applier->events, now_ms))
         tell_pod(
@@ -412,7 +425,9 @@ static void apply_binds(struct applier *applier, const struct sched_plan *plan, 
     for (size_t start = 0, end; start < plan->bind_count; start = end) {
         end = start + 1;
         if (plan->binds[start].resume) {
-            resume_pod(applier, &plan->binds[start], now_ms);
+            bool first = !start || plan->binds[start - 1].batch != plan->binds[start].batch;
+
+            resume_pod(applier, &plan->binds[start], first, now_ms);
             continue;
         }
         while (end < plan->bind_count && plan->binds[end].batch == plan->binds[start].batch &&
