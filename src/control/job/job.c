@@ -252,7 +252,7 @@ static void step(struct job_run *run)
         step_held_up(run);
         return;
     }
-    if (run->model.suspend) {
+    if (run->model.suspend && !(run->model.keep && job_ends_well(run))) {
         if (!run->model.keep || !job_keep(run))
             step_suspended(run);
         if (run->model.parts)

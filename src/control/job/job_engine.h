@@ -105,6 +105,9 @@ struct str job_group_words(const struct job_run *run);
 
 /* The job is suspended and its pods stay. False: there is nothing to be kept. */
 bool job_keep(struct job_run *run);
+/* A pod of this generation has succeeded and none has failed: a gang that comes to its end is not
+ * suspended any more, because what has ended could only be done again from the start. */
+bool job_ends_well(const struct job_run *run);
 /* Some of its pods have given up their GPUs, by hand or for others, or are about to: true, and the
  * state says so. Those that were held go on when the scheduler has their GPUs. */
 bool job_awaits_gpus(struct job_run *run);

@@ -112,6 +112,14 @@ bool job_keep(struct job_run *run)
     return true;
 }
 
+bool job_ends_well(const struct job_run *run)
+{
+    struct job_look look = job_look(run);
+
+    return look.succeeded && look.present >= look.min && !look.old && !look.failed &&
+           !look.disrupted && !look.surplus;
+}
+
 bool job_awaits_gpus(struct job_run *run)
 {
     struct str words = job_group_words(run);
