@@ -202,7 +202,7 @@ static void post(struct execution *execution, size_t index)
 
     if (!post)
         return;
-    int r = post->send(post->user, request->name, request->body, on_posted, execution);
+    int r = post->send(post->user, request->ns, request->name, request->body, on_posted, execution);
     if (r == 0)
         execution->under_way++;
     else

@@ -42,10 +42,11 @@ typedef void executor_done_fn(void *user, const struct executor_result *result);
 /* `count` random bytes as hexadecimal digits. */
 typedef int executor_draw_fn(struct buf *out, size_t count, struct err *err);
 
-/* Sends a document to a person's address. 0: `done` is called once, from the loop; else nothing is. */
+/* Sends a document of a namespace to a person's address. 0: `done` is called once, from the loop; else nothing is. */
 typedef void executor_posted_fn(void *user, int code, const struct err *err);
 struct executor_post {
     int (*send)(void *user,
+                struct str ns,
                 struct str url,
                 struct str body,
                 executor_posted_fn *done,

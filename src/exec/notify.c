@@ -3,6 +3,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -34,11 +35,12 @@ struct notify_request {
     struct notify_request *next;
     bool anywhere;
     atomic_bool stop;
-    bool refused; /* no address that it may reach */
+    bool refused; /* an address that it may not reach; it may have reached another one */
     long status;
     char error[CURL_ERROR_SIZE];
     executor_posted_fn *done;
     void *done_user;
+    char *ns;
     char *url;
     char *body;
     size_t body_len;
@@ -182,6 +184,7 @@ static void notify_work(uv_work_t *work)
 
 static void notify_request_free(struct notify_request *request)
 {
+    mem_free(request->ns);
     mem_free(request->url);
     mem_free(request->body);
     mem_free(request);
@@ -206,7 +209,7 @@ static void notify_on_end(uv_work_t *work, int status)
     if (request->notifier) {
         notify_unlink(request);
         /* -EINVAL: what the runner tells the controller as a refusal, in words. */
-        if (request->refused)
+        if (request->refused && !request->status)
             r = err_set(&err, -EINVAL,
                         "its address is not a public one, and --notify-to any is not set");
         else if (status < 0 || !request->status)
@@ -227,7 +230,17 @@ static char *notify_copy(struct str text)
     return out;
 }
 
+/* Addresses that answer slowly hold up their own namespace, and no other. */
+static bool notify_is_busy(const struct notifier *notifier, struct str ns)
+{
+    for (const struct notify_request *at = notifier->first; at; at = at->next)
+        if (str_is(ns, at->ns))
+            return true;
+    return notifier->under_way >= NOTIFY_UNDER_WAY_MAX;
+}
+
 static int notify_send(void *user,
+                       struct str ns,
                        struct str url,
                        struct str body,
                        executor_posted_fn *done,
@@ -235,13 +248,14 @@ static int notify_send(void *user,
 {
     struct notifier *notifier = user;
 
-    if (notifier->under_way >= NOTIFY_UNDER_WAY_MAX)
+    if (notify_is_busy(notifier, ns))
         return -EAGAIN;
     struct notify_request *request = MEM_NEW(struct notify_request);
     request->notifier = notifier;
     request->anywhere = notifier->anywhere;
     request->done = done;
     request->done_user = done_user;
+    request->ns = notify_copy(ns);
     request->url = notify_copy(url);
     request->body = notify_copy(body);
     request->body_len = body.len;

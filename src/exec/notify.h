@@ -15,8 +15,8 @@ struct uv_loop_s;
  * services, the machine's, a cloud's metadata. So the address that a name leads to is looked at when
  * it is connected to, after which it cannot change, and unless `anywhere` only public ones are;
  * redirections are not followed, proxies are not used, only http and https are spoken, and of the
- * answer nothing but its status is looked at. At most NOTIFY_UNDER_WAY_MAX requests run at a time, in
- * threads of the loop's pool; more fail at once, and the controller tries again. */
+ * answer nothing but its status is looked at. At most NOTIFY_UNDER_WAY_MAX requests run at a time, one of
+ * a namespace, in threads of the loop's pool; more fail at once, and the controller tries again. */
 #define NOTIFY_UNDER_WAY_MAX 2
 #define NOTIFY_TIMEOUT_MS    5000
 

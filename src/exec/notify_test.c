@@ -127,7 +127,8 @@ static struct heard notify_try(const char *url, bool anywhere)
     EXPECT(uv_loop_init(&loop) == 0);
     struct notifier *notifier = notifier_new(&loop, anywhere);
     const struct executor_post *post = notifier_post(notifier);
-    EXPECT(post->send(post->user, str_from(url), STR("{\"a\":1}"), on_heard, &heard) == 0);
+    EXPECT(post->send(post->user, STR("n"), str_from(url), STR("{\"a\":1}"), on_heard, &heard) ==
+           0);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     notifier_free(notifier);
     EXPECT(uv_loop_close(&loop) == 0);
@@ -190,9 +191,14 @@ TEST(news_that_are_under_way_at_the_end_are_called_off)
     EXPECT(uv_loop_init(&loop) == 0);
     struct notifier *notifier = notifier_new(&loop, true);
     const struct executor_post *post = notifier_post(notifier);
-    for (int i = 0; i < NOTIFY_UNDER_WAY_MAX; i++)
-        EXPECT(post->send(post->user, str_from(server.url), STR("{}"), on_heard, &heard) == 0);
-    EXPECT(post->send(post->user, str_from(server.url), STR("{}"), on_heard, &heard) < 0);
+    for (int i = 0; i < NOTIFY_UNDER_WAY_MAX; i++) {
+        struct str ns = {"abcdefgh" + i, 1};
+        struct str url = str_from(server.url);
+
+        EXPECT(post->send(post->user, ns, url, STR("{}"), on_heard, &heard) == 0);
+        EXPECT(post->send(post->user, ns, url, STR("{}"), on_heard, &heard) < 0); /* one of each */
+    }
+    EXPECT(post->send(post->user, STR("z"), str_from(server.url), STR("{}"), on_heard, &heard) < 0);
     notifier_free(notifier);
     EXPECT(heard.calls == NOTIFY_UNDER_WAY_MAX && heard.code < 0);
     (void)uv_run(&loop, UV_RUN_DEFAULT);

@@ -121,11 +121,13 @@ void action_warn(struct actions *actions,
     event(actions, subject, reason, message, true);
 }
 
-void action_post(struct actions *actions, struct str url, struct json *body)
+void action_post(struct actions *actions, struct str ns, struct str url, struct json *body)
 {
-    VEC_PUSH(
-        actions->arena, &actions->list,
-        (struct action){.type = ACTION_POST, .name = str_dup(actions->arena, url), .body = body});
+    VEC_PUSH(actions->arena, &actions->list,
+             (struct action){.type = ACTION_POST,
+                             .ns = str_dup(actions->arena, ns),
+                             .name = str_dup(actions->arena, url),
+                             .body = body});
 }
 
 void action_look_again(struct actions *actions, int64_t at_ms)

@@ -72,6 +72,6 @@ void action_warn(struct actions *actions,
                  const struct object *subject,
                  const char *reason,
                  struct str message);
-void action_post(struct actions *actions, struct str url, struct json *body);
+void action_post(struct actions *actions, struct str ns, struct str url, struct json *body);
 void action_look_again(struct actions *actions, int64_t at_ms);
 void action_watch(struct actions *actions, const struct kind *kind);

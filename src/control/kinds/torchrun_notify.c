@@ -141,7 +141,7 @@ static void reconcile(const struct control_input *input,
         notify_write(actions, job, &news, "GivenUp");
         return;
     }
-    action_post(actions, spec.notify_url, notify_body(actions->arena, job, &news));
+    action_post(actions, job->ns, spec.notify_url, notify_body(actions->arena, job, &news));
     notify_write(actions, job, &news, "Sent");
 }
 
