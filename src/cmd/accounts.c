@@ -31,6 +31,8 @@
 #define WATCHES_MAX 12
 #define ROLE_LABEL  "torchrun.ai/role"
 #define METRIC      "muster_job_gpu_seconds_total"
+#define QUEUES_MAX  1000 /* a job may name any queue, also one that never was */
+#define QUEUE_OTHER "(other)"
 
 /* A job that is not over, or the owner of pods that nobody knows yet. */
 struct entry {
@@ -76,6 +78,10 @@ static struct queue_sums *queue_get(struct map *queues, struct str name)
 {
     struct queue_sums *queue = map_get(queues, name);
 
+    if (!queue && queues->count >= QUEUES_MAX) {
+        name = STR(QUEUE_OTHER);
+        queue = map_get(queues, name);
+    }
     if (!queue) {
         queue = mem_alloc(sizeof(*queue) + name.len + 1);
         memcpy(queue->bytes, name.p, name.len);
@@ -410,6 +416,20 @@ void accounts_tell(const struct accounts *accounts, struct str uid, struct buf *
         }
 }
 
+/* As the text format wants the value of a label. */
+static void metric_add_value(struct buf *out, struct str value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.p[i] == '\n') {
+            buf_add(out, STR("\\n"));
+            continue;
+        }
+        if (value.p[i] == '\\' || value.p[i] == '"')
+            buf_addc(out, '\\');
+        buf_addc(out, value.p[i]);
+    }
+}
+
 void accounts_metrics(const struct accounts *accounts, struct buf *out)
 {
     struct map queues = {0};
@@ -431,11 +451,13 @@ void accounts_metrics(const struct accounts *accounts, struct buf *out)
     MAP_FOREACH(&queues, item) {
         const struct queue_sums *queue = item->value;
 
-        for (size_t i = 0; i < ACCOUNT_STATES; i++)
-            buf_addf(out, METRIC "{queue_name=\"" STR_FMT "\",state=\"%s\"} %lld.%03lld\n",
-                     STR_ARG(queue->name), account_words[i],
+        for (size_t i = 0; i < ACCOUNT_STATES; i++) {
+            buf_add(out, STR(METRIC "{queue_name=\""));
+            metric_add_value(out, queue->name);
+            buf_addf(out, "\",state=\"%s\"} %lld.%03lld\n", account_words[i],
                      (long long)(queue->sums.gpu_ms[i] / 1000),
                      (long long)(queue->sums.gpu_ms[i] % 1000));
+        }
         mem_free(item->value);
     }
     map_done(&queues);

@@ -343,12 +343,33 @@ static void report_table(struct buf *out, const struct report *report, enum spen
     table_write(out, &table, true);
 }
 
-/* Names of Kubernetes have no commas and quotes; a label's value neither. */
+/* Names of Kubernetes have no commas and quotes, but a job may name any text as its queue: RFC 4180. */
+static void csv_add(struct buf *out, struct str field)
+{
+    bool plain = true;
+
+    for (size_t i = 0; i < field.len; i++)
+        plain = plain && field.p[i] != ',' && field.p[i] != '"' && field.p[i] != '\n' &&
+                field.p[i] != '\r';
+    if (plain) {
+        buf_add(out, field);
+        return;
+    }
+    buf_addc(out, '"');
+    for (size_t i = 0; i < field.len; i++) {
+        if (field.p[i] == '"')
+            buf_addc(out, '"');
+        buf_addc(out, field.p[i]);
+    }
+    buf_addc(out, '"');
+}
+
 static void csv_row(struct buf *out, const struct row *row)
 {
     int64_t ettr = account_ettr(&row->sums);
 
-    buf_addf(out, STR_FMT ",%zu", STR_ARG(row->key), row->jobs);
+    csv_add(out, row->key);
+    buf_addf(out, ",%zu", row->jobs);
     for (size_t i = 0; i < ACCOUNT_STATES; i++)
         buf_addf(out, ",%lld.%03lld", (long long)(row->sums.gpu_ms[i] / 1000),
                  (long long)(row->sums.gpu_ms[i] % 1000));

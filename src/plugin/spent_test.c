@@ -89,6 +89,18 @@ TEST(report_of_nodes_users_and_windows)
     }
 }
 
+TEST(report_as_csv_quotes_what_is_no_plain_field)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct spent_options options = {.by = SPENT_BY_QUEUE, .form = SPENT_CSV, .now_ms = 9 * HOUR};
+
+    write_job(&text, "1", "a", "so \"red\", and\nblue");
+    (void)spent_report(&out, &arena, buf_str(&text), &options);
+    EXPECT(str_contains(buf_str(&out), STR("\n\"so \"\"red\"\", and\nblue\",1,7200.000,")));
+}
+
 TEST(report_of_a_status_that_nobody_watched)
 {
     _cleanup_(arena_done) struct arena arena = {0};
