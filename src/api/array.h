@@ -16,6 +16,10 @@ struct err;
 #define ARRAY_LABEL       "torchrun.ai/array"
 #define ARRAY_LABEL_INDEX "torchrun.ai/array-index"
 
+/* Annotation of those that were suspended with their array, and go on with it; one that somebody
+ * suspended by hand does not have it. */
+#define ARRAY_SUSPENDED "muster.dev/suspended-with-array"
+
 struct array_indexes {
     const int64_t *items; /* ascending, each once */
     size_t count;

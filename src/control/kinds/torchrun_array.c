@@ -1,6 +1,8 @@
 #include "api/array.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/ranks.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -156,6 +158,20 @@ static void array_add_env(const struct array_run *run, struct json *spec, int64_
         json_push(env, json_make(run->arena, "{name: $, value: $}", rows[i].name, rows[i].value));
 }
 
+/* What people say of a job beside its spec. Others are the array's own, as its workspace's. */
+static void array_add_annotations(const struct array_run *run, struct json *body)
+{
+    static const char *const keys[] = {JOB_ANNOTATION_HANG, SUSPEND_POLICY, OBSERVE_ANNOTATION};
+
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        struct str value = object_annotation(run->t->job, keys[i]);
+
+        if (value.len)
+            json_add_str(run->arena, json_make_path(run->arena, body, "metadata.annotations"),
+                         keys[i], value);
+    }
+}
+
 static void array_make(struct array_run *run, size_t position)
 {
     const struct object *array = run->t->job;
@@ -170,6 +186,7 @@ static void array_make(struct array_run *run, size_t position)
     json_add_str(run->arena, labels, ARRAY_LABEL, array->name);
     json_add_str(run->arena, labels, ARRAY_LABEL_INDEX,
                  str_printf(run->arena, "%lld", (long long)index));
+    array_add_annotations(run, body);
     /* What is the array's own. It goes with all of them, so none has a time to live. */
     json_remove(spec, STR("array"));
     json_remove(spec, STR("after"));
@@ -180,7 +197,8 @@ static void array_make(struct array_run *run, size_t position)
     action_create(run->actions, &kind_torchrunjob, body);
 }
 
-/* Those that have not ended are suspended, and go on, with the array. */
+/* Those that have not ended are suspended, and go on, with the array; but not those that somebody
+ * suspended alone. */
 static void array_suspend(struct array_run *run, bool suspend)
 {
     for (size_t i = 0; i < run->indexes.count; i++) {
@@ -190,11 +208,15 @@ static void array_suspend(struct array_run *run, bool suspend)
                                          : NULL;
         bool is = json_bool_or(
             json_at(child ? object_json(child, run->arena) : NULL, "spec.suspend"), false);
+        bool ours = child && object_annotation(child, ARRAY_SUSPENDED).len;
 
-        if (child && is != suspend)
-            action_patch(
-                run->actions, child,
-                json_make(run->arena, "{spec: {suspend: $}}", json_new_bool(run->arena, suspend)));
+        if (!child || (suspend ? is : !ours))
+            continue;
+        struct json *patch =
+            json_make(run->arena, "{spec: {suspend: $}}", json_new_bool(run->arena, suspend));
+        json_set(json_make_path(run->arena, patch, "metadata.annotations"), STR(ARRAY_SUSPENDED),
+                 suspend ? json_new_str(run->arena, STR("true")) : json_new_null(run->arena));
+        action_patch(run->actions, child, patch);
     }
 }
 

@@ -17,7 +17,8 @@ static void array_open(struct scene *scene, const char *spec)
               "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':1}}}");
     scene_put(scene, &kind_torchrunjob,
               str_printf(&scene->arena,
-                         "{'metadata':{'name':'a','labels':{'team':'x'}},'spec':{'jobQueue':'q',"
+                         "{'metadata':{'name':'a','labels':{'team':'x'},'annotations':{"
+                         "'muster.dev/on-hang':'Restart','mine':'1'}},'spec':{'jobQueue':'q',"
                          "'numGPUs':1,'command':'true','env':[{'name':'E','value':'1'}],"
                          "'reliability':{'ttlSecondsAfterFinished':60},%s}}",
                          spec)
@@ -127,6 +128,40 @@ TEST(the_jobs_of_an_array_are_suspended_with_it)
     scene_patch(&scene, &kind_torchrunjob, "a", "{'spec':{'suspend':false}}");
     scene_run(&scene, &torchrun_job_controller, "a");
     EXPECT(str_is(scene_names(&scene, &kind_torchrunjob), "a a-0 a-1"));
+    scene_close(&scene);
+}
+
+TEST(a_job_of_an_array_that_was_suspended_by_hand_stays_so)
+{
+    struct scene scene;
+
+    array_open(&scene, "'array':{'indexes':'0-1'}");
+    scene_patch(&scene, &kind_torchrunjob, "a-1", "{'spec':{'suspend':true}}");
+    for (int i = 0; i < 2; i++) {
+        scene_run(&scene, &torchrun_job_controller, "a");
+        const struct json *one = scene_get(&scene, &kind_torchrunjob, "a-0");
+        const struct json *other = scene_get(&scene, &kind_torchrunjob, "a-1");
+
+        EXPECT(!json_bool_or(json_at(one, "spec.suspend"), false));
+        EXPECT(json_bool_or(json_at(other, "spec.suspend"), false));
+        scene_patch(&scene, &kind_torchrunjob, "a", "{'spec':{'suspend':true}}");
+        scene_run(&scene, &torchrun_job_controller, "a");
+        one = scene_get(&scene, &kind_torchrunjob, "a-0");
+        EXPECT(json_bool_or(json_at(one, "spec.suspend"), false));
+        scene_patch(&scene, &kind_torchrunjob, "a", "{'spec':{'suspend':false}}");
+    }
+    scene_close(&scene);
+}
+
+TEST(what_is_said_of_an_array_beside_its_spec_holds_for_its_jobs)
+{
+    struct scene scene;
+
+    array_open(&scene, "'array':{'indexes':'0'}");
+    const struct json *notes =
+        json_at(scene_get(&scene, &kind_torchrunjob, "a-0"), "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(notes, "muster.dev/on-hang")), "Restart"));
+    EXPECT(!json_get(notes, "mine"));
     scene_close(&scene);
 }
 
