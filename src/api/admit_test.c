@@ -393,3 +393,36 @@ TEST(an_autoscaler_grows_faster_than_it_shrinks_where_nothing_is_said)
     EXPECT(admit_default(&admit, NULL) == 0);
     EXPECT(json_equal(json_at(admit.object, "spec.behavior"), wanted));
 }
+
+TEST(the_indexes_of_an_array_stay_as_they_are)
+{
+    static const struct {
+        const char *old;
+        const char *given;
+        bool fine;
+    } rows[] = {
+        {"{\"array\":{\"indexes\":\"0-3\"}}", "{\"array\":{\"indexes\":\"0-3\",\"limit\":2}}",
+         true},
+        {"{}", "{\"numGPUs\":2}", true},
+        {"{\"array\":{\"indexes\":\"0-3\"}}", "{\"array\":{\"indexes\":\"0-4\"}}", false},
+        {"{\"array\":{\"indexes\":\"0-3\"}}", "{}", false},
+        {"{}", "{\"array\":{\"indexes\":\"0-3\"}}", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const char *const texts[] = {rows[i].old, rows[i].given};
+        struct json *trees[COUNT_OF(texts)] = {0};
+
+        test_case(rows[i].given);
+        for (size_t j = 0; j < COUNT_OF(texts); j++)
+            EXPECT(json_parse(
+                       &arena,
+                       str_printf(&arena, "{\"metadata\":{\"name\":\"a\"},\"spec\":%s}", texts[j]),
+                       &trees[j], NULL) == 0);
+        struct admit admit = {
+            .arena = &arena, .kind = &kind_torchrunjob, .object = trees[1], .old = trees[0]};
+        admit_validate(&admit);
+        EXPECT(admit.causes.count == (rows[i].fine ? 0 : 1));
+    }
+}

@@ -52,6 +52,9 @@ static size_t check_array(struct admit *admit, const struct json *spec)
     struct array_indexes indexes = {0};
     struct err err = {0};
 
+    /* The jobs are made, and numbered, once; how many run at a time may change. */
+    if (admit->old && !str_eq(json_str_at(admit->old, "spec.array.indexes"), json_str(text)))
+        admit_invalid(admit, STR("spec.array.indexes"), text, "field is immutable");
     if (json_is_null(json_get(spec, "array")))
         return 0;
     if (array_parse(admit->arena, json_str(text), &indexes, &err) < 0) {
