@@ -31,6 +31,17 @@ struct gang {
     int64_t active_ms; /* the last time that anybody was seen to do something */
 };
 
+/* Reports come from nodes, and may say anything: sums and products of these stay small. */
+#define SPAN_MAX_MS   (24LL * 60 * 60 * 1000)
+#define MOMENT_MAX_MS 253402300800000LL /* the year 10000 */
+
+static int64_t clamped(int64_t ms, int64_t most)
+{
+    if (ms < 0)
+        return 0;
+    return ms < most ? ms : most;
+}
+
 static bool is_waiting(const struct watch_rank *rank)
 {
     return rank->report.act == RANK_IDLE || rank->report.act == RANK_LOCKED;
@@ -49,11 +60,11 @@ static struct gang gang_look(const struct watch_rank *ranks,
 
         gang.acts[r->act]++;
         if (r->step_ms > gang.step_ms)
-            gang.step_ms = r->step_ms;
+            gang.step_ms = clamped(r->step_ms, SPAN_MAX_MS);
         if (r->quiet_ms > gang.quiet_ms)
-            gang.quiet_ms = r->quiet_ms;
+            gang.quiet_ms = clamped(r->quiet_ms, SPAN_MAX_MS);
         if (active_ms > gang.active_ms)
-            gang.active_ms = active_ms;
+            gang.active_ms = clamped(active_ms, MOMENT_MAX_MS);
     }
     return gang;
 }
@@ -128,6 +139,7 @@ static struct watch_verdict held(const struct gang *gang,
 {
     size_t others = gang->count - gang->acts[RANK_GONE] - 1;
 
+    since_ms = clamped(since_ms, MOMENT_MAX_MS);
     if (gang->now_ms < since_ms + limit_ms)
         return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = since_ms + limit_ms};
     return (struct watch_verdict){
@@ -246,6 +258,7 @@ static struct watch_verdict judge_work(const struct gang *gang)
         if (!is_waiting(rank) && !worker)
             worker = rank;
     }
+    last_ms = clamped(last_ms, MOMENT_MAX_MS);
     if (gang->now_ms >= last_ms + silent_ms)
         return (struct watch_verdict){
             .word = WATCH_SUSPECTED,

@@ -295,6 +295,30 @@ TEST(each_picture_of_a_gang_has_its_verdict)
     EXPECT(watch_judge(NULL, 0, false, NOW, &arena).word == WATCH_UNKNOWN);
 }
 
+/* Where sums overflow, a sanitizer tells. */
+TEST(reports_of_impossible_times_are_no_hang)
+{
+    static const enum rank_act acts[] = {RANK_LOCKED, RANK_IDLE, RANK_BUSY, RANK_STOPPED};
+
+    for (size_t i = 0; i < COUNT_OF(acts); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct watch_rank ranks[2];
+
+        for (int j = 0; j < 2; j++)
+            ranks[j] = (struct watch_rank){{.rank = j,
+                                            .act = acts[i],
+                                            .phase = j ? BACK : CODE,
+                                            .since_ms = INT64_MAX,
+                                            .last_ms = INT64_MAX,
+                                            .steps = INT64_MAX,
+                                            .step_ms = INT64_MAX,
+                                            .quiet_ms = INT64_MAX},
+                                           STR("p"),
+                                           STR("n")};
+        EXPECT(watch_judge(ranks, 2, true, NOW, &arena).word == WATCH_WAITING);
+    }
+}
+
 /* ---- whole runs, in virtual time ---- */
 
 /* What a gang does for a while; none of it is a hang. */
