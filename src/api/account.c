@@ -26,6 +26,13 @@ enum account_state account_state_of(const struct account_seen *seen)
     return ACCOUNT_QUEUED;
 }
 
+int64_t account_gpus(int64_t gpus)
+{
+    if (gpus < 0)
+        return 0;
+    return gpus < ACCOUNT_GPUS_MAX ? gpus : ACCOUNT_GPUS_MAX;
+}
+
 static void account_remove(struct account *account, size_t index)
 {
     memmove(&account->events[index], &account->events[index + 1],
@@ -49,6 +56,7 @@ bool account_note(struct account *account, struct account_event event)
 {
     struct account_event *last = account->count ? &account->events[account->count - 1] : NULL;
 
+    event.gpus = account_gpus(event.gpus);
     if (last && last->state == event.state && last->gpus == event.gpus)
         return false;
     if (last && event.at_ms < last->at_ms)
@@ -115,7 +123,6 @@ struct json *account_json(struct arena *arena, const struct account *account)
     return out;
 }
 
-#define GPUS_MAX 1000000           /* as the CRD allows */
 #define TIME_MAX 253402300800000LL /* the year 10000 */
 
 static bool event_read(const struct json *item, struct account_event *ret)
@@ -124,7 +131,7 @@ static bool event_read(const struct json *item, struct account_event *ret)
 
     ret->at_ms = json_i64_or(json_index(item, 0), -1);
     ret->gpus = json_i64_or(json_index(item, 2), -1);
-    if (ret->at_ms < 0 || ret->at_ms > TIME_MAX || ret->gpus < 0 || ret->gpus > GPUS_MAX)
+    if (ret->at_ms < 0 || ret->at_ms > TIME_MAX || ret->gpus < 0 || ret->gpus > ACCOUNT_GPUS_MAX)
         return false;
     for (size_t i = 0; i < ACCOUNT_STATES; i++)
         if (str_is(word, account_words[i])) {

@@ -39,6 +39,10 @@ struct account_event {
     enum account_state state;
 };
 
+/* As the CRD allows; others have no limit, and what is said beyond it counts as this. */
+#define ACCOUNT_GPUS_MAX 1000000
+int64_t account_gpus(int64_t gpus); /* as it counts */
+
 /* Further events take the place of the shortest stay: its time goes to the state before it. */
 #define ACCOUNT_EVENTS_MAX 64
 

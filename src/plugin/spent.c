@@ -63,9 +63,11 @@ static int64_t roles_gpus(const struct json *roles)
 
         JSON_FOREACH(json_at(role, "template.spec.containers"), container) {
             int64_t limit = job_gpus(json_at(container, "resources.limits"));
-            one += limit ? limit : job_gpus(json_at(container, "resources.requests"));
+            limit = limit ? limit : job_gpus(json_at(container, "resources.requests"));
+            one = account_gpus(one + account_gpus(limit));
         }
-        gpus += one * json_i64_or(json_get(role, "replicas"), 1);
+        gpus += one * account_gpus(json_i64_or(json_get(role, "replicas"), 1));
+        gpus = account_gpus(gpus);
     }
     return gpus;
 }
@@ -78,7 +80,7 @@ int64_t spent_gpus(const struct json *job)
         gpus = json_i64_or(json_at(job, "spec.numGPUs"), 0);
     for (size_t i = 0; i < TRAININGS && gpus == 0; i++)
         gpus = roles_gpus(json_get(json_get(job, "spec"), training_kinds[i].specs));
-    return gpus > 0 ? gpus : 0;
+    return account_gpus(gpus);
 }
 
 static int64_t moment(const struct json *job, const char *path)

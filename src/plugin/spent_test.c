@@ -101,6 +101,25 @@ TEST(report_as_csv_quotes_what_is_no_plain_field)
     EXPECT(str_contains(buf_str(&out), STR("\n\"so \"\"red\"\", and\nblue\",1,7200.000,")));
 }
 
+TEST(gpus_of_a_job_that_nobody_can_have_are_bounded)
+{
+    static const char *const specs[] = {
+        "{\"spec\":{\"numGPUs\":9223372036854775807}}",
+        "{\"spec\":{\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":9223372036854775807,"
+        "\"template\":{\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":"
+        "\"9223372036854775807\"}}},{\"resources\":{\"limits\":{\"nvidia.com/gpu\":"
+        "\"9223372036854775807\"}}}]}}}}}}",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *job = NULL;
+
+        EXPECT(json_parse(&arena, str_from(specs[i]), &job, NULL) == 0);
+        EXPECT(spent_gpus(job) == ACCOUNT_GPUS_MAX);
+    }
+}
+
 TEST(report_of_a_status_that_nobody_watched)
 {
     _cleanup_(arena_done) struct arena arena = {0};
