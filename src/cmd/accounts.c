@@ -72,6 +72,7 @@ struct accounts {
     struct map queues;  /* name -> queue_sums */
     struct arena arena; /* of `over` */
     int64_t started_ms;
+    size_t shorten_at; /* bytes of the file; 0: not yet */
 };
 
 static struct queue_sums *queue_get(struct map *queues, struct str name)
@@ -151,7 +152,8 @@ static void accounts_load(struct accounts *accounts)
     }
 }
 
-/* Too long a file: the last line of each, and those of jobs that are not over for certain. */
+/* Too long a file: the last line of each, and those of jobs that are not over for certain. Where
+ * these alone are many, the next time is when there is as much again. */
 static void accounts_shorten(struct accounts *accounts)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -168,11 +170,13 @@ static void accounts_shorten(struct accounts *accounts)
             spent_write(&out, &entry->spent);
     }
     (void)file_replace(accounts->path, buf_str(&out), 0600, NULL);
+    accounts->shorten_at = out.len * 2 > SPENT_BYTES_MAX ? out.len * 2 : SPENT_BYTES_MAX;
 }
 
 static void accounts_write(struct accounts *accounts, const struct spent *spent)
 {
     _cleanup_(buf_done) struct buf line = {0};
+    size_t limit = accounts->shorten_at ? accounts->shorten_at : SPENT_BYTES_MAX;
     struct stat st;
 
     spent_write(&line, spent);
@@ -181,7 +185,7 @@ static void accounts_write(struct accounts *accounts, const struct spent *spent)
     if (n != (ssize_t)line.len)
         log_warn(accounts->log, "accounts.write", LOG_C("file", accounts->path),
                  LOG_C("error", n < 0 ? strerrordesc_np(errno) : "a part of the line was written"));
-    bool is_long = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > (off_t)SPENT_BYTES_MAX;
+    bool is_long = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > (off_t)limit;
     if (fd >= 0)
         (void)close(fd);
     if (is_long)
@@ -223,6 +227,17 @@ static void entry_look(struct accounts *accounts, struct entry *entry)
     accounts_write(accounts, &entry->spent);
 }
 
+/* The owner of pods that are gone, of which nobody has told: jobs that are no more, for the most
+ * part. Until all has been told it may still turn out to be one. */
+static void entry_drop_unknown(struct accounts *accounts, struct entry *entry)
+{
+    if (accounts->synced < accounts->watch_count || entry->seen || entry->bound ||
+        entry->spent.account.count)
+        return;
+    (void)map_remove(&accounts->entries, entry->spent.uid);
+    entry_free(entry);
+}
+
 static void accounts_synced(struct accounts *accounts)
 {
     if (++accounts->synced < accounts->watch_count)
@@ -233,6 +248,8 @@ static void accounts_synced(struct accounts *accounts)
         /* Deleted while nobody watched; pods of others have no account. */
         if (!entry->seen && entry->spent.account.count)
             entry_end(accounts, entry, clock_now_ms());
+        else if (!entry->seen)
+            entry_drop_unknown(accounts, entry);
         else
             entry_look(accounts, entry);
     }
@@ -295,6 +312,7 @@ static void pod_gone(struct accounts *accounts, struct str uid)
         return;
     place->entry->bound--;
     entry_look(accounts, place->entry);
+    entry_drop_unknown(accounts, place->entry);
     mem_free(place);
 }
 
