@@ -439,3 +439,62 @@ TEST(scheduler_counts_a_reservation_that_may_have_been_made_until_it_knows)
     EXPECT(is_bound(&bench, "whole") && reservations_in(&bench) == 0);
     close_bench(&bench);
 }
+
+/* What its pod group says of its start. */
+static void read_start(struct bench *bench, const char *group, char start[static 64])
+{
+    const char *text;
+
+    EXPECT(harness_get(&bench->h, &kind_podgroup, "default", group) == 0);
+    text = strstr(harness_text(&bench->h, "metadata.annotations"), "last-start-timestamp\":");
+    (void)snprintf(start, 64, "%.45s", text ? text : "");
+}
+
+TEST(scheduler_counts_the_run_of_a_gang_anew_when_it_goes_on)
+{
+    struct bench bench;
+    char before[64], after[64];
+
+    open_bench(&bench);
+    EXPECT(
+        harness_create(&bench.h, &kind_podgroup, "default",
+                       "{\"metadata\":{\"name\":\"g\"},\"spec\":{\"minMember\":1,\"queue\":\"q\","
+                       "\"maxRunTime\":\"10h\"}}") == 0);
+    add_whole(&bench, "a", "g");
+    settle(&bench);
+    later(&bench, 10000);
+    EXPECT(is_bound(&bench, "a"));
+    read_start(&bench, "g", before);
+    EXPECT(before[0]);
+    EXPECT(
+        harness_patch(&bench.h, &kind_pod, "default", "a",
+                      "{\"metadata\":{\"annotations\":{\"muster.dev/suspend\":\"hold\"}},"
+                      "\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Suspended\","
+                      "\"status\":\"True\",\"reason\":\"Frozen\"}]}}") == 0);
+    later(&bench, 3600000);
+    EXPECT(harness_patch(&bench.h, &kind_pod, "default", "a",
+                         "{\"metadata\":{\"annotations\":{\"muster.dev/suspend\":\"hold\"}}}") ==
+           0);
+    EXPECT(harness_call(
+               &bench.h,
+               &(struct api_request){
+                   .verb = API_PATCH,
+                   .kind = &kind_pod,
+                   .ns = STR("default"),
+                   .name = STR("a"),
+                   .subresource = STR("status"),
+                   .body = STR("{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":"
+                               "\"Suspended\",\"status\":\"True\",\"reason\":\"Frozen\"}]}}")}) ==
+           0);
+    later(&bench, 3600000);
+    EXPECT(harness_patch(&bench.h, &kind_pod, "default", "a",
+                         "{\"metadata\":{\"annotations\":{\"muster.dev/suspend\":\"yield\"}}}") ==
+           0);
+    settle(&bench);
+    later(&bench, 10000);
+    EXPECT(harness_get(&bench.h, &kind_pod, "default", "a") == 0);
+    EXPECT(!strstr(harness_text(&bench.h, "metadata.annotations"), "muster.dev/suspend"));
+    read_start(&bench, "g", after);
+    EXPECT(after[0] && strcmp(before, after) != 0);
+    close_bench(&bench);
+}
