@@ -277,20 +277,25 @@ static bool pod_may_stay(const struct pod *pod)
            node_label(pod->node, STR(SUSPEND_LABEL)).len;
 }
 
-/* A gang stands still as a whole: every pod of it that has not ended gives way now. Never where KAI
- * is mimicked, which has no such thing. */
+/* A gang stands still as a whole: every pod of it that has not ended gives way now. Without a GPU it
+ * would make no room. Never where KAI is mimicked, which has no such thing. */
 static bool group_may_stay(const struct sched *sched, const struct group *group)
 {
+    int64_t gpus = 0;
+
     if (group_loss(group) != SCHED_LOSS_SUSPEND || sched->config.quirks ||
         sched->config.devices != SCHED_DEVICES_NUMBERED || group_timed_out(sched, group))
         return false;
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
 
-        if (pod->status != ST_SUCCEEDED && pod->status != ST_FAILED && !pod_may_stay(pod))
+        if (pod->status == ST_SUCCEEDED || pod->status == ST_FAILED)
+            continue;
+        if (!pod_may_stay(pod))
             return false;
+        gpus += (int64_t)pod->device_count;
     }
-    return true;
+    return gpus > 0;
 }
 
 static void mark_suspended(struct sched *sched)
