@@ -60,7 +60,7 @@ static void add_group(struct arena *arena, struct json *to, const struct json *s
         if (!json_is_null(json_get(scheduling, copied[i])))
             json_set(to, str_from(copied[i]), json_clone(arena, json_get(scheduling, copied[i])));
     if (class.len)
-        json_add_str(arena, to, "priorityClassName", class);
+        json_add_str(arena, to, "priorityClassName", str_dup(arena, class));
 }
 
 static struct json *templates_of(struct arena *arena, const struct json *spec)
@@ -85,7 +85,7 @@ static void create_both(struct actions *actions, const struct object *job, const
 
     json_add_c(arena, controller, "apiGroup", kind_job.group);
     json_add_c(arena, controller, "kind", kind_job.name);
-    json_add_str(arena, controller, "name", job->name);
+    json_add_str(arena, controller, "name", str_dup(arena, job->name));
     json_set(json_get(workload, "spec"), STR("podGroupTemplates"), templates_of(arena, spec));
     action_create(actions, &kind_workload, workload);
     json_add_str(arena, reference, "workloadName", name);
