@@ -87,8 +87,10 @@ def test_what_stops_ranks_from_starting():
     with Muster(nodes=2, gpus_per_node=8, flags=NODES) as m:
         m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
         submit(m, "missing", command="no-such-program --now")
-        # Listens, and only then lets the setup go on. Pods may share a network: then one of the two fails to.
-        listener = ("import os, socket, time; s = socket.socket(); s.bind((\"\", 23456)); s.listen(); "
+        # Listens, and only then lets the setup go on. Pods may share a network: then one of the two fails to. Connections of an
+        # earlier training may linger on the port; they stop no training, nor this.
+        listener = ("import os, socket, time; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); "
+                    "s.bind((\"\", 23456)); s.listen(); "
                     "os.fork() and os._exit(0); time.sleep(600)")
         submit(m, "taken", gpus=2, more=f"""  distributed: {{rdzvBackend: c10d, port: 23456}}
   setupCommand: python3 -c '{listener}' > /dev/null 2>&1 || true
