@@ -310,6 +310,9 @@ def client_lines(m):
         meta["namespace"] = "default"
         if not row["namespaced"]:
             del meta["namespace"]
+        about = rest.get({"v1": "involvedObject", "events.k8s.io/v1": "regarding"}.get(version)) if kind == "Event" else None
+        if about:
+            about["namespace"] = "default"  # an event tells of its own namespace
         lines.append(json.dumps({"resource": row["name"], "namespaced": row["namespaced"], "status": row["status"],
                                  "stored": "get" in row["verbs"], "whole": whole,
                                  "object": {**rest, "apiVersion": version, "kind": kind, "metadata": meta}}))
