@@ -90,3 +90,16 @@ void buf_done(struct buf *buf)
     free(buf->p);
     *buf = (struct buf){.bytes_max = buf->bytes_max};
 }
+
+void buf_add_label(struct buf *buf, struct str value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.p[i] == '\n') {
+            buf_add(buf, STR("\\n"));
+            continue;
+        }
+        if (value.p[i] == '\\' || value.p[i] == '"')
+            buf_addc(buf, '\\');
+        buf_addc(buf, value.p[i]);
+    }
+}

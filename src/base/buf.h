@@ -40,6 +40,8 @@ static inline void buf_addc(struct buf *buf, char c)
 {
     buf_add(buf, (struct str){&c, 1});
 }
+/* As the value of a label in Prometheus' text format, without the quotes around it. */
+void buf_add_label(struct buf *buf, struct str value);
 /* Room for `bytes` more behind len, or NULL past the maximum. The caller writes and then adds to
  * len what it wrote. */
 char *buf_room(struct buf *buf, size_t bytes);

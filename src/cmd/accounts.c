@@ -434,20 +434,6 @@ void accounts_tell(const struct accounts *accounts, struct str uid, struct buf *
         }
 }
 
-/* As the text format wants the value of a label. */
-static void metric_add_value(struct buf *out, struct str value)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.p[i] == '\n') {
-            buf_add(out, STR("\\n"));
-            continue;
-        }
-        if (value.p[i] == '\\' || value.p[i] == '"')
-            buf_addc(out, '\\');
-        buf_addc(out, value.p[i]);
-    }
-}
-
 void accounts_metrics(const struct accounts *accounts, struct buf *out)
 {
     struct map queues = {0};
@@ -471,7 +457,7 @@ void accounts_metrics(const struct accounts *accounts, struct buf *out)
 
         for (size_t i = 0; i < ACCOUNT_STATES; i++) {
             buf_add(out, STR(METRIC "{queue_name=\""));
-            metric_add_value(out, queue->name);
+            buf_add_label(out, queue->name);
             buf_addf(out, "\",state=\"%s\"} %lld.%03lld\n", account_words[i],
                      (long long)(queue->sums.gpu_ms[i] / 1000),
                      (long long)(queue->sums.gpu_ms[i] % 1000));

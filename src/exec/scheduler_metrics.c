@@ -77,14 +77,7 @@ static struct str display_name(struct arena *arena, const struct object *queue)
     struct str name = json_str_at(object_json(queue, arena), "spec.displayName");
     struct buf text = {0};
 
-    for (size_t i = 0; i < name.len; i++) {
-        if (name.p[i] == '"' || name.p[i] == '\\')
-            buf_addf(&text, "\\");
-        if (name.p[i] == '\n')
-            buf_addf(&text, "\\n");
-        else
-            buf_addf(&text, "%c", name.p[i]);
-    }
+    buf_add_label(&text, name);
     struct str ret = str_dup(arena, buf_str(&text));
     buf_done(&text);
     return ret;
