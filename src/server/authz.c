@@ -233,7 +233,8 @@ static bool is_for_all(const struct request *request)
 {
     const struct route *route = &request->route;
 
-    return (route->type != ROUTE_RESOURCE && route->type != ROUTE_METRICS) ||
+    return (route->type != ROUTE_RESOURCE && route->type != ROUTE_METRICS &&
+            route->type != ROUTE_ACCOUNTS) ||
            (str_is(route->group, "authorization.k8s.io") &&
             str_starts(route->plural, STR("selfsubject"))) ||
            str_is(route->plural, "selfsubjectreviews");

@@ -171,6 +171,8 @@ def test_reviews_and_metrics_are_for_those_who_may():
                                             "authorization.k8s.io"), rule("list", "pods"))
         answer = bot.says(403, "GET", "/metrics")
         check('cannot get path "/metrics"' in answer["message"], str(answer))
+        answer = bot.says(403, "GET", "/accounts")
+        check('cannot get path "/accounts"' in answer["message"], str(answer))
         seer = account(m, owner, "seer", {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}, cluster=True)
         wait_for(lambda: seer.ask("GET", "/metrics")[0] == 200, "the right to read metrics")
 
