@@ -401,62 +401,92 @@ static int64_t bound_of(const struct json *queue, enum resource resource, const 
     return (int64_t)(value.nano * units[resource] / 1000000000);
 }
 
-struct sum {
+/* A queue as it is now, and what the pods of it and of the queues below it hold. */
+struct holder {
+    const struct object *object;
+    const struct json *json;
+    struct str parent;
     int64_t all[GPU + 1];
     int64_t fixed[GPU + 1];
 };
+struct holders VEC_FIELDS(struct holder);
 
-static bool is_below(const struct check *check,
-                     struct str queue,
-                     struct str above,
-                     struct arena *arena)
+static struct holder *holder_find(struct holders *holders, struct str queue)
 {
-    for (size_t i = 0; queue.len && i < DEPTH_MAX; i++) {
-        if (str_eq(queue, above))
-            return true;
-        const struct object *object = cache_get(check->cache, &kind_queue, STR(""), queue);
-        queue = object ? json_str_at(object_json(object, arena), "spec.parentQueue") : STR_NONE;
-    }
-    return false;
+    for (size_t i = 0; i < holders->count; i++)
+        if (str_eq(holders->items[i].object->name, queue))
+            return &holders->items[i];
+    return NULL;
 }
 
-static void check_queue(struct check *check, const struct object *queue)
+/* What a pod wants, to its queue and every queue above it. */
+static void holders_add(struct holders *holders,
+                        struct str queue,
+                        const struct fact *fact,
+                        bool fixed)
+{
+    struct holder *holder = holder_find(holders, queue);
+
+    for (size_t i = 0; holder && i < DEPTH_MAX; i++) {
+        for (size_t r = 0; r <= GPU; r++) {
+            holder->all[r] += fact->wants[r];
+            holder->fixed[r] += fixed ? fact->wants[r] : 0;
+        }
+        holder = holder_find(holders, holder->parent);
+    }
+}
+
+static void check_holder(struct check *check, const struct holder *holder)
+{
+    struct str name = holder->object->name;
+
+    for (size_t r = 0; r <= GPU; r++) {
+        int64_t limit = bound_of(holder->json, (enum resource)r, "limit");
+        int64_t quota = bound_of(holder->json, (enum resource)r, "quota");
+
+        if (limit >= 0 && holder->all[r] > limit)
+            check_fail(&check->report, "queue " STR_FMT " is limited to %lld %s and has %lld",
+                       STR_ARG(name), (long long)limit, resource_words[r],
+                       (long long)holder->all[r]);
+        if (quota >= 0 && holder->fixed[r] > quota)
+            check_fail(&check->report,
+                       "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
+                       STR_ARG(name), (long long)quota, resource_words[r],
+                       (long long)holder->fixed[r]);
+    }
+}
+
+/* Every queue and every pod's group is parsed once: pods times queues was a third of a run's time. */
+static void check_queues(struct check *check)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *spec = object_json(queue, &arena);
-    struct sum sum = {0};
+    struct holders holders = {0};
+    const struct object *object;
+    size_t cursor = 0;
 
+    while ((object = cache_next(check->cache, &kind_queue, STR(""), &cursor))) {
+        const struct json *json = object_json(object, &arena);
+
+        VEC_PUSH(&arena, &holders,
+                 ((struct holder){.object = object,
+                                  .json = json,
+                                  .parent = json_str_at(json, "spec.parentQueue")}));
+    }
     MAP_FOREACH(&check->facts, entry) {
         const struct fact *fact = entry->value;
-        const struct object *object =
-            cache_get(check->cache, &kind_podgroup, fact->object->ns, fact->group);
 
-        if (fact->ended || !fact->node.len || fact->object->deleted_ms || !object)
+        if (fact->ended || !fact->node.len || fact->object->deleted_ms)
+            continue;
+        object = cache_get(check->cache, &kind_podgroup, fact->object->ns, fact->group);
+        if (!object)
             continue;
         const struct json *group = object_json(object, &arena);
         struct str name = json_str_at(group, "spec.queue");
-        if (!is_below(check, name.len ? name : STR(QUEUE_DEFAULT), queue->name, &arena))
-            continue;
-        bool fixed = is_fixed(check, group, &arena);
-        for (size_t r = 0; r <= GPU; r++) {
-            sum.all[r] += fact->wants[r];
-            sum.fixed[r] += fixed ? fact->wants[r] : 0;
-        }
+        holders_add(&holders, name.len ? name : STR(QUEUE_DEFAULT), fact,
+                    is_fixed(check, group, &arena));
     }
-    for (size_t r = 0; r <= GPU; r++) {
-        int64_t limit = bound_of(spec, (enum resource)r, "limit");
-        int64_t quota = bound_of(spec, (enum resource)r, "quota");
-
-        if (limit >= 0 && sum.all[r] > limit)
-            check_fail(&check->report, "queue " STR_FMT " is limited to %lld %s and has %lld",
-                       STR_ARG(queue->name), (long long)limit, resource_words[r],
-                       (long long)sum.all[r]);
-        if (quota >= 0 && sum.fixed[r] > quota)
-            check_fail(&check->report,
-                       "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
-                       STR_ARG(queue->name), (long long)quota, resource_words[r],
-                       (long long)sum.fixed[r]);
-    }
+    for (size_t i = 0; i < holders.count; i++)
+        check_holder(check, &holders.items[i]);
 }
 
 /* ---- budgets ---- */
@@ -561,9 +591,7 @@ const char *check_now(struct check *check, int64_t now_ms)
     }
     while ((object = cache_next(check->cache, &kind_node, STR(""), &cursor)))
         check_node(check, object);
-    cursor = 0;
-    while ((object = cache_next(check->cache, &kind_queue, STR(""), &cursor)))
-        check_queue(check, object);
+    check_queues(check);
     cursor = 0;
     while ((object = cache_next(check->cache, &kind_podgroup, STR(""), &cursor)))
         check_gang(check, object, now_ms);
